@@ -1,0 +1,42 @@
+# `make search` and `make test` work as the first command on a fresh clone.
+PYTHON ?= python3
+ARGS   ?=
+BIN    := .venv/bin
+READY  := .venv/.ready
+
+.PHONY: search test test-slow check format bench wheel clean
+
+search: $(READY)
+	$(BIN)/python -m nas.search $(ARGS)
+
+test: $(READY)
+	$(BIN)/python -m pytest $(ARGS)
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow $(ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/check_links.py
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python -m pytest benchmarks $(if $(ONLY),-k $(ONLY)) $(ARGS)
+
+wheel: $(READY)
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf .venv build dist *.egg-info
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 10) or sys.exit(f"edgenas needs Python 3.10 or newer, but $(PYTHON) is {v}; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,check]'
+	@touch $(READY)

@@ -1,0 +1,1 @@
+"""Hydra configuration: values, never class paths."""

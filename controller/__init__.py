@@ -1,0 +1,1 @@
+"""Searchers: they propose architectures and learn from rewards."""

@@ -1,0 +1,1 @@
+"""Latency oracles: how long an architecture takes on a device."""

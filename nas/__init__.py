@@ -1,0 +1,1 @@
+"""Hardware-aware neural architecture search: the space, the sources, the loop, the commands."""

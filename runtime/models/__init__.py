@@ -1,0 +1,1 @@
+"""Networks in plain torch, defined by operation names and sizes."""
