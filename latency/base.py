@@ -1,0 +1,45 @@
+"""What every latency oracle promises."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int64
+    from numpy import ndarray
+
+
+class UnmeasuredError(LookupError):
+    """An architecture has no latency on this device; the message says which, and the way out."""
+
+
+@runtime_checkable
+class LatencyOracle(Protocol):
+    """Knows how long an architecture takes on one device."""
+
+    @property
+    def device(self) -> str:
+        """Board / runtime / precision / batch, logged beside every latency."""
+
+    @property
+    def source(self) -> str:
+        """`table`, `regression` or `nats`; stored beside every result."""
+
+    @property
+    def description(self) -> str:
+        """One line for the user: where the numbers come from, and how much of it is predicted."""
+
+    @property
+    def tabular(self) -> bool:
+        """Whether asking for the whole space is free, so that the exact optimum is known."""
+
+    def latency_ms(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        """Milliseconds per inference of the device's batch.
+
+        Raises:
+          IndexError: if an architecture lies outside the space this oracle covers.
+          UnmeasuredError: if this oracle does not know one of the architectures.
+        """
+
+    def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Which of these latencies are a model's predictions, not measurements."""

@@ -1,0 +1,50 @@
+"""Latency of the whole space as an array indexed by architecture: a measured lookup."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from latency.base import UnmeasuredError
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int64
+    from numpy import ndarray
+
+
+@final
+@dataclass(frozen=True)
+class TableLatency:
+    """A lookup. NaN stands for a cell that was not measured.
+
+    `is_predicted` marks the entries that a model filled in; a table of measurements has none.
+    """
+
+    device: str
+    source: str
+    description: str
+    table_ms: Float64[ndarray, "*choices"]
+    is_predicted: Bool[ndarray, "*choices"]
+    tabular: bool = True
+
+    def latency_ms(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        """Milliseconds per inference of the device's batch.
+
+        Raises:
+          IndexError: if an architecture lies outside the table.
+          UnmeasuredError: if an architecture was not measured on this device.
+        """
+        found: Float64[ndarray, "*n"] = self.table_ms[tuple(np.moveaxis(architectures, -1, 0))]
+        if np.isnan(found).any():
+            choices = architectures[np.isnan(found)][0].tolist()
+            raise UnmeasuredError(
+                f"architecture {choices} was not measured on {self.device}; "
+                f"latency.unmeasured=regression predicts such cells and marks them"
+            )
+        return found
+
+    def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Which of these latencies are a model's predictions, not measurements."""
+        return self.is_predicted[tuple(np.moveaxis(architectures, -1, 0))]

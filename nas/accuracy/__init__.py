@@ -1,0 +1,1 @@
+"""Accuracy sources: a real table, the official archive, or the embedded surrogate."""
