@@ -47,4 +47,5 @@ class TableLatency:
 
     def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which of these latencies are a model's predictions, not measurements."""
-        return self.is_predicted[tuple(np.moveaxis(architectures, -1, 0))]
+        found: Bool[ndarray, "*n"] = self.is_predicted[tuple(np.moveaxis(architectures, -1, 0))]
+        return found

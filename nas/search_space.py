@@ -154,7 +154,10 @@ class NasBench201:
 
     def canonical(self, architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n 6"]:
         """The first architecture, in official order, that is the same network."""
-        return self.architectures[self.network_class[self.index(architectures)]]
+        first: Int64[ndarray, "*n 6"] = self.architectures[
+            self.network_class[self.index(architectures)]
+        ]
+        return first
 
 
 def _first_of_each(keys: Sequence[object]) -> Int64[ndarray, "n"]:

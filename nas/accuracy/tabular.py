@@ -28,8 +28,10 @@ class TabularAccuracy:
 
     def __call__(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
         """Top-1 accuracy on the split that is searched on, a fraction."""
-        return self.searched[tuple(np.moveaxis(architectures, -1, 0))]
+        found: Float64[ndarray, "*n"] = self.searched[tuple(np.moveaxis(architectures, -1, 0))]
+        return found
 
     def test(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
         """Top-1 accuracy on the test split, a fraction."""
-        return self.tested[tuple(np.moveaxis(architectures, -1, 0))]
+        found: Float64[ndarray, "*n"] = self.tested[tuple(np.moveaxis(architectures, -1, 0))]
+        return found
