@@ -49,7 +49,7 @@ class Controller(Protocol):
 class ControllerConfig(ABC):
     """Settings of a controller; YAML holds them, `build` makes the object."""
 
-    batch_size: int = 1
+    batch_size: int
 
     @abstractmethod
     def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> Controller:

@@ -152,12 +152,11 @@ class Lstm:
         cell_slope = made.gates[..., 2 * h : 3 * h] * (1 - made.tanh_cells**2)
         z_grad = np.empty_like(made.gates)
         recurrent = weights.recurrent.swapaxes(-1, -2)
+        later_cell = np.zeros((r, b, h), z_grad.dtype)  # gradient that comes from position t + 1
         for t in reversed(range(d)):
             gate, z = made.gates[:, t], z_grad[:, t]
             grad = hidden_grad[:, t]
-            cell = grad * cell_slope[:, t]
-            if t < d - 1:
-                cell += cell_next
+            cell = grad * cell_slope[:, t] + later_cell
             np.multiply(cell, gate[..., 3 * h :], out=z[..., :h])
             if t:
                 np.multiply(cell, made.cells[:, t - 1], out=z[..., h : 2 * h])
@@ -168,7 +167,7 @@ class Lstm:
             z *= slope[:, t]
             if t:
                 hidden_grad[:, t - 1] += z @ recurrent
-                cell_next = cell * gate[..., h : 2 * h]
+                later_cell = cell * gate[..., h : 2 * h]
 
         flat = np.empty((r, self.num_parameters), z_grad.dtype)
         grads = self.view(flat)

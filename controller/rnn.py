@@ -44,7 +44,8 @@ class RnnController:
             passed = probabilities.cumsum(-1) <= u[..., position, None]
             drawn = passed.sum(-1)
             # rounding may leave the last sum below u
-            return np.minimum(drawn, self._lstm.num_choices[position] - 1)
+            choices: Int64[ndarray, "R B"] = np.minimum(drawn, self._lstm.num_choices[position] - 1)
+            return choices
 
         self._last = self._lstm.forward(self._weights, batch_size, draw)
         return self._last.choices
@@ -116,12 +117,12 @@ class RnnController:
 @final
 @dataclass
 class RnnConfig(ControllerConfig):
-    """Settings of the policy gradient; docs/controller.md tells how the defaults were chosen."""
+    """Settings of the policy gradient; conf/controller/rnn.yaml holds their defaults."""
 
-    lr: float = 0.005  # of Adam
-    hidden_size: int = 32
-    baseline_decay: float = 0.95
-    entropy_weight: float = 0.0
+    lr: float  # of Adam
+    hidden_size: int
+    baseline_decay: float
+    entropy_weight: float
 
     def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> RnnController:
         """The controller for positions with these numbers of options, a replica a seed.

@@ -28,7 +28,8 @@ class UniformController:
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Propose architectures, a batch for each replica."""
         u = self._generators.uniform(batch_size, len(self._num_choices))
-        return (u * self._num_choices).astype(np.int64)
+        choices: Int64[ndarray, "R B D"] = (u * self._num_choices).astype(np.int64)
+        return choices
 
     def update(
         self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
