@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 from hydra.core.config_store import ConfigStore
@@ -18,6 +19,7 @@ from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
 from nas.accuracy.auto import AutoAccuracyConfig
 from nas.errors import UserError
+from nas.landscape import Landscape, survey
 from nas.latency_sources import (
     AutoLatencyConfig,
     LatencyConfig,
@@ -95,6 +97,11 @@ class Experiment:
     controller: Controller
     accuracy: Accuracy
     oracle: LatencyOracle
+
+    @cached_property
+    def landscape(self) -> Landscape | None:
+        """The exact answers about the whole space, for reports; None where they are not free."""
+        return survey(self.accuracy, self.oracle, self.limit_ms)
 
 
 def register() -> None:

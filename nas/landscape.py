@@ -73,4 +73,7 @@ def survey(accuracy: Accuracy, oracle: LatencyOracle, limit_ms: float) -> Landsc
     if not (accuracy.tabular and oracle.tabular):
         return None
     everything = NAS_BENCH_201.architectures
-    return Landscape(accuracy(everything), oracle.known_latency_ms(everything), limit_ms)
+    known = oracle.known(everything)
+    latency_ms = np.full(len(everything), np.nan)
+    latency_ms[known] = oracle.latency_ms(everything[known])
+    return Landscape(accuracy(everything), latency_ms, limit_ms)

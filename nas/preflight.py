@@ -35,24 +35,24 @@ def describe_limit(landscape: Landscape, device: str) -> str:
     )
 
 
-def describe_reward(landscape: Landscape, reward: Reward) -> tuple[str, bool]:
-    """Where the reward's own maximum lies, in one line, and whether that is a warning."""
+def describe_reward(landscape: Landscape, reward: Reward) -> str:
+    """Where the reward's own maximum lies, in one line; a warning if that is not what T means."""
     favourite = landscape.favourite(reward)
     optimum = landscape.optimum
     if favourite is None or optimum is None:
-        return "nothing is known about the reward's maximum", True
+        return "warning: nothing is known of the reward's maximum"
     accuracy, latency_ms = landscape.accuracy[favourite], landscape.latency_ms[favourite]
     used = latency_ms / landscape.limit_ms
     where = f"the reward's maximum is {accuracy:.2%} at {latency_ms:.2f} ms"
     if used > 1:
         return (
-            f"{where}: it breaks T by {used - 1:.0%}, so a perfect searcher would too; "
+            f"warning: {where}: it breaks T by {used - 1:.0%}, so a perfect searcher would too; "
             f"reward=constrained cannot"
-        ), True
+        )
     lost = landscape.accuracy[optimum] - accuracy
     if used < 1 - UNUSED_SHARE:
         return (
-            f"{where}: it leaves {1 - used:.0%} of T unused and {lost * 100:.2f} points of "
+            f"warning: {where}: it leaves {1 - used:.0%} of T unused and {lost * 100:.2f} points of "
             f"accuracy with it; reward=constrained does not"
-        ), True
-    return f"{where}, {used:.0%} of T, {lost * 100:.2f} points below the exact optimum", False
+        )
+    return f"{where}, {used:.0%} of T, {lost * 100:.2f} points below the exact optimum"

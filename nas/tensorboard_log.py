@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
     from typing_extensions import Self
 
+    from nas.landscape import Landscape
     from nas.search import Step
     from nas.tracker import Tracker
 
@@ -33,14 +34,17 @@ class TensorBoardLog:
         *,
         limit_ms: float,
         budget: int,
-        optimum_accuracy: float | None,
+        landscape: Landscape | None,
     ) -> None:
         self._folder = folder
         self._tracker = tracker
         self._limit_ms = limit_ms
         self._every = max(1, budget // POINTS)
         self._budget = budget
-        self._optimum_accuracy = optimum_accuracy
+        optimum = None if landscape is None else landscape.optimum
+        self._optimum_accuracy = (
+            None if landscape is None or optimum is None else float(landscape.accuracy[optimum])
+        )
         self._done = self._logged = tracker.samples
         self._writer: SummaryWriter | None = None
 

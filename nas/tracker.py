@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 class Tracker:
     """Means over the last 100 samples, and the best so far; a consumer of the loop."""
 
-    def __init__(self, limit_ms: float, history: Samples) -> None:
+    def __init__(self, limit_ms: float) -> None:
         self._limit_ms = limit_ms
         self._recent: deque[tuple[float, float, float]] = deque(maxlen=WINDOW)
         self.samples = 0
         self.feasible = 0
         self.best_accuracy = np.nan  # of the samples within the limit
         self.best_latency_ms = np.nan
+
+    def add(self, history: Samples) -> None:
+        """Take in the samples of a run that goes on."""
         self._add(history.accuracy, history.latency_ms, history.rewards)
 
     def __call__(self, step: Step) -> None:
