@@ -69,7 +69,9 @@ def _heat_map(samples: Samples, limit_ms: float, title: str) -> Figure:
     mesh = axes.pcolormesh(accuracy_edges, latency_edges, counts, cmap="Blues", norm="linear")
     if len(latency_edges) <= 41:
         middles = np.stack(np.meshgrid(latency_edges[:-1] + 0.5, accuracy_edges[:-1] + 5), -1)
-        for (y, x), count in zip(middles.swapaxes(0, 1).reshape(-1, 2), counts.ravel(), strict=True):
+        for (y, x), count in zip(
+            middles.swapaxes(0, 1).reshape(-1, 2), counts.ravel(), strict=True
+        ):
             if count:
                 colour = "white" if count > counts.max() / 2 else _INK
                 axes.text(x, y, f"{count:.0f}", ha="center", va="center", fontsize=6, color=colour)
@@ -97,9 +99,7 @@ def _curves(samples: Samples, limit_ms: float, title: str) -> Figure:
     return figure
 
 
-def _scatter(
-    samples: Samples, landscape: Landscape | None, limit_ms: float, title: str
-) -> Figure:
+def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, title: str) -> Figure:
     """Samples coloured by their order, over the whole space and its exact Pareto front."""
     figure, (axes,) = _new(title)
     if landscape is not None:

@@ -115,7 +115,9 @@ def cut_journal(path: Path, count: int) -> None:
     """
     lines = path.read_text(encoding="ascii").splitlines(keepends=True)
     if len(lines) <= count:
-        raise UserError(f"{path} holds {len(lines) - 1} samples, its checkpoint was made at {count}")
+        raise UserError(
+            f"{path} holds {len(lines) - 1} samples, its checkpoint was made at {count}"
+        )
     with replacing(path) as file:
         file.write("".join(lines[: count + 1]).encode("ascii"))
 

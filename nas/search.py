@@ -1,6 +1,6 @@
 """The search loop: propose, ask, reward, learn. What is done with a step is the caller's.
 
-    $ python -m nas.search reward=proposed T=17ms
+$ python -m nas.search reward=proposed T=17ms
 """
 
 from __future__ import annotations

@@ -77,7 +77,9 @@ class TensorBoardLog:
         if best >= 0:
             writer.add_scalar("search/best within T", best, samples)
             if self._optimum_accuracy is not None:
-                writer.add_scalar("search/gap to the exact optimum", self._optimum_accuracy - best, samples)
+                writer.add_scalar(
+                    "search/gap to the exact optimum", self._optimum_accuracy - best, samples
+                )
         for name, values in step.diagnostics.items():
             writer.add_scalar(f"controller/{name}", float(values[0]), samples)
 
