@@ -50,7 +50,10 @@ def gaps(accuracy, latency_ms, limit_ms, optimum):
     """Points below the optimum after 1,000 and 5,000 samples, and the share that settles."""
     within = np.where(latency_ms <= limit_ms, accuracy, 0)
     settled = [sample_within_limit(row, limit_ms) is not None for row in latency_ms]
-    return [*(100 * (optimum - within[:, :n].max(1)).mean() for n in (1000, 5000)), np.mean(settled)]
+    return [
+        *(100 * (optimum - within[:, :n].max(1)).mean() for n in (1000, 5000)),
+        np.mean(settled),
+    ]
 
 
 def main():

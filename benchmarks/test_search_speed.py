@@ -104,9 +104,7 @@ def test_sixty_four_replicas_of_a_hundred_steps(benchmark, tables, batch_size):
     def run():
         config = RnnConfig(batch_size=batch_size, **SETTINGS)
         controller = config.build(NAS_BENCH_201.num_choices, range(64))
-        for _ in search(
-            controller, accuracy, oracle, reward, budget=budget, batch_size=batch_size
-        ):
+        for _ in search(controller, accuracy, oracle, reward, budget=budget, batch_size=batch_size):
             pass
 
     benchmark.extra_info["samples"] = 64 * budget
@@ -118,7 +116,9 @@ def test_start_of_the_process_to_the_first_sample_on_disk(benchmark, tmp_path):
         command = [sys.executable, "-m", "nas.search", f"runs={tmp_path}", "budget=1000000000"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
             known = set(tmp_path.rglob("samples.csv"))
-            while not any(p.stat().st_size > 50 for p in set(tmp_path.rglob("samples.csv")) - known):
+            while not any(
+                p.stat().st_size > 50 for p in set(tmp_path.rglob("samples.csv")) - known
+            ):
                 time.sleep(0.005)
             process.kill()
 

@@ -66,14 +66,14 @@ def _heat_map(samples: Samples, limit_ms: float, title: str) -> Figure:
     accuracy_edges = np.arange(0, 101, 10)
     latency_edges = np.arange(whole_ms.min(), whole_ms.max() + 2)
     counts, _, _ = np.histogram2d(whole_ms, percent, bins=[latency_edges, accuracy_edges])
-    mesh = axes.pcolormesh(accuracy_edges, latency_edges, counts, cmap="Blues", norm="linear")
+    mesh = axes.pcolormesh(accuracy_edges, latency_edges, np.ma.masked_equal(counts, 0), cmap="Blues", norm="log")
     if len(latency_edges) <= 41:
         middles = np.stack(np.meshgrid(latency_edges[:-1] + 0.5, accuracy_edges[:-1] + 5), -1)
         for (y, x), count in zip(
             middles.swapaxes(0, 1).reshape(-1, 2), counts.ravel(), strict=True
         ):
             if count:
-                colour = "white" if count > counts.max() / 2 else _INK
+                colour = "white" if count > counts.max() ** 0.6 else _INK
                 axes.text(x, y, f"{count:.0f}", ha="center", va="center", fontsize=6, color=colour)
     axes.axhline(limit_ms, color=_LIMIT, linestyle="--", label=f"T = {limit_ms:g} ms")
     axes.invert_yaxis()

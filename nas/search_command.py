@@ -18,7 +18,7 @@ from latency.base import UnmeasuredError
 from nas.atomic_file import replacing
 from nas.config import NAMES, build, register
 from nas.errors import UserError
-from nas.exit_status import one_line_errors
+from nas.exit_status import one_line_errors, reason
 from nas.run import Run, announce
 from nas.run_folder import RunFolder, interrupted_run_folder, new_run_folder
 
@@ -72,6 +72,10 @@ def _search(composed: DictConfig, console: Console) -> None:
     except KeyboardInterrupt:
         console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
         raise
+    except OSError as error:
+        raise UserError(
+            f"{reason(error)}; what was sampled is kept, go on with resume={folder.path}"
+        ) from error
 
 
 def _save(composed: DictConfig, choices: dict[str, str], folder: RunFolder) -> None:

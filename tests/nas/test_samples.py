@@ -36,9 +36,7 @@ def test_a_journal_reads_back_exactly(journal):
     )
     for name in ("accuracy", "latency_ms", "rewards"):
         ours = getattr(samples, name)
-        np.testing.assert_array_equal(
-            ours, np.concatenate([getattr(s, name)[0] for s in expected])
-        )
+        np.testing.assert_array_equal(ours, np.concatenate([getattr(s, name)[0] for s in expected]))
 
 
 def test_a_step_is_on_disk_before_the_next(tmp_path):
