@@ -27,12 +27,14 @@ class NatsLatency:
     """Asks for each architecture once, and remembers.
 
     `number_of` gives official numbers of architectures and raises IndexError outside the space;
-    `latency_ms_of` gives the milliseconds of a number and raises where the archive lacks it.
+    `latency_ms_of` gives the milliseconds of a number and raises where the archive lacks it, which
+    `holds` tells beforehand.
     """
 
     description: str
     number_of: Callable[[Int64[ndarray, "*n D"]], Int64[ndarray, "*n"]]
     latency_ms_of: Callable[[int], float]
+    holds: Callable[[int], bool]
     device: str = NATS_DEVICE
     source: str = "nats"
     tabular: bool = False
@@ -49,6 +51,16 @@ class NatsLatency:
             position.reshape(architectures.shape[:-1])
         ]
         return found_ms
+
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Which architectures the archive holds.
+
+        Raises:
+          IndexError: if an architecture lies outside the space.
+        """
+        numbers = self.number_of(architectures)
+        held = [self.holds(int(n)) for n in numbers.ravel()]
+        return np.array(held, bool).reshape(numbers.shape)
 
     def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Nothing: the archive holds measurements only."""

@@ -117,6 +117,7 @@ class NatsLatencyConfig(LatencyConfig):
             description=f"nats: archive {self.archive}, {dataset.value}, batch of 256",
             number_of=NAS_BENCH_201.index,
             latency_ms_of=lambda index: archive.latency_ms(index, dataset),
+            holds=archive.has,
         )
 
 

@@ -79,7 +79,7 @@ def summarise(  # noqa: PLR0913 - the ingredients of a run
         "feasible_share": float((samples.latency_ms <= limit_ms).mean()),
         "space_feasible_share": None if landscape is None else landscape.feasible_share,
         "sample_within_T": sample_within_limit(samples.latency_ms, limit_ms),
-        "mode": None if mode is None else entry(mode),
+        "mode": entry(mode) if mode is not None and _is_known(mode, accuracy, oracle) else None,
     }
 
 
@@ -132,6 +132,12 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     console.print("; ".join(facts), soft_wrap=True)
 
 
+def _is_known(architecture: Int64[ndarray, "6"], accuracy: Accuracy, oracle: LatencyOracle) -> bool:
+    """Whether the sources have an answer; the mode need never have been sampled."""
+    row = architecture[None]
+    return bool(accuracy.known(row)[0] and oracle.known(row)[0])
+
+
 def _entry(
     architecture: Int64[ndarray, "6"],
     accuracy: Accuracy,
@@ -142,7 +148,7 @@ def _entry(
     row = architecture[None]
     searched = float(accuracy(row)[0])
     test = float(accuracy.test(row)[0])
-    latency_ms = float(oracle.latency_ms(row)[0]) if oracle.known(row)[0] else None
+    latency_ms = float(oracle.latency_ms(row)[0])
     return {
         "arch": NAS_BENCH_201.format(architecture),
         "index": int(NAS_BENCH_201.index(row)[0]),
@@ -151,6 +157,6 @@ def _entry(
         "accuracy_test": None if np.isnan(test) else test,
         "latency_ms": latency_ms,
         "latency_predicted": bool(oracle.predicted(row)[0]),
-        "feasible": latency_ms is not None and latency_ms <= limit_ms,
+        "feasible": latency_ms <= limit_ms,
         "rank": None if landscape is None else landscape.rank(searched),
     }

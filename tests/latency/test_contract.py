@@ -24,6 +24,7 @@ def archived():
         description="24 cells, one at a time",
         number_of=lambda rows: np.arange(24).reshape(CHOICES)[tuple(np.moveaxis(rows, -1, 0))],
         latency_ms_of=lambda number: float(TABLE_MS.ravel()[number]),
+        holds=lambda number: number < 24,
     )
 
 
@@ -49,6 +50,10 @@ def test_it_answers_each_row_whatever_the_axes_before(oracle, shape):
     assert latency_ms.shape == shape
     assert latency_ms.dtype == np.float64
     assert np.array_equal(latency_ms, TABLE_MS[tuple(np.moveaxis(rows, -1, 0))])
+
+
+def test_it_knows_every_architecture_that_it_answers(oracle):
+    assert oracle.known(np.zeros((2, 5, 3), np.int64)).tolist() == [[True] * 5] * 2
 
 
 def test_it_says_which_latencies_are_predictions(oracle):
