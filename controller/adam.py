@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from jaxtyping import Float
-    from numpy import ndarray
+from jaxtyping import Float
+from numpy import ndarray
 
 
 @final

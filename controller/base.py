@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from jaxtyping import Float64, Int64
-    from numpy import ndarray
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 
 
 @runtime_checkable

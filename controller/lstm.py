@@ -11,19 +11,16 @@ are the same whatever R is. Axes: R replicas, B batch, D positions, K options, H
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, final
+from typing import NamedTuple, final
 
 import numpy as np
+from jaxtyping import Float, Int64
+from numpy import ndarray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from jaxtyping import Float, Int64
-    from numpy import ndarray
-
-    Choose = Callable[[int, Float[ndarray, "R B K"]], Int64[ndarray, "R B"]]
+Choose = Callable[[int, Float[ndarray, "R B K"]], Int64[ndarray, "R B"]]
 
 
 _IMPOSSIBLE = -1e9  # logit of an option that a position lacks; finite, so that 0 * log 0 is 0

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, final
+from collections.abc import Sequence
+from typing import final
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from jaxtyping import Float64
-    from numpy import ndarray
+from jaxtyping import Float64
+from numpy import ndarray
 
 
 @final

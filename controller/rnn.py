@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Float, Float64, Int64
+from numpy import ndarray
 
 from controller.adam import Adam
 from controller.base import ControllerConfig
-from controller.lstm import Lstm
+from controller.lstm import Lstm, Pass
 from controller.randomness import ReplicaGenerators
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from jaxtyping import Float, Float64, Int64
-    from numpy import ndarray
-
-    from controller.lstm import Pass
 
 
 @final

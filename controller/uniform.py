@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 
 from controller.base import ControllerConfig
 from controller.randomness import ReplicaGenerators
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from jaxtyping import Float64, Int64
-    from numpy import ndarray
 
 
 @final

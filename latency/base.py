@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
-    from numpy import ndarray
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
 
 
 class UnmeasuredError(LookupError):

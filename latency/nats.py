@@ -6,16 +6,13 @@ whole space is not free to enumerate.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from jaxtyping import Bool, Float64, Int64
-    from numpy import ndarray
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
 
 NATS_DEVICE = "gtx-1080ti/nats/b256"
 """Its id in the registry of devices."""

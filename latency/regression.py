@@ -8,18 +8,15 @@ public tables by `python -m nas.fitting.latency`; `regression.md` is their card.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from jaxtyping import Float64, Int64
-    from numpy import ndarray
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 
 MODELS = Path(__file__).with_name("regression.safetensors")
 

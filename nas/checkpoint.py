@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 import zipfile
-from typing import TYPE_CHECKING, final
+from pathlib import Path
+from typing import final
 
 import numpy as np
 
+from controller.base import Controller
 from nas.atomic_file import replacing
 from nas.errors import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from controller.base import Controller
-    from nas.search import Step
+from nas.search import Step
 
 INTERVAL_S = 1.0
 _SAMPLES = "samples"

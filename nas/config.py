@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from hydra.core.config_store import ConfigStore
 from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from controller.base import ControllerConfig
+from controller.base import Controller, ControllerConfig
 from controller.rnn import RnnConfig
 from controller.uniform import UniformConfig
-from nas.accuracy.base import AccuracyConfig, Dataset, Split
+from latency.base import LatencyOracle
+from nas.accuracy.auto import AutoAccuracyConfig
+from nas.accuracy.base import Accuracy, AccuracyConfig, Dataset, Split
 from nas.accuracy.nats import NatsAccuracyConfig
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
-from nas.accuracy.auto import AutoAccuracyConfig
 from nas.errors import UserError
 from nas.landscape import Landscape, survey
 from nas.latency_sources import (
@@ -34,11 +35,6 @@ from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
-
-if TYPE_CHECKING:
-    from controller.base import Controller
-    from latency.base import LatencyOracle
-    from nas.accuracy.base import Accuracy
 
 NAMES: dict[str, dict[str, type[Any]]] = {
     "reward": {

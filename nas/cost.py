@@ -9,17 +9,13 @@ operation counts even on an edge that no path from input to output takes.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 
+from nas.accuracy.base import Dataset
 from nas.search_space import OPERATIONS
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
-    from numpy import ndarray
-
-    from nas.accuracy.base import Dataset
 
 CELLS_PER_STAGE = 5
 STAGES = ((16, 1), (32, 2), (64, 4))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from latency.devices import Device, find, registered, unregistered
 from latency.nats import NATS_DEVICE
-from latency.regression import embedded_models
+from latency.regression import Quality, embedded_models
 from nas.csv_tables import data_folder, latency_files
 from nas.errors import UserError
 from nas.measured_latency import measured_on
-
-if TYPE_CHECKING:
-    from latency.regression import Quality
 
 
 @final

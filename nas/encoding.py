@@ -11,15 +11,12 @@ edges instead (240 of them) predicts held-out cells of 40 devices no better on a
 from __future__ import annotations
 
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
 
 from nas.search_space import EDGES, NAS_BENCH_201, OPERATIONS
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
-    from numpy import ndarray
 
 _NONE = OPERATIONS.index("none")
 _WORKING = tuple(name for name in OPERATIONS if name != "none")

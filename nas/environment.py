@@ -7,12 +7,9 @@ import os
 import platform
 from datetime import datetime, timezone
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from nas.atomic_file import replacing
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PACKAGES = ("edgenas", "numpy", "torch", "nats_bench", "hydra-core", "tensorboard", "pyarrow")
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from nas.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 USER_ERROR = 2  # argparse's own status for a command that cannot work
 INTERRUPTED = 130  # 128 + SIGINT, what a shell reports

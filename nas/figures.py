@@ -5,20 +5,19 @@ Figure numbers are those of the thesis (Im, Hansung University, 2022).
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nas.atomic_file import replacing
+from nas.landscape import Landscape
+from nas.samples import Samples
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from nas.landscape import Landscape
-    from nas.samples import Samples
 
 BINS = 20
 """Bins of figure 5-2: 250 samples each at 5,000 samples."""
@@ -66,7 +65,9 @@ def _heat_map(samples: Samples, limit_ms: float, title: str) -> Figure:
     accuracy_edges = np.arange(0, 101, 10)
     latency_edges = np.arange(whole_ms.min(), whole_ms.max() + 2)
     counts, _, _ = np.histogram2d(whole_ms, percent, bins=[latency_edges, accuracy_edges])
-    mesh = axes.pcolormesh(accuracy_edges, latency_edges, np.ma.masked_equal(counts, 0), cmap="Blues", norm="log")
+    mesh = axes.pcolormesh(
+        accuracy_edges, latency_edges, np.ma.masked_equal(counts, 0), cmap="Blues", norm="log"
+    )
     if len(latency_edges) <= 41:
         middles = np.stack(np.meshgrid(latency_edges[:-1] + 0.5, accuracy_edges[:-1] + 5), -1)
         for (y, x), count in zip(

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
 
+from latency.base import LatencyOracle
+from nas.accuracy.base import Accuracy
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
-    from numpy import ndarray
-
-    from latency.base import LatencyOracle
-    from nas.accuracy.base import Accuracy
-    from rewards.base import Reward
+from rewards.base import Reward
 
 
 @final

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
+from latency.devices import Device
 from latency.regression import EmbeddedModel, cross_validate, embedded_models, fit
 from nas.encoding import FEATURES, cell_features
 from nas.errors import UserError
-from nas.measured_latency import without_path
+from nas.measured_latency import MeasuredLatency, without_path
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
-    from numpy import ndarray
-
-    from latency.devices import Device
-    from nas.measured_latency import MeasuredLatency
 
 FEWEST_CELLS = 50
 """Below, a held-out quality is a guess itself."""

@@ -6,29 +6,24 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Bool, Shaped
+from numpy import ndarray
 from omegaconf import MISSING
 
+from latency.base import LatencyOracle
+from latency.devices import Device
 from latency.nats import NATS_DEVICE, NatsLatency
-from latency.regression import embedded_models
+from latency.regression import EmbeddedModel, embedded_models
 from latency.table import TableLatency
 from nas.accuracy.base import Dataset
 from nas.csv_tables import data_folder
 from nas.errors import UserError
 from nas.latency_regression import model_of, predicted_ms
-from nas.measured_latency import device_named, measured_on, without_path
+from nas.measured_latency import MeasuredLatency, device_named, measured_on, without_path
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Shaped
-    from numpy import ndarray
-
-    from latency.base import LatencyOracle
-    from latency.devices import Device
-    from latency.regression import EmbeddedModel
-    from nas.measured_latency import MeasuredLatency
 
 
 class Unmeasured(Enum):

@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, final
+from pathlib import Path
+from typing import final
 
 import numpy as np
+from jaxtyping import Bool, Float64
+from numpy import ndarray
 
 from latency.devices import Device, find, registered, unregistered
 from nas.csv_tables import data_folder, latency_files, read_csv_table
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jaxtyping import Bool, Float64
-    from numpy import ndarray
 
 NEAR_ZERO_MS = 0.1
 """Less than any runtime needs to run the layers around the cells."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from jaxtyping import Float, Int64
+from numpy import ndarray
+from torch import Tensor
 
+from nas.accuracy.base import Dataset
 from nas.search_space import NAS_BENCH_201
 from runtime.models import nas_bench_201
-
-if TYPE_CHECKING:
-    from jaxtyping import Float, Int64
-    from numpy import ndarray
-    from torch import Tensor
-
-    from nas.accuracy.base import Dataset
 
 
 def build_network(architecture: Int64[ndarray, "6"], dataset: Dataset) -> nas_bench_201.CellNetwork:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from nas.errors import UserError
-
-if TYPE_CHECKING:
-    from nas.landscape import Landscape
-    from rewards.base import Reward
+from nas.landscape import Landscape
+from rewards.base import Reward
 
 UNUSED_SHARE = 0.4
 """Leaving more of T than this unused is worth a warning."""

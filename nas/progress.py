@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from types import TracebackType
+from typing import final
 
+from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from rich.console import Console
-    from typing_extensions import Self
-
-    from nas.search import Step
-    from nas.tracker import Tracker
+from nas.search import Step
+from nas.tracker import Tracker
 
 
 @final
@@ -37,7 +33,7 @@ class ProgressBar:
         )
         self._task = self._bar.add_task("", total=budget, completed=tracker.samples)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> ProgressBar:
         self._bar.start()
         return self
 

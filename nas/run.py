@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
+
+from rich.console import Console
 
 from nas.checkpoint import Checkpointer, load_checkpoint, save_checkpoint
+from nas.config import Experiment
 from nas.environment import write_environment
 from nas.figures import draw_figures
 from nas.preflight import describe_limit, describe_reward
 from nas.progress import ProgressBar
+from nas.run_folder import RunFolder
 from nas.samples import Journal, cut_journal, read_journal, write_parquet
 from nas.search import search
 from nas.summary import print_summary, summarise, write_summary
 from nas.tensorboard_log import TensorBoardLog
 from nas.tracker import Tracker
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.console import Console
-
-    from nas.config import Experiment
-    from nas.run_folder import RunFolder
 
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
@@ -36,9 +32,11 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
     config, landscape = experiment.config, experiment.landscape
     lines = [
         _sources(experiment),
-        f"searching {config.dataset.value} on {experiment.oracle.device}, "
-        f"T = {experiment.limit_ms:g} ms, reward={choices['reward']}, "
-        f"controller={choices['controller']}, seed {config.seed}, {config.budget:,} samples",
+        (
+            f"searching {config.dataset.value} on {experiment.oracle.device}, "
+            f"T = {experiment.limit_ms:g} ms, reward={choices['reward']}, "
+            f"controller={choices['controller']}, seed {config.seed}, {config.budget:,} samples"
+        ),
     ]
     if landscape is None:
         lines.append("the exact optimum is unknown: asking for the whole space is not free here")

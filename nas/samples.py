@@ -6,24 +6,20 @@ killed run keeps what it sampled; the finished run keeps the Parquet file instea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, final
+from pathlib import Path
+from types import TracebackType
+from typing import IO, final
 
 import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
 
 from nas.atomic_file import naming, replacing
 from nas.errors import UserError
+from nas.search import Step
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import TracebackType
-
-    from jaxtyping import Bool, Float64, Int64
-    from numpy import ndarray
-    from typing_extensions import Self
-
-    from nas.search import Step
 
 _HEADER = "index,accuracy,latency_ms,reward\n"
 
@@ -61,7 +57,7 @@ class Journal:
         if self._file.tell() == 0:
             self._file.write(_HEADER)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Journal:
         return self
 
     def __exit__(
@@ -96,15 +92,19 @@ def read_journal(path: Path) -> Samples:
     """
     try:
         lines = path.read_text(encoding="ascii").splitlines(keepends=True)
-        rows = [line.split(",") for line in lines[1:] if line.endswith("\n")]
-        if lines and lines[0] != _HEADER:
-            raise ValueError(f"its first line is {lines[0][:40]!r}")
+        rows = [line.split(",") for line in _after_header(lines) if line.endswith("\n")]
         indices = np.array([int(row[0]) for row in rows], np.int64)
         numbers = np.array([[float(x) for x in row[1:]] for row in rows]).reshape(-1, 3)
         architectures = NAS_BENCH_201.architectures[indices]
     except (OSError, ValueError, IndexError) as error:
         raise UserError(f"{path} is not the journal of a run: {error}") from error
     return Samples(architectures, *numbers.T)
+
+
+def _after_header(lines: Sequence[str]) -> Sequence[str]:
+    if lines and lines[0] != _HEADER:
+        raise ValueError(f"its first line is {lines[0][:40]!r}")
+    return lines[1:]
 
 
 def cut_journal(path: Path, count: int) -> None:

@@ -5,19 +5,17 @@ $ python -m nas.search reward=proposed T=17ms
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 
-    from jaxtyping import Float64, Int64
-    from numpy import ndarray
-
-    from controller.base import Controller
-    from latency.base import LatencyOracle
-    from nas.accuracy.base import Accuracy
-    from rewards.base import Reward
+from controller.base import Controller
+from latency.base import LatencyOracle
+from nas.accuracy.base import Accuracy
+from rewards.base import Reward
 
 
 @final

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -21,9 +21,6 @@ from nas.errors import UserError
 from nas.exit_status import one_line_errors, reason
 from nas.run import Run, announce
 from nas.run_folder import RunFolder, interrupted_run_folder, new_run_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def main() -> None:

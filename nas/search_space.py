@@ -7,19 +7,16 @@ strings: `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`, where group i holds the inputs o
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Bool, Int64
+from numpy import ndarray
 
 from nas.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from jaxtyping import Bool, Int64
-    from numpy import ndarray
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
 """In the benchmark's own order: the choice index is the position."""

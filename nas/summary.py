@@ -6,32 +6,27 @@ docs/summary.md documents every field of the file.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+from rich.console import Console
 from rich.table import Table
 
-from nas.accuracy.base import Split
+from latency.base import LatencyOracle
+from nas.accuracy.base import Accuracy, Split
 from nas.atomic_file import replacing
+from nas.landscape import Landscape
+from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
 from nas.trajectory import best_feasible, sample_within_limit
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jaxtyping import Int64
-    from numpy import ndarray
-    from rich.console import Console
-
-    from latency.base import LatencyOracle
-    from nas.accuracy.base import Accuracy
-    from nas.landscape import Landscape
-    from nas.samples import Samples
 
 SCHEMA = 1
 
 
-def summarise(  # noqa: PLR0913 - the ingredients of a run
+def summarise(
     samples: Samples,
     mode: Int64[ndarray, "6"] | None,
     accuracy: Accuracy,
@@ -120,8 +115,10 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         console.print(f"best cell {summary['best']['arch']}", soft_wrap=True)
     settled = summary["sample_within_T"]
     facts = [
-        f"{summary['samples']:,} samples of {summary['distinct_networks']:,} distinct networks "
-        f"in {summary['seconds']:.1f} s",
+        (
+            f"{summary['samples']:,} samples of {summary['distinct_networks']:,} distinct "
+            f"networks in {summary['seconds']:.1f} s"
+        ),
         f"{summary['feasible_share']:.1%} of the samples within T",
         "mean latency not settled within T"
         if settled is None

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, final
 
+
+from nas.landscape import Landscape
+from nas.search import Step
+from nas.tracker import Tracker
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from types import TracebackType
-
     from torch.utils.tensorboard import SummaryWriter
-    from typing_extensions import Self
 
-    from nas.landscape import Landscape
-    from nas.search import Step
-    from nas.tracker import Tracker
 
 POINTS = 500
 """Points a curve: each is a mean over the last 100 samples, so more would show no more."""
@@ -48,7 +48,7 @@ class TensorBoardLog:
         self._done = self._logged = tracker.samples
         self._writer: SummaryWriter | None = None
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> TensorBoardLog:
         return self
 
     def __exit__(

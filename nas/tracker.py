@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
+from nas.samples import Samples
+from nas.search import Step
 from nas.trajectory import WINDOW
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
-    from numpy import ndarray
-
-    from nas.samples import Samples
-    from nas.search import Step
 
 
 @final

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
-    from numpy import ndarray
+from jaxtyping import Float64
+from numpy import ndarray
 
 WINDOW = 100
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 from omegaconf import MISSING
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 
 @dataclass

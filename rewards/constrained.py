@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from rewards.base import Reward
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 
 @final

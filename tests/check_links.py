@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -36,7 +37,7 @@ def links(text):
 def anchors(text):
     """The anchors that headings make, as code hosts name them."""
     blocks = MarkdownIt("commonmark").parse(text)
-    for before, block in zip(blocks, blocks[1:], strict=False):
+    for before, block in pairwise(blocks):
         if before.type == "heading_open":
             words = re.sub(r"[^\w\- ]", "", block.content.lower())
             yield words.replace(" ", "-")
@@ -59,7 +60,8 @@ def broken_links():
 def main():
     """Exit with 1 if a link is broken."""
     found = list(broken_links())
-    print("\n".join(found) or f"links of {len(documents())} documents lead somewhere")
+    report = "\n".join(found) or f"links of {len(documents())} documents lead somewhere"
+    sys.stdout.write(f"{report}\n")
     sys.exit(bool(found))
 
 

@@ -6,8 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import settings
+from jaxtyping import install_import_hook
 
-from nas.search_space import NAS_BENCH_201
+# Types and shapes of every signature are checked while tests run.
+install_import_hook(["controller", "rewards", "latency", "nas", "runtime"], "beartype.beartype")
+
+from nas.search_space import NAS_BENCH_201  # noqa: E402 - the hook works on what comes after it
 
 settings.register_profile("edgenas", deadline=None)  # a busy machine is not a failure
 settings.load_profile("edgenas")

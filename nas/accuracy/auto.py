@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from nas.accuracy.base import AccuracyConfig, Dataset, Split
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
+from nas.accuracy.tabular import TabularAccuracy
 from nas.csv_tables import ACCURACY_FILE, data_folder
-
-if TYPE_CHECKING:
-    from nas.accuracy.tabular import TabularAccuracy
 
 
 @final

@@ -5,11 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
-    from numpy import ndarray
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
 
 
 class Dataset(Enum):

@@ -7,15 +7,11 @@ Reads `nb201_latency_ms.csv`, writes `latency/regression.safetensors` and its ca
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 from latency.devices import registered
-from latency.regression import MODELS, save_models
+from latency.regression import MODELS, EmbeddedModel, save_models
 from nas.latency_regression import fitted_model
 from nas.measured_latency import measured_on
-
-if TYPE_CHECKING:
-    from latency.regression import EmbeddedModel
 
 CARD = MODELS.with_suffix(".md")
 

@@ -6,18 +6,14 @@ classifier. Modules bear the names of the authors' code, so that their checkpoin
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import torch
-from torch import nn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from jaxtyping import Float
-    from torch import Tensor
+from jaxtyping import Float
+from torch import Tensor, nn
 
 NODES = 3
 """Nodes of a cell behind its input; each sums one operation of every node before it."""

@@ -144,7 +144,8 @@ def test_an_entropy_bonus_keeps_the_policy_wider():
     [("lr", 0.0), ("hidden_size", 0), ("baseline_decay", 1.0), ("entropy_weight", -0.1)],
 )
 def test_the_rnn_refuses_a_setting_out_of_range_and_names_it(field, value):
-    settings = dict(batch_size=1, lr=0.01, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0)
+    settings = {"batch_size": 1, "lr": 0.01, "hidden_size": 4, "baseline_decay": 0.9}
+    settings["entropy_weight"] = 0.0
 
     with pytest.raises(ValueError, match=f"controller.{field}"):
         RnnConfig(**{**settings, field: value}).build(NUM_CHOICES, [0])

@@ -91,7 +91,9 @@ def test_the_archive_is_asked_once_for_each_cell():
         asked.append(number)
         return float(number)
 
-    oracle = NatsLatency("", number_of=lambda rows: rows[..., 0], latency_ms_of=latency_ms_of)
+    oracle = NatsLatency(
+        "", lambda rows: rows[..., 0], latency_ms_of=latency_ms_of, holds=lambda _: True
+    )
 
     oracle.latency_ms(np.array([[7], [3], [7]], np.int64))
     latency_ms = oracle.latency_ms(np.array([[3], [7]], np.int64))

@@ -55,7 +55,7 @@ def test_a_line_cut_off_by_a_kill_is_left_out(journal, lost):
     assert len(read_journal(journal)) == whole[:-lost].count(b"\n") - 1
 
 
-def test_a_cut_journal_goes_on_as_if_it_had_never_been_longer(journal, tmp_path):
+def test_a_cut_journal_goes_on_as_if_it_had_never_been_longer(journal):
     whole = journal.read_bytes()
     cut_journal(journal, 12)
     assert len(read_journal(journal)) == 12

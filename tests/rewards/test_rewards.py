@@ -16,7 +16,7 @@ T_MS = 17.0
 REWARDS = {
     "proposed": ProposedReward(T_MS),
     "mnasnet": MnasReward(T_MS),
-    "mnasnet_hard": MnasReward(T_MS, exponent_within=0, exponent_beyond=-1),
+    "mnasnet_hard": MnasReward(T_MS, exponent_within=0.0, exponent_beyond=-1.0),
     "absolute": AbsoluteReward(T_MS),
     "constrained": ConstrainedReward(T_MS),
 }
