@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -17,6 +19,16 @@ class Dataset(Enum):
     cifar100 = "cifar100"
     imagenet16 = "imagenet16"  # ImageNet16-120
 
+    @property
+    def num_classes(self) -> int:
+        """How many classes a network tells apart."""
+        return {Dataset.cifar10: 10, Dataset.cifar100: 100, Dataset.imagenet16: 120}[self]
+
+    @property
+    def image_size(self) -> int:
+        """Side of the square images, in pixels."""
+        return 16 if self is Dataset.imagenet16 else 32
+
 
 class Split(Enum):
     """What is searched on. `auto` is the validation split, or test where a source has no other."""
@@ -24,6 +36,19 @@ class Split(Enum):
     auto = "auto"
     valid = "valid"
     test = "test"
+
+
+@dataclass
+class AccuracyConfig(ABC):
+    """Settings of an accuracy source; `build` opens it."""
+
+    @abstractmethod
+    def build(self, dataset: Dataset, split: Split, epochs: int) -> Accuracy:
+        """The source's answers for one data set, split and length of training.
+
+        Raises:
+          UserError: if it has no such answers.
+        """
 
 
 @runtime_checkable
