@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from nas.csv_tables import parse_csv_table
-from nas.csv_writer import write_csv_table
 from nas.data.fetch import fetch
 from nas.data.registry import FILES
-from nas.search_space import NAS_BENCH_201
 
 pytestmark = pytest.mark.data
 
@@ -21,11 +19,6 @@ def serving(mirror, nas_data):
         f"/{file.address}": (nas_data / "raw" / file.name).read_bytes() for file in FILES
     }
     return mirror
-
-
-def already_there(nas_data, folder):
-    shutil.copytree(nas_data / "raw" / "help", folder / "raw" / "help")
-    shutil.copy(nas_data / "raw" / "nats_bench.csv", folder / "raw")
 
 
 def test_everything_is_brought_and_agrees_with_the_tables_made_before(serving, nas_data, tmp_path):
@@ -47,37 +40,16 @@ def test_everything_is_brought_and_agrees_with_the_tables_made_before(serving, n
     assert lines[2].startswith("wrote ")
 
 
-def test_a_second_run_asks_for_nothing_and_writes_the_same(serving, nas_data, tmp_path):
-    already_there(nas_data, tmp_path)
-    list(fetch(tmp_path, serving.url))
-    before = {path: path.read_bytes() for path in tmp_path.glob("*.csv")}
+def test_what_is_there_is_neither_asked_for_nor_overwritten(mirror, nas_data, tmp_path):
+    shutil.copytree(nas_data / "raw", tmp_path / "raw", copy_function=shutil.copyfile)
+    for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
+        shutil.copyfile(nas_data / name, tmp_path / name)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")}
 
-    list(fetch(tmp_path, serving.url))
+    lines = list(fetch(tmp_path, mirror.url))
 
-    assert serving.log == []
-    assert {path: path.read_bytes() for path in tmp_path.glob("*.csv")} == before
-
-
-def test_a_richer_accuracy_table_is_left_as_it_is(serving, nas_data, tmp_path):
-    already_there(nas_data, tmp_path)
-    richer = {"cifar100_valid": np.full(NAS_BENCH_201.size, 70.0)}
-    path = tmp_path / "nb201_accuracy.csv"
-    write_csv_table(path, richer)
-    before = path.read_bytes()
-
-    lines = list(fetch(tmp_path, serving.url))
-
-    assert path.read_bytes() == before
-    assert "left" in lines[1]
-    assert "cifar100_valid" in lines[1]
-
-
-def test_devices_that_another_table_has_are_not_written_again(serving, nas_data, tmp_path):
-    already_there(nas_data, tmp_path)
-    shutil.copy(nas_data / "nb201_latency_ms.csv", tmp_path)
-
-    lines = list(fetch(tmp_path, serving.url))
-
-    assert not (tmp_path / "nb201_latency_help_ms.csv").exists()
-    assert "did not write" in lines[2]
+    assert mirror.log == []
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")} == before
+    assert lines[1].startswith(f"left {tmp_path / 'nb201_accuracy.csv'} as it is: it also holds")
+    assert lines[2].startswith("did not write")
     assert "25 of them are already in" in lines[2]
