@@ -41,5 +41,12 @@ class LatencyOracle(Protocol):
           UnmeasuredError: if this oracle does not know one of the architectures.
         """
 
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Which architectures `latency_ms` has an answer for.
+
+        Raises:
+          IndexError: if an architecture lies outside the space this oracle covers.
+        """
+
     def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which of these latencies are a model's predictions, not measurements."""

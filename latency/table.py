@@ -45,6 +45,10 @@ class TableLatency:
             )
         return found
 
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Which architectures were measured, or filled in by a model."""
+        return ~np.isnan(self.table_ms[tuple(np.moveaxis(architectures, -1, 0))])
+
     def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which of these latencies are a model's predictions, not measurements."""
         found: Bool[ndarray, "*n"] = self.is_predicted[tuple(np.moveaxis(architectures, -1, 0))]

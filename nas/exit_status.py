@@ -32,10 +32,11 @@ def one_line_errors() -> Iterator[None]:
     except UserError as error:
         _leave(str(error), USER_ERROR)
     except OSError as error:
-        _leave(_reason(error), USER_ERROR)
+        _leave(reason(error), USER_ERROR)
 
 
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
+    """What the operating system refused, and for which file."""
     if error.strerror is None:
         return str(error) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

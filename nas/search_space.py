@@ -63,6 +63,8 @@ class NasBench201:
         Raises:
           IndexError: if a choice lies outside the space.
         """
+        if architectures.size and architectures.min() < 0:
+            raise IndexError(f"choice {architectures.min()} is negative")
         found: Int64[ndarray, "*n"] = self._index[tuple(np.moveaxis(architectures, -1, 0))]
         return found
 

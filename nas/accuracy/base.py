@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
 
@@ -77,6 +77,9 @@ class Accuracy(Protocol):
         Raises:
           UserError: if the source lacks one of the architectures.
         """
+
+    def known(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n"]:
+        """Which architectures `__call__` has an answer for."""
 
     def test(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
         """Top-1 accuracy on the test split, for reports only; NaN where the source has none.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
     from nas.accuracy.base import Split
@@ -30,6 +30,10 @@ class TabularAccuracy:
         """Top-1 accuracy on the split that is searched on, a fraction."""
         found: Float64[ndarray, "*n"] = self.searched[tuple(np.moveaxis(architectures, -1, 0))]
         return found
+
+    def known(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n"]:
+        """All of them."""
+        return np.ones(architectures.shape[:-1], bool)
 
     def test(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
         """Top-1 accuracy on the test split, a fraction."""

@@ -1,0 +1,80 @@
+"""How the defaults in conf/controller/rnn.yaml were chosen: a grid over devices, rewards and seeds.
+
+    $ NAS_DATA=<tables> python benchmarks/controller_defaults.py
+
+Score: gap in accuracy (points, CIFAR-100 validation) between the best sample within T and the
+exact optimum, after 1,000 and 5,000 samples, mean over 4 of HELP's training devices x 2 rewards
+x 20 seeds; T is the latency that 30 % of the device's architectures meet. Beside it, the share of
+searches whose mean latency settles within T. docs/controller.md holds the table and the choice.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+
+import numpy as np
+
+from controller.rnn import RnnConfig
+from nas.csv_tables import ACCURACY_FILE, data_folder, read_csv_table
+from nas.search_space import NAS_BENCH_201
+from nas.trajectory import sample_within_limit
+from rewards.constrained import ConstrainedReward
+from rewards.proposed import ProposedReward
+
+DEVICES = ("help-1080ti-1", "help-silver-4114", "help-samsung-s7", "help-pixel3")
+REWARDS = (ProposedReward, ConstrainedReward)
+SEEDS = range(20)
+BUDGET = 5000
+GRID = {
+    "lr": (0.001, 0.003, 0.01),
+    "batch_size": (1, 4, 16),
+    "entropy_weight": (0.0, 0.003, 0.01, 0.03),
+    "hidden_size": (32,),
+}
+
+
+def samples_of(config, accuracy, latency_ms, reward):
+    """Accuracy and latency of every sample, (R, BUDGET)."""
+    controller = config.build(NAS_BENCH_201.num_choices, SEEDS)
+    found = []
+    for _ in range(BUDGET // config.batch_size):
+        architectures = controller.sample(config.batch_size)
+        where = tuple(np.moveaxis(architectures, -1, 0))
+        found.append((accuracy[where], latency_ms[where]))
+        controller.update(architectures, reward(*found[-1]))
+    return (np.concatenate(rows, axis=1) for rows in zip(*found, strict=True))
+
+
+def gaps(accuracy, latency_ms, limit_ms, optimum):
+    """Points below the optimum after 1,000 and 5,000 samples, and the share that settles."""
+    within = np.where(latency_ms <= limit_ms, accuracy, 0)
+    settled = [sample_within_limit(row, limit_ms) is not None for row in latency_ms]
+    return [
+        *(100 * (optimum - within[:, :n].max(1)).mean() for n in (1000, 5000)),
+        np.mean(settled),
+    ]
+
+
+def main():
+    accuracy = read_csv_table(data_folder() / ACCURACY_FILE).grid("cifar100_valid") / 100
+    latencies = read_csv_table(data_folder() / "nb201_latency_ms.csv")
+    print("|", " | ".join(GRID), "| gap @1,000 | gap @5,000 | settled within T |")
+    print("|" + "---|" * (len(GRID) + 3))
+    for values in product(*GRID.values()):
+        config = RnnConfig(baseline_decay=0.95, **dict(zip(GRID, values, strict=True)))
+        scores = []
+        for device, reward in product(DEVICES, REWARDS):
+            latency_ms = latencies.grid(device)
+            limit_ms = float(np.quantile(latency_ms, 0.3))
+            optimum = accuracy[latency_ms <= limit_ms].max()
+            found = samples_of(config, accuracy, latency_ms, reward(limit_ms))
+            scores.append(gaps(*found, limit_ms, optimum))
+        first, last, settled = np.mean(scores, axis=0)
+        row = " | ".join(f"{value:g}" for value in values)
+        print(f"| {row} | {first:.3f} | {last:.3f} | {settled:.0%} |")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""REINFORCE (Williams, 1992) on an LSTM policy, with a moving baseline and an entropy bonus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from controller.adam import Adam
+from controller.base import ControllerConfig
+from controller.lstm import Lstm
+from controller.randomness import ReplicaGenerators
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from jaxtyping import Float, Float64, Int64
+    from numpy import ndarray
+
+    from controller.lstm import Pass
+
+
+@final
+class RnnController:
+    """The thesis's controller: a policy that emits the D choices one after another."""
+
+    def __init__(self, config: RnnConfig, num_choices: Sequence[int], seeds: Sequence[int]) -> None:
+        self._config = config
+        self._lstm = Lstm(tuple(num_choices), config.hidden_size)
+        self._generators = ReplicaGenerators(seeds)
+        self._parameters = self._lstm.initial(self._generators.each)
+        self._weights = self._lstm.view(self._parameters)
+        self._optimiser = Adam(self._parameters)
+        self._baseline = np.full(len(seeds), np.nan)  # NaN until the first rewards
+        self._entropy = np.full(len(seeds), np.nan)
+        self._last: Pass | None = None
+
+    def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
+        """Propose architectures, a batch for each replica."""
+        u = self._generators.uniform(batch_size, len(self._lstm.num_choices)).astype(np.float32)
+
+        def draw(position: int, probabilities: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
+            passed = probabilities.cumsum(-1) <= u[..., position, None]
+            drawn = passed.sum(-1)
+            # rounding may leave the last sum below u
+            choices: Int64[ndarray, "R B"] = np.minimum(drawn, self._lstm.num_choices[position] - 1)
+            return choices
+
+        self._last = self._lstm.forward(self._weights, batch_size, draw)
+        return self._last.choices
+
+    def update(
+        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
+    ) -> None:
+        """Learn from the rewards of proposed architectures."""
+        made = self._last
+        if made is None or made.choices is not architectures:
+            made = self._lstm.forward(
+                self._weights, architectures.shape[1], lambda t, _: architectures[..., t]
+            )
+        mean_reward = rewards.mean(-1)
+        baseline = np.where(np.isnan(self._baseline), mean_reward, self._baseline)
+        advantage = (rewards - baseline[:, None]).astype(np.float32)
+        decay = self._config.baseline_decay
+        self._baseline = decay * baseline + (1 - decay) * mean_reward
+
+        options = np.arange(made.probabilities.shape[-1])
+        chosen = architectures.swapaxes(-1, -2)[..., None] == options
+        plogp = made.probabilities * made.log_probabilities
+        entropy = -plogp.sum(-1, keepdims=True)
+        self._entropy = entropy.sum(axis=(1, 3)).mean(-1)
+        # descent on -(advantage * log p(chosen)) - weight * entropy, by the logits
+        grad = advantage[:, None, :, None] * (made.probabilities - chosen)
+        grad += self._config.entropy_weight * (plogp + made.probabilities * entropy)
+        grad /= architectures.shape[1]
+        gradient = self._lstm.backward(self._weights, made, grad)
+        self._optimiser.step(self._parameters, gradient, self._config.lr)
+
+    def mode(self) -> Int64[ndarray, "R D"]:
+        """The architecture the policy prefers, choice after choice."""
+        return self._lstm.forward(self._weights, 1, lambda _, p: p.argmax(-1)).choices[:, 0]
+
+    def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
+        """The baseline, and the policy's entropy over the last batch in nats."""
+        return {"baseline": self._baseline, "entropy": self._entropy.astype(float)}
+
+    def state(self) -> dict[str, ndarray]:
+        """Everything that decides what comes next, as arrays without objects."""
+        return {
+            "parameters": self._parameters.copy(),
+            "adam_first": self._optimiser.first.copy(),
+            "adam_second": self._optimiser.second.copy(),
+            "adam_steps": np.array(self._optimiser.steps),
+            "baseline": self._baseline.copy(),
+            "generators": self._generators.state(),
+        }
+
+    def restore(self, state: Mapping[str, ndarray]) -> None:
+        """Go on exactly where `state` was taken.
+
+        Raises:
+          ValueError: if the state is of another controller or of other sizes.
+        """
+        found = state["parameters"].shape if "parameters" in state else None
+        if found != self._parameters.shape:
+            raise ValueError(f"state of parameters {found}, but they are {self._parameters.shape}")
+        self._parameters[:] = state["parameters"]
+        self._optimiser.first[:] = state["adam_first"]
+        self._optimiser.second[:] = state["adam_second"]
+        self._optimiser.steps = int(state["adam_steps"])
+        self._baseline = state["baseline"].copy()
+        self._generators.restore(state["generators"])
+        self._last = None
+
+
+@final
+@dataclass
+class RnnConfig(ControllerConfig):
+    """Settings of the policy gradient; conf/controller/rnn.yaml holds their defaults."""
+
+    lr: float  # of Adam
+    hidden_size: int
+    baseline_decay: float
+    entropy_weight: float
+
+    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> RnnController:
+        """The controller for positions with these numbers of options, a replica a seed.
+
+        Raises:
+          ValueError: if a setting lies outside its range.
+        """
+        if not self.lr > 0:
+            raise ValueError(f"controller.lr={self.lr:g} must be positive")
+        if self.hidden_size < 1:
+            raise ValueError(f"controller.hidden_size={self.hidden_size} must be at least 1")
+        if not 0 <= self.baseline_decay < 1:
+            raise ValueError(f"controller.baseline_decay={self.baseline_decay:g} must be in [0, 1)")
+        if self.entropy_weight < 0:
+            raise ValueError(f"controller.entropy_weight={self.entropy_weight:g} is negative")
+        return RnnController(self, num_choices, seeds)

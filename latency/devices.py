@@ -1,0 +1,69 @@
+"""The registry of devices (`devices.yaml`): what is known of each column of the public tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any, final
+
+_REGISTRY = Path(__file__).with_name("devices.yaml")
+
+
+class Kind(Enum):
+    """The unit that ran the network."""
+
+    gpu = "gpu"
+    cpu = "cpu"
+    dsp = "dsp"
+    tpu = "tpu"
+    fpga = "fpga"
+    asic = "asic"
+    phone = "phone"  # its source does not say which unit
+    unknown = "unknown"  # a column that is not in the registry
+
+
+@final
+@dataclass(frozen=True)
+class Device:
+    """One column of a latency table. None stands for what its source does not state."""
+
+    id: str
+    column: str  # in the CSV files; an alias of the id
+    board: str
+    kind: Kind
+    source: str
+    runtime: str | None = None
+    precision: str | None = None
+    batch: int | None = None
+    dataset: str | None = None  # that the timed networks were built for
+    once_per_network: bool = False
+    flaws: tuple[str, ...] = ()  # what to know before trusting a number
+    found: tuple[str, ...] = ()  # where these facts were read, and what is not stated
+
+
+def unregistered(column: str) -> Device:
+    """A column of the user's own file: its name is its id, and nothing else is known."""
+    return Device(column, column, column, Kind.unknown, "own measurements")
+
+
+@cache
+def registered() -> tuple[Device, ...]:
+    """Every device of the registry, in its order."""
+    from omegaconf import OmegaConf  # noqa: PLC0415 - 80 ms that only a look-up pays
+
+    # OmegaConf's loader is PyYAML's safe one: a registry makes strings and numbers, no objects.
+    groups: Any = OmegaConf.to_container(OmegaConf.load(_REGISTRY))
+    return tuple(_device(group, entry) for group in groups for entry in group["devices"])
+
+
+def find(name: str) -> Device | None:
+    """The device of this id or column name."""
+    return next((device for device in registered() if name in {device.id, device.column}), None)
+
+
+def _device(group: dict[str, Any], entry: dict[str, Any]) -> Device:
+    shared = {"source": group["source"], "dataset": group.get("dataset")}
+    lists = {name: (*group.get(name, ()), *entry.get(name, ())) for name in ("flaws", "found")}
+    return Device(**{**shared, **entry, **lists, "kind": Kind(entry["kind"])})

@@ -1,0 +1,62 @@
+"""The controller's state beside the number of samples it has learned from."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from nas.atomic_file import replacing
+from nas.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from controller.base import Controller
+    from nas.search import Step
+
+INTERVAL_S = 1.0
+_SAMPLES = "samples"
+
+
+def save_checkpoint(path: Path, controller: Controller, samples: int) -> None:
+    """Write the state atomically, as arrays without objects."""
+    with replacing(path) as file:
+        np.savez(file, **{_SAMPLES: np.array(samples)}, **controller.state())
+
+
+def load_checkpoint(path: Path, controller: Controller) -> int:
+    """Restore a controller, and return the samples it has learned from.
+
+    Raises:
+      UserError: if the file is corrupt or of another controller.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        samples = int(arrays.pop(_SAMPLES))
+        controller.restore(arrays)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{path} is not a checkpoint of this controller ({error}); "
+            f"remove it to start the run again from its first sample"
+        ) from error
+    return samples
+
+
+@final
+class Checkpointer:
+    """Saves the controller once a second; a consumer of the loop."""
+
+    def __init__(self, path: Path, controller: Controller) -> None:
+        self._path = path
+        self._controller = controller
+        self._saved_s = time.monotonic()
+
+    def __call__(self, step: Step) -> None:
+        """Save if the last time is long enough ago."""
+        if time.monotonic() - self._saved_s >= INTERVAL_S:
+            save_checkpoint(self._path, self._controller, step.samples)
+            self._saved_s = time.monotonic()

@@ -1,0 +1,153 @@
+"""The only place where names become classes and configs become objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, final
+
+from hydra.core.config_store import ConfigStore
+from omegaconf import MISSING, DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from controller.base import ControllerConfig
+from controller.rnn import RnnConfig
+from controller.uniform import UniformConfig
+from nas.accuracy.base import AccuracyConfig, Dataset, Split
+from nas.accuracy.nats import NatsAccuracyConfig
+from nas.accuracy.surrogate import SurrogateAccuracyConfig
+from nas.accuracy.table import TableAccuracyConfig
+from nas.accuracy.auto import AutoAccuracyConfig
+from nas.errors import UserError
+from nas.landscape import Landscape, survey
+from nas.latency_sources import (
+    AutoLatencyConfig,
+    LatencyConfig,
+    NatsLatencyConfig,
+    RegressionLatencyConfig,
+    TableLatencyConfig,
+)
+from nas.search_space import NAS_BENCH_201
+from nas.units import milliseconds
+from rewards.absolute import AbsoluteReward
+from rewards.base import Reward
+from rewards.constrained import ConstrainedReward
+from rewards.mnasnet import MnasReward
+from rewards.proposed import ProposedReward
+
+if TYPE_CHECKING:
+    from controller.base import Controller
+    from latency.base import LatencyOracle
+    from nas.accuracy.base import Accuracy
+
+NAMES: dict[str, dict[str, type[Any]]] = {
+    "reward": {
+        "proposed": ProposedReward,
+        "mnasnet": MnasReward,
+        "absolute": AbsoluteReward,
+        "constrained": ConstrainedReward,
+    },
+    "controller": {
+        "rnn_schema": RnnConfig,  # `_schema`: conf/controller/ holds the values
+        "uniform_schema": UniformConfig,
+    },
+    "accuracy": {
+        "auto": AutoAccuracyConfig,
+        "table": TableAccuracyConfig,
+        "nats": NatsAccuracyConfig,
+        "surrogate": SurrogateAccuracyConfig,
+    },
+    "latency": {
+        "auto": AutoLatencyConfig,
+        "table": TableLatencyConfig,
+        "regression": RegressionLatencyConfig,
+        "nats": NatsLatencyConfig,
+    },
+}
+"""Every name that a group of the configuration knows. A new reward is one line here."""
+
+
+@dataclass
+class SearchConfig:
+    """Everything that decides a search; conf/search.yaml holds the defaults."""
+
+    T: str
+    device: str
+    dataset: Dataset
+    split: Split
+    epochs: int
+    budget: int
+    seed: int
+    runs: str
+    resume: str | None
+    reward: Reward = MISSING
+    controller: ControllerConfig = MISSING
+    accuracy: AccuracyConfig = MISSING
+    latency: LatencyConfig = MISSING
+
+
+@final
+@dataclass(frozen=True)
+class Experiment:
+    """The objects of one search."""
+
+    config: SearchConfig
+    limit_ms: float
+    reward: Reward
+    controller: Controller
+    accuracy: Accuracy
+    oracle: LatencyOracle
+
+    @cached_property
+    def landscape(self) -> Landscape | None:
+        """The exact answers about the whole space, for reports; None where they are not free."""
+        return survey(self.accuracy, self.oracle, self.limit_ms)
+
+
+def register() -> None:
+    """Tell Hydra the names and their types."""
+    OmegaConf.register_new_resolver("milliseconds", milliseconds, replace=True)
+    store = ConfigStore.instance()
+    store.store(name="search_schema", node=SearchConfig)
+    for group, names in NAMES.items():
+        for name, kind in names.items():
+            node = OmegaConf.structured(kind)
+            if group == "reward":
+                node.target_ms = "${milliseconds:${T}}"
+            store.store(group=group, name=name, node=node)
+
+
+def build(composed: DictConfig) -> Experiment:
+    """The objects of a composed configuration.
+
+    Raises:
+      UserError: if a value is out of its range, or a source cannot answer.
+    """
+    limit_ms = milliseconds(str(composed.T))
+    try:
+        config = OmegaConf.to_object(composed)
+    except OmegaConfBaseException as error:
+        raise UserError(str(error).splitlines()[0]) from error
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    if not isinstance(config, SearchConfig):
+        raise TypeError(f"composed a {type(config).__name__}, not a SearchConfig")
+    for name, value, least in (
+        ("budget", config.budget, 1),
+        ("controller.batch_size", config.controller.batch_size, 1),
+        ("seed", config.seed, 0),
+    ):
+        if value < least:
+            raise UserError(f"{name}={value} must be at least {least}")
+    try:
+        controller = config.controller.build(NAS_BENCH_201.num_choices, [config.seed])
+    except ValueError as error:
+        raise UserError(str(error)) from error
+    return Experiment(
+        config,
+        limit_ms,
+        config.reward,
+        controller,
+        config.accuracy.build(config.dataset, config.split, config.epochs),
+        config.latency.build(config.device, config.dataset),
+    )

@@ -1,0 +1,73 @@
+"""Fits the embedded latency models: `NAS_DATA=... python -m nas.fitting.latency`.
+
+Reads `nb201_latency_ms.csv`, writes `latency/regression.safetensors` and its card,
+`latency/regression.md`. The same table gives the same weights up to rounding.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from latency.devices import registered
+from latency.regression import MODELS, save_models
+from nas.latency_regression import fitted_model
+from nas.measured_latency import measured_on
+
+if TYPE_CHECKING:
+    from latency.regression import EmbeddedModel
+
+CARD = MODELS.with_suffix(".md")
+
+_ABOUT = """\
+# Embedded latency models
+
+One linear regression a device: milliseconds = weights x features + intercept. Features
+(`nas/encoding.py`): each edge's operation as written, as far as the output needs its result, and as
+far as it is live; whether there is a path at all; the longest path counted in five ways; products
+of the live counts of two operations. On the devices marked * one cell of each network was timed and
+its time copied, so the features are those of the first cell that is the same network.
+
+Written by `python -m nas.fitting.latency` from the public tables; no row of them is stored. The
+weights are fitted on all measured cells. The quality is five-fold cross-validated: each cell is
+predicted by a fit that saw no cell that computes the same function. Predictions are never below the
+fastest measured cell of the device. Where no cell without a path from input to output was measured,
+those are extrapolated.
+
+**Not for** absolute promises: another runtime, clock, input size or batch is another device.
+
+The same numbers are in the metadata of `regression.safetensors`, which is what a run prints.
+
+| device | source | cells | R2 | Spearman | within 10 % | median error | cells without a path |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def main() -> None:
+    """Fit every registered device that the data folder holds."""
+    models, rows = [], []
+    for device in registered():
+        measured = measured_on(device)
+        if measured is None:
+            continue
+        model = fitted_model(device, measured)
+        models.append(model)
+        mark = " *" if device.once_per_network else ""
+        rows.append(_row(model, mark, device.source))
+        sys.stdout.write(rows[-1])
+    save_models(models, MODELS)
+    CARD.write_text(_ABOUT + "".join(rows), encoding="utf-8")
+
+
+def _row(model: EmbeddedModel, mark: str, source: str) -> str:
+    quality = model.quality
+    disconnected = "measured" if model.saw_disconnected else "extrapolated"
+    return (
+        f"| {model.device}{mark} | {source} | {model.measured_cells:,} | {quality.r2:.4f} "
+        f"| {quality.spearman:.4f} | {quality.within_10_percent:.1%} "
+        f"| {quality.median_error:.1%} | {disconnected} |\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""The exact answers that a table gives for free. The searcher never sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from nas.search_space import NAS_BENCH_201
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int64
+    from numpy import ndarray
+
+    from latency.base import LatencyOracle
+    from nas.accuracy.base import Accuracy
+    from rewards.base import Reward
+
+
+@final
+@dataclass(frozen=True)
+class Landscape:
+    """Accuracy and latency of the whole space, by official index, and a limit on the latency."""
+
+    accuracy: Float64[ndarray, "15625"]  # on the split that is searched on, a fraction
+    latency_ms: Float64[ndarray, "15625"]  # NaN where this device was not measured
+    limit_ms: float
+
+    @property
+    def feasible(self) -> Bool[ndarray, "15625"]:
+        """Which architectures are known to meet the limit."""
+        return self.latency_ms <= self.limit_ms  # False for NaN
+
+    @property
+    def feasible_share(self) -> float:
+        """Share of the whole space that is known to meet the limit."""
+        return float(self.feasible.mean())
+
+    @property
+    def optimum(self) -> int | None:
+        """Index of the most accurate feasible architecture, the faster of two; None if none is."""
+        return self._best(np.where(self.feasible, self.accuracy, -np.inf))
+
+    def favourite(self, reward: Reward) -> int | None:
+        """Index of the architecture that the reward itself likes best."""
+        known = ~np.isnan(self.latency_ms)
+        rewards = reward(self.accuracy, np.where(known, self.latency_ms, 1.0))
+        return self._best(np.where(known, rewards, -np.inf))
+
+    def rank(self, accuracy: float) -> int:
+        """1 + how many feasible architectures are more accurate."""
+        return 1 + int((self.feasible & (self.accuracy > accuracy)).sum())
+
+    @property
+    def pareto_front(self) -> Int64[ndarray, "n"]:
+        """Indices of the architectures that none beats in both, from fast to slow."""
+        order = np.lexsort((-self.accuracy, self.latency_ms))
+        order = order[~np.isnan(self.latency_ms[order])]
+        best_before = np.maximum.accumulate(np.concatenate([[-np.inf], self.accuracy[order]]))[:-1]
+        front: Int64[ndarray, "n"] = order[self.accuracy[order] > best_before]
+        return front
+
+    def _best(self, values: Float64[ndarray, "15625"]) -> int | None:
+        best = np.flatnonzero(values == values.max())
+        if np.isneginf(values[best[0]]):
+            return None
+        return int(best[np.argmin(self.latency_ms[best])])
+
+
+def survey(accuracy: Accuracy, oracle: LatencyOracle, limit_ms: float) -> Landscape | None:
+    """The landscape, or None where asking for the whole space is not free."""
+    if not (accuracy.tabular and oracle.tabular):
+        return None
+    everything = NAS_BENCH_201.architectures
+    known = oracle.known(everything)
+    latency_ms = np.full(len(everything), np.nan)
+    latency_ms[known] = oracle.latency_ms(everything[known])
+    return Landscape(accuracy(everything), latency_ms, limit_ms)

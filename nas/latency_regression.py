@@ -1,0 +1,78 @@
+"""The linear latency models of `latency.regression`, of NAS-Bench-201 cells."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from latency.regression import EmbeddedModel, cross_validate, embedded_models, fit
+from nas.encoding import FEATURES, cell_features
+from nas.errors import UserError
+from nas.measured_latency import without_path
+from nas.search_space import NAS_BENCH_201
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+    from latency.devices import Device
+    from nas.measured_latency import MeasuredLatency
+
+FEWEST_CELLS = 50
+"""Below, a held-out quality is a guess itself."""
+
+
+def model_of(device: Device, measured: MeasuredLatency | None) -> tuple[EmbeddedModel, bool]:
+    """The embedded model of a device, or one fitted on its measured cells now (True).
+
+    Raises:
+      UserError: if there is neither.
+    """
+    embedded = embedded_models().get(device.id)
+    if embedded is not None:
+        return embedded, False
+    if measured is None:
+        raise UserError(
+            f"device {device.id} has no embedded latency model, and no latency file has its "
+            f"column {device.column}; `python -m nas.data list` says what each device has"
+        )
+    if measured.cells < FEWEST_CELLS:
+        raise UserError(
+            f"{measured.path}: {device.column} has {measured.cells} measured cells, regression "
+            f"needs {FEWEST_CELLS}; measure more, or search only those with "
+            f"latency=table latency.unmeasured=error"
+        )
+    return fitted_model(device, measured), True
+
+
+def fitted_model(device: Device, measured: MeasuredLatency) -> EmbeddedModel:
+    """Fit a device's measured cells, and say how well cells are predicted that were held out."""
+    known = np.isfinite(measured.values_ms)
+    features, latency_ms = (
+        _space_features(device.once_per_network)[known],
+        measured.values_ms[known],
+    )
+    return EmbeddedModel(
+        device=device.id,
+        model=fit(features, latency_ms),
+        quality=cross_validate(features, latency_ms, NAS_BENCH_201.function_class[known]),
+        measured_cells=measured.cells,
+        saw_disconnected=bool((known & without_path()).any()),
+        features=FEATURES,
+    )
+
+
+def predicted_ms(device: Device, model: EmbeddedModel) -> Float64[ndarray, "15625"]:
+    """Predictions for the whole space, in official order."""
+    return model.model.predict_ms(_space_features(device.once_per_network))
+
+
+@cache
+def _space_features(once_per_network: bool) -> Float64[ndarray, "15625 88"]:
+    """Features of what was timed: the cell itself, or the first cell that is the same network."""
+    architectures = NAS_BENCH_201.architectures
+    if once_per_network:
+        architectures = NAS_BENCH_201.canonical(architectures)
+    return cell_features(architectures)

@@ -1,0 +1,192 @@
+"""Where a search's latencies come from: `latency=auto|table|regression|nats`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from omegaconf import MISSING
+
+from latency.nats import NATS_DEVICE, NatsLatency
+from latency.regression import embedded_models
+from latency.table import TableLatency
+from nas.accuracy.base import Dataset
+from nas.csv_tables import data_folder
+from nas.errors import UserError
+from nas.latency_regression import model_of, predicted_ms
+from nas.measured_latency import device_named, measured_on, without_path
+from nas.search_space import NAS_BENCH_201
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Shaped
+    from numpy import ndarray
+
+    from latency.base import LatencyOracle
+    from latency.devices import Device
+    from latency.regression import EmbeddedModel
+    from nas.measured_latency import MeasuredLatency
+
+
+class Unmeasured(Enum):
+    """What a table answers for a cell that was not measured."""
+
+    error = "error"
+    regression = "regression"  # a linear model's prediction, marked as one
+
+
+@dataclass
+class LatencyConfig(ABC):
+    """One source of latencies."""
+
+    @abstractmethod
+    def build(self, device: str, dataset: Dataset) -> LatencyOracle:
+        """Make the oracle of a device, named by its id or its column.
+
+        Raises:
+          UserError: if this source knows no such device, or its files cannot be used.
+        """
+
+
+@final
+@dataclass
+class AutoLatencyConfig(LatencyConfig):
+    """Measurements where a file has them, predictions for the rest."""
+
+    def build(self, device: str, dataset: Dataset) -> TableLatency:
+        """A table with its holes filled, or the embedded model where no file has the device."""
+        found = device_named(device)
+        measured = measured_on(found)
+        if measured is None:
+            return _predicted_table(found, None, dataset)
+        return _measured_table(found, measured, dataset, Unmeasured.regression)
+
+
+@final
+@dataclass
+class TableLatencyConfig(LatencyConfig):
+    """Measurements in any latency CSV of the data folder; see `nas.csv_tables`."""
+
+    unmeasured: Unmeasured = Unmeasured.error
+
+    def build(self, device: str, dataset: Dataset) -> TableLatency:
+        """Read the device's column."""
+        found = device_named(device)
+        measured = measured_on(found)
+        if measured is None:
+            raise UserError(
+                f"no latency file in {data_folder()} has column {found.column} of device "
+                f"{found.id}; `python -m nas.data list` says which devices have one, "
+                f"latency=auto falls back to predictions"
+            )
+        return _measured_table(found, measured, dataset, self.unmeasured)
+
+
+@final
+@dataclass
+class RegressionLatencyConfig(LatencyConfig):
+    """The device's linear model for every cell, even for those that were measured."""
+
+    def build(self, device: str, dataset: Dataset) -> TableLatency:
+        """The embedded model; a device that has none is fitted on its measured cells."""
+        found = device_named(device)
+        measured = None if found.id in embedded_models() else measured_on(found)
+        return _predicted_table(found, measured, dataset)
+
+
+@final
+@dataclass
+class NatsLatencyConfig(LatencyConfig):
+    """The latency in NATS-Bench's archive; each new architecture reads 10 ms of file."""
+
+    archive: Path = MISSING  # the unpacked folder, NATS-tss-v1_0-3ffb9-simple
+
+    def build(self, device: str, dataset: Dataset) -> NatsLatency:
+        """Open the archive; cells are read when they are asked for."""
+        if device_named(device).id != NATS_DEVICE:
+            raise UserError(
+                f"latency=nats knows one device, not {device}; choose device={NATS_DEVICE}"
+            )
+        from nas.archive import NatsArchive  # noqa: PLC0415 - opened by this source only
+
+        archive = NatsArchive(Path(self.archive))
+        return NatsLatency(
+            description=f"nats: archive {self.archive}, {dataset.value}, batch of 256",
+            number_of=NAS_BENCH_201.index,
+            latency_ms_of=lambda index: archive.latency_ms(index, dataset),
+            holds=archive.has,
+        )
+
+
+def _measured_table(
+    device: Device, measured: MeasuredLatency, dataset: Dataset, unmeasured: Unmeasured
+) -> TableLatency:
+    values_ms = measured.values_ms
+    missing = np.isnan(values_ms)
+    said = [f"table: {device.source}, {measured.cells:,} measured cells"]
+    filled = unmeasured is Unmeasured.regression and bool(missing.any())
+    if filled:
+        model, _ = model_of(device, measured)
+        values_ms = np.where(missing, predicted_ms(device, model), values_ms)
+        said.append(f"{missing.sum():,} predicted by regression ({model.quality})")
+        said += _extrapolation(model, missing)
+    elif missing.any():
+        said.append(f"{missing.sum():,} not measured")
+    said += [*measured.flaws, *device.flaws, *_input(device, dataset)]
+    return TableLatency(
+        device=device.id,
+        source="table",
+        description="; ".join(said),
+        table_ms=_grid(values_ms),
+        is_predicted=_grid(missing & filled),
+    )
+
+
+def _predicted_table(
+    device: Device, measured: MeasuredLatency | None, dataset: Dataset
+) -> TableLatency:
+    model, fitted_now = model_of(device, measured)
+    fitted = "fitted now on" if fitted_now else "an embedded linear model of"
+    how = (
+        f"regression: every latency is predicted by {fitted} {model.measured_cells:,} cells "
+        f"of {device.source} ({model.quality})"
+    )
+    everywhere = np.ones(NAS_BENCH_201.size, bool)
+    said = [how, *_extrapolation(model, everywhere), *device.flaws, *_input(device, dataset)]
+    return TableLatency(
+        device=device.id,
+        source="regression",
+        description="; ".join(said),
+        table_ms=_grid(predicted_ms(device, model)),
+        is_predicted=_grid(everywhere),
+    )
+
+
+def _extrapolation(model: EmbeddedModel, predicted: Bool[ndarray, "15625"]) -> list[str]:
+    guessed = int((predicted & without_path()).sum())
+    if model.saw_disconnected or not guessed:
+        return []
+    return [f"{guessed} of them, without a path from input to output, are extrapolated"]
+
+
+def _input(device: Device, dataset: Dataset) -> list[str]:
+    """What to know where the search's data set is not the one that was timed."""
+    if device.dataset is None:
+        return ["input size not stated by the source"]
+    timed = Dataset(device.dataset)
+    if timed is dataset:
+        return []
+    if timed.image_size != dataset.image_size:
+        sides = f"{timed.image_size} pixels wide, not {dataset.image_size}"
+        return [f"measured for {timed.value}, on images {sides}"]
+    return [f"measured for {timed.value}: same input, another last layer"]
+
+
+def _grid(official: Shaped[ndarray, "15625"]) -> Shaped[ndarray, "5 5 5 5 5 5"]:
+    """Values in official order, as an array indexed by architecture."""
+    choices = np.moveaxis(np.indices(NAS_BENCH_201.num_choices), 0, -1)
+    grid: Shaped[ndarray, "5 5 5 5 5 5"] = official[NAS_BENCH_201.index(choices)]
+    return grid

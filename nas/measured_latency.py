@@ -1,0 +1,91 @@
+"""Which device is meant, and what was measured on it: the columns of the CSV latency tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from latency.devices import Device, find, registered, unregistered
+from nas.csv_tables import data_folder, latency_files, read_csv_table
+from nas.errors import UserError
+from nas.search_space import NAS_BENCH_201
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jaxtyping import Bool, Float64
+    from numpy import ndarray
+
+NEAR_ZERO_MS = 0.1
+"""Less than any runtime needs to run the layers around the cells."""
+
+
+@final
+@dataclass(frozen=True)
+class MeasuredLatency:
+    """One column of a table, checked: every latency is positive."""
+
+    path: Path
+    values_ms: Float64[ndarray, "15625"]  # in official order; NaN: not measured
+
+    @property
+    def cells(self) -> int:
+        """How many cells were measured."""
+        return int(np.isfinite(self.values_ms).sum())
+
+    @property
+    def flaws(self) -> tuple[str, ...]:
+        """What its source published and a user should know: kept, not repaired."""
+        empty = int(((self.values_ms < NEAR_ZERO_MS) & without_path()).sum())
+        if not empty:
+            return ()
+        return (f"{empty} cells without a path from input to output are under {NEAR_ZERO_MS} ms",)
+
+
+def device_named(name: str) -> Device:
+    """The device of an id, of a column's name, or of a column in the user's own file.
+
+    Raises:
+      UserError: if there is none; it offers the nearest names.
+    """
+    device = find(name)
+    if device is not None:
+        return device
+    columns = tuple(latency_files(data_folder()))
+    if name in columns:
+        return unregistered(name)
+    known = {n for device in registered() for n in (device.id, device.column)}.union(columns)
+    nearest = get_close_matches(name, sorted(known), cutoff=0.4)
+    offer = f"; the nearest are {', '.join(nearest)}" if nearest else ""
+    raise UserError(f"device {name!r} is not known{offer}; `python -m nas.data list` lists all")
+
+
+def measured_on(device: Device) -> MeasuredLatency | None:
+    """What the data folder holds of a device; None where no file has its column.
+
+    Raises:
+      UserError: if a file is malformed, or a latency is not positive.
+    """
+    path = latency_files(data_folder()).get(device.column)
+    if path is None:
+        return None
+    values_ms = read_csv_table(path).column(device.column)
+    wrong = values_ms <= 0
+    if wrong.any():
+        first = int(np.argmax(wrong))
+        raise UserError(
+            f"{path}: {device.column} of {NAS_BENCH_201.strings[first]} is "
+            f"{values_ms[first]:g} ms; a latency is positive, a cell not measured is left empty"
+        )
+    return MeasuredLatency(path, values_ms)
+
+
+@cache
+def without_path() -> Bool[ndarray, "15625"]:
+    """Which cells have no path from input to output, in official order; 341 of them."""
+    live = NAS_BENCH_201.live_edges(NAS_BENCH_201.architectures)
+    return np.logical_not(live.any(axis=-1))

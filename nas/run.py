@@ -1,0 +1,183 @@
+"""One run: the loop with its consumers, in a folder, from the start or from where it was cut off."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, final
+
+from nas.checkpoint import Checkpointer, load_checkpoint, save_checkpoint
+from nas.environment import write_environment
+from nas.figures import draw_figures
+from nas.preflight import describe_limit, describe_reward
+from nas.progress import ProgressBar
+from nas.samples import Journal, cut_journal, read_journal, write_parquet
+from nas.search import search
+from nas.summary import print_summary, summarise, write_summary
+from nas.tensorboard_log import TensorBoardLog
+from nas.tracker import Tracker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import Console
+
+    from nas.config import Experiment
+    from nas.run_folder import RunFolder
+
+
+def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
+    """Say what the numbers are, whether T can be met, and where the reward leads.
+
+    Raises:
+      UserError: if no architecture meets the limit.
+    """
+    config, landscape = experiment.config, experiment.landscape
+    lines = [
+        _sources(experiment),
+        f"searching {config.dataset.value} on {experiment.oracle.device}, "
+        f"T = {experiment.limit_ms:g} ms, reward={choices['reward']}, "
+        f"controller={choices['controller']}, seed {config.seed}, {config.budget:,} samples",
+    ]
+    if landscape is None:
+        lines.append("the exact optimum is unknown: asking for the whole space is not free here")
+    else:
+        lines.append(describe_limit(landscape, experiment.oracle.device))
+        lines.append(describe_reward(landscape, experiment.reward))
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _sources(experiment: Experiment) -> str:
+    return f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
+
+
+@final
+@dataclass(frozen=True)
+class Run:
+    """An experiment, the names it was asked for by, and the folder it is written to."""
+
+    experiment: Experiment
+    choices: Mapping[str, str]  # group -> name, as in reward -> proposed
+    folder: RunFolder
+    console: Console
+
+    def complete(self) -> dict[str, Any]:
+        """Search to the end of the budget, going on from what the folder holds.
+
+        Returns the summary that was written.
+
+        Raises:
+          UserError: if a source lacks an architecture, or a file is corrupt.
+          UnmeasuredError: if the latency oracle lacks an architecture.
+          OSError: if the folder cannot be written.
+        """
+        self.console.print(f"writing to {self.folder.path}", soft_wrap=True)
+        write_environment(self.folder.environment)
+        done = self._restore()
+        tracker = Tracker(self.experiment.limit_ms)
+        if done:
+            tracker.add(read_journal(self.folder.journal))
+        with TensorBoardLog(
+            self.folder.tensorboard,
+            tracker,
+            limit_ms=self.experiment.limit_ms,
+            budget=self.experiment.config.budget,
+            landscape=self.experiment.landscape,
+        ) as log:
+            started_s = time.perf_counter()
+            self._sample(tracker, log, done)
+            return self._finish(log, time.perf_counter() - started_s, done)
+
+    def _restore(self) -> int:
+        """Bring the controller and the journal to the same sample; returns its number."""
+        folder = self.folder
+        if not (folder.journal.is_file() and folder.checkpoint.is_file()):
+            folder.journal.unlink(missing_ok=True)  # cut off before its first checkpoint
+            return 0
+        done = load_checkpoint(folder.checkpoint, self.experiment.controller)
+        cut_journal(folder.journal, done)
+        self.console.print(f"going on from sample {done:,}")
+        return done
+
+    def _sample(self, tracker: Tracker, log: TensorBoardLog, done: int) -> None:
+        experiment, folder = self.experiment, self.folder
+        config = experiment.config
+        bar = ProgressBar(self.console, tracker, experiment.limit_ms, config.budget)
+        with Journal(folder.journal) as journal, bar:
+            consumers = (
+                journal,
+                Checkpointer(folder.checkpoint, experiment.controller),
+                tracker,
+                bar,
+                log,
+            )
+            for step in search(
+                experiment.controller,
+                experiment.accuracy,
+                experiment.oracle,
+                experiment.reward,
+                budget=config.budget,
+                batch_size=config.controller.batch_size,
+                done=done,
+            ):
+                for consume in consumers:
+                    consume(step)
+        save_checkpoint(folder.checkpoint, experiment.controller, config.budget)
+
+    def _finish(self, log: TensorBoardLog, seconds: float, done: int) -> dict[str, Any]:
+        """Write the results, the summary last: where there is one, the run has finished."""
+        experiment, folder, config = self.experiment, self.folder, self.experiment.config
+        samples = read_journal(folder.journal)
+        mode = experiment.controller.mode()
+        settings = {
+            "reward": self.choices["reward"],
+            "controller": self.choices["controller"],
+            "dataset": config.dataset.value,
+            "epochs": config.epochs,
+            "seed": config.seed,
+            "budget": config.budget,
+        }
+        summary = summarise(
+            samples,
+            None if mode is None else mode[0],
+            experiment.accuracy,
+            experiment.oracle,
+            experiment.landscape,
+            limit_ms=experiment.limit_ms,
+            settings=settings,
+            seconds=seconds,
+            resumed_at=done,
+        )
+        write_parquet(
+            folder.samples,
+            samples,
+            accuracy_test=experiment.accuracy.test(samples.architectures),
+            latency_predicted=experiment.oracle.predicted(samples.architectures),
+            feasible=samples.latency_ms <= experiment.limit_ms,
+        )
+        figures = draw_figures(
+            folder.figures,
+            samples,
+            experiment.landscape,
+            limit_ms=experiment.limit_ms,
+            title=f"{settings['reward']} on {experiment.oracle.device}, {settings['dataset']}, "
+            f"seed {config.seed}\naccuracy: {experiment.accuracy.source}, "
+            f"latency: {experiment.oracle.source}",
+        )
+        best = summary["best"]
+        log.finish(
+            {**settings, "T_ms": experiment.limit_ms, "device": experiment.oracle.device},
+            {
+                "result/best accuracy within T": best["accuracy_searched"] if best else 0.0,
+                "result/feasible share": summary["feasible_share"],
+            },
+            figures,
+        )
+        write_summary(folder.summary, summary)
+        folder.journal.unlink()
+        print_summary(self.console, summary)
+        self.console.print(f"next: .venv/bin/tensorboard --logdir {folder.path}", soft_wrap=True)
+        self.console.print(_sources(experiment), soft_wrap=True)
+        return summary

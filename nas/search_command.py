@@ -1,0 +1,100 @@
+"""`python -m nas.search`: Hydra composes, one run follows; every error is one line."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from latency.base import UnmeasuredError
+from nas.atomic_file import replacing
+from nas.config import NAMES, build, register
+from nas.errors import UserError
+from nas.exit_status import one_line_errors, reason
+from nas.run import Run, announce
+from nas.run_folder import RunFolder, interrupted_run_folder, new_run_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def main() -> None:
+    """Run the command line's search."""
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, so that one place turns errors to lines
+    register()
+    with _one_line_errors():
+        _hydra_main()
+
+
+@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="search")
+def _hydra_main(composed: DictConfig) -> None:
+    with _one_line_errors():  # here as well: Hydra adds lines to what leaves its job
+        _search(composed, Console(highlight=False))
+
+
+@contextmanager
+def _one_line_errors() -> Iterator[None]:
+    with one_line_errors():
+        try:
+            yield
+        except (HydraException, OmegaConfBaseException) as error:
+            raise UserError(f"{error}; see `python -m nas.search --help`") from error
+        except UnmeasuredError as error:
+            raise UserError(str(error)) from error
+
+
+def _search(composed: DictConfig, console: Console) -> None:
+    if composed.resume is None:
+        choices = {group: str(HydraConfig.get().runtime.choices[group]) for group in NAMES}
+        interrupted = None
+    else:
+        interrupted = interrupted_run_folder(Path(composed.resume))
+        composed, choices = _load(interrupted)
+    experiment = build(composed)
+    announce(experiment, choices, console)
+    if interrupted is None:
+        folder = new_run_folder(
+            Path(composed.runs), choices["reward"], composed.device, experiment.limit_ms
+        )
+        _save(composed, choices, folder)
+    else:
+        folder = interrupted
+    try:
+        Run(experiment, choices, folder, console).complete()
+    except KeyboardInterrupt:
+        console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
+        raise
+    except OSError as error:
+        raise UserError(
+            f"{reason(error)}; what was sampled is kept, go on with resume={folder.path}"
+        ) from error
+
+
+def _save(composed: DictConfig, choices: dict[str, str], folder: RunFolder) -> None:
+    values = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    with replacing(folder.config) as file:
+        file.write(OmegaConf.to_yaml({"choices": choices, "values": values}).encode())
+
+
+def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str]]:
+    others = [text for text in HydraConfig.get().overrides.task if not text.startswith("resume=")]
+    if others:
+        raise UserError(
+            f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"
+        )
+    stored = OmegaConf.load(folder.config)
+    try:
+        choices = {group: str(stored.choices[group]) for group in NAMES}
+        names = [f"{group}={name}" for group, name in choices.items()]
+        composed = OmegaConf.merge(hydra.compose("search", overrides=names), stored["values"])
+    except (HydraException, OmegaConfBaseException, AttributeError, KeyError) as error:
+        raise UserError(f"{folder.config} does not fit this version: {error}") from error
+    return composed, choices

@@ -1,0 +1,162 @@
+"""What a search found, as `summary.json` and as a table on the terminal.
+
+docs/summary.md documents every field of the file.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+
+from nas.accuracy.base import Split
+from nas.atomic_file import replacing
+from nas.search_space import NAS_BENCH_201
+from nas.trajectory import best_feasible, sample_within_limit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jaxtyping import Int64
+    from numpy import ndarray
+    from rich.console import Console
+
+    from latency.base import LatencyOracle
+    from nas.accuracy.base import Accuracy
+    from nas.landscape import Landscape
+    from nas.samples import Samples
+
+SCHEMA = 1
+
+
+def summarise(  # noqa: PLR0913 - the ingredients of a run
+    samples: Samples,
+    mode: Int64[ndarray, "6"] | None,
+    accuracy: Accuracy,
+    oracle: LatencyOracle,
+    landscape: Landscape | None,
+    *,
+    limit_ms: float,
+    settings: dict[str, Any],
+    seconds: float,
+    resumed_at: int,
+) -> dict[str, Any]:
+    """Every result of the run, ready for JSON; accuracies are fractions, times as named."""
+
+    def entry(architecture: Int64[ndarray, "6"]) -> dict[str, Any]:
+        return _entry(architecture, accuracy, oracle, landscape, limit_ms)
+
+    best_at = best_feasible(samples.accuracy, samples.latency_ms, limit_ms)
+    best = None if best_at is None else entry(samples.architectures[best_at])
+    if best is not None:
+        best["sample"] = best_at
+    optimum_index = None if landscape is None else landscape.optimum
+    optimum = None if optimum_index is None else entry(NAS_BENCH_201.architectures[optimum_index])
+    gap = None
+    if best is not None and optimum is not None:
+        gap = optimum["accuracy_searched"] - best["accuracy_searched"]
+    indices = NAS_BENCH_201.index(samples.architectures)
+    return {
+        "schema": SCHEMA,
+        **settings,
+        "T_ms": limit_ms,
+        "accuracy_source": accuracy.source,
+        "accuracy_description": accuracy.description,
+        "split": accuracy.split.value,
+        "device": oracle.device,
+        "latency_source": oracle.source,
+        "latency_description": oracle.description,
+        "samples": len(samples),
+        "distinct_architectures": len(np.unique(indices)),
+        "distinct_networks": len(np.unique(NAS_BENCH_201.network_class[indices])),
+        "seconds": seconds,
+        "resumed_at_sample": resumed_at,
+        "best": best,
+        "optimum": optimum,
+        "gap": gap,
+        "feasible_share": float((samples.latency_ms <= limit_ms).mean()),
+        "space_feasible_share": None if landscape is None else landscape.feasible_share,
+        "sample_within_T": sample_within_limit(samples.latency_ms, limit_ms),
+        "mode": entry(mode) if mode is not None and _is_known(mode, accuracy, oracle) else None,
+    }
+
+
+def write_summary(path: Path, summary: dict[str, Any]) -> None:
+    """Write the summary as JSON, atomically."""
+    with replacing(path) as file:
+        file.write((json.dumps(summary, indent=2) + "\n").encode())
+
+
+def print_summary(console: Console, summary: dict[str, Any]) -> None:
+    """The summary as a table, and what each row's architecture is."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    searched = "valid" if summary["split"] == Split.valid.value else "test (searched on)"
+    for column in ("", searched, "test", "latency", "rank", "cell"):
+        table.add_column(column, justify="left" if column == "" else "right")
+    rows = {
+        "best sampled within T": summary["best"],
+        "exact optimum within T": summary["optimum"],
+        "final policy's mode": summary["mode"],
+    }
+    for name, row in rows.items():
+        if row is None:
+            continue
+        marked = " (predicted)" if row["latency_predicted"] else ""
+        beyond = "" if row["feasible"] else " > T"
+        table.add_row(
+            name,
+            f"{row['accuracy_searched']:.2%}",
+            "-" if row["accuracy_test"] is None else f"{row['accuracy_test']:.2%}",
+            f"{row['latency_ms']:.2f} ms{beyond}{marked}",
+            "-" if row["rank"] is None else str(row["rank"]),
+            str(row["index"]),
+        )
+    console.print(table)
+    if summary["best"] is None:
+        console.print(f"No sample met T = {summary['T_ms']:g} ms; raise T or the budget.")
+    else:
+        console.print(f"best cell {summary['best']['arch']}", soft_wrap=True)
+    settled = summary["sample_within_T"]
+    facts = [
+        f"{summary['samples']:,} samples of {summary['distinct_networks']:,} distinct networks "
+        f"in {summary['seconds']:.1f} s",
+        f"{summary['feasible_share']:.1%} of the samples within T",
+        "mean latency not settled within T"
+        if settled is None
+        else f"mean latency within T from sample {settled:,} on",
+    ]
+    if summary["gap"] is not None:
+        facts.insert(0, f"gap to the exact optimum {summary['gap'] * 100:.2f} points")
+    console.print("; ".join(facts), soft_wrap=True)
+
+
+def _is_known(architecture: Int64[ndarray, "6"], accuracy: Accuracy, oracle: LatencyOracle) -> bool:
+    """Whether the sources have an answer; the mode need never have been sampled."""
+    row = architecture[None]
+    return bool(accuracy.known(row)[0] and oracle.known(row)[0])
+
+
+def _entry(
+    architecture: Int64[ndarray, "6"],
+    accuracy: Accuracy,
+    oracle: LatencyOracle,
+    landscape: Landscape | None,
+    limit_ms: float,
+) -> dict[str, Any]:
+    row = architecture[None]
+    searched = float(accuracy(row)[0])
+    test = float(accuracy.test(row)[0])
+    latency_ms = float(oracle.latency_ms(row)[0])
+    return {
+        "arch": NAS_BENCH_201.format(architecture),
+        "index": int(NAS_BENCH_201.index(row)[0]),
+        "accuracy_searched": searched,
+        "accuracy_valid": searched if accuracy.split is Split.valid else None,
+        "accuracy_test": None if np.isnan(test) else test,
+        "latency_ms": latency_ms,
+        "latency_predicted": bool(oracle.predicted(row)[0]),
+        "feasible": latency_ms <= limit_ms,
+        "rank": None if landscape is None else landscape.rank(searched),
+    }

@@ -1,0 +1,37 @@
+"""What the sequence of one replica's samples says about its search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+WINDOW = 100
+
+
+def sample_within_limit(latency_ms: Float64[ndarray, "n"], limit_ms: float) -> int | None:
+    """Samples after which the mean latency of a sliding window stays within the limit.
+
+    The window holds the last 100 samples, so 100 is the least there is; None if the mean is
+    beyond the limit at the end, or there are fewer samples than that.
+    """
+    if len(latency_ms) < WINDOW:
+        return None
+    sums = np.cumsum(np.concatenate([[0.0], latency_ms]))
+    beyond = np.flatnonzero((sums[WINDOW:] - sums[:-WINDOW]) / WINDOW > limit_ms)
+    last = WINDOW - 1 if not len(beyond) else WINDOW + int(beyond[-1])
+    return last + 1 if last < len(latency_ms) else None
+
+
+def best_feasible(
+    accuracy: Float64[ndarray, "n"], latency_ms: Float64[ndarray, "n"], limit_ms: float
+) -> int | None:
+    """Position of the first most accurate sample within the limit; None if there is none."""
+    within = latency_ms <= limit_ms
+    if not within.any():
+        return None
+    return int(np.argmax(np.where(within, accuracy, -np.inf)))

@@ -1,0 +1,37 @@
+"""MnasNet's weighted-product reward (Tan et al., CVPR 2019, eq. 2 and 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from rewards.base import Reward
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+
+@final
+@dataclass
+class MnasReward(Reward):
+    """accuracy * (latency / target) ** w, with w chosen by the side of the target.
+
+    Equal exponents make the target a soft constraint, the paper's choice (alpha = beta =
+    -0.07: twice the latency for 5 % more accuracy is an even trade); alpha = 0, beta = -1
+    make it a hard one.
+    """
+
+    exponent_within: float = -0.07  # alpha
+    exponent_beyond: float = -0.07  # beta
+
+    def score(
+        self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]
+    ) -> Float64[ndarray, "*n"]:
+        """The formula, on arrays of one shape."""
+        ratio = latency_ms / self.target_ms
+        w = np.where(ratio <= 1, self.exponent_within, self.exponent_beyond)
+        rewards: Float64[ndarray, "*n"] = accuracy * ratio**w
+        return rewards

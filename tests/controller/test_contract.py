@@ -1,0 +1,157 @@
+"""What every controller promises, asked of each of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from controller.base import Controller
+from controller.rnn import RnnConfig
+from controller.uniform import UniformConfig
+
+NUM_CHOICES = (5, 3, 5, 4, 2, 5)
+CONFIGS = {
+    "rnn": RnnConfig(
+        batch_size=4, lr=0.02, hidden_size=12, baseline_decay=0.9, entropy_weight=0.01
+    ),
+    "uniform": UniformConfig(batch_size=4),
+}
+every_controller = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
+
+
+def rewards_of(architectures):
+    """Synthetic: prefers large choices."""
+    return architectures.mean(-1) / 5
+
+
+def advance(controller, steps, batch_size=4):
+    sampled = []
+    for _ in range(steps):
+        architectures = controller.sample(batch_size)
+        controller.update(architectures, rewards_of(architectures))
+        sampled.append(architectures.copy())
+    return np.concatenate(sampled, axis=1)
+
+
+@every_controller
+def test_it_satisfies_the_protocol(config):
+    assert isinstance(config.build(NUM_CHOICES, [0]), Controller)
+
+
+@every_controller
+@pytest.mark.parametrize(("replicas", "batch_size"), [(1, 1), (3, 1), (2, 5)])
+def test_samples_have_the_promised_shape_and_stay_in_the_space(config, replicas, batch_size):
+    controller = config.build(NUM_CHOICES, range(replicas))
+
+    sampled = advance(controller, 50, batch_size)
+
+    assert sampled.dtype == np.int64
+    assert sampled.shape == (replicas, 50 * batch_size, len(NUM_CHOICES))
+    assert (sampled >= 0).all()
+    assert (sampled < NUM_CHOICES).all()
+
+
+@every_controller
+def test_a_new_controller_reaches_every_option(config):
+    controller = config.build(NUM_CHOICES, [0])
+
+    sampled = controller.sample(500)[0]
+
+    for position, options in enumerate(NUM_CHOICES):
+        assert set(sampled[:, position]) == set(range(options))
+
+
+@every_controller
+def test_the_same_seed_gives_the_same_search_whatever_the_number_of_replicas(config):
+    together = advance(config.build(NUM_CHOICES, [7, 8, 9, 10, 11]), 60)
+
+    for row, seed in enumerate([7, 8, 9, 10, 11]):
+        alone = advance(config.build(NUM_CHOICES, [seed]), 60)
+        np.testing.assert_array_equal(together[row], alone[0])
+
+
+@every_controller
+def test_two_seeds_give_two_searches(config):
+    sampled = advance(config.build(NUM_CHOICES, [0, 1]), 20)
+
+    assert (sampled[0] != sampled[1]).any()
+
+
+@every_controller
+def test_a_restored_controller_goes_on_with_the_same_samples(config):
+    whole = config.build(NUM_CHOICES, [3, 4])
+    advance(whole, 30)
+    state = whole.state()
+    expected = advance(whole, 30)
+    other = config.build(NUM_CHOICES, [98, 99])
+
+    other.restore(state)
+
+    np.testing.assert_array_equal(advance(other, 30), expected)
+
+
+@every_controller
+def test_a_state_holds_no_objects(config):
+    for array in config.build(NUM_CHOICES, [0]).state().values():
+        assert not np.asarray(array).dtype.hasobject
+
+
+@every_controller
+def test_diagnostics_have_one_number_a_replica(config):
+    controller = config.build(NUM_CHOICES, [0, 1, 2])
+    advance(controller, 2)
+
+    for values in controller.diagnostics().values():
+        assert values.shape == (3,)
+        assert np.isfinite(values).all()
+
+
+def test_the_rnn_learns_the_best_architecture_and_its_mode_is_it():
+    controller = CONFIGS["rnn"].build(NUM_CHOICES, range(5))
+
+    sampled = advance(controller, 500)
+
+    best = np.array(NUM_CHOICES) - 1
+    assert rewards_of(sampled[:, -100:]).mean() > rewards_of(sampled[:, :100]).mean() + 0.15
+    assert (rewards_of(controller.mode()) > rewards_of(best) - 0.1).all()
+
+
+def test_the_rnn_learns_the_same_from_given_architectures_as_from_its_own():
+    own, given = (CONFIGS["rnn"].build(NUM_CHOICES, [0]) for _ in range(2))
+    for _ in range(20):
+        architectures = own.sample(4)
+        own.update(architectures, rewards_of(architectures))
+        given.update(architectures.copy(), rewards_of(architectures))
+
+    np.testing.assert_array_equal(own.state()["parameters"], given.state()["parameters"])
+
+
+def test_an_entropy_bonus_keeps_the_policy_wider():
+    entropies = []
+    for weight in (0.0, 0.3):
+        config = RnnConfig(
+            batch_size=4, lr=0.02, hidden_size=12, baseline_decay=0.9, entropy_weight=weight
+        )
+        controller = config.build(NUM_CHOICES, range(4))
+        advance(controller, 200)
+        entropies.append(controller.diagnostics()["entropy"].mean())
+
+    assert entropies[1] > entropies[0] + 1
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("lr", 0.0), ("hidden_size", 0), ("baseline_decay", 1.0), ("entropy_weight", -0.1)],
+)
+def test_the_rnn_refuses_a_setting_out_of_range_and_names_it(field, value):
+    settings = dict(batch_size=1, lr=0.01, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0)
+
+    with pytest.raises(ValueError, match=f"controller.{field}"):
+        RnnConfig(**{**settings, field: value}).build(NUM_CHOICES, [0])
+
+
+def test_the_rnn_refuses_a_state_of_other_sizes():
+    small = RnnConfig(batch_size=1, lr=0.01, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0)
+
+    with pytest.raises(ValueError, match="parameters"):
+        small.build(NUM_CHOICES, [0]).restore(CONFIGS["rnn"].build(NUM_CHOICES, [0]).state())

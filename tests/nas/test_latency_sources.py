@@ -1,0 +1,281 @@
+"""Where latencies come from, and what is said of them."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from latency.base import UnmeasuredError
+from latency.devices import registered
+from nas.accuracy.base import Dataset
+from nas.devices_report import known_devices
+from nas.errors import UserError
+from nas.latency_sources import (
+    AutoLatencyConfig,
+    NatsLatencyConfig,
+    RegressionLatencyConfig,
+    TableLatencyConfig,
+    Unmeasured,
+)
+from nas.search_space import NAS_BENCH_201, OPERATIONS
+
+JETSON = "jetson-nano/fp32/b1"
+ARCHITECTURES = NAS_BENCH_201.architectures
+LAW_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == ARCHITECTURES).sum(axis=1) * 3.0
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    data.mkdir()
+    monkeypatch.setenv("NAS_DATA", str(data))
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(tmp_path / "cache"))
+    return data
+
+
+def write_column(folder, column, values_ms, indices):
+    with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["arch", column])
+        writer.writerows([NAS_BENCH_201.strings[i], values_ms[i]] for i in indices)
+
+
+def test_a_table_answers_with_what_the_file_holds(folder):
+    write_column(folder, "my-board", LAW_MS, range(15_625))
+
+    oracle = TableLatencyConfig().build("my-board", Dataset.cifar10)
+
+    assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
+    assert not oracle.predicted(ARCHITECTURES).any()
+    assert (oracle.device, oracle.source) == ("my-board", "table")
+    assert "15,625 measured cells" in oracle.description
+
+
+def test_an_id_and_its_column_name_the_same_device(folder):
+    write_column(folder, "latbench-embedded-gpu-jetson-nano-fp32", LAW_MS, range(100))
+
+    by_id = TableLatencyConfig().build(JETSON, Dataset.cifar100)
+    by_column = TableLatencyConfig().build(
+        "latbench-embedded-gpu-jetson-nano-fp32", Dataset.cifar100
+    )
+
+    assert by_id.device == by_column.device == JETSON
+    assert np.array_equal(by_id.table_ms, by_column.table_ms, equal_nan=True)
+
+
+def test_a_cell_that_was_not_measured_is_an_error_until_predictions_are_asked_for(folder):
+    write_column(folder, "my-board", LAW_MS, range(1_000))
+
+    strict = TableLatencyConfig().build("my-board", Dataset.cifar10)
+    filled = TableLatencyConfig(Unmeasured.regression).build("my-board", Dataset.cifar10)
+
+    assert "14,625 not measured" in strict.description
+    with pytest.raises(UnmeasuredError, match="my-board"):
+        strict.latency_ms(ARCHITECTURES[1_000])
+    assert np.array_equal(filled.latency_ms(ARCHITECTURES[:1_000]), LAW_MS[:1_000])
+    assert filled.latency_ms(ARCHITECTURES) == pytest.approx(LAW_MS, abs=0.5)
+    assert np.array_equal(filled.predicted(ARCHITECTURES), np.arange(15_625) >= 1_000)
+    assert "14,625 predicted by regression (held-out R2 " in filled.description
+
+
+def test_predictions_fill_a_registered_device_from_its_embedded_model(folder):
+    write_column(folder, "latbench-embedded-gpu-jetson-nano-fp32", LAW_MS, range(3))
+
+    table = AutoLatencyConfig().build(JETSON, Dataset.cifar100)
+    embedded = RegressionLatencyConfig().build(JETSON, Dataset.cifar100)
+
+    assert table.source == "table"
+    assert np.array_equal(table.latency_ms(ARCHITECTURES[:3]), LAW_MS[:3])
+    assert np.array_equal(
+        table.latency_ms(ARCHITECTURES[3:]), embedded.latency_ms(ARCHITECTURES[3:])
+    )
+
+
+def test_without_any_file_auto_predicts_and_says_so():
+    oracle = AutoLatencyConfig().build(JETSON, Dataset.cifar100)
+
+    assert oracle.source == "regression"
+    assert oracle.predicted(ARCHITECTURES).all()
+    assert "every latency is predicted" in oracle.description
+    assert "held-out R2" in oracle.description
+    assert "341 of them, without a path from input to output, are extrapolated" in (
+        oracle.description
+    )
+
+
+@pytest.mark.parametrize("device", registered()[:-1], ids=lambda device: device.id)
+def test_every_prediction_of_every_embedded_model_is_positive(device):
+    oracle = RegressionLatencyConfig().build(device.id, Dataset.cifar10)
+
+    assert (oracle.table_ms > 0).all()
+    assert oracle.tabular
+
+
+def test_an_embedded_model_needs_no_file_that_can_be_broken(folder):
+    (folder / "own.csv").write_text("arch,help-fpga\nnot an architecture,1\n", encoding="utf-8")
+
+    oracle = RegressionLatencyConfig().build("help-fpga", Dataset.cifar10)
+
+    assert "an embedded linear model of 15,625 cells" in oracle.description
+
+
+def test_regression_fits_a_device_that_has_no_embedded_model(folder):
+    write_column(folder, "my-board", LAW_MS, range(2_000))
+
+    oracle = RegressionLatencyConfig().build("my-board", Dataset.cifar10)
+
+    assert oracle.predicted(ARCHITECTURES).all()
+    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(LAW_MS, abs=0.5)
+    assert "fitted now on 2,000 cells" in oracle.description
+
+
+def test_regression_refuses_to_guess_from_a_handful_of_cells(folder):
+    write_column(folder, "my-board", LAW_MS, range(49))
+
+    with pytest.raises(UserError, match=r"49 measured cells.*latency.unmeasured=error"):
+        AutoLatencyConfig().build("my-board", Dataset.cifar10)
+
+
+def test_an_unknown_device_is_answered_with_the_nearest_names(folder):
+    write_column(folder, "my-board", LAW_MS, range(3))
+
+    with pytest.raises(UserError, match=r"'jetson-nano' is not known.*jetson-nano/fp32/b1.*list"):
+        AutoLatencyConfig().build("jetson-nano", Dataset.cifar10)
+    with pytest.raises(UserError, match="my-board"):
+        AutoLatencyConfig().build("my-bord", Dataset.cifar10)
+
+
+def test_a_table_that_is_not_there_is_answered_with_the_way_out():
+    with pytest.raises(UserError, match=r"no latency file.*latency=auto"):
+        TableLatencyConfig().build(JETSON, Dataset.cifar10)
+
+
+@pytest.mark.parametrize("wrong_ms", [0.0, -1.5])
+def test_a_latency_that_is_not_positive_is_named(folder, wrong_ms):
+    values_ms = LAW_MS.copy()
+    values_ms[7] = wrong_ms
+    write_column(folder, "my-board", values_ms, range(100))
+
+    with pytest.raises(UserError) as error:
+        AutoLatencyConfig().build("my-board", Dataset.cifar10)
+
+    for part in ("own.csv", "my-board", NAS_BENCH_201.strings[7], f"{wrong_ms:g} ms"):
+        assert part in str(error.value)
+
+
+def test_near_zero_latencies_are_kept_and_counted(folder):
+    connected = NAS_BENCH_201.live_edges(ARCHITECTURES).any(axis=1)
+    write_column(folder, "my-board", np.where(connected, LAW_MS, 0.02), range(15_625))
+
+    oracle = TableLatencyConfig().build("my-board", Dataset.cifar10)
+
+    assert oracle.table_ms.min() == 0.02
+    assert "341 cells without a path from input to output are under 0.1 ms" in oracle.description
+
+
+@pytest.mark.parametrize(
+    ("dataset", "said"),
+    [
+        (Dataset.cifar100, None),
+        (Dataset.cifar10, "measured for cifar100: same input"),
+        (Dataset.imagenet16, "measured for cifar100, on images 32 pixels wide, not 16"),
+    ],
+)
+def test_another_data_set_than_the_measured_one_is_said(dataset, said):
+    description = AutoLatencyConfig().build(JETSON, dataset).description
+
+    assert ("measured for" in description) == (said is not None)
+    assert said is None or said in description
+
+
+def test_whole_milliseconds_are_said():
+    assert (
+        "whole milliseconds"
+        in AutoLatencyConfig().build("help-pixel2", Dataset.cifar10).description
+    )
+
+
+def test_the_archive_knows_one_device(tmp_path):
+    with pytest.raises(UserError, match="choose device=gtx-1080ti/nats/b256"):
+        NatsLatencyConfig(tmp_path).build(JETSON, Dataset.cifar10)
+
+
+@pytest.mark.parametrize(
+    "config", [AutoLatencyConfig, TableLatencyConfig, RegressionLatencyConfig, NatsLatencyConfig]
+)
+def test_a_config_survives_omegaconf(config):
+    stored = OmegaConf.structured(config)
+
+    assert OmegaConf.get_type(stored) is config
+
+
+def test_unmeasured_is_chosen_by_its_name():
+    config = OmegaConf.merge(OmegaConf.structured(TableLatencyConfig), {"unmeasured": "regression"})
+
+    assert OmegaConf.to_object(config) == TableLatencyConfig(Unmeasured.regression)
+
+
+def test_every_device_has_a_row_with_what_a_search_can_use_now(folder):
+    write_column(folder, "help-fpga", LAW_MS, range(10))
+
+    rows = {row.device.id: row for row in known_devices()}
+
+    assert rows["fpga/b1"].sources == ("table", "regression")
+    assert rows["fpga/b1"].measured_cells == 10
+    assert rows[JETSON].sources == ("regression",)
+    assert rows[JETSON].measured_cells is None
+    assert rows[JETSON].quality.r2 > 0.95
+    assert rows["pixel-2/b1"].flaws[-1] == "whole milliseconds"
+
+
+def test_a_column_that_cannot_be_used_is_listed_with_the_reason(folder):
+    write_column(folder, "my-board", np.zeros(15_625), range(10))
+
+    row = known_devices()[-1]
+
+    assert (row.device.id, row.sources, row.quality) == ("my-board", (), None)
+    assert "0 ms" in row.flaws[0]
+
+
+def test_importing_the_sources_imports_no_slow_package():
+    code = (
+        "import sys, nas.latency_sources; print({'torch', 'scipy', 'pyarrow'} & set(sys.modules))"
+    )
+
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert found.stdout.strip() == "set()"
+
+
+@pytest.mark.data
+def test_the_default_device_is_measured_but_for_341_cells(nas_data, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(nas_data))
+
+    oracle = AutoLatencyConfig().build(JETSON, Dataset.cifar100)
+
+    without_path = ~NAS_BENCH_201.live_edges(ARCHITECTURES).any(axis=1)
+    assert np.array_equal(oracle.predicted(ARCHITECTURES), without_path)
+    assert "15,284 measured cells; 341 predicted by regression" in oracle.description
+
+
+@pytest.mark.data
+def test_every_published_column_is_registered_and_usable(nas_data, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(nas_data))
+
+    rows = [row for row in known_devices() if row.measured_cells is not None]
+
+    assert len(rows) == 40
+    assert all(row.sources == ("table", "regression") for row in rows)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("column", "cells"), [("help-raspi4", 157), ("help-pixel3", 202)])
+def test_known_near_zero_cells_are_said(nas_data, monkeypatch, column, cells):
+    monkeypatch.setenv("NAS_DATA", str(nas_data))
+
+    description = TableLatencyConfig().build(column, Dataset.cifar10).description
+
+    assert f"{cells} cells without a path" in description

@@ -1,0 +1,378 @@
+"""`python -m nas.search` as a user meets it: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from nas.samples import read_journal, read_parquet
+
+ON_TABLES = ("device=synthetic-board", "T=11ms")
+
+
+def command(runs, *overrides):
+    return [sys.executable, "-m", "nas.search", f"runs={runs}", *overrides]
+
+
+def search(runs, *overrides, data=None, **options):
+    environment = {k: v for k, v in os.environ.items() if k != "NAS_DATA"}
+    if data is not None:
+        environment["NAS_DATA"] = str(data)
+    return subprocess.run(
+        command(runs, *overrides),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        **options,
+    )
+
+
+def only_run(runs):
+    (folder,) = runs.glob("*/*")
+    return folder
+
+
+def one_line(finished):
+    """The error a user sees, after checking that it is one line and nothing else."""
+    assert finished.returncode == 2, finished.stdout + finished.stderr
+    assert "Traceback" not in finished.stdout + finished.stderr
+    lines = finished.stderr.splitlines()
+    assert len(lines) == 1, finished.stderr
+    assert lines[0].startswith("edgenas: ")
+    return lines[0]
+
+
+class TestOnABareMachine:
+    """No data anywhere: the embedded surrogate and the embedded regression."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def finished(cls, tmp_path_factory):
+        runs = tmp_path_factory.mktemp("runs")
+        done = search(runs, "reward=proposed", "T=17ms", "budget=400")
+        assert done.returncode == 0, done.stderr
+        return done, only_run(runs)
+
+    def test_the_first_and_the_last_line_name_the_sources_as_predictions(self, finished):
+        lines = finished[0].stdout.splitlines()
+
+        for line in (lines[0], lines[-1]):
+            assert "surrogate" in line
+            assert "regression" in line
+            assert "predicted" in line
+
+    def test_the_folder_is_named_after_the_run_and_holds_its_files(self, finished):
+        folder = finished[1]
+
+        assert folder.name.endswith("-proposed-jetson-nano-fp32-b1-T17ms")
+        assert {path.name for path in folder.iterdir()} == {
+            "config.yaml",
+            "environment.json",
+            "samples.parquet",
+            "summary.json",
+            "checkpoint.npz",
+            "figures",
+            "tensorboard",
+        }
+        for name in ("heatmap", "curves", "scatter"):
+            assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_the_summary_has_the_documented_fields_and_agrees_with_the_samples(self, finished):
+        summary = json.loads((finished[1] / "summary.json").read_text())
+        samples = pq.read_table(finished[1] / "samples.parquet").to_pydict()
+        within = [
+            (accuracy, arch)
+            for accuracy, arch, ms in zip(
+                samples["accuracy"], samples["arch"], samples["latency_ms"], strict=True
+            )
+            if ms <= 17
+        ]
+
+        assert summary["best"]["accuracy_valid"] == max(within)[0]
+        assert summary["best"]["latency_ms"] <= summary["T_ms"] == 17.0
+        assert summary["gap"] == pytest.approx(
+            summary["optimum"]["accuracy_valid"] - summary["best"]["accuracy_valid"]
+        )
+        assert summary["gap"] >= 0
+        assert summary["feasible_share"] == pytest.approx(len(within) / 400)
+        assert summary["samples"] == 400
+        assert summary["accuracy_source"] == "surrogate"
+        assert summary["latency_source"] == "regression"
+        assert summary["best"]["latency_predicted"] is True
+        assert summary["device"] == "jetson-nano/fp32/b1"
+        assert summary["dataset"] == "cifar100"
+        assert summary["seconds"] > 0
+        assert 0 < summary["best"]["accuracy_test"] < 1
+
+    def test_tensorboard_has_the_curves_the_limit_the_figures_and_the_settings(self, finished):
+        events = EventAccumulator(str(finished[1] / "tensorboard"), {"images": 0, "scalars": 0})
+        events.Reload()
+        tags = events.Tags()
+
+        limit = [event.value for event in events.Scalars("latency_ms/T")]
+        assert set(limit) == {17.0}
+        for tag in (
+            "reward/mean of the last 100",
+            "accuracy/mean of the last 100",
+            "latency_ms/mean of the last 100",
+            "search/feasible share",
+            "search/best within T",
+            "search/gap to the exact optimum",
+            "controller/entropy",
+            "controller/baseline",
+        ):
+            assert events.Scalars(tag)[-1].step == 400, tag
+        assert {f"figures/{name}" for name in ("heatmap", "curves", "scatter")} == set(
+            tags["images"]
+        )
+        assert "hparams" in str(events.PluginTagToContent("hparams"))
+
+
+def test_a_real_table_is_preferred_and_named(tmp_path, synthetic_tables):
+    finished = search(tmp_path, *ON_TABLES, "budget=50", data=synthetic_tables)
+
+    assert finished.returncode == 0, finished.stderr
+    assert "nb201_accuracy.csv" in finished.stdout.splitlines()[0]
+    summary = json.loads((only_run(tmp_path) / "summary.json").read_text())
+    assert (summary["accuracy_source"], summary["latency_source"]) == ("table", "table")
+    assert summary["best"]["latency_predicted"] is False
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("reward=mnasnet_hard", "dataset=cifar10"),
+        ("reward=constrained", "dataset=imagenet16", "controller=uniform"),
+        ("reward=absolute", "epochs=12", "controller.batch_size=7"),
+    ],
+)
+def test_other_choices_run_to_their_end(tmp_path, synthetic_tables, overrides):
+    finished = search(tmp_path, *ON_TABLES, "budget=30", *overrides, data=synthetic_tables)
+
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads((only_run(tmp_path) / "summary.json").read_text())["samples"] == 30
+
+
+def test_a_sweep_makes_a_run_of_each_combination(tmp_path, synthetic_tables):
+    finished = search(
+        tmp_path,
+        *ON_TABLES,
+        "-m",
+        "reward=proposed,constrained",
+        "seed=0,1",
+        "budget=20",
+        data=synthetic_tables,
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert len(list(tmp_path.glob("*/*/summary.json"))) == 4
+
+
+def test_help_teaches_the_command(tmp_path):
+    finished = search(tmp_path, "--help")
+
+    assert finished.returncode == 0
+    for word in ("T=17ms", "device", "mnasnet_hard", "resume=", "controller.lr"):
+        assert word in finished.stdout
+
+
+def interrupted(runs, data, when, *overrides, send=signal.SIGKILL):
+    """Start a search, and stop it as soon as `when(folder)` holds."""
+    process = subprocess.Popen(
+        command(runs, *ON_TABLES, *overrides),
+        env={**os.environ, "NAS_DATA": str(data)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not any(when(folder) for folder in runs.glob("*/*")):
+        assert process.poll() is None, "the search ended before it could be interrupted"
+        time.sleep(0.005)
+    process.send_signal(send)
+    out, err = process.communicate(timeout=60)
+    return only_run(runs), out, err, process.returncode
+
+
+BUDGET = "budget=5000"
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory, synthetic_tables):
+    runs = tmp_path_factory.mktemp("whole")
+    assert search(runs, *ON_TABLES, BUDGET, data=synthetic_tables).returncode == 0
+    return read_parquet(only_run(runs) / "samples.parquet")
+
+
+@pytest.mark.parametrize(
+    ("when", "send"),
+    [
+        pytest.param(
+            lambda folder: (folder / "samples.csv").exists(), signal.SIGKILL, id="kill at the start"
+        ),
+        pytest.param(
+            lambda folder: (folder / "checkpoint.npz").exists(), signal.SIGKILL, id="kill later"
+        ),
+        pytest.param(
+            lambda folder: (folder / "checkpoint.npz").exists(), signal.SIGINT, id="Ctrl-C"
+        ),
+    ],
+)
+def test_an_interrupted_run_goes_on_to_the_same_samples(
+    tmp_path, synthetic_tables, uninterrupted, when, send
+):
+    folder, out, err, status = interrupted(tmp_path, synthetic_tables, when, BUDGET, send=send)
+    sampled = len(read_journal(folder / "samples.csv"))
+    if send is signal.SIGINT:
+        assert status == 130
+        assert err == "edgenas: interrupted\n"
+        assert f"resume={folder}" in out
+
+    resumed = search(tmp_path, f"resume={folder}", data=synthetic_tables)
+
+    assert resumed.returncode == 0, resumed.stderr
+    assert sampled < 5000
+    samples = read_parquet(folder / "samples.parquet")
+    for name in ("architectures", "accuracy", "latency_ms", "rewards"):
+        np.testing.assert_array_equal(getattr(samples, name), getattr(uninterrupted, name))
+
+
+class TestResumeIsRefused:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def finished(cls, tmp_path_factory, synthetic_tables):
+        runs = tmp_path_factory.mktemp("runs")
+        search(runs, *ON_TABLES, "budget=20", data=synthetic_tables)
+        return only_run(runs)
+
+    def test_for_a_folder_that_is_no_run(self, tmp_path):
+        assert "is not the folder of a run" in one_line(search(tmp_path, f"resume={tmp_path}"))
+
+    def test_for_a_run_that_has_finished(self, tmp_path, finished):
+        assert "has finished already" in one_line(search(tmp_path, f"resume={finished}"))
+
+    def test_with_other_settings(self, finished, synthetic_tables):
+        (finished / "summary.json").unlink()
+        line = one_line(search("runs", "seed=3", f"resume={finished}", data=synthetic_tables))
+        assert "leave out" in line
+        assert "seed=3" in line
+
+    def test_with_a_corrupt_checkpoint(self, finished, synthetic_tables):
+        (finished / "summary.json").unlink(missing_ok=True)
+        (finished / "samples.csv").write_text("index,accuracy,latency_ms,reward\n")
+        (finished / "checkpoint.npz").write_bytes(b"PK\x03\x04 not a checkpoint")
+        environment = {**os.environ, "NAS_DATA": str(synthetic_tables)}
+        refused = subprocess.run(
+            [sys.executable, "-m", "nas.search", f"resume={finished}"],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "is not a checkpoint" in one_line(refused)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("T=17",), "write T=17ms"),
+        (("T=0.1ms", "reward=constrained"), "cannot be met on synthetic-board"),
+        (("T=1ms",), "needs T > 1ms"),
+        (("budget=0",), "budget=0 must be at least 1"),
+        (("budget=many",), "budget"),
+        (("seed=-1",), "seed=-1 must be at least 0"),
+        (("device=synthetic-bord",), "synthetic-board"),
+        (("reward=best",), "constrained"),
+        (("dataset=mnist",), "cifar100"),
+        (("controller.lr=-1",), "controller.lr=-1 must be positive"),
+        (("controller.batch_size=0",), "controller.batch_size=0 must be at least 1"),
+        (("epochs=13",), "13"),
+        (("budgt=10",), "budgt"),
+        (("reward.latency_weight=2",), "between 0 and 1"),
+        (("latency=nats",), "latency.archive"),
+        (("accuracy=nats",), "accuracy.archive"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_it_and_leaves_no_run(
+    tmp_path, synthetic_tables, overrides, said
+):
+    settings = {text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}
+
+    finished = search(tmp_path, *settings.values(), data=synthetic_tables)
+
+    assert said in one_line(finished)
+    assert not list(tmp_path.rglob("config.yaml"))
+
+
+def damaged(tables, folder, old, new, file="nb201_latency_ms.csv"):
+    for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
+        text = (tables / name).read_text()
+        (folder / name).write_text(text.replace(old, new, 1) if name == file else text)
+    return folder
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "fast"])
+def test_a_latency_that_is_none_is_one_line_that_names_the_file(tmp_path, synthetic_tables, value):
+    data = tmp_path / "data"
+    data.mkdir()
+    text = (synthetic_tables / "nb201_latency_ms.csv").read_text()
+    row = text.splitlines()[1]
+    damaged(synthetic_tables, data, row, row.rsplit(",", 1)[0] + "," + value)
+
+    line = one_line(search(tmp_path / "runs", *ON_TABLES, data=data))
+
+    assert "nb201_latency_ms.csv" in line
+
+
+@pytest.mark.parametrize("keep", [10_001, 10_000.5])
+def test_a_truncated_table_is_one_line_that_names_it(tmp_path, synthetic_tables, keep):
+    data = tmp_path / "data"
+    data.mkdir()
+    damaged(synthetic_tables, data, "", "")
+    lines = (data / "nb201_accuracy.csv").read_text().splitlines(keepends=True)
+    whole = lines[: int(keep)]
+    half = [lines[int(keep)][:40]] if keep % 1 else []
+    (data / "nb201_accuracy.csv").write_text("".join(whole + half))
+
+    line = one_line(search(tmp_path / "runs", *ON_TABLES, data=data))
+
+    assert "nb201_accuracy.csv" in line
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, synthetic_tables):
+    (tmp_path / "file").write_text("in the way")
+
+    line = one_line(search(tmp_path / "file" / "runs", *ON_TABLES, data=synthetic_tables))
+
+    assert str(tmp_path / "file") in line
+
+
+def test_a_full_disk_is_one_line_and_loses_no_sample(tmp_path, synthetic_tables):
+    def no_file_beyond_100_kb():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    finished = search(
+        tmp_path,
+        *ON_TABLES,
+        "controller.hidden_size=4",  # a small checkpoint
+        "budget=20000",
+        data=synthetic_tables,
+        preexec_fn=no_file_beyond_100_kb,
+    )
+
+    line = one_line(finished)
+    assert "samples.csv" in line
+    assert "resume=" in line
+    journal = read_journal(only_run(tmp_path) / "samples.csv")
+    assert len(journal) > 1000

@@ -1,0 +1,126 @@
+"""Laws that every reward keeps, and the ones that set each apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rewards.absolute import AbsoluteReward
+from rewards.constrained import ConstrainedReward
+from rewards.mnasnet import MnasReward
+from rewards.proposed import ProposedReward
+
+T_MS = 17.0
+REWARDS = {
+    "proposed": ProposedReward(T_MS),
+    "mnasnet": MnasReward(T_MS),
+    "mnasnet_hard": MnasReward(T_MS, exponent_within=0, exponent_beyond=-1),
+    "absolute": AbsoluteReward(T_MS),
+    "constrained": ConstrainedReward(T_MS),
+}
+every_reward = pytest.mark.parametrize("reward", REWARDS.values(), ids=REWARDS)
+accuracies = st.floats(0, 1)
+latencies = st.floats(0.01, 1000)
+
+
+@every_reward
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (4, 1, 5)])
+def test_an_array_of_any_shape_gives_the_reward_of_each_element(reward, shape):
+    generator = np.random.default_rng(0)
+    accuracy, latency_ms = generator.uniform(0.1, 1, shape), generator.uniform(1, 60, shape)
+
+    rewards = reward(accuracy, latency_ms)
+
+    assert np.shape(rewards) == shape
+    for position in np.ndindex(shape):
+        single = reward(float(accuracy[position]), float(latency_ms[position]))
+        assert type(single) is float
+        assert np.asarray(rewards)[position] == single
+
+
+@every_reward
+@given(accuracies, accuracies, latencies)
+def test_more_accuracy_is_never_worse(reward, accuracy, other, latency_ms):
+    low, high = sorted((accuracy, other))
+
+    assert reward(low, latency_ms) <= reward(high, latency_ms)
+
+
+@pytest.mark.parametrize("name", ["proposed", "mnasnet", "mnasnet_hard", "constrained"])
+@given(accuracies, latencies, latencies)
+def test_slower_is_never_better(name, accuracy, latency_ms, other):
+    fast, slow = sorted((latency_ms, other))
+
+    assert REWARDS[name](accuracy, slow) <= REWARDS[name](accuracy, fast)
+
+
+@given(accuracies, st.floats(0.01, T_MS), st.floats(0.01, T_MS))
+def test_up_to_the_target_slower_is_never_worse_for_the_absolute_reward(accuracy, latency, other):
+    fast, slow = sorted((latency, other))
+
+    assert REWARDS["absolute"](accuracy, fast) <= REWARDS["absolute"](accuracy, slow)
+
+
+@given(st.floats(1.001, 200))
+def test_the_proposed_reward_is_continuous_where_its_logarithm_reaches_zero(target_ms):
+    reward, joint = ProposedReward(target_ms), 1.5 * target_ms - 1
+    slope_ms = 0.1 / np.log(target_ms)  # at the joint, by eq. 4
+
+    before, at, after = (reward(0.5, joint + step) for step in (-1e-6, 0.0, 1e-6))
+
+    assert at == pytest.approx(0.45, abs=1e-12 * slope_ms + 1e-12)
+    assert after == pytest.approx(at, abs=1e-12 * slope_ms + 1e-12)
+    assert before - at == pytest.approx(slope_ms * 1e-6, rel=0.01)
+
+
+@given(st.floats(0.01, 1), st.floats(0, 1e6))
+def test_far_beyond_the_target_the_proposed_reward_is_the_weighted_accuracy(accuracy, excess_ms):
+    assert ProposedReward(T_MS)(accuracy, 1.5 * T_MS - 1 + excess_ms) == 0.9 * accuracy
+
+
+@pytest.mark.parametrize("target_ms", [1.0, 0.5, 0.0])
+def test_the_proposed_reward_refuses_a_target_of_one_millisecond_and_names_the_way_out(target_ms):
+    with pytest.raises(ValueError, match=r"T > 1ms.*reward=constrained"):
+        ProposedReward(target_ms)
+
+
+@pytest.mark.parametrize("weight", [-0.1, 1.1])
+def test_the_proposed_reward_refuses_a_weight_that_is_no_share(weight):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        ProposedReward(T_MS, latency_weight=weight)
+
+
+def test_the_absolute_reward_refuses_to_reward_distance_from_the_target():
+    with pytest.raises(ValueError, match="must be negative"):
+        AbsoluteReward(T_MS, slope=0.07)
+
+
+@given(accuracies, st.floats(0.01, T_MS), accuracies, st.floats(T_MS * 1.000001, 1e6))
+def test_constrained_puts_every_feasible_network_above_every_infeasible_one(
+    feasible, within_ms, infeasible, beyond_ms
+):
+    reward = REWARDS["constrained"]
+
+    assert reward(feasible, within_ms) == feasible
+    assert -1 <= reward(infeasible, beyond_ms) < 0
+
+
+@given(
+    st.lists(st.tuples(accuracies, latencies), min_size=1).filter(
+        lambda networks: any(ms <= T_MS for _, ms in networks)
+    )
+)
+def test_the_maximum_of_constrained_is_the_constrained_optimum(networks):
+    accuracy, latency_ms = np.array(networks).T
+
+    best = np.argmax(REWARDS["constrained"](accuracy, latency_ms))
+
+    assert latency_ms[best] <= T_MS
+    assert accuracy[best] == accuracy[latency_ms <= T_MS].max()
+
+
+def test_at_the_target_every_reward_but_the_proposed_is_the_accuracy():
+    for name in ("mnasnet", "mnasnet_hard", "absolute", "constrained"):
+        assert REWARDS[name](0.6, T_MS) == pytest.approx(0.6)
