@@ -15,7 +15,7 @@ from nas.archive import NatsArchive
 from nas.search_space import NAS_BENCH_201
 
 if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
+    from jaxtyping import Bool, Float64, Int64
     from numpy import ndarray
 
 
@@ -65,6 +65,12 @@ class NatsAccuracy:
           UserError: if the archive lacks one of the architectures.
         """
         return self._ask(architectures, self.split, self.epochs)
+
+    def known(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n"]:
+        """Which architectures the archive holds."""
+        indices = NAS_BENCH_201.index(architectures)
+        held = [self.archive.has(int(i)) for i in indices.reshape(-1)]
+        return np.array(held, bool).reshape(indices.shape)
 
     def test(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
         """Top-1 accuracy on the test split after 200 epochs, a fraction.

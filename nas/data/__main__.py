@@ -22,10 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
       SystemExit: with status 2 if it cannot work, or `verify` found a table that is wrong.
     """
     chosen = _parser().parse_args(arguments)
-    folder = chosen.to or data_folder()
     if chosen.command == "list":
-        _list(folder)
-    elif chosen.command == "fetch":
+        _list(data_folder())
+        return
+    folder = chosen.to or data_folder()
+    if chosen.command == "fetch":
         from nas.data.fetch import fetch  # noqa: PLC0415 - each command loads only its own
 
         _say(fetch(folder, chosen.mirror))
@@ -45,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Real benchmark files into the compact tables that a search reads.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    listing = commands.add_parser("list", help="which accuracies and devices are there")
+    commands.add_parser("list", help="which accuracies and devices are there")
     fetching = commands.add_parser("fetch", help="download the small public tables (9 MB)")
     fetching.add_argument("--mirror", default=MIRROR, metavar="URL", help="in place of %(default)s")
     importing = commands.add_parser("import", help="convert files that you have")
@@ -60,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         "--partial", action="store_true", help="accept an archive that lacks cells"
     )
     verifying = commands.add_parser("verify", help="check every table")
-    for command in (listing, fetching, importing, verifying):
+    for command in (fetching, importing, verifying):
         command.add_argument(
             "--to" if command in (fetching, importing) else "--in",
             dest="to",
@@ -74,11 +75,18 @@ def _parser() -> argparse.ArgumentParser:
 def _list(folder: Path) -> None:
     from rich.console import Console  # noqa: PLC0415 - likewise
 
-    from nas.data.listing import accuracy_rows, accuracy_table  # noqa: PLC0415 - likewise
+    from nas.data.listing import (  # noqa: PLC0415 - likewise
+        accuracy_rows,
+        accuracy_table,
+        devices_table,
+    )
+    from nas.devices_report import known_devices  # noqa: PLC0415 - likewise
 
+    console = Console()
     rows = list(accuracy_rows(folder))
+    console.print(devices_table(known_devices()))
     if rows:
-        Console().print(accuracy_table(rows))
+        console.print(accuracy_table(rows))
     else:
         _say([f"no accuracies in {folder}; `python -m nas.data fetch` downloads the public ones"])
 

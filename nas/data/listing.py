@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from rich.table import Table
@@ -16,8 +16,10 @@ from nas.csv_tables import ACCURACY_FILE, read_csv_table
 from nas.search_space import NAS_BENCH_201
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from nas.devices_report import DeviceRow
 
 _ARCHIVE_SPLITS = tuple(
     f"{split.value} @ {epochs}"
@@ -37,34 +39,6 @@ class AccuracyRow:
     splits: tuple[str, ...]  # each with its epochs
     rows: int  # of 15,625
     where: str  # below the data folder
-
-
-class DeviceEntry(Protocol):
-    """One device as the list shows it."""
-
-    @property
-    def id(self) -> str:
-        """Board / runtime / precision / batch."""
-
-    @property
-    def alias(self) -> str:
-        """The name in its source's files."""
-
-    @property
-    def sources(self) -> Sequence[str]:
-        """As in `latency=`."""
-
-    @property
-    def measured(self) -> int:
-        """Cells of 15,625."""
-
-    @property
-    def quality(self) -> str:
-        """How good what is not measured is."""
-
-    @property
-    def flaws(self) -> Sequence[str]:
-        """Known of the measurements."""
 
 
 def accuracy_rows(folder: Path) -> Iterator[AccuracyRow]:
@@ -101,16 +75,23 @@ def accuracy_table(rows: Iterable[AccuracyRow]) -> Table:
     return table
 
 
-def devices_table(rows: Iterable[DeviceEntry]) -> Table:
-    """One line a device."""
-    table = Table("device", "alias", "latency", "measured", "quality", "flaws", title="Devices")
+def devices_table(rows: Iterable[DeviceRow]) -> Table:
+    """One line a device; flaws are numbered, and said once below."""
+    table = Table(title="Devices", caption_justify="left")
+    table.add_column("device", overflow="fold")  # both are for copying, so whole
+    table.add_column("alias", overflow="fold")
+    for name in ("latency", "measured", "regression R2", "flaws"):
+        table.add_column(name)
+    number_of: dict[str, int] = {}
     for row in rows:
+        numbers = [number_of.setdefault(flaw, len(number_of) + 1) for flaw in row.flaws]
         table.add_row(
-            row.id,
-            row.alias,
+            row.device.id,
+            row.device.column,
             ", ".join(row.sources),
-            f"{row.measured:,}",
-            row.quality,
-            "; ".join(row.flaws),
+            "" if row.measured_cells is None else f"{row.measured_cells:,}",
+            "" if row.quality is None else f"{row.quality.r2:.3f}",
+            ", ".join(map(str, numbers)),
         )
+    table.caption = "\n".join(f"{number}: {flaw}" for flaw, number in number_of.items()) or None
     return table

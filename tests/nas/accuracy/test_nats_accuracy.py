@@ -51,6 +51,12 @@ def test_it_keeps_the_shape_of_what_it_is_asked(archive_folder):
     np.testing.assert_allclose(accuracy(TWO[0]), 0.4)
 
 
+def test_it_knows_which_architectures_it_has(archive_folder):
+    architectures = NAS_BENCH_201.architectures[[[3, 7], [4, 0]]]
+
+    assert build(archive_folder).known(architectures).tolist() == [[True, False], [True, False]]
+
+
 def test_it_asks_the_archive_once_for_each_cell(archive_folder, monkeypatch):
     asked = []
     real = NatsArchive.accuracy

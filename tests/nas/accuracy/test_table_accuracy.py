@@ -18,7 +18,6 @@ TWO = NAS_BENCH_201.architectures[[0, 9930]]
 def table(tmp_path, monkeypatch):
     """Writes an accuracy table of some columns, each one number for all cells."""
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
     def write(**percent):
         columns = {name: np.broadcast_to(number, SIZE) for name, number in percent.items()}

@@ -14,7 +14,6 @@ from nas.search_space import NAS_BENCH_201
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "data"
     folder.mkdir()
     monkeypatch.setenv("NAS_DATA", str(folder))
@@ -44,7 +43,7 @@ def test_what_cannot_work_is_one_line_and_status_2(capsys, arguments, reason):
     assert reason in line
 
 
-@pytest.mark.parametrize("arguments", [[], ["sing"], ["import"], ["list", "--to"]])
+@pytest.mark.parametrize("arguments", [[], ["sing"], ["import"], ["fetch", "--to"]])
 def test_a_command_that_does_not_exist_is_status_2(capsys, arguments):
     assert status_of(*arguments) == 2
     assert "usage: python -m nas.data" in capsys.readouterr().err
@@ -59,12 +58,16 @@ def test_verify_is_status_2_if_any_table_is_wrong(folder, capsys):
     assert "FAIL  b_ms.csv" in capsys.readouterr().out
 
 
-def test_list_shows_the_accuracies(folder, capsys):
+def test_list_shows_the_accuracies_and_the_devices(folder, capsys):
     write_csv_table(folder / "nb201_accuracy.csv", {"cifar100_test": np.ones(NAS_BENCH_201.size)})
+
+    write_csv_table(folder / "mine_ms.csv", {"my-phone": np.ones(NAS_BENCH_201.size)})
 
     main(["list"])
 
-    assert "cifar100" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "cifar100" in shown
+    assert "my-phone" in shown
 
 
 def test_list_without_data_says_how_to_get_it(capsys):

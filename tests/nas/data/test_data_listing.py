@@ -1,23 +1,18 @@
 """`list` says which accuracies and devices there are."""
 
-from dataclasses import dataclass
-
 import numpy as np
-import pytest
 from rich.console import Console
 
+from latency.devices import Device, Kind
+from latency.regression import Quality
 from nas.csv_writer import write_csv_table
 from nas.data.listing import AccuracyRow, accuracy_rows, accuracy_table, devices_table
+from nas.devices_report import DeviceRow
 from nas.search_space import NAS_BENCH_201
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 def shown(table):
-    console = Console(width=160)
+    console = Console(width=200)
     with console.capture() as capture:
         console.print(table)
     return capture.get()
@@ -71,17 +66,19 @@ def test_a_row_shows_all_that_it_holds():
 
 
 def test_a_device_shows_all_that_it_holds():
-    @dataclass(frozen=True)
-    class Row:
-        id: str = "jetson-nano/fp32/b1"
-        alias: str = "latbench-nano"
-        sources: tuple[str, ...] = ("table", "regression")
-        measured: int = 15_284
-        quality: str = "±3 %"
-        flaws: tuple[str, ...] = ("341 cells missing",)
+    device = Device("board/fp32/b1", "source-board", "board", Kind.unknown, "a source")
+    quality = Quality(r2=0.99, spearman=0.98, within_10_percent=0.97, median_error=0.02)
+    row = DeviceRow(device, ("table", "regression"), 15_284, quality, ("341 cells missing",))
 
-    text = shown(devices_table([Row()]))
+    text = shown(devices_table([row, row]))
 
-    for cell in ("jetson-nano/fp32/b1", "latbench-nano", "table, regression", "15,284", "±3 %"):
+    for cell in ("board/fp32/b1", "source-board", "table, regression", "15,284", "0.990"):
         assert cell in text
-    assert "341 cells missing" in text
+    assert text.count("341 cells missing") == 1
+    assert "1: 341 cells missing" in text
+
+
+def test_a_device_without_measurements_shows_no_number():
+    device = Device("board/fp32/b1", "source-board", "board", Kind.unknown, "a source")
+
+    assert "None" not in shown(devices_table([DeviceRow(device, (), None, None, ())]))
