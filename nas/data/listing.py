@@ -76,19 +76,17 @@ def accuracy_table(rows: Iterable[AccuracyRow]) -> Table:
 
 
 def devices_table(rows: Iterable[DeviceRow]) -> Table:
-    """One line a device; flaws are numbered, and said once below."""
+    """A device's id with its alias below it; flaws are numbered, and said once at the end."""
     table = Table(title="Devices", caption_justify="left")
-    table.add_column("device", overflow="fold")  # both are for copying, so whole
-    table.add_column("alias", overflow="fold")
-    for name in ("latency", "measured", "regression R2", "flaws"):
+    table.add_column("device, alias", overflow="fold", ratio=1)  # for copying, so whole
+    for name in ("latency", "measured", "R2", "flaws"):
         table.add_column(name)
     number_of: dict[str, int] = {}
     for row in rows:
         numbers = [number_of.setdefault(flaw, len(number_of) + 1) for flaw in row.flaws]
         table.add_row(
-            row.device.id,
-            row.device.column,
-            ", ".join(row.sources),
+            f"{row.device.id}\n  {row.device.column}",
+            "\n".join(row.sources),
             "" if row.measured_cells is None else f"{row.measured_cells:,}",
             "" if row.quality is None else f"{row.quality.r2:.3f}",
             ", ".join(map(str, numbers)),

@@ -72,7 +72,7 @@ def test_a_device_shows_all_that_it_holds():
 
     text = shown(devices_table([row, row]))
 
-    for cell in ("board/fp32/b1", "source-board", "table, regression", "15,284", "0.990"):
+    for cell in ("board/fp32/b1", "source-board", "table", "regression", "15,284", "0.990"):
         assert cell in text
     assert text.count("341 cells missing") == 1
     assert "1: 341 cells missing" in text
