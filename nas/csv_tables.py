@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import os
-import tempfile
 import zipfile
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import platformdirs
 
+from nas.atomic_file import replacing
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
 
@@ -35,6 +35,7 @@ ACCURACY_FILE = "nb201_accuracy.csv"
 ENERGY_SUFFIX = "_mj.csv"
 WHOLE_SPACE_PREFIX = "nb201_"
 _CACHE_VERSION = 1
+_LONGEST_HEADER = 2**20  # bytes; what has no line break for longer is no table
 
 
 def data_folder() -> Path:
@@ -44,7 +45,7 @@ def data_folder() -> Path:
       UserError: if `NAS_DATA` names no folder.
     """
     named = os.environ.get("NAS_DATA")
-    if named is None:
+    if not named:
         return Path(platformdirs.user_data_dir("edgenas"))
     if not Path(named).is_dir():
         raise UserError(
@@ -90,7 +91,7 @@ def latency_files(folder: Path) -> dict[str, Path]:
     for path in sorted(folder.glob("*.csv")):
         if path.name == ACCURACY_FILE or path.name.endswith(ENERGY_SUFFIX):
             continue
-        for name in _numeric_columns(header(path)):
+        for name in numeric_columns(header(path)):
             if name in found:
                 raise UserError(
                     f"latency column {name!r} is in {found[name]} and in {path}; rename one"
@@ -102,11 +103,17 @@ def latency_files(folder: Path) -> dict[str, Path]:
 def header(path: Path) -> tuple[str, ...]:
     """Column names of a CSV file; none where it is not one with `arch`."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            names = next(csv.reader(file), [])
+        with path.open("rb") as file:
+            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
+        names = next(csv.reader([line]), [])
     except (OSError, UnicodeDecodeError, csv.Error):
         return ()
     return tuple(names) if "arch" in names else ()
+
+
+def numeric_columns(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of a header's names that hold numbers."""
+    return tuple(name for name in names if name not in {"arch", "index"})
 
 
 def read_csv_table(path: Path) -> CsvTable:
@@ -123,18 +130,19 @@ def read_csv_table(path: Path) -> CsvTable:
     cache = _cache_path(path)
     table = _from_cache(path, cache, key)
     if table is None:
-        table = _parse(path)
+        table = parse_csv_table(path)
         _to_cache(table, cache, key)
     return table
 
 
-def _numeric_columns(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name for name in names if name not in {"arch", "index"})
+def parse_csv_table(path: Path) -> CsvTable:
+    """Read a table from the file itself, whatever the cache holds.
 
-
-def _parse(path: Path) -> CsvTable:
+    Raises:
+      UserError: if the file is missing, unreadable, truncated or malformed.
+    """
     table = _read_with_arrow(path)
-    names = _numeric_columns(table.column_names)
+    names = numeric_columns(table.column_names)
     rows = _official_rows(path, table)
     values = np.full((len(names), NAS_BENCH_201.size), np.nan)
     for value, name in zip(values, names, strict=True):
@@ -161,7 +169,7 @@ def _read_with_arrow(path: Path) -> pa.Table:
         raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
     if len(set(names)) != len(names):
         raise UserError(f"{path} names a column twice in its first line")
-    types = dict.fromkeys(_numeric_columns(names), pa.float64())
+    types = dict.fromkeys(numeric_columns(names), pa.float64())
     options = arrow_csv.ConvertOptions(
         column_types={**types, "arch": pa.string(), "index": pa.int64()}, null_values=[""]
     )
@@ -188,11 +196,19 @@ def _official_rows(path: Path, table: pa.Table) -> Int64[ndarray, "rows"]:
             f"{path} has {len(rows):,} rows, a table named {WHOLE_SPACE_PREFIX}* has "
             f"{NAS_BENCH_201.size:,}; fetch or import it again, or name a partial table otherwise"
         )
+    if path.name.startswith(WHOLE_SPACE_PREFIX) and not _ends_a_line(path):
+        raise UserError(f"{path} is truncated: its last line has no end; fetch or import it again")
     if "index" in table.column_names and not np.array_equal(
         table["index"].fill_null(-1).to_numpy(), rows
     ):
         raise UserError(f"{path}: column 'index' disagrees with the official number of 'arch'")
     return rows
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
 
 
 def _cache_path(path: Path) -> Path:
@@ -202,20 +218,20 @@ def _cache_path(path: Path) -> Path:
 
 def _from_cache(path: Path, cache: Path, key: str) -> CsvTable | None:
     try:
-        with np.load(cache, allow_pickle=False) as stored:
+        with cache.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             if str(stored["key"]) != key:
                 return None
             columns = tuple(str(name) for name in stored["columns"])
-            return CsvTable(path, columns, stored["values"])
+            values = stored["values"]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
+    whole = values.shape == (len(columns), NAS_BENCH_201.size)
+    return CsvTable(path, columns, values) if whole else None
 
 
 def _to_cache(table: CsvTable, cache: Path, key: str) -> None:
     try:
-        cache.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=cache.parent, suffix=".npz", delete=False) as file:
+        with replacing(cache) as file:
             np.savez(file, key=key, columns=np.array(table.columns), values=table.values)
-        Path(file.name).replace(cache)
     except OSError:
         return  # a cache that cannot be written costs a second, not the run

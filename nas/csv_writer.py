@@ -1,0 +1,45 @@
+"""Writing the open CSV layout of `nas.csv_tables`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from math import isnan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nas.atomic_file import replacing
+from nas.csv_tables import WHOLE_SPACE_PREFIX
+from nas.search_space import NAS_BENCH_201
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from jaxtyping import Float64
+    from numpy import ndarray
+
+
+def write_csv_table(path: Path, columns: Mapping[str, Float64[ndarray, "15625"]]) -> None:
+    """Write columns in official order, replacing the file at once; NaN becomes an empty field.
+
+    Every number reads back exactly. A file not named `nb201_*` holds only the rows of which
+    anything was measured.
+
+    Raises:
+      OSError: if it cannot be written.
+    """
+    values = np.stack(list(columns.values()))
+    wanted = np.ones(NAS_BENCH_201.size, bool)
+    if not path.name.startswith(WHOLE_SPACE_PREFIX):
+        wanted = ~np.isnan(values).all(axis=0)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["index", "arch", *columns])
+    indices = np.flatnonzero(wanted)
+    for index, numbers in zip(indices.tolist(), values.T[indices].tolist(), strict=True):
+        fields = ["" if isnan(number) else number for number in numbers]
+        writer.writerow([index, NAS_BENCH_201.strings[index], *fields])  # floats by their repr
+    with replacing(path) as file:
+        file.write(text.getvalue().encode())

@@ -1,0 +1,1 @@
+"""`python -m nas.data`: real benchmark files into the compact local form."""

@@ -1,0 +1,95 @@
+"""`list`: which accuracies and which devices a search can use here, as tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from rich.table import Table
+
+from nas.accuracy.base import Dataset, Split
+from nas.accuracy.training_length import FULL_EPOCHS, SHORT_EPOCHS
+from nas.archive import FOLDER_NAME, NatsArchive
+from nas.csv_tables import ACCURACY_FILE, read_csv_table
+from nas.search_space import NAS_BENCH_201
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from nas.devices_report import DeviceRow
+
+_ARCHIVE_SPLITS = tuple(
+    f"{split.value} @ {epochs}"
+    for epochs in (FULL_EPOCHS, SHORT_EPOCHS)
+    for split in (Split.valid, Split.test)
+)
+_COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
+
+
+@final
+@dataclass(frozen=True)
+class AccuracyRow:
+    """One data set of one source."""
+
+    source: str  # as in `accuracy=`
+    dataset: str
+    splits: tuple[str, ...]  # each with its epochs
+    rows: int  # of 15,625
+    where: str  # below the data folder
+
+
+def accuracy_rows(folder: Path) -> Iterator[AccuracyRow]:
+    """What the data folder holds: the accuracy table, and the official archive inside it.
+
+    Raises:
+      UserError: if one of them is there but cannot be read.
+    """
+    path = folder / ACCURACY_FILE
+    if path.exists():
+        table = read_csv_table(path)
+        matches = [m for m in map(_COLUMN.fullmatch, table.columns) if m]
+        for dataset in dict.fromkeys(m["dataset"] for m in matches):
+            mine = [m for m in matches if m["dataset"] == dataset]
+            splits = tuple(f"{m['split']} @ {m['epochs'] or FULL_EPOCHS}" for m in mine)
+            filled = ~np.isnan([table.column(m.group()) for m in mine]).any(axis=0)
+            yield AccuracyRow("table", dataset, splits, int(filled.sum()), path.name)
+    archive_folder = folder / FOLDER_NAME
+    if archive_folder.is_dir():
+        archive = NatsArchive(archive_folder)
+        held = sum(archive.has(index) for index in range(NAS_BENCH_201.size))
+        yield from (
+            AccuracyRow("nats", dataset.value, _ARCHIVE_SPLITS, held, FOLDER_NAME)
+            for dataset in Dataset
+        )
+
+
+def accuracy_table(rows: Iterable[AccuracyRow]) -> Table:
+    """One line a source and data set."""
+    table = Table("accuracy", "data set", "split @ epochs", "cells", "in", title="Accuracy")
+    for row in rows:
+        cells = f"{row.rows:,}"
+        table.add_row(row.source, row.dataset, ", ".join(row.splits), cells, row.where)
+    return table
+
+
+def devices_table(rows: Iterable[DeviceRow]) -> Table:
+    """A device's id with its alias below it; flaws are numbered, and said once at the end."""
+    table = Table(title="Devices", caption_justify="left")
+    table.add_column("device, alias", overflow="fold", ratio=1)  # for copying, so whole
+    for name in ("latency", "measured", "R2", "flaws"):
+        table.add_column(name)
+    number_of: dict[str, int] = {}
+    for row in rows:
+        numbers = [number_of.setdefault(flaw, len(number_of) + 1) for flaw in row.flaws]
+        table.add_row(
+            f"{row.device.id}\n  {row.device.column}",
+            "\n".join(row.sources),
+            "" if row.measured_cells is None else f"{row.measured_cells:,}",
+            "" if row.quality is None else f"{row.quality.r2:.3f}",
+            ", ".join(map(str, numbers)),
+        )
+    table.caption = "\n".join(f"{number}: {flaw}" for flaw, number in number_of.items()) or None
+    return table

@@ -1,0 +1,154 @@
+"""Accuracy from the open CSV layout."""
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from nas.accuracy.base import Accuracy, Dataset, Split
+from nas.accuracy.table import TableAccuracyConfig
+from nas.csv_writer import write_csv_table
+from nas.errors import UserError
+from nas.search_space import NAS_BENCH_201
+
+SIZE = NAS_BENCH_201.size
+TWO = NAS_BENCH_201.architectures[[0, 9930]]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Writes an accuracy table of some columns, each one number for all cells."""
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+
+    def write(**percent):
+        columns = {name: np.broadcast_to(number, SIZE) for name, number in percent.items()}
+        write_csv_table(tmp_path / "nb201_accuracy.csv", columns)
+
+    return write
+
+
+@pytest.fixture
+def full_table(table):
+    table(cifar100_valid=70.0, cifar100_test=71.0, cifar100_epoch12_valid=40.0)
+
+
+def build(split=Split.auto, epochs=200, dataset=Dataset.cifar100):
+    return TableAccuracyConfig().build(dataset, split, epochs)
+
+
+@pytest.mark.usefixtures("full_table")
+def test_it_keeps_the_promise_of_every_accuracy_source():
+    accuracy = build()
+
+    assert isinstance(accuracy, Accuracy)
+    assert (accuracy.source, accuracy.tabular) == ("table", True)
+
+
+@pytest.mark.usefixtures("full_table")
+@pytest.mark.parametrize(
+    ("split", "epochs", "searched_split", "searched"),
+    [
+        (Split.auto, 200, Split.valid, 0.70),
+        (Split.valid, 200, Split.valid, 0.70),
+        (Split.test, 200, Split.test, 0.71),
+        (Split.auto, 12, Split.valid, 0.40),
+        (Split.valid, 12, Split.valid, 0.40),
+    ],
+)
+def test_it_searches_on_the_split_and_reports_the_test_of_200_epochs(
+    split, epochs, searched_split, searched
+):
+    accuracy = build(split, epochs)
+
+    assert accuracy.split is searched_split
+    np.testing.assert_allclose(accuracy(TWO), searched)
+    np.testing.assert_allclose(accuracy.test(TWO), 0.71)
+    assert f"after {epochs} epochs" in accuracy.description
+    assert ("searches on the test split" in accuracy.description) is (searched_split is Split.test)
+
+
+def test_auto_falls_back_to_test_and_says_so(table):
+    table(cifar100_test=71.0)
+
+    accuracy = build()
+
+    assert accuracy.split is Split.test
+    np.testing.assert_allclose(accuracy(TWO), 0.71)
+    assert accuracy.description.endswith(
+        "searches on the test split for want of validation accuracy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("split", "epochs", "message"),
+    [
+        (Split.valid, 200, "no column 'cifar100_valid'.*import FOLDER.*split=test"),
+        (Split.auto, 12, "no column 'cifar100_epoch12_valid'.*import FOLDER.*split=test"),
+        (Split.auto, 90, "epochs=90, but NATS-Bench trained for 200 or 12"),
+        (Split.test, 12, "epochs=12 is a signal to search on, of the validation split only"),
+    ],
+)
+def test_what_the_file_cannot_answer_is_a_user_error_with_the_way_out(
+    table, split, epochs, message
+):
+    table(cifar100_test=71.0)
+
+    with pytest.raises(UserError, match=message):
+        build(split, epochs)
+
+
+def test_a_data_set_that_the_file_lacks_is_a_user_error(table):
+    table(cifar100_test=71.0)
+
+    with pytest.raises(UserError, match=r"nb201_accuracy\.csv has no column 'cifar10_test'") as e:
+        build(dataset=Dataset.cifar10)
+
+    assert "split=test" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("number", "what"),
+    [(np.nan, "is missing"), (100.1, "is 100.1, not 0 to 100"), (-0.5, "is -0.5, not 0 to 100")],
+)
+@pytest.mark.parametrize("column", ["cifar100_valid", "cifar100_test"])
+def test_an_impossible_accuracy_is_a_user_error_that_names_the_architecture(
+    table, number, what, column
+):
+    percent = {"cifar100_valid": np.full(SIZE, 70.0), "cifar100_test": np.full(SIZE, 71.0)}
+    percent[column][284] = number
+    table(**percent)
+
+    with pytest.raises(UserError, match=f"{column} of .*{what}; .*fetch or import") as caught:
+        build()
+
+    assert NAS_BENCH_201.strings[284] in str(caught.value)
+    assert "nb201_accuracy.csv" in str(caught.value)
+
+
+@pytest.mark.parametrize("number", [0.0, 100.0])
+def test_the_ends_of_the_range_are_accuracies(table, number):
+    table(cifar100_test=number)
+
+    np.testing.assert_allclose(build()(TWO), number / 100)
+
+
+def test_a_missing_file_is_a_user_error_with_the_way_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+
+    with pytest.raises(UserError, match=r"no .*nb201_accuracy\.csv; `python -m nas\.data fetch`"):
+        build()
+
+
+def test_it_is_a_config():
+    assert OmegaConf.to_object(OmegaConf.structured(TableAccuracyConfig)) == TableAccuracyConfig()
+
+
+@pytest.mark.data
+def test_the_best_cifar100_test_accuracy_is_the_published_one(nas_data, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(nas_data))
+
+    accuracy = build()
+
+    tested = accuracy.test(NAS_BENCH_201.architectures)
+    assert int(tested.argmax()) == 9930
+    assert tested.max() == pytest.approx(0.735133, abs=1e-6)
+    assert accuracy(NAS_BENCH_201.architectures[0]) == pytest.approx(0.5270, abs=1e-6)

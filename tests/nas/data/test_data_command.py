@@ -1,0 +1,108 @@
+"""The command as users start it: one line and exit status 2, never a traceback."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from nas.csv_writer import write_csv_table
+from nas.data.__main__ import main
+from nas.search_space import NAS_BENCH_201
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("NAS_DATA", str(folder))
+    return folder
+
+
+def status_of(*arguments):
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["verify"], "holds no table"),
+        (["import", "nowhere.pt"], "nowhere.pt: No such file"),
+        (["import", "archive.tar"], "neither a folder"),
+        (["fetch", "--mirror", "nowhere"], "is no address"),
+    ],
+)
+def test_what_cannot_work_is_one_line_and_status_2(capsys, arguments, reason):
+    assert status_of(*arguments) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("edgenas: ")
+    assert reason in line
+
+
+@pytest.mark.parametrize("arguments", [[], ["sing"], ["import"], ["fetch", "--to"]])
+def test_a_command_that_does_not_exist_is_status_2(capsys, arguments):
+    assert status_of(*arguments) == 2
+    assert "usage: python -m nas.data" in capsys.readouterr().err
+
+
+def test_verify_is_status_2_if_any_table_is_wrong(folder, capsys):
+    write_csv_table(folder / "a_ms.csv", {"phone": np.ones(NAS_BENCH_201.size)})
+    main(["verify"])
+    write_csv_table(folder / "b_ms.csv", {"gpu": np.zeros(NAS_BENCH_201.size)})
+
+    assert status_of("verify") == 2
+    assert "FAIL  b_ms.csv" in capsys.readouterr().out
+
+
+def test_list_shows_the_accuracies_and_the_devices(folder, capsys):
+    write_csv_table(folder / "nb201_accuracy.csv", {"cifar100_test": np.ones(NAS_BENCH_201.size)})
+
+    write_csv_table(folder / "mine_ms.csv", {"my-phone": np.ones(NAS_BENCH_201.size)})
+
+    main(["list"])
+
+    shown = capsys.readouterr().out
+    assert "cifar100" in shown
+    assert "my-phone" in shown
+
+
+def test_list_without_data_says_how_to_get_it(capsys):
+    main(["list"])
+
+    assert "`python -m nas.data fetch`" in capsys.readouterr().out
+
+
+def test_a_folder_can_be_named(folder, tmp_path, capsys):
+    write_csv_table(tmp_path / "a_ms.csv", {"phone": np.ones(NAS_BENCH_201.size)})
+
+    main(["verify", "--in", str(tmp_path)])
+
+    assert "ok    a_ms.csv" in capsys.readouterr().out
+    assert list(folder.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, archive_folder, capsys):
+    (tmp_path / "file").write_text("")
+
+    assert status_of("import", archive_folder, "--partial", "--to", tmp_path / "file" / "x") == 2
+    assert str(tmp_path / "file") in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_the_real_command_ends_without_a_traceback():
+    ended = subprocess.run(
+        [sys.executable, "-m", "nas.data", "verify"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "NAS_DATA": "/nowhere"},
+    )
+
+    assert ended.returncode == 2
+    assert ended.stderr == (
+        "edgenas: NAS_DATA=/nowhere is not a folder; "
+        "name one that holds nb201_accuracy.csv, or unset it\n"
+    )

@@ -1,0 +1,84 @@
+"""`list` says which accuracies and devices there are."""
+
+import numpy as np
+from rich.console import Console
+
+from latency.devices import Device, Kind
+from latency.regression import Quality
+from nas.csv_writer import write_csv_table
+from nas.data.listing import AccuracyRow, accuracy_rows, accuracy_table, devices_table
+from nas.devices_report import DeviceRow
+from nas.search_space import NAS_BENCH_201
+
+
+def shown(table):
+    console = Console(width=200)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def test_a_row_for_each_data_set_of_the_table(tmp_path):
+    full = np.full(NAS_BENCH_201.size, 70.0)
+    write_csv_table(
+        tmp_path / "nb201_accuracy.csv",
+        {
+            "cifar10_test": full,
+            "cifar100_valid": full,
+            "cifar100_epoch12_valid": full,
+            "cifar100_train_s": full,
+        },
+    )
+
+    assert list(accuracy_rows(tmp_path)) == [
+        AccuracyRow("table", "cifar10", ("test @ 200",), 15_625, "nb201_accuracy.csv"),
+        AccuracyRow(
+            "table", "cifar100", ("valid @ 200", "valid @ 12"), 15_625, "nb201_accuracy.csv"
+        ),
+    ]
+
+
+def test_the_official_archive_in_the_folder_is_listed(tmp_path, archive_folder):
+    archive_folder.rename(tmp_path / "NATS-tss-v1_0-3ffb9-simple")
+
+    rows = list(accuracy_rows(tmp_path))
+
+    assert [(row.source, row.dataset, row.rows) for row in rows] == [
+        ("nats", "cifar10", 2),
+        ("nats", "cifar100", 2),
+        ("nats", "imagenet16", 2),
+    ]
+    assert rows[0].splits == ("valid @ 200", "test @ 200", "valid @ 12", "test @ 12")
+
+
+def test_an_empty_folder_has_no_rows(tmp_path):
+    assert list(accuracy_rows(tmp_path)) == []
+
+
+def test_a_row_shows_all_that_it_holds():
+    row = AccuracyRow("table", "cifar100", ("valid @ 200", "test @ 200"), 15_625, "nb201.csv")
+
+    line = shown(accuracy_table([row])).splitlines()[-2]
+
+    assert [cell.strip() for cell in line.strip("│ \n").split("│")] == [
+        "table", "cifar100", "valid @ 200, test @ 200", "15,625", "nb201.csv",
+    ]  # fmt: skip
+
+
+def test_a_device_shows_all_that_it_holds():
+    device = Device("board/fp32/b1", "source-board", "board", Kind.unknown, "a source")
+    quality = Quality(r2=0.99, spearman=0.98, within_10_percent=0.97, median_error=0.02)
+    row = DeviceRow(device, ("table", "regression"), 15_284, quality, ("341 cells missing",))
+
+    text = shown(devices_table([row, row]))
+
+    for cell in ("board/fp32/b1", "source-board", "table", "regression", "15,284", "0.990"):
+        assert cell in text
+    assert text.count("341 cells missing") == 1
+    assert "1: 341 cells missing" in text
+
+
+def test_a_device_without_measurements_shows_no_number():
+    device = Device("board/fp32/b1", "source-board", "board", Kind.unknown, "a source")
+
+    assert "None" not in shown(devices_table([DeviceRow(device, (), None, None, ())]))

@@ -1,0 +1,60 @@
+"""Nothing that is in the data folder is lost."""
+
+import numpy as np
+import pytest
+
+from nas.csv_tables import parse_csv_table
+from nas.csv_writer import write_csv_table
+from nas.data.storing import store_accuracy, store_latency
+from nas.search_space import NAS_BENCH_201
+
+
+def columns(**numbers):
+    return {name: np.full(NAS_BENCH_201.size, number) for name, number in numbers.items()}
+
+
+def test_an_accuracy_table_of_the_same_columns_is_replaced(tmp_path):
+    store_accuracy(tmp_path, columns(cifar10_test=1.0))
+
+    line = store_accuracy(tmp_path, columns(cifar10_test=2.0, cifar10_valid=3.0))
+
+    table = parse_csv_table(tmp_path / "nb201_accuracy.csv")
+    assert table.values[:, 0].tolist() == [2.0, 3.0]
+    assert line == f"wrote {table.path}: cifar10_test, cifar10_valid"
+
+
+def test_an_accuracy_table_that_has_more_is_left_as_it_is(tmp_path):
+    store_accuracy(tmp_path, columns(cifar10_test=1.0, cifar10_valid=3.0))
+
+    line = store_accuracy(tmp_path, columns(cifar10_test=2.0))
+
+    table = parse_csv_table(tmp_path / "nb201_accuracy.csv")
+    assert table.values[:, 0].tolist() == [1.0, 3.0]
+    assert "it also holds cifar10_valid; move it away" in line
+
+
+def test_latency_columns_are_added_and_replaced(tmp_path):
+    path = tmp_path / "nb201_latency_help_ms.csv"
+    store_latency(path, columns(phone=1.0, gpu=2.0))
+
+    store_latency(path, columns(gpu=3.0, tpu=4.0))
+
+    table = parse_csv_table(path)
+    assert dict(zip(table.columns, table.values[:, 0].tolist(), strict=True)) == {
+        "phone": 1.0,
+        "gpu": 3.0,
+        "tpu": 4.0,
+    }
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_columns_of_another_table_are_not_written_again(tmp_path, missing):
+    write_csv_table(tmp_path / "mine_ms.csv", columns(phone=1.0))
+    path = tmp_path / "nb201_latency_help_ms.csv"
+
+    line = store_latency(path, columns(phone=9.0, **({"gpu": 2.0} if missing else {})))
+
+    assert "1 of them are already in" in line
+    assert "mine_ms.csv" in line
+    assert path.exists() is missing
+    assert not missing or parse_csv_table(path).columns == ("gpu",)

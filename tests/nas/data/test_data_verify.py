@@ -1,0 +1,102 @@
+"""`verify` finds what is wrong, and says where."""
+
+import numpy as np
+import pytest
+
+from nas.csv_writer import write_csv_table
+from nas.data.verify import verify
+from nas.errors import UserError
+from nas.search_space import NAS_BENCH_201
+
+SIZE = NAS_BENCH_201.size
+
+
+def lines(folder):
+    return [(verdict.passed, verdict.line) for verdict in verify(folder)]
+
+
+def column(number, **cells):
+    values = np.full(SIZE, number)
+    for index, value in cells.items():
+        values[int(index.removeprefix("at"))] = value
+    return values
+
+
+def good_accuracy():
+    return column(70.0, at0=52.9133, at11=67.6067, at284=62.14)
+
+
+def test_a_good_folder_passes_with_a_line_for_each_table(tmp_path):
+    write_csv_table(tmp_path / "nb201_accuracy.csv", {"cifar100_test": good_accuracy()})
+    write_csv_table(tmp_path / "nb201_latency_ms.csv", {"phone": column(3.0, at5=np.nan)})
+    write_csv_table(tmp_path / "mine_mj.csv", {"phone": column(np.nan, at5=0.0)})
+    (tmp_path / "notes.csv").write_text("who,what\n")
+
+    assert lines(tmp_path) == [
+        (True, "ok    mine_mj.csv: 1 rows, 1 columns, 1 of them with cells that were not measured"),
+        (True, "ok    nb201_accuracy.csv: 15,625 rows, 1 columns, 3 published values agree"),
+        (
+            True,
+            (
+                "ok    nb201_latency_ms.csv: 15,624 rows, 1 columns, "
+                "1 of them with cells that were not measured"
+            ),
+        ),
+        (True, "ok    notes.csv: no column 'arch', so it is not read as a table"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "columns", "why"),
+    [
+        ("nb201_accuracy.csv", {"cifar10_valid": column(50.0, at7=101.0)}, "101, not 0 to 100"),
+        ("nb201_accuracy.csv", {"cifar10_valid": column(50.0, at7=-1.0)}, "-1, not 0 to 100"),
+        ("nb201_accuracy.csv", {"cifar10_epoch12_valid": column(50.0, at7=np.nan)}, "is missing"),
+        ("nb201_accuracy.csv", {"cifar10_params": column(50.0, at7=-1.0)}, "-1, negative"),
+        ("nb201_accuracy.csv", {"cifar100_test": column(70.0)}, "is 70, published is"),
+        ("a_ms.csv", {"phone": column(1.0, at7=0.0)}, "0, not a positive time"),
+        ("a_ms.csv", {"phone": column(1.0, at7=-3.0)}, "-3, not a positive time"),
+        ("a_ms.csv", {"nats-gtx1080ti-cifar100": column(9.0)}, "published is 13.1829"),
+        ("a_mj.csv", {"phone": column(1.0, at7=-3.0)}, "-3, negative"),
+    ],
+)
+def test_a_number_that_cannot_be_fails(tmp_path, name, columns, why):
+    write_csv_table(tmp_path / name, columns)
+
+    ((passed, line),) = lines(tmp_path)
+
+    assert not passed
+    assert line.startswith(f"FAIL  {name}: ")
+    assert why in line
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda c: c[:-100], lambda c: c[:-2], lambda _: b"", lambda c: c + c]
+)
+def test_a_damaged_table_fails_and_the_others_are_still_judged(tmp_path, damage):
+    write_csv_table(tmp_path / "nb201_accuracy.csv", {"cifar100_test": good_accuracy()})
+    path = tmp_path / "nb201_a_ms.csv"
+    write_csv_table(path, {"phone": column(1.0)})
+    path.write_bytes(damage(path.read_bytes()))
+
+    assert [passed for passed, _ in lines(tmp_path)] == [False, True]
+
+
+def test_a_device_in_two_tables_fails(tmp_path):
+    for name in ("a_ms.csv", "b_ms.csv"):
+        write_csv_table(tmp_path / name, {"phone": column(1.0)})
+
+    assert [passed for passed, _ in lines(tmp_path)] == [True, True, False]
+
+
+@pytest.mark.parametrize("name", ["", "nowhere"])
+def test_a_folder_without_tables_is_a_user_error_with_the_way_out(tmp_path, name):
+    with pytest.raises(UserError, match=r"holds no table; `python -m nas\.data fetch`"):
+        list(verify(tmp_path / name))
+
+
+@pytest.mark.data
+def test_the_real_tables_pass(nas_data):
+    verdicts = list(verify(nas_data))
+
+    assert all(verdict.passed for verdict in verdicts), verdicts
