@@ -7,16 +7,13 @@ read, safely, and never opens one of the pickles itself: these may come from any
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, final
+from pathlib import Path
+from typing import Any, final
 
+from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.safe_pickle import load_bz2
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from nas.accuracy.base import Dataset
 
 FOLDER_NAME = "NATS-tss-v1_0-3ffb9-simple"
 """What the official archive unpacks to."""

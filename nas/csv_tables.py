@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import os
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,17 +20,16 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 import platformdirs
+from jaxtyping import Float64, Int64
+from numpy import ndarray
 
 from nas.atomic_file import replacing
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
-    from jaxtyping import Float64, Int64
-    from numpy import ndarray
+
 
 ACCURACY_FILE = "nb201_accuracy.csv"
 ENERGY_SUFFIX = "_mj.csv"

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping
 from math import isnan
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from nas.atomic_file import replacing
 from nas.csv_tables import WHOLE_SPACE_PREFIX
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 
 def write_csv_table(path: Path, columns: Mapping[str, Float64[ndarray, "15625"]]) -> None:

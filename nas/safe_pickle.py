@@ -14,12 +14,10 @@ import io
 import pickle
 import struct
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, final
+from pathlib import Path
+from typing import Any, final
 
 from nas.errors import UserError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MOST_BYTES = 32 * 2**20
 """Of one file, decompressed. The archive's largest, `meta`, is 1.4 MB; a cell is 0.3 MB."""

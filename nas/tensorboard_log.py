@@ -7,7 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, final
 
-
 from nas.landscape import Landscape
 from nas.search import Step
 from nas.tracker import Tracker

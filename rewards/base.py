@@ -30,8 +30,8 @@ class Reward(ABC):
         latency_ms: float | Float64[ndarray, "*n"],
     ) -> float | Float64[ndarray, "*n"]:
         """Reward of each pair of accuracy (a fraction) and latency (milliseconds, positive)."""
-        rewards = self.score(np.asarray(accuracy, float), np.asarray(latency_ms, float))
-        return rewards if isinstance(rewards, np.ndarray) and rewards.ndim else float(rewards)
+        rewards = self.score(np.atleast_1d(accuracy), np.atleast_1d(latency_ms))
+        return rewards if np.ndim(accuracy) or np.ndim(latency_ms) else float(rewards[0])
 
     @abstractmethod
     def score(

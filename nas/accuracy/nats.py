@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
 from omegaconf import MISSING
 
 from nas.accuracy.base import AccuracyConfig, Dataset, Split
 from nas.accuracy.training_length import FULL_EPOCHS, check_epochs
 from nas.archive import NatsArchive
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64
-    from numpy import ndarray
 
 
 @final

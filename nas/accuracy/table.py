@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from nas.accuracy.base import AccuracyConfig, Dataset, Split
 from nas.accuracy.tabular import TabularAccuracy
@@ -13,10 +15,6 @@ from nas.accuracy.training_length import FULL_EPOCHS, SHORT_EPOCHS, check_epochs
 from nas.csv_tables import ACCURACY_FILE, CsvTable, data_folder, read_csv_table
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 _IMPORT = "`python -m nas.data import FOLDER` makes it from the official archive"
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from nas.csv_tables import data_folder
 from nas.exit_status import USER_ERROR, one_line_errors
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 
 @one_line_errors()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pooch
 from rich.console import Console
@@ -16,14 +17,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
+from nas.data.registry import RemoteFile
 from nas.data.resuming import PAUSES_S, ResumingDownload
 from nas.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from nas.data.registry import RemoteFile
 
 
 def download(

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from nas.data.download import download
 from nas.data.help_latency import TABLE_FILE, read_help_files
 from nas.data.published_accuracy import read_published_accuracy
 from nas.data.registry import FILES, HELP_INDEX, HELP_LATENCIES, PUBLISHED_ACCURACY
 from nas.data.storing import store_accuracy, store_latency
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 RAW = "raw"
 """Folder of the files as published, inside the data folder."""

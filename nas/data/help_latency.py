@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 TABLE_FILE = "nb201_latency_help_ms.csv"
 _MOST_BYTES = 16 * 2**20  # of one file; the largest that HELP published is 1.5 MB

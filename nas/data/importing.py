@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -23,14 +26,8 @@ from nas.data.storing import store_accuracy, store_latency
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+_Columns = dict[str, Float64[ndarray, "15625"]]
 
-    from jaxtyping import Float64
-    from numpy import ndarray
-
-    _Columns = dict[str, Float64[ndarray, "15625"]]
 
 WHOLE_LATENCY_FILE = "nb201_latency_nats_ms.csv"
 PARTIAL_LATENCY_FILE = "partial_latency_nats_ms.csv"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from pathlib import Path
+from typing import final
 
 import numpy as np
 from rich.table import Table
@@ -13,13 +15,8 @@ from nas.accuracy.base import Dataset, Split
 from nas.accuracy.training_length import FULL_EPOCHS, SHORT_EPOCHS
 from nas.archive import FOLDER_NAME, NatsArchive
 from nas.csv_tables import ACCURACY_FILE, read_csv_table
+from nas.devices_report import DeviceRow
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from nas.devices_report import DeviceRow
 
 _ARCHIVE_SPLITS = tuple(
     f"{split.value} @ {epochs}"

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from nas.accuracy.base import Dataset, Split
 from nas.accuracy.table import accuracy_column
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 _PUBLISHED_NAMES = {
     Dataset.cifar10: "CIFAR10TestAccuracy200Epochs",

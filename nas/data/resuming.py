@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, final
+from pathlib import Path
+from typing import final
 
 import requests
 
 from nas.atomic_file import naming
 from nas.errors import UserError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 _TIMEOUT_S = (10, 30)  # to connect, and between two pieces
 _PIECE_BYTES = 16_384

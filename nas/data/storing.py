@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
+
+from jaxtyping import Float64
+from numpy import ndarray
 
 from nas.csv_tables import (
     ACCURACY_FILE,
@@ -12,13 +16,6 @@ from nas.csv_tables import (
     read_csv_table,
 )
 from nas.csv_writer import write_csv_table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 
 def store_accuracy(folder: Path, columns: Mapping[str, Float64[ndarray, "15625"]]) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from pathlib import Path
+from typing import final
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from nas.accuracy.base import Dataset, Split
 from nas.accuracy.table import accuracy_column
@@ -22,13 +26,6 @@ from nas.csv_tables import (
 from nas.data.importing import latency_column
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 _CELLS = (0, 11, 284)
 _PUBLISHED = {
