@@ -27,10 +27,10 @@ REWARDS = (ProposedReward, ConstrainedReward)
 SEEDS = range(20)
 BUDGET = 5000
 GRID = {
-    "lr": (0.001, 0.003, 0.01),
-    "batch_size": (1, 4, 16),
-    "entropy_weight": (0.0, 0.003, 0.01, 0.03),
-    "hidden_size": (32,),
+    "hidden_size": (32, 64),
+    "batch_size": (16, 4, 1),
+    "lr": (0.0005, 0.001, 0.002, 0.004),
+    "entropy_weight": (0.0, 0.003, 0.01),
 }
 
 

@@ -45,7 +45,10 @@ class TableLatency:
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which architectures were measured, or filled in by a model."""
-        return ~np.isnan(self.table_ms[tuple(np.moveaxis(architectures, -1, 0))])
+        found: Bool[ndarray, "*n"] = ~np.isnan(
+            self.table_ms[tuple(np.moveaxis(architectures, -1, 0))]
+        )
+        return found
 
     def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which of these latencies are a model's predictions, not measurements."""

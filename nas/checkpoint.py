@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import zipfile
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -20,8 +20,9 @@ _SAMPLES = "samples"
 
 def save_checkpoint(path: Path, controller: Controller, samples: int) -> None:
     """Write the state atomically, as arrays without objects."""
+    arrays: dict[str, Any] = {_SAMPLES: np.array(samples), **controller.state()}
     with replacing(path) as file:
-        np.savez(file, **{_SAMPLES: np.array(samples)}, **controller.state())
+        np.savez(file, **arrays)
 
 
 def load_checkpoint(path: Path, controller: Controller) -> int:

@@ -33,7 +33,7 @@ class Step:
     @property
     def samples(self) -> int:
         """Samples that each replica has after this step."""
-        return self.first + self.architectures.shape[1]
+        return self.first + int(self.architectures.shape[1])
 
 
 def search(

@@ -13,6 +13,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
+from yaml import YAMLError
 
 from latency.base import UnmeasuredError
 from nas.atomic_file import replacing
@@ -87,11 +88,13 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str]]:
         raise UserError(
             f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"
         )
-    stored = OmegaConf.load(folder.config)
     try:
-        choices = {group: str(stored.choices[group]) for group in NAMES}
-        names = [f"{group}={name}" for group, name in choices.items()]
-        composed = OmegaConf.merge(hydra.compose("search", overrides=names), stored["values"])
-    except (HydraException, OmegaConfBaseException, AttributeError, KeyError) as error:
+        stored = OmegaConf.to_container(OmegaConf.load(folder.config))
+        if not isinstance(stored, dict):
+            raise TypeError("it is a list")
+        choices = {group: str(stored["choices"][group]) for group in NAMES}
+        composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
+        composed.merge_with(stored["values"])
+    except (HydraException, OmegaConfBaseException, YAMLError, KeyError, TypeError) as error:
         raise UserError(f"{folder.config} does not fit this version: {error}") from error
     return composed, choices

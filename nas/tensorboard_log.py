@@ -91,18 +91,17 @@ class TensorBoardLog:
         """Add the hyper-parameters with the results they led to, and the pictures."""
         import numpy as np  # noqa: PLC0415 - beside the imports it needs
         from PIL import Image  # noqa: PLC0415 - a run's first sample does not wait for it
-        from torch.utils.tensorboard.summary import hparams  # noqa: PLC0415 - likewise
 
         writer = self._open()
-        # SummaryWriter.add_hparams would open a second run; this keeps one run one row
-        for summary in hparams(dict(settings), dict.fromkeys(results, 0.0)):
-            writer.file_writer.add_summary(summary)
-        for name, value in results.items():
-            writer.add_scalar(name, value, self._tracker.samples)
         for name, path in figures.items():
             with Image.open(path) as picture:
                 pixels = np.asarray(picture.convert("RGB"))
             writer.add_image(f"figures/{name}", pixels, self._tracker.samples, dataformats="HWC")
+        writer.flush()
+        # by default a run of its own for each call; this keeps one run one row
+        writer.add_hparams(
+            dict(settings), dict(results), run_name=".", global_step=self._tracker.samples
+        )
 
     def _open(self) -> SummaryWriter:
         if self._writer is None:
