@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
@@ -89,9 +90,7 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str]]:
             f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"
         )
     try:
-        stored = OmegaConf.to_container(OmegaConf.load(folder.config))
-        if not isinstance(stored, dict):
-            raise TypeError("it is a list")
+        stored: Any = OmegaConf.to_container(OmegaConf.load(folder.config))
         choices = {group: str(stored["choices"][group]) for group in NAMES}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])
