@@ -17,6 +17,16 @@ class Dataset(Enum):
     cifar100 = "cifar100"
     imagenet16 = "imagenet16"  # ImageNet16-120
 
+    @property
+    def num_classes(self) -> int:
+        """How many classes a network tells apart."""
+        return {Dataset.cifar10: 10, Dataset.cifar100: 100, Dataset.imagenet16: 120}[self]
+
+    @property
+    def image_size(self) -> int:
+        """Side of the square images, in pixels."""
+        return 16 if self is Dataset.imagenet16 else 32
+
 
 class Split(Enum):
     """What is searched on. `auto` is the validation split, or test where a source has no other."""
