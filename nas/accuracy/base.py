@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -34,6 +36,19 @@ class Split(Enum):
     auto = "auto"
     valid = "valid"
     test = "test"
+
+
+@dataclass
+class AccuracyConfig(ABC):
+    """Settings of an accuracy source; `build` opens it."""
+
+    @abstractmethod
+    def build(self, dataset: Dataset, split: Split, epochs: int) -> Accuracy:
+        """The source's answers for one data set, split and length of training.
+
+        Raises:
+          UserError: if it has no such answers.
+        """
 
 
 @runtime_checkable
