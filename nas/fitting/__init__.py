@@ -1,0 +1,1 @@
+"""Scripts that fit the embedded models from the user's own benchmark tables."""
