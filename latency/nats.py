@@ -44,10 +44,8 @@ class NatsLatency:
           IndexError: if an architecture lies outside the space.
         """
         numbers, position = np.unique(self.number_of(architectures), return_inverse=True)
-        found_ms: Float64[ndarray, "*n"] = np.array([self._ms(int(n)) for n in numbers])[
-            position.reshape(architectures.shape[:-1])
-        ]
-        return found_ms
+        found_ms = np.array([self._ms(int(n)) for n in numbers])
+        return np.asarray(found_ms[position.reshape(architectures.shape[:-1])])
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which architectures the archive holds.

@@ -37,8 +37,7 @@ class LinearLatency:
     def predict_ms(self, features: Float64[ndarray, "*n features"]) -> Float64[ndarray, "*n"]:
         """Milliseconds, positive."""
         linear = features @ self.weights_ms + self.intercept_ms
-        clipped: Float64[ndarray, "*n"] = np.maximum(linear, self.fastest_ms)
-        return clipped
+        return np.asarray(np.maximum(linear, self.fastest_ms))
 
 
 @final

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int64, Shaped
 from numpy import ndarray
 
 from latency.base import UnmeasuredError
@@ -34,7 +34,7 @@ class TableLatency:
           IndexError: if an architecture lies outside the table.
           UnmeasuredError: if an architecture was not measured on this device.
         """
-        found: Float64[ndarray, "*n"] = self.table_ms[tuple(np.moveaxis(architectures, -1, 0))]
+        found = _look_up(self.table_ms, architectures)
         if np.isnan(found).any():
             choices = architectures[np.isnan(found)][0].tolist()
             raise UnmeasuredError(
@@ -45,12 +45,17 @@ class TableLatency:
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which architectures were measured, or filled in by a model."""
-        found: Bool[ndarray, "*n"] = ~np.isnan(
-            self.table_ms[tuple(np.moveaxis(architectures, -1, 0))]
-        )
-        return found
+        return np.asarray(~np.isnan(_look_up(self.table_ms, architectures)))
 
     def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which of these latencies are a model's predictions, not measurements."""
-        found: Bool[ndarray, "*n"] = self.is_predicted[tuple(np.moveaxis(architectures, -1, 0))]
-        return found
+        return _look_up(self.is_predicted, architectures)
+
+
+def _look_up(
+    table: Shaped[ndarray, "*choices"], architectures: Int64[ndarray, "*n D"]
+) -> Shaped[ndarray, "*n"]:
+    """The entries of a table, one an architecture; an array even where there is one only."""
+    if architectures.size and architectures.min() < 0:
+        raise IndexError(f"choice {architectures.min()} is negative")
+    return np.asarray(table[tuple(np.moveaxis(architectures, -1, 0))])

@@ -38,7 +38,7 @@ def parameters(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Int64
         name: sum(_weights(kernel, c, c) + _normalisation(c) for c, _ in STAGES)
         for name, kernel in _KERNELS.items()
     }
-    return stem + residual_blocks + head + _cells(edge, architectures)
+    return np.asarray(stem + residual_blocks + head + _cells(edge, architectures))
 
 
 def mflops(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Float64[ndarray, "*n"]:
@@ -53,14 +53,13 @@ def mflops(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Float64[n
         for name, kernel in _KERNELS.items()
     }
     flops = stem + residual_blocks + _classifier(dataset) + _cells(edge, architectures)
-    return flops / 1e6
+    return np.asarray(flops / 1e6)
 
 
 def _cells(edge: dict[str, int], architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
     """Cost of all cells, given what each operation costs in one cell of every stage."""
     cost = np.array([edge.get(name, 0) for name in OPERATIONS], np.int64)
-    total: Int64[ndarray, "*n"] = CELLS_PER_STAGE * cost[architectures].sum(axis=-1)
-    return total
+    return np.asarray(CELLS_PER_STAGE * cost[architectures].sum(axis=-1))
 
 
 def _weights(kernel: int, inputs: int, outputs: int) -> int:

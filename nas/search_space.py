@@ -62,8 +62,7 @@ class NasBench201:
         """
         if architectures.size and architectures.min() < 0:
             raise IndexError(f"choice {architectures.min()} is negative")
-        found: Int64[ndarray, "*n"] = self._index[tuple(np.moveaxis(architectures, -1, 0))]
-        return found
+        return np.asarray(self._index[tuple(np.moveaxis(architectures, -1, 0))])
 
     def parse(self, text: str) -> Int64[ndarray, "6"]:
         """Architecture of a benchmark string.

@@ -7,11 +7,14 @@ and writes both the weights and the card.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from nas.accuracy.base import AccuracyConfig, Dataset, Split
 from nas.accuracy.tabular import TabularAccuracy
@@ -19,11 +22,6 @@ from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from jaxtyping import Float64
-    from numpy import ndarray
-
     from nas.accuracy.surrogate_network import CellEnsemble
 
 WEIGHTS = Path(__file__).with_name("surrogate.safetensors")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
+from jaxtyping import Bool, Float32, Int64
+from numpy import ndarray
 
 from nas.search_space import NAS_BENCH_201, OPERATIONS
-
-if TYPE_CHECKING:
-    from jaxtyping import Bool, Float32, Int64
-    from numpy import ndarray
 
 _ROUTES = ((3,), (0, 4), (1, 5), (0, 2, 5))
 """The edges, as positions in `EDGES`, of each way from the cell's input to its output."""

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float, Float64, Int64
+from numpy import ndarray
 from torch import nn
 from torch.nn.functional import silu
 
@@ -14,9 +16,8 @@ from nas.accuracy.surrogate_features import functions
 from nas.search_space import OPERATIONS
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float64, Int64
-    from numpy import ndarray
     from torch import Generator, Tensor
+
 
 STATE, HIDDEN, READOUT, PATHS = 24, 48, 64, 80
 """Widths: of a node's state, inside an operation, inside the readout, of the path features."""

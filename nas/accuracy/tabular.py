@@ -26,8 +26,7 @@ class TabularAccuracy:
 
     def __call__(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
         """Top-1 accuracy on the split that is searched on, a fraction."""
-        found: Float64[ndarray, "*n"] = self.searched[tuple(np.moveaxis(architectures, -1, 0))]
-        return found
+        return np.asarray(self.searched[tuple(np.moveaxis(architectures, -1, 0))])
 
     def known(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n"]:
         """All of them."""
@@ -35,5 +34,4 @@ class TabularAccuracy:
 
     def test(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
         """Top-1 accuracy on the test split, a fraction."""
-        found: Float64[ndarray, "*n"] = self.tested[tuple(np.moveaxis(architectures, -1, 0))]
-        return found
+        return np.asarray(self.tested[tuple(np.moveaxis(architectures, -1, 0))])

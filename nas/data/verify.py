@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool
 from numpy import ndarray
 
 from nas.accuracy.base import Dataset, Split
@@ -103,7 +103,7 @@ def _accuracy_columns(table: CsvTable) -> tuple[str, ...]:
     return tuple(name for name in table.columns if name.endswith(("_valid", "_test")))
 
 
-def _check(table: CsvTable, name: str, good: Float64[ndarray, "15625"], what: str) -> None:
+def _check(table: CsvTable, name: str, good: Bool[ndarray, "15625"], what: str) -> None:
     if not good.all():
         row = int(np.argmin(good))
         number = table.column(name)[row]

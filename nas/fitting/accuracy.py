@@ -11,10 +11,13 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, final
+from pathlib import Path
+from typing import Any, final
 
 import numpy as np
 import torch
+from jaxtyping import Bool, Float32, Float64, Int64
+from numpy import ndarray
 from safetensors.torch import save
 from torch.nn.functional import huber_loss
 
@@ -26,12 +29,6 @@ from nas.fitting.accuracy_card import render
 from nas.fitting.accuracy_noise import noise_of
 from nas.fitting.agreement import agreement_by_part
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from jaxtyping import Bool, Float32, Float64, Int64
-    from numpy import ndarray
 
 log = logging.getLogger(__name__)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from nas.accuracy.surrogate import TARGETS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _CARD = """\
 # The embedded accuracy surrogate

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+from numpy.random import Generator
 
 from nas.accuracy.surrogate import TARGETS
+from nas.csv_tables import CsvTable
 from nas.fitting.agreement import agreement_by_part
 from nas.search_space import NAS_BENCH_201
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64, Int64
-    from numpy import ndarray
-    from numpy.random import Generator
-
-    from nas.csv_tables import CsvTable
 
 _SEED = 2
 

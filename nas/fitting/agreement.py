@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 from scipy import stats
 
 from nas.accuracy.surrogate_features import functions
-
-if TYPE_CHECKING:
-    from jaxtyping import Float64
-    from numpy import ndarray
 
 
 def agreement(
