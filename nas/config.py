@@ -120,6 +120,8 @@ def build(composed: DictConfig) -> Experiment:
       UserError: if a value is out of its range, or a source cannot answer.
     """
     limit_ms = milliseconds(str(composed.T))
+    for name in sorted(OmegaConf.missing_keys(composed)):
+        raise UserError(f"{name} is not set; write {name}=<value>")
     try:
         config = OmegaConf.to_object(composed)
     except OmegaConfBaseException as error:

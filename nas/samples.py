@@ -66,7 +66,8 @@ class Journal:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._file.close()
+        with naming(self._path):
+            self._file.close()
 
     def __call__(self, step: Step) -> None:
         """Write the step's samples and hand them to the operating system."""

@@ -45,7 +45,8 @@ def _one_line_errors() -> Iterator[None]:
         try:
             yield
         except (HydraException, OmegaConfBaseException) as error:
-            raise UserError(f"{error}; see `python -m nas.search --help`") from error
+            why = [str(error)] + ([str(error.__cause__).splitlines()[0]] if error.__cause__ else [])
+            raise UserError(f"{': '.join(why)}; see `python -m nas.search --help`") from error
         except UnmeasuredError as error:
             raise UserError(str(error)) from error
 
