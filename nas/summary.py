@@ -88,7 +88,10 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     """The summary as a table, and what each row's architecture is."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     searched = "valid" if summary["split"] == Split.valid.value else "test (searched on)"
-    for column in ("", searched, "test", "latency", "rank", "cell"):
+    columns = [searched, "test"]
+    if summary["accuracy_source"] == "surrogate":
+        columns = [f"{name} (predicted)" for name in columns]
+    for column in ("", *columns, "latency", "rank", "cell"):
         table.add_column(column, justify="left" if column == "" else "right")
     rows = {
         "best sampled within T": summary["best"],

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from latency.table import TableLatency
+from nas.accuracy.base import Split
+from nas.accuracy.tabular import TabularAccuracy
+from nas.landscape import survey
+from nas.samples import Samples
+from nas.search_space import NAS_BENCH_201
+from nas.summary import print_summary, summarise
+
+GRID = NAS_BENCH_201.num_choices
+ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, GRID)
+LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
+
+
+def summary_of(indices, *, source="table", split=Split.valid, predicted=False, limit_ms=17.0):
+    """Of synthetic numbers."""
+    accuracy = TabularAccuracy(source, "synthetic", split, ACCURACY, ACCURACY - 0.01)
+    oracle = TableLatency("board", "table", "synthetic", LATENCY_MS, np.full(GRID, predicted))
+    architectures = NAS_BENCH_201.architectures[indices]
+    latency_ms = oracle.latency_ms(architectures)
+    samples = Samples(architectures, accuracy(architectures), latency_ms, latency_ms)
+    return summarise(
+        samples,
+        architectures[-1],
+        accuracy,
+        oracle,
+        survey(accuracy, oracle, limit_ms),
+        limit_ms=limit_ms,
+        settings={"reward": "proposed"},
+        seconds=1.0,
+        resumed_at=0,
+    )
+
+
+def printed(summary):
+    console = Console(file=io.StringIO(), width=200)
+    print_summary(console, summary)
+    return console.file.getvalue()
+
+
+def test_repeats_and_isomorphic_cells_are_told_apart():
+    twins = np.flatnonzero(NAS_BENCH_201.network_class == NAS_BENCH_201.network_class[0])[:2]
+
+    summary = summary_of([*twins, twins[0], 7])
+
+    assert summary["samples"] == 4
+    assert summary["distinct_architectures"] == 3
+    assert summary["distinct_networks"] == 2
+
+
+def test_a_predicted_latency_and_accuracy_are_marked_on_the_terminal():
+    text = printed(summary_of(range(50), source="surrogate", predicted=True))
+
+    assert "ms (predicted)" in text
+    assert "valid (predicted)" in text
+
+
+def test_a_measured_one_is_not():
+    assert "predicted" not in printed(summary_of(range(50)))
+
+
+def test_a_search_on_the_test_split_says_so_and_reports_no_validation_accuracy():
+    summary = summary_of(range(50), split=Split.test)
+
+    assert summary["best"]["accuracy_valid"] is None
+    assert "test (searched on)" in printed(summary)
+
+
+def test_a_search_that_never_met_the_limit_has_no_best_and_says_what_to_do():
+    slow = np.argsort(LATENCY_MS[tuple(NAS_BENCH_201.architectures.T)])[-5:]
+
+    summary = summary_of(slow)
+
+    assert summary["best"] is None
+    assert summary["gap"] is None
+    assert summary["feasible_share"] == 0
+    assert "raise T or the budget" in printed(summary)
+
+
+@pytest.mark.parametrize("limit_ms", [5.0, 17.0, 30.0])
+def test_the_gap_is_to_the_most_accurate_cell_within_the_limit(limit_ms):
+    summary = summary_of(range(2000), limit_ms=limit_ms)
+
+    feasible = np.less_equal(LATENCY_MS, limit_ms)
+    best = summary["best"]["accuracy_valid"]
+    assert summary["optimum"]["accuracy_valid"] == ACCURACY[feasible].max()
+    assert summary["gap"] == pytest.approx(ACCURACY[feasible].max() - best)
+    assert summary["best"]["rank"] == 1 + (ACCURACY[feasible] > best).sum()
