@@ -26,12 +26,11 @@ DEVICES = ("help-1080ti-1", "help-silver-4114", "help-samsung-s7", "help-pixel3"
 REWARDS = (ProposedReward, ConstrainedReward)
 SEEDS = range(20)
 BUDGET = 5000
-GRID = {
-    "hidden_size": (32, 64),
-    "batch_size": (16, 4, 1),
-    "lr": (0.0005, 0.001, 0.002, 0.004),
-    "entropy_weight": (0.0, 0.003, 0.01),
-}
+NAMES = ("hidden_size", "batch_size", "lr", "entropy_weight")
+GRID = (
+    *product((32,), (16, 4, 1), (0.0005, 0.001, 0.002), (0.0, 0.003, 0.01)),
+    *product((16, 64), (16,), (0.001,), (0.003,)),  # other sizes of what is best above
+)
 
 
 def samples_of(config, accuracy, latency_ms, reward):
@@ -59,10 +58,10 @@ def gaps(accuracy, latency_ms, limit_ms, optimum):
 def main():
     accuracy = read_csv_table(data_folder() / ACCURACY_FILE).grid("cifar100_valid") / 100
     latencies = read_csv_table(data_folder() / "nb201_latency_ms.csv")
-    print("|", " | ".join(GRID), "| gap @1,000 | gap @5,000 | settled within T |")
-    print("|" + "---|" * (len(GRID) + 3))
-    for values in product(*GRID.values()):
-        config = RnnConfig(baseline_decay=0.95, **dict(zip(GRID, values, strict=True)))
+    print("|", " | ".join(NAMES), "| gap @1,000 | gap @5,000 | settled within T |")
+    print("|" + "---|" * (len(NAMES) + 3))
+    for values in GRID:
+        config = RnnConfig(baseline_decay=0.95, **dict(zip(NAMES, values, strict=True)))
         scores = []
         for device, reward in product(DEVICES, REWARDS):
             latency_ms = latencies.grid(device)

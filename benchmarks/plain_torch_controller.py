@@ -31,9 +31,9 @@ class PlainTorchController(nn.Module):
         state, x, choices, log_probability = None, self.start, [], 0.0
         for position, head in enumerate(self.heads):
             state = self.cell(x, state)
-            policy = torch.distributions.Categorical(logits=head(state[0]))
-            choice = policy.sample()
-            log_probability = log_probability + policy.log_prob(choice)
+            policy = torch.log_softmax(head(state[0]), dim=-1)
+            choice = torch.multinomial(policy.detach().exp(), 1)[:, 0]
+            log_probability = log_probability + policy[:, choice]
             choices.append(int(choice))
             if position < len(self.embeddings):
                 x = self.embeddings[position](choice)

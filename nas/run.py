@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, final
 
 from rich.console import Console
@@ -166,7 +166,13 @@ class Run:
         )
         best = summary["best"]
         log.finish(
-            {**settings, "T_ms": experiment.limit_ms, "device": experiment.oracle.device},
+            {
+                **settings,
+                "T_ms": experiment.limit_ms,
+                "device": experiment.oracle.device,
+                **{f"controller.{k}": v for k, v in asdict(config.controller).items()},
+                **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
+            },
             {
                 "result/best accuracy within T": best["accuracy_searched"] if best else 0.0,
                 "result/feasible share": summary["feasible_share"],

@@ -149,6 +149,7 @@ def _entry(
     searched = float(accuracy(row)[0])
     test = float(accuracy.test(row)[0])
     latency_ms = float(oracle.latency_ms(row)[0])
+    feasible = latency_ms <= limit_ms
     return {
         "arch": NAS_BENCH_201.format(architecture),
         "index": int(NAS_BENCH_201.index(row)[0]),
@@ -157,6 +158,6 @@ def _entry(
         "accuracy_test": None if np.isnan(test) else test,
         "latency_ms": latency_ms,
         "latency_predicted": bool(oracle.predicted(row)[0]),
-        "feasible": latency_ms <= limit_ms,
-        "rank": None if landscape is None else landscape.rank(searched),
+        "feasible": feasible,
+        "rank": landscape.rank(searched) if landscape is not None and feasible else None,
     }

@@ -52,7 +52,7 @@ class NatsAccuracy:
     def description(self) -> str:
         """One line for the user: where the numbers come from, epochs and seeds."""
         return (
-            f"NATS-Bench archive {self.archive.folder}, {self.dataset.value} {self.split.value} "
+            f"nats: archive {self.archive.folder}, {self.dataset.value} {self.split.value} "
             f"after {self.epochs} epochs, mean over its seeds"
         )
 

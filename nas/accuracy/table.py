@@ -77,7 +77,7 @@ def _chosen(table: CsvTable, dataset: Dataset, split: Split, epochs: int) -> Spl
 
 
 def _describe(table: CsvTable, column: str, epochs: int, asked: Split) -> str:
-    text = f"{table.path}, {column} after {epochs} epochs, mean over NATS-Bench's seeds"
+    text = f"table: {table.path}, {column} after {epochs} epochs, mean over NATS-Bench's seeds"
     if not column.endswith(Split.test.value):
         return text
     why = " for want of validation accuracy" if asked is Split.auto else ""

@@ -1,0 +1,127 @@
+"""Every command of the README, run as it stands, but for a small budget and a local mirror."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from nas.data.registry import FILES
+
+ROOT = Path(__file__).parents[2]
+BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+COMMANDS = [
+    re.sub(r"\s+#.*", "", line) for block in BLOCKS for line in block.splitlines() if line.strip()
+]
+
+
+def commands(start):
+    found = [command for command in COMMANDS if command.startswith(start)]
+    assert found, f"the README has no command {start}"
+    return found
+
+
+def run(command, folder, *more, **environment):
+    words = [
+        sys.executable if word == ".venv/bin/python" else word for word in shlex.split(command)
+    ]
+    kept = {name: value for name, value in os.environ.items() if name != "NAS_DATA"}
+    return subprocess.run(
+        [*words, *more],
+        cwd=folder,
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_every_command_is_of_a_kind_that_a_test_here_runs():
+    kinds = ("make ", ".venv/bin/python -m nas.", ".venv/bin/tensorboard ")
+
+    assert len(COMMANDS) >= 10
+    for command in COMMANDS:
+        assert command.startswith(kinds), command
+
+
+@pytest.mark.parametrize("command", commands(".venv/bin/python -m nas.search"))
+def test_a_search_runs(command, tmp_path):
+    more = () if "--help" in command else ("budget=40",)
+
+    finished = run(command, tmp_path, *more)
+
+    assert finished.returncode == 0, finished.stderr
+    if more:
+        assert list(tmp_path.glob("runs/*/*/summary.json"))
+
+
+@pytest.mark.parametrize("command", commands("make "))
+def test_a_make_target_has_its_recipe(command):
+    """Not run from here: they set up the environment that this test runs in, or this test."""
+    finished = run(command, ROOT, "--dry-run")
+
+    assert finished.returncode == 0, finished.stderr
+    assert ".venv/bin/python -m" in finished.stdout
+
+
+def test_tensorboard_listens_on_loopback_only(tmp_path):
+    (command,) = commands(".venv/bin/tensorboard")
+    (tmp_path / "runs").mkdir()
+    words = [sys.executable, "-m", "tensorboard.main", *shlex.split(command)[1:], "--port", "0"]
+    with subprocess.Popen(
+        words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        said = ""
+        end_s = time.monotonic() + 60
+        while "CTRL+C" not in said and time.monotonic() < end_s:
+            said += process.stdout.readline()
+        process.terminate()
+
+    assert "http://localhost:" in said
+
+
+def test_the_list_of_data_runs(tmp_path, synthetic_tables):
+    (command,) = commands(".venv/bin/python -m nas.data list")
+
+    finished = run(command, tmp_path, NAS_DATA=str(synthetic_tables))
+
+    assert finished.returncode == 0, finished.stderr
+    assert "synthetic-board" in finished.stdout
+
+
+def test_verify_runs(tmp_path, synthetic_tables):
+    (command,) = commands(".venv/bin/python -m nas.data verify")
+
+    finished = run(command, tmp_path, NAS_DATA=str(synthetic_tables))
+
+    # the tables are whole, but their numbers are synthetic, not those that were published
+    assert "published is" in finished.stdout
+    assert finished.returncode == 2
+
+
+@pytest.mark.data
+def test_fetch_runs(tmp_path, nas_data, mirror):
+    (command,) = commands(".venv/bin/python -m nas.data fetch")
+    mirror.files = {f"/{f.address}": (nas_data / "raw" / f.name).read_bytes() for f in FILES}
+
+    finished = run(command, tmp_path, "--mirror", mirror.url, "--to", str(tmp_path / "tables"))
+
+    assert finished.returncode == 0, finished.stderr
+    assert (tmp_path / "tables" / "nb201_accuracy.csv").is_file()
+
+
+def test_import_runs(tmp_path, archive_folder):
+    (command,) = commands(".venv/bin/python -m nas.data import")
+    archive_folder.rename(tmp_path / command.split()[-1])
+
+    finished = run(command, tmp_path, "--partial", "--to", str(tmp_path / "tables"))
+
+    assert finished.returncode == 0, finished.stderr
+    assert list((tmp_path / "tables").glob("*nats*"))
