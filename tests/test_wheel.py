@@ -1,0 +1,55 @@
+"""The wheel holds all that a search needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def python(*words, **options):
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, check=True, **options
+    ).stdout
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    files = python(
+        "-c", "import subprocess; subprocess.run(['git', 'ls-files', '-z'], check=True)", cwd=ROOT
+    ).split("\0")
+    for name in filter(None, files):
+        if (ROOT / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    options = ("--quiet", "--no-deps", "--disable-pip-version-check")
+    python(
+        *("-m", "pip", "wheel", *options, "--no-build-isolation", "--wheel-dir", folder, source)
+    )
+    (wheel,) = folder.glob("edgenas-*.whl")
+    python("-m", "pip", "install", *options, "--target", folder / "site", wheel)
+    return folder / "site"
+
+
+def test_an_installed_wheel_searches_on_a_bare_machine(installed, tmp_path):
+    kept = {name: value for name, value in os.environ.items() if name != "NAS_DATA"}
+    environment = {**kept, "PYTHONPATH": str(installed)}
+
+    where = python("-c", "import nas; print(nas.__file__)", cwd=tmp_path, env=environment)
+    python("-m", "nas.search", "budget=20", cwd=tmp_path, env=environment)
+
+    assert where.startswith(str(installed))
+    assert list(tmp_path.glob("runs/*/*/summary.json"))
+
+
+def test_it_carries_no_tests_and_no_runs(installed):
+    assert {path.name for path in installed.iterdir() if path.is_dir()} >= {"nas", "conf"}
+    assert not (installed / "tests").exists()
+    assert not (installed / "runs").exists()
