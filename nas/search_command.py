@@ -68,7 +68,8 @@ def _search(composed: DictConfig, console: Console) -> None:
     else:
         folder = interrupted
     try:
-        Run(experiment, choices, folder, console).complete()
+        with folder.held():
+            Run(experiment, choices, folder, console).complete()
     except KeyboardInterrupt:
         console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
         raise

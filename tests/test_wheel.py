@@ -30,9 +30,7 @@ def installed(tmp_path_factory):
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             (source / name).write_bytes((ROOT / name).read_bytes())
     options = ("--quiet", "--no-deps", "--disable-pip-version-check")
-    python(
-        *("-m", "pip", "wheel", *options, "--no-build-isolation", "--wheel-dir", folder, source)
-    )
+    python(*("-m", "pip", "wheel", *options, "--no-build-isolation", "--wheel-dir", folder, source))
     (wheel,) = folder.glob("edgenas-*.whl")
     python("-m", "pip", "install", *options, "--target", folder / "site", wheel)
     return folder / "site"

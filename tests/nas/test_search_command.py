@@ -259,6 +259,24 @@ def test_an_interrupted_run_goes_on_to_the_same_samples(
         np.testing.assert_array_equal(getattr(samples, name), getattr(uninterrupted, name))
 
 
+def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthetic_tables):
+    process = subprocess.Popen(
+        command(tmp_path, *ON_TABLES, "budget=100000000"),
+        env={**os.environ, "NAS_DATA": str(synthetic_tables)},
+        stdout=subprocess.DEVNULL,
+    )
+    while not list(tmp_path.glob("*/*/checkpoint.npz")):
+        assert process.poll() is None
+        time.sleep(0.01)
+
+    refused = resume(only_run(tmp_path), data=synthetic_tables)
+    process.kill()
+    process.wait()
+
+    assert "is being written by another process" in one_line(refused)
+    assert len(read_journal(only_run(tmp_path) / "samples.csv")) > 0
+
+
 class TestResumeIsRefused:
     @pytest.fixture(scope="class")
     @classmethod
