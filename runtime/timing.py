@@ -1,0 +1,110 @@
+"""Honest timing of anything callable: warm-up until stable, interleaved order, every sample kept.
+
+Subjects that are compared are timed in turns, in an order shuffled anew each round, so that a
+machine that slows down slows all of them. What is slow to settle (caches, clocks, autotuning) is
+waited for, not assumed away by a fixed number of calls.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+
+class Statistic(Enum):
+    """What of the samples is called the latency; a real-time user limits the tail."""
+
+    median = "median"
+    p95 = "p95"
+    p99 = "p99"
+
+    def of(self, ms: Float64[ndarray, "*n samples"]) -> Float64[ndarray, "*n"]:
+        """The statistic along the last axis, milliseconds."""
+        quantile = {Statistic.median: 0.5, Statistic.p95: 0.95, Statistic.p99: 0.99}[self]
+        return np.asarray(np.quantile(ms, quantile, axis=-1))
+
+
+@final
+@dataclass
+class TimingConfig:
+    """How long to wait for stability, and how much to sample then."""
+
+    samples: int = 30
+    warm_up_window: int = 5  # calls whose medians are compared
+    warm_up_tolerance: float = 0.05  # relative difference of two windows that counts as stable
+    warm_up_most: int = 100  # calls after which instability is accepted and told
+
+
+@final
+@dataclass(frozen=True)
+class Samples:
+    """Every time that was taken of one subject, in order."""
+
+    ms: Float64[ndarray, " n"]
+    warm_up_calls: int
+    is_stable: bool  # whether the warm-up ended by stability, not by its limit
+
+    def interval(
+        self, statistic: Statistic, level: float = 0.95, resamples: int = 2000
+    ) -> tuple[float, float]:
+        """Bootstrap percentile interval of a statistic (Efron, 1979), milliseconds."""
+        generator = np.random.default_rng(0)
+        drawn = statistic.of(generator.choice(self.ms, (resamples, len(self.ms))))
+        low, high = np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
+
+
+@final
+@dataclass(frozen=True)
+class Stopwatch:
+    """Times one call, from an idle device to an idle device."""
+
+    synchronise: Callable[[], object] = lambda: None  # waits for an asynchronous device
+    clock_ns: Callable[[], int] = time.perf_counter_ns  # monotonic
+
+    def ms(self, subject: Callable[[], object]) -> float:
+        """Milliseconds of one call."""
+        self.synchronise()
+        start_ns = self.clock_ns()
+        subject()
+        self.synchronise()
+        return (self.clock_ns() - start_ns) / 1e6
+
+
+def warm_up(
+    subject: Callable[[], object], config: TimingConfig, stopwatch: Stopwatch
+) -> tuple[int, bool]:
+    """Call until the medians of two windows in a row agree; returns the calls, and whether they do."""
+    window = config.warm_up_window
+    taken: list[float] = []
+    while len(taken) < max(config.warm_up_most, 2 * window):
+        taken.append(stopwatch.ms(subject))
+        if len(taken) >= 2 * window:
+            before, now = np.median(taken[-2 * window : -window]), np.median(taken[-window:])
+            if abs(now - before) <= config.warm_up_tolerance * before:
+                return len(taken), True
+    return len(taken), False
+
+
+def time_interleaved(
+    subjects: Sequence[Callable[[], object]],
+    config: TimingConfig,
+    generator: np.random.Generator,
+    stopwatch: Stopwatch,
+) -> list[Samples]:
+    """Warm every subject up, then time all of them in turns, in a new order each round."""
+    warmed = [warm_up(subject, config, stopwatch) for subject in subjects]
+    ms = np.empty((len(subjects), config.samples))
+    for round_number in range(config.samples):
+        for place in generator.permutation(len(subjects)):
+            ms[place, round_number] = stopwatch.ms(subjects[place])
+    return [
+        Samples(row, calls, is_stable) for row, (calls, is_stable) in zip(ms, warmed, strict=True)
+    ]
