@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,33 +17,24 @@ from latency.base import UnmeasuredError
 from nas.atomic_file import replacing
 from nas.config import NAMES, build, register
 from nas.errors import UserError
-from nas.exit_status import one_line_errors, reason
+from nas.exit_status import reason
+from nas.hydra_errors import one_line_hydra_errors
 from nas.run import Run, announce
 from nas.run_folder import RunFolder, interrupted_run_folder, new_run_folder
 
 
 def main() -> None:
     """Run the command line's search."""
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises, so that one place turns errors to lines
     register()
-    with _one_line_errors():
+    with one_line_hydra_errors("nas.search"):
         _hydra_main()
 
 
 @hydra.main(version_base="1.3", config_path="pkg://conf", config_name="search")
 def _hydra_main(composed: DictConfig) -> None:
-    with _one_line_errors():  # here as well: Hydra adds lines to what leaves its job
-        _search(composed, Console(highlight=False))
-
-
-@contextmanager
-def _one_line_errors() -> Iterator[None]:
-    with one_line_errors():
+    with one_line_hydra_errors("nas.search"):
         try:
-            yield
-        except (HydraException, OmegaConfBaseException) as error:
-            why = [str(error)] + ([str(error.__cause__).splitlines()[0]] if error.__cause__ else [])
-            raise UserError(f"{': '.join(why)}; see `python -m nas.search --help`") from error
+            _search(composed, Console(highlight=False))
         except UnmeasuredError as error:
             raise UserError(str(error)) from error
 

@@ -1,0 +1,29 @@
+"""Hydra's errors, and those of a task that it runs, as one line and exit status 2."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hydra.errors import HydraException
+from omegaconf.errors import OmegaConfBaseException
+
+from nas.errors import UserError
+from nas.exit_status import one_line_errors
+
+
+@contextmanager
+def one_line_hydra_errors(command: str) -> Iterator[None]:
+    """Around Hydra's main function and, as Hydra adds lines to what leaves its job, inside it.
+
+    Raises:
+      SystemExit: as `one_line_errors` does.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
+    with one_line_errors():
+        try:
+            yield
+        except (HydraException, OmegaConfBaseException) as error:
+            why = [str(error)] + ([str(error.__cause__).splitlines()[0]] if error.__cause__ else [])
+            raise UserError(f"{': '.join(why)}; see `python -m {command} --help`") from error

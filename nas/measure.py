@@ -1,0 +1,115 @@
+"""Measure this machine: time the distinct networks of the space into a latency table.
+
+$ python -m nas.measure board=my-board networks=200
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import final
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
+from nas.accuracy.base import Dataset
+from nas.errors import UserError
+from nas.measurements import Measurement
+from nas.search_space import NAS_BENCH_201
+from runtime.inference import Backend, Device
+from runtime.quiet import QuietConfig, Watch
+from runtime.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
+
+CONTROL = 1462
+"""Index of the control network: every edge is a 3x3 convolution, the slowest of the space."""
+
+
+class OnDisturbance(Enum):
+    """What happens when the machine is not quiet."""
+
+    stop = "stop"
+    flag = "flag"  # goes on; the disturbed cells stay empty in the table
+
+
+@final
+@dataclass
+class MeasureConfig:
+    """What to measure and how; conf/measure.yaml holds the defaults."""
+
+    board: str
+    device: Device
+    backend: Backend
+    dataset: Dataset
+    batch_size: int
+    core: int
+    networks: int | None
+    repeats: int
+    together: int
+    statistic: Statistic
+    on_disturbance: OnDisturbance
+    seed: int
+    out: str
+    timing: TimingConfig = field(default_factory=TimingConfig)
+    quiet: QuietConfig = field(default_factory=QuietConfig)
+
+    @property
+    def device_id(self) -> str:
+        """Board / runtime / precision / batch."""
+        runtime = {Backend.torch: "torch", Backend.graph: "torch-graph"}[self.backend]
+        return f"{self.board}/{runtime}/fp32/b{self.batch_size}"
+
+
+def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
+    """Official numbers in the order they are measured: one of each network, then the repeats.
+
+    Raises:
+      UserError: if there are not that many networks.
+    """
+    distinct = np.unique(NAS_BENCH_201.network_class)
+    count = len(distinct) if config.networks is None else config.networks
+    if not 1 <= count <= len(distinct):
+        raise UserError(f"networks={count} is not between 1 and {len(distinct):,}")
+    if not 0 <= config.repeats <= count:
+        raise UserError(f"repeats={config.repeats} is not between 0 and networks={count}")
+    order = np.random.default_rng(config.seed).permutation(distinct)[:count]
+    return np.concatenate([order, order[: config.repeats]])
+
+
+def measure(
+    pending: Sequence[int],
+    config: MeasureConfig,
+    inference: Callable[[int], Callable[[], object]],
+    stopwatch: Stopwatch,
+    watch: Watch,
+) -> Iterator[list[Measurement]]:
+    """Time networks, a few at a time in turns with the control.
+
+    Raises:
+      UserError: if the machine is not quiet and the config says to stop; nothing that was
+        yielded before is lost.
+    """
+    generator = np.random.default_rng(config.seed)
+    control = inference(CONTROL)
+    for start in range(0, len(pending), config.together):
+        indices = pending[start : start + config.together]
+        subjects = [control, *(inference(index) for index in indices)]
+        control_samples, *timed = time_interleaved(subjects, config.timing, generator, stopwatch)
+        control_ms = float(np.median(control_samples.ms))
+        disturbances = tuple(watch.disturbances(control_ms))
+        if disturbances and config.on_disturbance is OnDisturbance.stop:
+            raise UserError(
+                f"the machine is not quiet: {'; '.join(disturbances)}; make it so and run the same "
+                f"command again to go on, or take on_disturbance=flag"
+            )
+        yield [
+            Measurement(index, samples, control_ms, disturbances)
+            for index, samples in zip(indices, timed, strict=True)
+        ]
+
+
+if __name__ == "__main__":
+    from nas.measure_command import main
+
+    main()

@@ -1,0 +1,128 @@
+"""The journal of a measurement: a line a network, on disk before the next is timed."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from nas.atomic_file import naming
+from nas.errors import UserError
+from nas.search_space import NAS_BENCH_201
+from runtime.timing import Samples, Statistic
+
+_FIELDS = (
+    "index",
+    "arch",
+    "median_ms",
+    "p95_ms",
+    "p99_ms",
+    "median_low_ms",
+    "median_high_ms",
+    "samples",
+    "warm_up_calls",
+    "is_stable",
+    "control_ms",
+    "disturbances",
+)
+
+
+@final
+@dataclass(frozen=True)
+class Measurement:
+    """One network, timed once."""
+
+    index: int  # official number of the architecture
+    samples: Samples
+    control_ms: float  # median of the control network, timed in turns with this one
+    disturbances: tuple[str, ...]  # empty where the machine was quiet
+
+    def fields(self) -> list[object]:
+        """One line of the journal."""
+        ms = self.samples.ms
+        return [
+            self.index,
+            NAS_BENCH_201.strings[self.index],
+            *(float(statistic.of(ms)) for statistic in Statistic),
+            *self.samples.interval(Statistic.median),
+            len(ms),
+            self.samples.warm_up_calls,
+            int(self.samples.is_stable),
+            self.control_ms,
+            "; ".join(self.disturbances),
+        ]
+
+
+def append(path: Path, measurements: list[Measurement]) -> None:
+    """Add lines to a journal, in one write, and hand them to the operating system."""
+    is_new = not path.exists()
+    with naming(path), path.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if is_new:
+            writer.writerow(_FIELDS)
+        writer.writerows(measurement.fields() for measurement in measurements)
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The complete lines of a journal; a line cut off by a kill is left out.
+
+    Raises:
+      UserError: if the file is no journal.
+    """
+    if not path.exists():
+        return []
+    lines = [
+        line
+        for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
+        if line.endswith("\n")
+    ]
+    rows = list(csv.DictReader(lines, strict=True))
+    if lines and tuple(lines[0].strip().split(",")) != _FIELDS:
+        raise UserError(
+            f"{path} is not the journal of a measurement; name another folder with out="
+        )
+    return rows
+
+
+def mend(path: Path) -> None:
+    """Cut off the last line of a journal if a kill has left it unfinished."""
+    if path.exists():
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            path.write_bytes(whole)
+
+
+def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, "15625"]:
+    """Milliseconds of every architecture whose network was measured undisturbed, else NaN.
+
+    A network that was measured several times counts with the median of them. Isomorphic cells
+    are one network, so they get one latency.
+    """
+    taken: dict[int, list[float]] = {}
+    for row in rows:
+        if not row["disturbances"]:
+            taken.setdefault(int(row["index"]), []).append(float(row[f"{statistic.value}_ms"]))
+    of_network = np.full(NAS_BENCH_201.size, np.nan)
+    for index, times in taken.items():
+        of_network[index] = np.median(times)
+    return np.asarray(of_network[NAS_BENCH_201.network_class])
+
+
+def noise(rows: list[dict[str, str]], statistic: Statistic) -> float | None:
+    """Median relative difference of the networks that were measured twice; None without any."""
+    first: dict[str, float] = {}
+    differences = []
+    for row in rows:
+        if row["disturbances"]:
+            continue
+        ms = float(row[f"{statistic.value}_ms"])
+        before = first.setdefault(row["index"], ms)
+        if before is not ms:
+            differences.append(abs(ms - before) / before)
+    return float(np.median(differences)) if differences else None

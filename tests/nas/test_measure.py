@@ -1,0 +1,248 @@
+"""Measuring, on a clock that the test turns and on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from nas.accuracy.base import Dataset
+from nas.csv_tables import read_csv_table
+from nas.errors import UserError
+from nas.measure import CONTROL, MeasureConfig, OnDisturbance, measure, plan
+from nas.measurements import append, latency_of_space, mend, noise, read
+from nas.search_space import NAS_BENCH_201
+from runtime.inference import Backend, Device
+from runtime.quiet import QuietConfig, Watch
+from runtime.timing import Statistic, Stopwatch, TimingConfig
+
+
+def config(**changes):
+    settings = {
+        "board": "board",
+        "device": Device.cpu,
+        "backend": Backend.torch,
+        "dataset": Dataset.cifar100,
+        "batch_size": 1,
+        "core": 0,
+        "networks": 6,
+        "repeats": 2,
+        "together": 4,
+        "statistic": Statistic.median,
+        "on_disturbance": OnDisturbance.stop,
+        "seed": 0,
+        "out": "unused",
+        "timing": TimingConfig(4, 2, 0.05, 10),
+    }
+    return MeasureConfig(**{**settings, **changes})
+
+
+class Machine:
+    """Network number n takes n microseconds, times the slowdown, of a clock that runs on demand."""
+
+    def __init__(self):
+        self.now_ns = 0
+        self.slowdown = 1.0
+
+    def inference(self, index):
+        def run():
+            self.now_ns += round(1000 * index * self.slowdown)
+
+        return run
+
+    @property
+    def stopwatch(self):
+        return Stopwatch(clock_ns=lambda: self.now_ns)
+
+    @property
+    def watch(self):
+        return Watch(QuietConfig(0.05, 0.2), lambda: 0.0, lambda: 0)
+
+
+def test_the_control_is_the_cell_of_3x3_convolutions():
+    assert NAS_BENCH_201.operations(NAS_BENCH_201.architectures[CONTROL]) == ("nor_conv_3x3",) * 6
+
+
+def test_every_network_is_measured_once_and_some_are_repeated():
+    order = plan(config(networks=None, repeats=20))
+
+    assert len(order) == 6466 + 20
+    assert len(set(NAS_BENCH_201.network_class[order])) == 6466
+    assert order[-20:].tolist() == order[:20].tolist()
+
+
+@pytest.mark.parametrize("changes", [{"networks": 0}, {"networks": 6467}, {"repeats": 7}])
+def test_a_number_of_networks_that_there_is_not_is_refused(changes):
+    with pytest.raises(UserError, match="is not between"):
+        plan(config(**changes))
+
+
+def test_each_network_gets_its_own_time_and_the_control_of_its_group():
+    machine = Machine()
+
+    groups = list(
+        measure([5, 7, 9], config(together=2), machine.inference, machine.stopwatch, machine.watch)
+    )
+
+    assert [len(group) for group in groups] == [2, 1]
+    for measured in (m for group in groups for m in group):
+        assert measured.samples.ms.tolist() == [measured.index / 1000] * 4
+        assert measured.control_ms == CONTROL / 1000
+        assert measured.disturbances == ()
+
+
+def disturbed(machine, groups):
+    yield next(groups)
+    machine.slowdown = 1.2
+    yield from groups
+
+
+def test_a_machine_that_is_not_quiet_stops_the_measurement_after_what_was_measured():
+    machine = Machine()
+    seen = []
+    groups = measure(
+        [5, 7, 9], config(together=1), machine.inference, machine.stopwatch, machine.watch
+    )
+
+    with pytest.raises(UserError, match=r"not quiet.*\+20.0%.*on_disturbance=flag"):
+        seen.extend(disturbed(machine, groups))
+
+    assert [measured.index for (measured,) in seen] == [5]
+
+
+def test_a_flagged_measurement_leaves_its_cell_empty(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    flagging = config(together=1, on_disturbance=OnDisturbance.flag)
+    groups = measure([0, 11, 284], flagging, machine.inference, machine.stopwatch, machine.watch)
+
+    for group in disturbed(machine, groups):
+        append(journal, group)
+
+    latency_ms = latency_of_space(read(journal), Statistic.median)
+    assert np.isnan(latency_ms[[11, 284]]).all()
+    assert latency_ms[0] == 0.0
+
+
+def test_isomorphic_cells_get_the_time_of_the_one_that_was_measured(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (pair,) = np.flatnonzero(np.bincount(NAS_BENCH_201.network_class) == 2)[:1]
+    (group,) = measure([int(pair)], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+
+    latency_ms = latency_of_space(read(journal), Statistic.median)
+
+    members = np.flatnonzero(NAS_BENCH_201.network_class == pair)
+    assert len(members) == 2
+    assert (latency_ms[members] == pair / 1000).all()
+    assert np.isnan(latency_ms).sum() == NAS_BENCH_201.size - 2
+
+
+def test_the_noise_is_the_difference_of_repeats(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    for slowdown in (1.0, 1.03):
+        machine.slowdown = slowdown
+        for group in measure([500], config(), machine.inference, machine.stopwatch, machine.watch):
+            append(journal, group)
+
+    assert noise(read(journal), Statistic.median) == pytest.approx(0.03)
+
+
+def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+    journal.write_bytes(journal.read_bytes()[:-5])
+
+    mend(journal)
+    append(journal, group[1:])
+
+    assert [row["index"] for row in read(journal)] == ["5", "7"]
+
+
+def run(folder, *overrides):
+    return subprocess.run(
+        [sys.executable, "-m", "nas.measure", f"out={folder}", *QUICK, *overrides],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+QUICK = (
+    "board=here",
+    "dataset=imagenet16",
+    "networks=4",
+    "repeats=1",
+    "together=1",
+    "timing.samples=3",
+    "timing.warm_up_window=1",
+    "timing.warm_up_most=2",
+    "on_disturbance=flag",
+    "quiet.control_drift=1000",  # a test machine is not quiet; this is no measurement
+    "quiet.other_load=1000",
+)
+
+
+def test_this_machine_is_measured_into_a_table_with_its_origin(tmp_path):
+    finished = run(tmp_path)
+
+    assert finished.returncode == 0, finished.stderr
+    table = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv")
+    assert table.columns == ("here/torch/fp32/b1",)
+    measured = table.values[0][~np.isnan(table.values[0])]
+    assert len(measured) >= 4
+    assert (measured > 0).all()
+    origin = json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())
+    assert origin["networks_measured"] == 4
+    assert origin["statistic"] == "median"
+    assert origin["versions"]["torch"]
+    assert origin["settings"]["timing"]["samples"] == 3
+
+
+def test_a_killed_measurement_goes_on_and_measures_nothing_twice(tmp_path):
+    journal = tmp_path / "here-torch-fp32-b1.journal.csv"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nas.measure", f"out={tmp_path}", *QUICK], stdout=subprocess.DEVNULL
+    )
+    while not (journal.exists() and len(read(journal)) >= 2):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = [row["index"] for row in read(journal)]
+
+    finished = run(tmp_path)
+
+    assert finished.returncode == 0, finished.stderr
+    after = [row["index"] for row in read(journal)]
+    assert after[: len(before)] == before
+    assert len(after) == 5
+    assert after[0] == after[4]  # the repeat
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("device=cuda",), "no CUDA device"),
+        (("backend=graph",), "device=cpu"),
+        (("core=4096",), "core=4096 is not one of"),
+        (("networks=0",), "networks=0"),
+        (("board=???",), "board is not set"),
+        (("statistic=mean",), "median"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(tmp_path, overrides, said):
+    settings = {text.split("=")[0]: text for text in overrides}
+    finished = run(tmp_path, *settings.values())
+
+    assert finished.returncode == 2, finished.stdout
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("edgenas: ")
+    assert said in line
