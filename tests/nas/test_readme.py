@@ -117,6 +117,16 @@ def test_fetch_runs(tmp_path, nas_data, mirror):
     assert (tmp_path / "tables" / "nb201_accuracy.csv").is_file()
 
 
+def test_measure_runs(tmp_path):
+    (command,) = commands(".venv/bin/python -m nas.measure")
+    quick = ("networks=1", "repeats=0", "timing.samples=2", "quiet.other_load=1000")
+
+    finished = run(command, tmp_path, *quick)
+
+    assert finished.returncode == 0, finished.stderr
+    assert (tmp_path / "measurements" / "my-board-torch-fp32-b1_ms.csv").is_file()
+
+
 def test_import_runs(tmp_path, archive_folder):
     (command,) = commands(".venv/bin/python -m nas.data import")
     archive_folder.rename(tmp_path / command.split()[-1])
