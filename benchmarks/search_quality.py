@@ -32,7 +32,7 @@ CHECKPOINTS = (500, 1000, 5000)
 
 
 def trajectories(experiment, seeds):
-    """Accuracy and latency of every sample of each seed, (R, budget)."""
+    """Number, accuracy and latency of every sample of each seed, (R, budget)."""
     config = experiment.config
     controller = config.controller.build(NAS_BENCH_201.num_choices, range(seeds))
     steps = search(
@@ -43,8 +43,10 @@ def trajectories(experiment, seeds):
         budget=config.budget,
         batch_size=config.controller.batch_size,
     )
-    pairs = [(step.accuracy, step.latency_ms) for step in steps]
-    return (np.concatenate(arrays, axis=1) for arrays in zip(*pairs, strict=True))
+    found = [
+        (NAS_BENCH_201.index(step.architectures), step.accuracy, step.latency_ms) for step in steps
+    ]
+    return (np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True))
 
 
 def interval(values):
@@ -67,7 +69,7 @@ def main():
             experiment = build(compose("search", overrides))
             landscape = survey(experiment.accuracy, experiment.oracle, experiment.limit_ms)
             best = landscape.accuracy[landscape.optimum]
-            accuracy, latency_ms = trajectories(experiment, SEEDS)
+            _, accuracy, latency_ms = trajectories(experiment, SEEDS)
             within = np.where(latency_ms <= experiment.limit_ms, accuracy, 0)
             gaps = [interval(100 * (best - within[:, :n].max(1))) for n in CHECKPOINTS]
             settled = [sample_within_limit(row, experiment.limit_ms) for row in latency_ms]

@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from controller.base import ControllerConfig
 from controller.randomness import ReplicaGenerators
+from controller.state import require_shapes
 
 
 @final
@@ -45,7 +46,12 @@ class UniformController:
         return {"generators": self._generators.state()}
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on exactly where `state` was taken."""
+        """Go on exactly where `state` was taken.
+
+        Raises:
+          ValueError: if the state is of another controller or of other sizes.
+        """
+        require_shapes(state, {"generators": (len(self._generators.each),)})
         self._generators.restore(state["generators"])
 
 

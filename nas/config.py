@@ -11,6 +11,9 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from controller.base import Controller, ControllerConfig
+from controller.evolution import EvolutionConfig
+from controller.exhaustive import ExhaustiveConfig
+from controller.local_search import LocalSearchConfig
 from controller.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.base import LatencyOracle
@@ -46,6 +49,9 @@ NAMES: dict[str, dict[str, type[Any]]] = {
     "controller": {
         "rnn_schema": RnnConfig,  # `_schema`: conf/controller/ holds the values
         "uniform_schema": UniformConfig,
+        "evolution_schema": EvolutionConfig,
+        "local_search_schema": LocalSearchConfig,
+        "exhaustive_schema": ExhaustiveConfig,
     },
     "accuracy": {
         "auto": AutoAccuracyConfig,

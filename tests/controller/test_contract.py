@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
 from controller.base import Controller
+from controller.evolution import EvolutionConfig
+from controller.exhaustive import ExhaustiveConfig
+from controller.local_search import LocalSearchConfig
 from controller.rnn import RnnConfig
 from controller.uniform import UniformConfig
 
@@ -15,6 +20,9 @@ CONFIGS = {
         batch_size=4, lr=0.02, hidden_size=12, baseline_decay=0.9, entropy_weight=0.01
     ),
     "uniform": UniformConfig(batch_size=4),
+    "evolution": EvolutionConfig(batch_size=4, population_size=20, sample_size=5),
+    "local_search": LocalSearchConfig(batch_size=4),
+    "exhaustive": ExhaustiveConfig(batch_size=4),
 }
 every_controller = pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 
@@ -71,6 +79,17 @@ def test_the_same_seed_gives_the_same_search_whatever_the_number_of_replicas(con
 
 
 @every_controller
+def test_a_replica_s_search_depends_on_its_own_rewards_alone(config):
+    ours, others = (config.build(NUM_CHOICES, [7, 8]) for _ in range(2))
+
+    for _ in range(40):
+        pair = ours.sample(4), others.sample(4)
+        np.testing.assert_array_equal(pair[0][0], pair[1][0])
+        ours.update(pair[0], rewards_of(pair[0]))
+        others.update(pair[1], rewards_of(pair[1]) * [[1], [-1]])
+
+
+@every_controller
 def test_two_seeds_give_two_searches(config):
     sampled = advance(config.build(NUM_CHOICES, [0, 1]), 20)
 
@@ -94,6 +113,47 @@ def test_a_restored_controller_goes_on_with_the_same_samples(config):
 def test_a_state_holds_no_objects(config):
     for array in config.build(NUM_CHOICES, [0]).state().values():
         assert not np.asarray(array).dtype.hasobject
+
+
+@every_controller
+def test_a_state_is_taken_once_and_for_all(config):
+    controller = config.build(NUM_CHOICES, [0])
+    advance(controller, 30)
+    state = controller.state()
+    before = {name: array.copy() for name, array in state.items()}
+
+    advance(controller, 30)
+
+    for name, array in state.items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+@every_controller
+def test_a_state_of_another_number_of_replicas_is_refused(config):
+    state = config.build(NUM_CHOICES, [0, 1]).state()
+
+    with pytest.raises(ValueError, match="state"):
+        config.build(NUM_CHOICES, [0, 1, 2]).restore(state)
+
+
+@pytest.mark.parametrize(("one", "other"), tuple(permutations(CONFIGS, 2)))
+def test_a_state_of_another_controller_is_refused(one, other):
+    state = CONFIGS[other].build(NUM_CHOICES, [0]).state()
+
+    with pytest.raises(ValueError, match="state"):
+        CONFIGS[one].build(NUM_CHOICES, [0]).restore(state)
+
+
+@every_controller
+def test_a_mode_is_an_architecture_for_each_replica(config):
+    controller = config.build(NUM_CHOICES, [0, 1, 2])
+    advance(controller, 30)
+
+    mode = controller.mode()
+
+    if mode is not None:
+        assert mode.shape == (3, len(NUM_CHOICES))
+        assert ((mode >= 0) & (mode < NUM_CHOICES)).all()
 
 
 @every_controller

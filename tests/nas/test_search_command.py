@@ -167,6 +167,9 @@ def test_a_real_table_is_preferred_and_named(tmp_path, synthetic_tables):
         ("reward=mnasnet_hard", "dataset=cifar10"),
         ("reward=constrained", "dataset=imagenet16", "controller=uniform"),
         ("reward=absolute", "epochs=12", "controller.batch_size=7"),
+        ("reward=constrained", "controller=evolution", "controller.population_size=10"),
+        ("reward=constrained", "controller=local_search"),
+        ("reward=proposed", "controller=exhaustive"),
     ],
 )
 def test_other_choices_run_to_their_end(tmp_path, synthetic_tables, overrides):
@@ -275,6 +278,27 @@ def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthet
 
     assert "is being written by another process" in one_line(refused)
     assert len(read_journal(only_run(tmp_path) / "samples.csv")) > 0
+
+
+@pytest.mark.parametrize("controller", ["evolution", "local_search", "exhaustive"])
+def test_every_searcher_goes_on_to_the_same_samples(tmp_path, synthetic_tables, controller):
+    settings = (f"controller={controller}", "controller.batch_size=1", BUDGET)
+    whole = search(tmp_path / "whole", *ON_TABLES, *settings, data=synthetic_tables)
+    assert whole.returncode == 0, whole.stderr
+    folder, *_ = interrupted(
+        tmp_path / "cut",
+        synthetic_tables,
+        lambda folder: (folder / "checkpoint.npz").exists(),
+        *settings,
+    )
+
+    resumed = resume(folder, data=synthetic_tables)
+
+    assert resumed.returncode == 0, resumed.stderr
+    expected = read_parquet(only_run(tmp_path / "whole") / "samples.parquet")
+    samples = read_parquet(folder / "samples.parquet")
+    for name in ("architectures", "rewards"):
+        np.testing.assert_array_equal(getattr(samples, name), getattr(expected, name))
 
 
 class TestResumeIsRefused:

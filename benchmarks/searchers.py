@@ -1,0 +1,147 @@
+"""Claim: the searchers are as strong as their papers' methods are on these tables.
+
+    $ NAS_DATA=<tables> python benchmarks/searchers.py
+
+CIFAR-100, searched and reported on test accuracy, 100 seeds, defaults of conf/. Mean of the best
+seen so far, in percent, with bootstrap 95 % intervals over seeds. A query is an architecture that
+the search has not evaluated before; a sample is any architecture it proposes. A search that stops
+proposing new ones keeps its last best in the columns that follow.
+
+The reference is an independent implementation of the same methods, measured on the same tables.
+Beside each of its means stands the chance that a mean over as many seeds of ours is at least
+that. docs/searchers.md holds the tables and what they say.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from hydra import compose, initialize_config_module
+from search_quality import interval, trajectories
+
+from nas.config import build, register
+
+SEEDS = 100
+BUDGET = 8000  # samples; uniform sampling needs some 6,000 of them for 5,000 queries
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is searched, what is reported, and what the reference found there."""
+
+    name: str
+    limit: str
+    queries: tuple[int, ...]
+    reference_seeds: int
+    reference: dict[str, tuple[float, ...]]  # searcher -> mean after each of `queries`
+    reference_median: dict[str, str] = field(default_factory=dict)
+
+
+PROBLEMS = (
+    Problem(
+        "CIFAR-100 without a limit",
+        "1000s",
+        (50, 100, 200, 500, 1000, 5000),
+        100,
+        {
+            "uniform": (71.05, 71.47, 72.00, 72.54, 72.85, 73.35),
+            "evolution": (71.16, 72.70, 73.41, 73.49, 73.51, 73.51),
+            "local_search": (72.64, 73.38, 73.51, 73.51, 73.51, 73.51),
+        },
+        {"uniform": "36 % in 5,000", "evolution": "146", "local_search": "65"},
+    ),
+    Problem(
+        "CIFAR-100 on help-gold-6226 within 11 ms, best feasible",
+        "11ms",
+        (200, 500, 1000, 5000),
+        20,
+        {
+            "uniform": (70.55, 70.75, 70.89, 71.33),
+            "evolution": (70.80, 71.16, 71.28, 71.41),
+            "local_search": (71.11, 71.31, 71.43, 71.50),
+        },
+    ),
+)
+SEARCHERS = ("uniform", "exhaustive", "evolution", "local_search", "rnn")
+
+
+def queries_so_far(numbers):
+    """How many distinct architectures each search has evaluated by each sample."""
+    new = np.zeros(numbers.shape, int)
+    for row, sequence in zip(new, numbers, strict=True):
+        row[np.unique(sequence, return_index=True)[1]] = 1
+    return new.cumsum(1)
+
+
+def best_after(count, best, spent):
+    """Best of each search when it has spent this many queries, or at its end."""
+    last = [np.searchsorted(row, count, side="right") - 1 for row in spent]
+    return best[np.arange(len(best)), last]
+
+
+def to_the_optimum(best, spent, optimum, most):
+    """Median queries to the optimum and its interval, or the share that finds it at all."""
+    reached = best >= optimum - TOLERANCE
+    cost = np.where(reached.any(1), spent[np.arange(len(best)), reached.argmax(1)], np.inf)
+    share = (cost <= most).mean()
+    if share <= 0.5:
+        return f"{share:.0%} in {most:,}"
+    draws = np.random.default_rng(0).choice(cost, (10_000, len(cost)))
+    low, high = np.quantile(np.median(draws, axis=1), [0.025, 0.975], method="nearest")
+    return f"{np.median(cost):,.0f} [{low:,.0f}, {high:,.0f}]"
+
+
+def chance(values, mean, seeds):
+    """Chance that a mean over so many seeds, rounded as the reference is, reaches the reference."""
+    draws = np.random.default_rng(0).choice(values, (10_000, seeds)).mean(1)
+    return (np.round(draws, 2) >= mean).mean()
+
+
+def report(problem, searcher, experiment):
+    numbers, accuracy, latency_ms = trajectories(experiment, SEEDS)
+    feasible = latency_ms <= experiment.limit_ms
+    best = np.maximum.accumulate(np.where(feasible, 100 * accuracy, 0), axis=1)
+    spent = queries_so_far(numbers)
+    landscape = experiment.landscape
+    optimum = 100 * landscape.accuracy[landscape.optimum]
+    by_query = [best_after(n, best, spent) for n in problem.queries]
+    most = problem.queries[-1]
+    median = to_the_optimum(best, spent, optimum, most)
+    rows = [
+        [searcher, "queries", *map(interval, by_query), median],
+        [
+            "",
+            "samples",
+            *(f"{best[:, n - 1].mean():.2f}" for n in problem.queries),
+            f"{spent[:, most - 1].mean():,.0f} queries in {most:,}",
+        ],
+    ]
+    if searcher in problem.reference:
+        means = problem.reference[searcher]
+        chances = [
+            f"{mean:.2f} ({chance(values, mean, problem.reference_seeds):.0%})"
+            for mean, values in zip(means, by_query, strict=True)
+        ]
+        rows.append(["", "reference", *chances, problem.reference_median.get(searcher, "")])
+    for row in rows:
+        print("|", " | ".join(row), "|", flush=True)
+
+
+def main():
+    register()
+    with initialize_config_module("conf", version_base="1.3"):
+        for problem in PROBLEMS:
+            heads = [f"@{n:,}" for n in problem.queries]
+            print(f"\n{problem.name}\n")
+            print("| searcher | axis |", " | ".join(heads), "| queries to the optimum |")
+            print("|" + "---|" * (len(heads) + 3))
+            for searcher in SEARCHERS:
+                overrides = ["device=help-gold-6226", f"T={problem.limit}", "reward=constrained"]
+                overrides += ["split=test", f"budget={BUDGET}", f"controller={searcher}"]
+                report(problem, searcher, build(compose("search", overrides)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""The laws of regularised evolution (Real et al., AAAI 2019, algorithm 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from controller.evolution import EvolutionConfig
+
+NUM_CHOICES = (5, 1, 5, 4, 2, 5)
+POPULATION = 12
+
+
+def evolution(seeds=(0, 1), *, sample_size=4):
+    config = EvolutionConfig(batch_size=1, population_size=POPULATION, sample_size=sample_size)
+    return config.build(NUM_CHOICES, seeds)
+
+
+def rewards_of(architectures):
+    return architectures.mean(-1) / 5
+
+
+def advance(controller, steps, batch_size=1):
+    sampled = []
+    for _ in range(steps):
+        sampled.append(controller.sample(batch_size))
+        controller.update(sampled[-1], rewards_of(sampled[-1]))
+    return np.concatenate(sampled, axis=1)
+
+
+def in_order(population):
+    """Rows of each replica, sorted; the population has no order of its own."""
+    return [sorted(map(tuple, rows.tolist())) for rows in population]
+
+
+@pytest.mark.parametrize(("steps", "batch_size"), [(12, 1), (61, 1), (10, 5), (3, 30)])
+def test_the_population_is_the_last_that_were_evaluated(steps, batch_size):
+    controller = evolution()
+
+    sampled = advance(controller, steps, batch_size)
+
+    population = controller.state()["population"]
+    assert in_order(population) == in_order(sampled[:, -POPULATION:])
+
+
+def test_the_oldest_dies_even_when_it_is_the_best():
+    controller = evolution([0])
+    best = np.array([[[4, 0, 4, 3, 1, 4]]])
+    controller.update(best, np.array([[1.0]]))
+    assert (controller.mode() == best[:, 0]).all()
+
+    for _ in range(POPULATION):
+        controller.update(np.zeros_like(best), np.array([[0.5]]))
+
+    assert (controller.mode() == 0).all()
+
+
+def test_a_child_differs_from_one_of_the_population_at_exactly_one_position():
+    controller = evolution()
+    advance(controller, POPULATION)
+
+    for _ in range(100):
+        population = controller.state()["population"]
+        children = controller.sample(3)
+        distance = (children[:, :, None] != population[:, None]).sum(-1)
+        assert (distance == 1).any(-1).all()
+        controller.update(children, rewards_of(children))
+
+
+def test_every_other_option_of_every_position_is_as_likely():
+    config = EvolutionConfig(batch_size=1, population_size=1, sample_size=1)
+    controller = config.build((3, 1, 4), [0])
+    controller.update(np.array([[[2, 0, 1]]]), np.array([[1.0]]))
+
+    children = controller.sample(30_000)[0]
+
+    found, counts = np.unique(children, axis=0, return_counts=True)
+    share = dict(zip(map(tuple, found.tolist()), counts / len(children), strict=True))
+    by_position = {(0, 0, 1): 1 / 4, (1, 0, 1): 1 / 4}
+    by_position |= {(2, 0, other): 1 / 6 for other in (0, 2, 3)}
+    assert share == pytest.approx(by_position, abs=0.01)
+
+
+def test_the_parent_is_the_best_of_the_sample():
+    controller = evolution([0], sample_size=POPULATION)
+    sampled = advance(controller, POPULATION)
+    rewards = rewards_of(sampled)[0]
+
+    children = controller.sample(5000)[0]
+
+    near = (children[:, None] != sampled).sum(-1) == 1  # possible parents of each child
+    best = np.where(near, rewards, -1).max(-1)
+    order = np.sort(rewards)[::-1]
+    # with replacement, the best of 12 is among 12 drawn with probability 1 - (11/12)^12 = 0.648
+    assert (best >= order[0]).mean() >= 0.62
+    assert (best >= order[3]).mean() >= 0.98
+
+
+def test_random_architectures_come_first_until_the_population_is_full():
+    controller, other = evolution([0]), evolution([0])
+
+    for reward in np.linspace(0, 1, POPULATION):
+        mine, theirs = controller.sample(1), other.sample(1)
+        np.testing.assert_array_equal(mine, theirs)  # whatever the rewards
+        controller.update(mine, np.array([[reward]]))
+        other.update(theirs, np.array([[1 - reward]]))
+
+
+def test_there_is_no_mode_before_the_first_reward():
+    assert evolution().mode() is None
+
+
+@pytest.mark.parametrize(
+    ("population_size", "sample_size", "named"),
+    [(0, 1, "population_size=0"), (5, 0, "sample_size=0"), (5, 6, "sample_size=6")],
+)
+def test_a_setting_out_of_range_is_refused_and_named(population_size, sample_size, named):
+    config = EvolutionConfig(1, population_size, sample_size)
+
+    with pytest.raises(ValueError, match=f"controller.{named}"):
+        config.build(NUM_CHOICES, [0])
