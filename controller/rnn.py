@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
@@ -14,6 +15,9 @@ from controller.adam import Adam
 from controller.base import ControllerConfig
 from controller.lstm import Lstm, Pass
 from controller.randomness import ReplicaGenerators
+from controller.state import require_shapes
+
+MOST_HIDDEN = 4096  # beyond, a policy of six choices is a typing error
 
 
 @final
@@ -97,9 +101,7 @@ class RnnController:
         Raises:
           ValueError: if the state is of another controller or of other sizes.
         """
-        found = state["parameters"].shape if "parameters" in state else None
-        if found != self._parameters.shape:
-            raise ValueError(f"state of parameters {found}, but they are {self._parameters.shape}")
+        require_shapes(state, {name: np.shape(array) for name, array in self.state().items()})
         self._parameters[:] = state["parameters"]
         self._optimiser.first[:] = state["adam_first"]
         self._optimiser.second[:] = state["adam_second"]
@@ -125,12 +127,16 @@ class RnnConfig(ControllerConfig):
         Raises:
           ValueError: if a setting lies outside its range.
         """
-        if not self.lr > 0:
-            raise ValueError(f"controller.lr={self.lr:g} must be positive")
-        if self.hidden_size < 1:
-            raise ValueError(f"controller.hidden_size={self.hidden_size} must be at least 1")
+        if not 0 < self.lr < math.inf:
+            raise ValueError(f"controller.lr={self.lr:g} must be positive and finite")
+        if not 1 <= self.hidden_size <= MOST_HIDDEN:
+            raise ValueError(
+                f"controller.hidden_size={self.hidden_size} must be between 1 and {MOST_HIDDEN}"
+            )
         if not 0 <= self.baseline_decay < 1:
             raise ValueError(f"controller.baseline_decay={self.baseline_decay:g} must be in [0, 1)")
-        if self.entropy_weight < 0:
-            raise ValueError(f"controller.entropy_weight={self.entropy_weight:g} is negative")
+        if not 0 <= self.entropy_weight < math.inf:
+            raise ValueError(
+                f"controller.entropy_weight={self.entropy_weight:g} must be 0 or more, and finite"
+            )
         return RnnController(self, num_choices, seeds)

@@ -7,6 +7,7 @@ read, safely, and never opens one of the pickles itself: these may come from any
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any, final
 
@@ -82,7 +83,7 @@ class NatsArchive:
             )
         except Exception as error:
             raise self._strange(index) from error
-        return self._within(index, latency_ms, math.inf)
+        return self._within(index, latency_ms, sys.float_info.min, math.inf)
 
     def _percent(self, index: int, official_name: str, quantity: str, epochs: int) -> float:
         self._hold(index)
@@ -92,10 +93,10 @@ class NatsArchive:
             ]
         except Exception as error:
             raise self._strange(index) from error
-        return self._within(index, found, 100.0)
+        return self._within(index, found, 0.0, 100.0)
 
-    def _within(self, index: int, number: object, most: float) -> float:
-        if isinstance(number, (int, float)) and 0 <= number <= most and math.isfinite(number):
+    def _within(self, index: int, number: object, least: float, most: float) -> float:
+        if isinstance(number, (int, float)) and least <= number <= most and math.isfinite(number):
             return float(number)
         raise self._strange(index)
 

@@ -25,23 +25,30 @@ def save_checkpoint(path: Path, controller: Controller, samples: int) -> None:
         np.savez(file, **arrays)
 
 
-def load_checkpoint(path: Path, controller: Controller) -> int:
+def load_checkpoint(path: Path, controller: Controller, recorded: int) -> int:
     """Restore a controller, and return the samples it has learned from.
+
+    Without a checkpoint, or with one that is ahead of the samples that were recorded, the
+    controller is left as it is, and 0 returned.
 
     Raises:
       UserError: if the file is corrupt or of another controller.
     """
+    if not path.is_file():
+        return 0
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         samples = int(arrays.pop(_SAMPLES))
+        if samples > recorded:
+            return 0
         controller.restore(arrays)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{path} is not a checkpoint of this controller ({error}); "
-            f"remove it to start the run again from its first sample"
+            f"remove it, and resume learns again from the samples alone"
         ) from error
-    return samples
+    return max(samples, 0)
 
 
 @final

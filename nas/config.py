@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, final
 
 from hydra.core.config_store import ConfigStore
@@ -38,6 +39,9 @@ from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
+
+CONF = str(Path(__file__).resolve().parents[1] / "conf")
+"""Folder of the YAML files: by place, because a user's folder may hold a `conf` of its own."""
 
 NAMES: dict[str, dict[str, type[Any]]] = {
     "reward": {
@@ -136,6 +140,10 @@ def build(composed: DictConfig) -> Experiment:
         raise UserError(str(error)) from error
     if not isinstance(config, SearchConfig):
         raise TypeError(f"composed a {type(config).__name__}, not a SearchConfig")
+    if config.reward.target_ms != limit_ms:
+        raise UserError(
+            f"reward.target_ms={config.reward.target_ms:g} is not T; set T={composed.T}"
+        )
     for name, value, least in (
         ("budget", config.budget, 1),
         ("controller.batch_size", config.controller.batch_size, 1),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 ACCURACY_FILE = "nb201_accuracy.csv"
 ENERGY_SUFFIX = "_mj.csv"
+LATENCY_SUFFIX = "_ms.csv"
 WHOLE_SPACE_PREFIX = "nb201_"
 _CACHE_VERSION = 1
 _LONGEST_HEADER = 2**20  # bytes; what has no line break for longer is no table
@@ -85,13 +86,17 @@ def latency_files(folder: Path) -> dict[str, Path]:
     """The file of each latency column in a folder.
 
     Raises:
-      UserError: if two files have a column of the same name.
+      UserError: if two files have a column of the same name, or one named `*_ms.csv` is no
+        table.
     """
     found: dict[str, Path] = {}
     for path in sorted(folder.glob("*.csv")):
         if path.name == ACCURACY_FILE or path.name.endswith(ENERGY_SUFFIX):
             continue
-        for name in numeric_columns(header(path)):
+        names = header(path)
+        if not names and path.name.endswith(LATENCY_SUFFIX):
+            raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
+        for name in numeric_columns(names):
             if name in found:
                 raise UserError(
                     f"latency column {name!r} is in {found[name]} and in {path}; rename one"

@@ -114,7 +114,7 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
             where="post",
             color=_ACCENT,
             linewidth=1.2,
-            label="exact Pareto front",
+            label="Pareto front of the whole space",
         )
     order = np.arange(1, len(samples) + 1)
     dots = axes.scatter(
@@ -129,7 +129,7 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
             color=_ACCENT,
             edgecolor=_INK,
             zorder=3,
-            label="exact optimum within T",
+            label="optimum within T",
         )
     axes.axvline(limit_ms, color=_LIMIT, linestyle="--", label=f"T = {limit_ms:g} ms")
     axes.set_xlabel("latency (ms)")

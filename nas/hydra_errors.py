@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,5 +26,13 @@ def one_line_hydra_errors(command: str) -> Iterator[None]:
         try:
             yield
         except (HydraException, OmegaConfBaseException) as error:
-            why = [str(error)] + ([str(error.__cause__).splitlines()[0]] if error.__cause__ else [])
+            why = [_for_users(str(error))]
+            if error.__cause__ is not None:
+                why.append(_for_users(str(error.__cause__)))
             raise UserError(f"{': '.join(why)}; see `python -m {command} --help`") from error
+
+
+def _for_users(text: str) -> str:
+    """Without Hydra's advice to developers, and the names that only its YAML files use."""
+    told = re.split(r"\n?Config search path|\.? To append|\n\s*full_key|\n\s*set_value", text)[0]
+    return re.sub(r"\s*\w+_schema\b", "", " ".join(told.split()))

@@ -36,8 +36,7 @@ def model_of(device: Device, measured: MeasuredLatency | None) -> tuple[Embedded
     if measured.cells < FEWEST_CELLS:
         raise UserError(
             f"{measured.path}: {device.column} has {measured.cells} measured cells, regression "
-            f"needs {FEWEST_CELLS}; measure more, or search only those with "
-            f"latency=table latency.unmeasured=error"
+            f"needs {FEWEST_CELLS}; measure more"
         )
     return fitted_model(device, measured), True
 

@@ -107,7 +107,7 @@ class NatsLatencyConfig(LatencyConfig):
             )
         from nas.archive import NatsArchive  # noqa: PLC0415 - opened by this source only
 
-        archive = NatsArchive(Path(self.archive))
+        archive = NatsArchive(Path(self.archive).expanduser())
         return NatsLatency(
             description=f"nats: archive {self.archive}, {dataset.value}, batch of 256",
             number_of=NAS_BENCH_201.index,

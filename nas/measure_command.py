@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import track
 
 from nas.atomic_file import replacing
+from nas.config import CONF
 from nas.csv_writer import write_csv_table
 from nas.errors import UserError
 from nas.hydra_errors import one_line_hydra_errors
@@ -38,7 +39,7 @@ def main() -> None:
         _hydra_main()
 
 
-@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="measure")
+@hydra.main(version_base="1.3", config_path=CONF, config_name="measure")
 def _hydra_main(composed: DictConfig) -> None:
     with one_line_hydra_errors("nas.measure"):
         for name in sorted(OmegaConf.missing_keys(composed)):

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 from latency.devices import Device, find, registered, unregistered
-from nas.csv_tables import data_folder, latency_files, read_csv_table
+from nas.csv_tables import data_folder, header, latency_files, read_csv_table
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
 
@@ -58,7 +58,13 @@ def device_named(name: str) -> Device:
     known = {n for device in registered() for n in (device.id, device.column)}.union(columns)
     nearest = get_close_matches(name, sorted(known), cutoff=0.4)
     offer = f"; the nearest are {', '.join(nearest)}" if nearest else ""
-    raise UserError(f"device {name!r} is not known{offer}; `python -m nas.data list` lists all")
+    ignored = [path.name for path in sorted(data_folder().glob("*.csv")) if not header(path)]
+    passed = (
+        f"; {', '.join(ignored)} was passed over for want of a column 'arch'" if ignored else ""
+    )
+    raise UserError(
+        f"device {name!r} is not known{offer}{passed}; `python -m nas.data list` lists all"
+    )
 
 
 def measured_on(device: Device) -> MeasuredLatency | None:

@@ -13,11 +13,13 @@ from nas.checkpoint import Checkpointer, load_checkpoint, save_checkpoint
 from nas.config import Experiment
 from nas.environment import write_environment
 from nas.figures import draw_figures
-from nas.preflight import describe_limit, describe_reward
+from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.progress import ProgressBar
+from nas.replay import check_answers, replay
 from nas.run_folder import RunFolder
 from nas.samples import Journal, cut_journal, read_journal, write_parquet
 from nas.search import search
+from nas.search_space import NAS_BENCH_201
 from nas.summary import print_summary, summarise, write_summary
 from nas.tensorboard_log import TensorBoardLog
 from nas.tracker import Tracker
@@ -41,6 +43,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
     if landscape is None:
         lines.append("the exact optimum is unknown: asking for the whole space is not free here")
     else:
+        require_complete(landscape, experiment.oracle.device)
         lines.append(describe_limit(landscape, experiment.oracle.device))
         lines.append(describe_reward(landscape, experiment.reward))
     for line in lines:
@@ -49,6 +52,19 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
 
 def _sources(experiment: Experiment) -> str:
     return f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
+
+
+def _short_sources(experiment: Experiment) -> str:
+    """Where the numbers come from, short enough for a title, with what is predicted."""
+    accuracy, latency = experiment.accuracy.source, experiment.oracle.source
+    if accuracy == "surrogate":
+        accuracy = "predicted by the surrogate"
+    predicted = experiment.oracle.predicted(NAS_BENCH_201.architectures)
+    if predicted.all():
+        latency = f"predicted by {latency}"
+    elif predicted.any():
+        latency = f"{latency}, {predicted.mean():.1%} of the cells predicted"
+    return f"accuracy: {accuracy}; latency: {latency}"
 
 
 @final
@@ -80,6 +96,7 @@ class Run:
         with TensorBoardLog(
             self.folder.tensorboard,
             tracker,
+            sources=_sources(self.experiment),
             limit_ms=self.experiment.limit_ms,
             budget=self.experiment.config.budget,
             landscape=self.experiment.landscape,
@@ -89,12 +106,21 @@ class Run:
             return self._finish(log, time.perf_counter() - started_s, done)
 
     def _restore(self) -> int:
-        """Bring the controller and the journal to the same sample; returns its number."""
-        folder = self.folder
-        if not (folder.journal.is_file() and folder.checkpoint.is_file()):
-            folder.journal.unlink(missing_ok=True)  # cut off before its first checkpoint
+        """Bring the controller to the end of the journal; returns the samples it has learned from."""
+        experiment, folder = self.experiment, self.folder
+        if not folder.journal.is_file():
             return 0
-        done = load_checkpoint(folder.checkpoint, self.experiment.controller)
+        recorded = read_journal(folder.journal)
+        check_answers(recorded, experiment.accuracy, experiment.oracle)
+        checkpointed = load_checkpoint(folder.checkpoint, experiment.controller, len(recorded))
+        done = replay(
+            experiment.controller,
+            experiment.reward,
+            recorded,
+            done=checkpointed,
+            budget=experiment.config.budget,
+            batch_size=experiment.config.controller.batch_size,
+        )
         cut_journal(folder.journal, done)
         self.console.print(f"going on from sample {done:,}")
         return done
@@ -152,6 +178,7 @@ class Run:
             folder.samples,
             samples,
             accuracy_test=experiment.accuracy.test(samples.architectures),
+            accuracy_predicted=experiment.accuracy.source == "surrogate",
             latency_predicted=experiment.oracle.predicted(samples.architectures),
             feasible=samples.latency_ms <= experiment.limit_ms,
         )
@@ -161,8 +188,7 @@ class Run:
             experiment.landscape,
             limit_ms=experiment.limit_ms,
             title=f"{settings['reward']} on {experiment.oracle.device}, {settings['dataset']}, "
-            f"seed {config.seed}\naccuracy: {experiment.accuracy.source}, "
-            f"latency: {experiment.oracle.source}",
+            f"seed {config.seed}\n{_short_sources(experiment)}",
         )
         best = summary["best"]
         log.finish(
@@ -170,6 +196,7 @@ class Run:
                 **settings,
                 "T_ms": experiment.limit_ms,
                 "device": experiment.oracle.device,
+                "sources": _short_sources(experiment),
                 **{f"controller.{k}": v for k, v in asdict(config.controller).items()},
                 **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
             },
@@ -182,6 +209,8 @@ class Run:
         write_summary(folder.summary, summary)
         folder.journal.unlink()
         print_summary(self.console, summary)
-        self.console.print(f"next: .venv/bin/tensorboard --logdir {folder.path}", soft_wrap=True)
+        self.console.print(
+            f"next: python -m tensorboard.main --logdir {folder.path}", soft_wrap=True
+        )
         self.console.print(_sources(experiment), soft_wrap=True)
         return summary

@@ -61,6 +61,15 @@ class RunFolder:
         """Event files."""
         return self.path / "tensorboard"
 
+    def require_unfinished(self) -> None:
+        """Refuse to write over results.
+
+        Raises:
+          UserError: if the run has finished.
+        """
+        if self.summary.is_file():
+            raise UserError(f"{self.path} has finished already; its results are in {self.summary}")
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep every other process out while the block runs; the system lets go after a kill.
@@ -104,6 +113,5 @@ def interrupted_run_folder(path: Path) -> RunFolder:
     folder = RunFolder(path)
     if not folder.config.is_file():
         raise UserError(f"resume={path} is not the folder of a run: it has no config.yaml")
-    if folder.summary.is_file():
-        raise UserError(f"resume={path} has finished already; its results are in {folder.summary}")
+    folder.require_unfinished()
     return folder

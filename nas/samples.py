@@ -37,15 +37,6 @@ class Samples:
     def __len__(self) -> int:
         return len(self.accuracy)
 
-    def first(self, count: int) -> Samples:
-        """The first samples, in order."""
-        return Samples(
-            self.architectures[:count],
-            self.accuracy[:count],
-            self.latency_ms[:count],
-            self.rewards[:count],
-        )
-
 
 @final
 class Journal:
@@ -96,7 +87,8 @@ def read_journal(path: Path) -> Samples:
         rows = [line.split(",") for line in _after_header(lines) if line.endswith("\n")]
         indices = np.array([int(row[0]) for row in rows], np.int64)
         numbers = np.array([[float(x) for x in row[1:]] for row in rows]).reshape(-1, 3)
-        architectures = NAS_BENCH_201.architectures[indices]
+        architectures = NAS_BENCH_201.architectures[_in_space(indices)]
+        _finite(numbers)
     except (OSError, ValueError, IndexError) as error:
         raise UserError(f"{path} is not the journal of a run: {error}") from error
     return Samples(architectures, *numbers.T)
@@ -108,17 +100,23 @@ def _after_header(lines: Sequence[str]) -> Sequence[str]:
     return lines[1:]
 
 
+def _in_space(indices: Int64[ndarray, " n"]) -> Int64[ndarray, " n"]:
+    if (indices < 0).any():
+        raise ValueError(f"index {indices.min()} is negative")
+    return indices
+
+
+def _finite(numbers: Float64[ndarray, "n 3"]) -> None:
+    if not np.isfinite(numbers).all():
+        raise ValueError("it holds a number that is not finite")
+
+
 def cut_journal(path: Path, count: int) -> None:
     """Keep the first samples of a journal.
 
-    Raises:
-      UserError: if it holds fewer.
+    A line that a kill cut off goes too.
     """
     lines = path.read_text(encoding="ascii").splitlines(keepends=True)
-    if len(lines) <= count:
-        raise UserError(
-            f"{path} holds {len(lines) - 1} samples, its checkpoint was made at {count}"
-        )
     with replacing(path) as file:
         file.write("".join(lines[: count + 1]).encode("ascii"))
 
@@ -128,6 +126,7 @@ def write_parquet(
     samples: Samples,
     *,
     accuracy_test: Float64[ndarray, "n"],
+    accuracy_predicted: bool,
     latency_predicted: Bool[ndarray, "n"],
     feasible: Bool[ndarray, "n"],
 ) -> None:
@@ -143,6 +142,7 @@ def write_parquet(
             "arch": [NAS_BENCH_201.strings[i] for i in indices],
             "accuracy": samples.accuracy,
             "accuracy_test": accuracy_test,
+            "accuracy_predicted": np.full(len(samples), accuracy_predicted),
             "latency_ms": samples.latency_ms,
             "latency_predicted": latency_predicted,
             "feasible": feasible,

@@ -64,6 +64,8 @@ def search(
 
 
 if __name__ == "__main__":
-    from nas.search_command import main
+    from nas.exit_status import one_line_errors
 
+    with one_line_errors():  # Ctrl-C while the rest is imported
+        from nas.search_command import main
     main()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
@@ -15,48 +17,71 @@ from yaml import YAMLError
 
 from latency.base import UnmeasuredError
 from nas.atomic_file import replacing
-from nas.config import NAMES, build, register
+from nas.config import CONF, NAMES, build, register
 from nas.errors import UserError
-from nas.exit_status import reason
+from nas.exit_status import USER_ERROR, reason
 from nas.hydra_errors import one_line_hydra_errors
 from nas.run import Run, announce
 from nas.run_folder import RunFolder, interrupted_run_folder, new_run_folder
 
 
 def main() -> None:
-    """Run the command line's search."""
+    """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
     register()
     with one_line_hydra_errors("nas.search"):
         _hydra_main()
+    if _failed:
+        sys.exit(USER_ERROR)
 
 
-@hydra.main(version_base="1.3", config_path="pkg://conf", config_name="search")
+_failed: list[int] = []
+"""Statuses of the runs of a sweep that could not be made; the others go on."""
+
+
+@hydra.main(version_base="1.3", config_path=CONF, config_name="search")
 def _hydra_main(composed: DictConfig) -> None:
-    with one_line_hydra_errors("nas.search"):
-        try:
-            _search(composed, Console(highlight=False))
-        except UnmeasuredError as error:
-            raise UserError(str(error)) from error
+    try:
+        with one_line_hydra_errors("nas.search"):
+            try:
+                _search(composed, Console(highlight=False))
+            except UnmeasuredError as error:
+                raise UserError(str(error)) from error
+    except SystemExit as stopped:
+        if HydraConfig.get().mode is not RunMode.MULTIRUN or stopped.code != USER_ERROR:
+            raise
+        _failed.append(USER_ERROR)
 
 
 def _search(composed: DictConfig, console: Console) -> None:
+    for text in HydraConfig.get().overrides.task:
+        if text.startswith(("+", "~")):
+            raise UserError(f"{text}: settings can be neither added nor removed, only set")
     if composed.resume is None:
         choices = {group: str(HydraConfig.get().runtime.choices[group]) for group in NAMES}
         interrupted = None
+        begun_with: dict[str, str] = {}
     else:
         interrupted = interrupted_run_folder(Path(composed.resume))
-        composed, choices = _load(interrupted)
+        composed, choices, begun_with = _load(interrupted)
     experiment = build(composed)
+    sources = {"accuracy": experiment.accuracy.source, "latency": experiment.oracle.source}
+    for name, source in begun_with.items():
+        if source != sources[name]:
+            raise UserError(
+                f"the run was begun with {name}={source}, but here {name} comes from "
+                f"{sources[name]}; resume it with the data it was begun with"
+            )
     announce(experiment, choices, console)
     if interrupted is None:
         folder = new_run_folder(
-            Path(composed.runs), choices["reward"], composed.device, experiment.limit_ms
+            Path(composed.runs), choices["reward"], experiment.oracle.device, experiment.limit_ms
         )
-        _save(composed, choices, folder)
+        _save(composed, choices, sources, folder)
     else:
         folder = interrupted
     try:
         with folder.held():
+            folder.require_unfinished()
             Run(experiment, choices, folder, console).complete()
     except KeyboardInterrupt:
         console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
@@ -67,13 +92,16 @@ def _search(composed: DictConfig, console: Console) -> None:
         ) from error
 
 
-def _save(composed: DictConfig, choices: dict[str, str], folder: RunFolder) -> None:
+def _save(
+    composed: DictConfig, choices: dict[str, str], sources: dict[str, str], folder: RunFolder
+) -> None:
     values = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    text = OmegaConf.to_yaml({"choices": choices, "sources": sources, "values": values})
     with replacing(folder.config) as file:
-        file.write(OmegaConf.to_yaml({"choices": choices, "values": values}).encode())
+        file.write(text.encode())
 
 
-def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str]]:
+def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]]:
     others = [text for text in HydraConfig.get().overrides.task if not text.startswith("resume=")]
     if others:
         raise UserError(
@@ -82,8 +110,16 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str]]:
     try:
         stored: Any = OmegaConf.to_container(OmegaConf.load(folder.config))
         choices = {group: str(stored["choices"][group]) for group in NAMES}
+        sources = {name: str(stored["sources"][name]) for name in ("accuracy", "latency")}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])
-    except (HydraException, OmegaConfBaseException, YAMLError, KeyError, TypeError) as error:
+    except (
+        HydraException,
+        OmegaConfBaseException,
+        YAMLError,
+        KeyError,
+        TypeError,
+        UnicodeDecodeError,
+    ) as error:
         raise UserError(f"{folder.config} does not fit this version: {error}") from error
-    return composed, choices
+    return composed, choices, sources

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy, Split
+from nas.accuracy.training_length import FULL_EPOCHS
 from nas.atomic_file import replacing
 from nas.landscape import Landscape
 from nas.samples import Samples
@@ -44,9 +45,9 @@ def summarise(
         return _entry(architecture, accuracy, oracle, landscape, limit_ms)
 
     best_at = best_feasible(samples.accuracy, samples.latency_ms, limit_ms)
-    best = None if best_at is None else entry(samples.architectures[best_at])
-    if best is not None:
-        best["sample"] = best_at
+    best = None
+    if best_at is not None:
+        best = {**entry(samples.architectures[best_at]), "sample": best_at + 1}
     optimum_index = None if landscape is None else landscape.optimum
     optimum = None if optimum_index is None else entry(NAS_BENCH_201.architectures[optimum_index])
     gap = None
@@ -87,15 +88,17 @@ def write_summary(path: Path, summary: dict[str, Any]) -> None:
 def print_summary(console: Console, summary: dict[str, Any]) -> None:
     """The summary as a table, and what each row's architecture is."""
     table = Table(box=None, header_style="bold", pad_edge=False)
-    searched = "valid" if summary["split"] == Split.valid.value else "test (searched on)"
-    columns = [searched, "test"]
-    if summary["accuracy_source"] == "surrogate":
+    is_predicted = summary["accuracy_source"] == "surrogate"
+    searched = "valid" if summary["split"] == Split.valid.value else "test, searched on"
+    columns = [f"{searched}, {summary['epochs']} epochs", f"test, {FULL_EPOCHS} epochs"]
+    if is_predicted:
         columns = [f"{name} (predicted)" for name in columns]
+    optimum = "optimum of the predictions" if is_predicted else "exact optimum"
     for column in ("", *columns, "latency", "rank", "cell"):
         table.add_column(column, justify="left" if column == "" else "right")
     rows = {
         "best sampled within T": summary["best"],
-        "exact optimum within T": summary["optimum"],
+        f"{optimum} within T": summary["optimum"],
         "final policy's mode": summary["mode"],
     }
     for name, row in rows.items():
@@ -128,7 +131,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         else f"mean latency within T from sample {settled:,} on",
     ]
     if summary["gap"] is not None:
-        facts.insert(0, f"gap to the exact optimum {summary['gap'] * 100:.2f} points")
+        facts.insert(0, f"gap to the {optimum} {summary['gap'] * 100:.2f} points")
     console.print("; ".join(facts), soft_wrap=True)
 
 
@@ -157,6 +160,7 @@ def _entry(
         "accuracy_valid": searched if accuracy.split is Split.valid else None,
         "accuracy_test": None if np.isnan(test) else test,
         "latency_ms": latency_ms,
+        "accuracy_predicted": accuracy.source == "surrogate",
         "latency_predicted": bool(oracle.predicted(row)[0]),
         "feasible": feasible,
         "rank": landscape.rank(searched) if landscape is not None and feasible else None,

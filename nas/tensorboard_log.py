@@ -31,12 +31,14 @@ class TensorBoardLog:
         folder: Path,
         tracker: Tracker,
         *,
+        sources: str,
         limit_ms: float,
         budget: int,
         landscape: Landscape | None,
     ) -> None:
         self._folder = folder
         self._tracker = tracker
+        self._sources = sources
         self._limit_ms = limit_ms
         self._every = max(1, budget // POINTS)
         self._budget = budget
@@ -77,7 +79,7 @@ class TensorBoardLog:
             writer.add_scalar("search/best within T", best, samples)
             if self._optimum_accuracy is not None:
                 writer.add_scalar(
-                    "search/gap to the exact optimum", self._optimum_accuracy - best, samples
+                    "search/gap to the optimum", self._optimum_accuracy - best, samples
                 )
         for name, values in step.diagnostics.items():
             writer.add_scalar(f"controller/{name}", float(values[0]), samples)
@@ -107,7 +109,10 @@ class TensorBoardLog:
         if self._writer is None:
             from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - seconds
 
-            self._writer = SummaryWriter(str(self._folder), purge_step=self._done or None)
+            self._writer = SummaryWriter(
+                str(self._folder), purge_step=self._done + 1 if self._done else None
+            )
+            self._writer.add_text("sources", self._sources)
             self._writer.add_custom_scalars(
                 {"Convergence": {"latency and its limit (ms)": ["Multiline", [_LATENCY, _LIMIT]]}}
             )

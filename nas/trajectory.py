@@ -18,7 +18,9 @@ def sample_within_limit(latency_ms: Float64[ndarray, "n"], limit_ms: float) -> i
     if len(latency_ms) < WINDOW:
         return None
     sums = np.cumsum(np.concatenate([[0.0], latency_ms]))
-    beyond = np.flatnonzero((sums[WINDOW:] - sums[:-WINDOW]) / WINDOW > limit_ms)
+    means = (sums[WINDOW:] - sums[:-WINDOW]) / WINDOW
+    # differences of sums round: a mean that is the limit must not count as beyond it
+    beyond = np.flatnonzero(means > limit_ms * (1 + 1e-9))
     last = WINDOW - 1 if not len(beyond) else WINDOW + int(beyond[-1])
     return last + 1 if last < len(latency_ms) else None
 

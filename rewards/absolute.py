@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -27,7 +28,7 @@ class AbsoluteReward(Reward):
     slope: float = -0.07  # beta
 
     def __post_init__(self) -> None:
-        if self.slope >= 0:
+        if not -math.inf < self.slope < 0:
             raise ValueError(f"reward.slope={self.slope:g} must be negative, as in TuNAS: -0.07")
 
     def score(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -20,10 +21,19 @@ class MnasReward(Reward):
     Equal exponents make the target a soft constraint, the paper's choice (alpha = beta =
     -0.07: twice the latency for 5 % more accuracy is an even trade); alpha = 0, beta = -1
     make it a hard one.
+
+    Raises:
+      ValueError: if an exponent is not finite.
     """
 
     exponent_within: float = -0.07  # alpha
     exponent_beyond: float = -0.07  # beta
+
+    def __post_init__(self) -> None:
+        for name in ("exponent_within", "exponent_beyond"):
+            exponent = getattr(self, name)
+            if not math.isfinite(exponent):
+                raise ValueError(f"reward.{name}={exponent:g} is not finite; MnasNet takes -0.07")
 
     def score(
         self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]

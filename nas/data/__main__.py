@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     commands.add_parser("list", help="which accuracies and devices are there")
-    fetching = commands.add_parser("fetch", help="download the small public tables (9 MB)")
+    fetching = commands.add_parser("fetch", help="download the small public tables (8 MB)")
     fetching.add_argument("--mirror", default=MIRROR, metavar="URL", help="in place of %(default)s")
     importing = commands.add_parser("import", help="convert files that you have")
     importing.add_argument(

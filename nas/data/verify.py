@@ -62,7 +62,10 @@ def verify(folder: Path) -> Iterator[Verdict]:
         raise UserError(
             f"{folder} holds no table; `python -m nas.data fetch` downloads the public ones"
         )
-    yield from map(_judge, paths)
+    verdicts = [_judge(path) for path in paths]
+    yield from verdicts
+    if not all(verdict.passed for verdict in verdicts):
+        return  # what one file lacks is no news about the folder
     try:
         latency_files(folder)
     except UserError as error:

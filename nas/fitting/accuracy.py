@@ -25,6 +25,7 @@ from nas.accuracy.surrogate import CARD, METADATA_KEY, TARGETS, WEIGHTS, chance
 from nas.accuracy.surrogate_features import functions
 from nas.accuracy.surrogate_network import CellEnsemble, predict
 from nas.csv_tables import ACCURACY_FILE, CsvTable, data_folder, read_csv_table
+from nas.exit_status import one_line_errors
 from nas.fitting.accuracy_card import render
 from nas.fitting.accuracy_noise import noise_of
 from nas.fitting.agreement import agreement_by_part
@@ -212,4 +213,5 @@ def _optimizer(
 
 
 if __name__ == "__main__":
-    main()
+    with one_line_errors():
+        main()

@@ -10,6 +10,9 @@ import sys
 
 from latency.devices import registered
 from latency.regression import MODELS, EmbeddedModel, save_models
+from nas.csv_tables import data_folder
+from nas.errors import UserError
+from nas.exit_status import one_line_errors
 from nas.latency_regression import fitted_model
 from nas.measured_latency import measured_on
 
@@ -51,6 +54,8 @@ def main() -> None:
         mark = " *" if device.once_per_network else ""
         rows.append(_row(model, mark, device.source))
         sys.stdout.write(rows[-1])
+    if not models:
+        raise UserError(f"no latency file in {data_folder()} has a registered device")
     save_models(models, MODELS)
     CARD.write_text(_ABOUT + "".join(rows), encoding="utf-8")
 
@@ -66,4 +71,5 @@ def _row(model: EmbeddedModel, mark: str, source: str) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with one_line_errors():
+        main()

@@ -5,7 +5,7 @@ import pytest
 
 from nas.errors import UserError
 from nas.landscape import Landscape
-from nas.preflight import describe_limit, describe_reward
+from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.search_space import NAS_BENCH_201
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
@@ -108,5 +108,10 @@ def test_a_reward_whose_maximum_is_near_the_limit_is_not():
     line = describe_reward(of([0.60, 0.70], [2.0, 16.0]), ConstrainedReward(17.0))
 
     assert line == (
-        "the reward's maximum is 70.00% at 16.00 ms, 94% of T, 0.00 points below the exact optimum"
+        "the reward's maximum is 70.00% at 16.00 ms, 94% of T, 0.00 points below the best within T"
     )
+
+
+def test_a_table_with_holes_is_refused_with_a_cell_and_the_way_out(landscape):
+    with pytest.raises(UserError, match=r"were not measured on board, such as \|.*latency=auto"):
+        require_complete(landscape, "board")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -25,9 +26,12 @@ def command(runs, *overrides):
 
 
 def resume(folder, *overrides, data):
+    environment = {k: v for k, v in os.environ.items() if k != "NAS_DATA"}
+    if data is not None:
+        environment["NAS_DATA"] = str(data)
     return subprocess.run(
         [sys.executable, "-m", "nas.search", f"resume={folder}", *overrides],
-        env={**os.environ, "NAS_DATA": str(data)},
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
@@ -140,7 +144,7 @@ class TestOnABareMachine:
             "latency_ms/mean of the last 100",
             "search/feasible share",
             "search/best within T",
-            "search/gap to the exact optimum",
+            "search/gap to the optimum",
             "controller/entropy",
             "controller/baseline",
         ):
@@ -194,6 +198,51 @@ def test_a_sweep_makes_a_run_of_each_combination(tmp_path, synthetic_tables):
     assert len(list(tmp_path.glob("*/*/summary.json"))) == 4
 
 
+def test_a_sweep_goes_on_after_a_run_that_cannot_be_made_and_says_so_at_the_end(
+    tmp_path, synthetic_tables
+):
+    finished = search(
+        tmp_path,
+        "-m",
+        "device=synthetic-board",
+        "T=0.5ms,11ms",
+        "budget=20",
+        "reward=constrained",
+        data=synthetic_tables,
+    )
+
+    assert "T=0.5ms cannot be met" in one_line(finished)
+    assert len(list(tmp_path.glob("*/*/summary.json"))) == 1
+
+
+def test_a_folder_of_the_users_that_is_called_conf_is_not_in_the_way(tmp_path, synthetic_tables):
+    (tmp_path / "conf").mkdir()
+
+    finished = search(
+        tmp_path / "runs", *ON_TABLES, "budget=20", data=synthetic_tables, cwd=tmp_path
+    )
+
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_a_table_with_holes_is_refused_before_the_first_sample(tmp_path, synthetic_tables):
+    data = tmp_path / "data"
+    data.mkdir()
+    row = (synthetic_tables / "nb201_latency_ms.csv").read_text().splitlines()[7]
+    damaged(synthetic_tables, data, row, row.rsplit(",", 1)[0] + ",")
+    runs = tmp_path / "runs"
+
+    line = one_line(search(runs, *ON_TABLES, "latency=table", data=data))
+    filled = search(
+        runs, *ON_TABLES, "latency=table", "latency.unmeasured=regression", "budget=20", data=data
+    )
+
+    assert row.split(",")[1] in line
+    assert "latency.unmeasured=regression" in line
+    assert filled.returncode == 0, filled.stderr
+    assert "1 predicted by regression" in filled.stdout
+
+
 def test_help_teaches_the_command(tmp_path):
     finished = search(tmp_path, "--help")
 
@@ -202,20 +251,31 @@ def test_help_teaches_the_command(tmp_path):
         assert word in finished.stdout
 
 
+def wait_until(condition, process):
+    """Wait for what a process is to do, but neither for one that has ended nor for ever."""
+    end_s = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "the process ended before it could be interrupted"
+        assert time.monotonic() < end_s, "the process took a minute"
+        time.sleep(0.002)
+
+
 def interrupted(runs, data, when, *overrides, send=signal.SIGKILL):
     """Start a search, and stop it as soon as `when(folder)` holds."""
     process = subprocess.Popen(
-        command(runs, *ON_TABLES, *overrides),
+        command(runs, *{text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}.values()),
         env={**os.environ, "NAS_DATA": str(data)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not any(when(folder) for folder in runs.glob("*/*")):
-        assert process.poll() is None, "the search ended before it could be interrupted"
-        time.sleep(0.005)
-    process.send_signal(send)
-    out, err = process.communicate(timeout=60)
+    with process:
+        try:
+            wait_until(lambda: any(map(when, runs.glob("*/*"))), process)
+            process.send_signal(send)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     return only_run(runs), out, err, process.returncode
 
 
@@ -229,21 +289,29 @@ def uninterrupted(tmp_path_factory, synthetic_tables):
     return read_parquet(only_run(runs) / "samples.parquet")
 
 
+def has_sampled(count):
+    """Whether the journal holds that many samples, the first line being its header."""
+
+    def when(folder):
+        journal = folder / "samples.csv"
+        return journal.exists() and journal.read_bytes().count(b"\n") > count
+
+    return when
+
+
 @pytest.mark.parametrize(
     ("when", "send"),
     [
+        pytest.param(has_sampled(0), signal.SIGKILL, id="kill at the start"),
+        pytest.param(has_sampled(500), signal.SIGKILL, id="kill early"),
+        pytest.param(has_sampled(3000), signal.SIGKILL, id="kill late"),
         pytest.param(
-            lambda folder: (folder / "samples.csv").exists(), signal.SIGKILL, id="kill at the start"
+            lambda folder: (folder / "figures").exists(), signal.SIGKILL, id="kill at the end"
         ),
-        pytest.param(
-            lambda folder: (folder / "checkpoint.npz").exists(), signal.SIGKILL, id="kill later"
-        ),
-        pytest.param(
-            lambda folder: (folder / "checkpoint.npz").exists(), signal.SIGINT, id="Ctrl-C"
-        ),
+        pytest.param(has_sampled(2000), signal.SIGINT, id="Ctrl-C"),
     ],
 )
-def test_an_interrupted_run_goes_on_to_the_same_samples(
+def test_an_interrupted_run_goes_on_to_the_same_samples_and_loses_none(
     tmp_path, synthetic_tables, uninterrupted, when, send
 ):
     folder, out, err, status = interrupted(tmp_path, synthetic_tables, when, BUDGET, send=send)
@@ -256,10 +324,60 @@ def test_an_interrupted_run_goes_on_to_the_same_samples(
     resumed = resume(folder, data=synthetic_tables)
 
     assert resumed.returncode == 0, resumed.stderr
-    assert sampled < 5000
+    (going_on,) = re.findall(r"going on from sample ([0-9,]+)", resumed.stdout)
+    assert sampled - 16 < int(going_on.replace(",", "")) <= sampled  # a batch may be cut off
     samples = read_parquet(folder / "samples.parquet")
     for name in ("architectures", "accuracy", "latency_ms", "rewards"):
         np.testing.assert_array_equal(getattr(samples, name), getattr(uninterrupted, name))
+
+
+def test_a_run_that_is_interrupted_twice_goes_on_to_the_same_samples(
+    tmp_path, synthetic_tables, uninterrupted
+):
+    folder, *_ = interrupted(tmp_path, synthetic_tables, has_sampled(500), BUDGET)
+    again = subprocess.Popen(
+        [sys.executable, "-m", "nas.search", f"resume={folder}"],
+        env={**os.environ, "NAS_DATA": str(synthetic_tables)},
+        stdout=subprocess.DEVNULL,
+    )
+    with again:
+        wait_until(lambda: has_sampled(2500)(folder), again)
+        again.kill()
+
+    assert resume(folder, data=synthetic_tables).returncode == 0
+
+    samples = read_parquet(folder / "samples.parquet")
+    np.testing.assert_array_equal(samples.architectures, uninterrupted.architectures)
+
+
+def test_a_run_is_not_resumed_with_other_data(tmp_path, synthetic_tables):
+    folder, *_ = interrupted(tmp_path, synthetic_tables, has_sampled(100), BUDGET)
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
+        (other / name).write_bytes((synthetic_tables / name).read_bytes())
+    columns = (other / "nb201_accuracy.csv").read_text().splitlines()
+    changed = [columns[0]] + [f"{line.rsplit(',', 6)[0]}{',50.0' * 6}" for line in columns[1:]]
+    (other / "nb201_accuracy.csv").write_text("\n".join(changed) + "\n")
+
+    line = one_line(resume(folder, data=other))
+
+    assert "resume it with the data it was begun with" in line
+
+
+def test_a_run_on_tables_is_not_resumed_with_predictions(tmp_path, synthetic_tables):
+    """Tables of a registered device, so that its embedded model could take over unnoticed."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
+        text = (synthetic_tables / name).read_text()
+        (data / name).write_text(text.replace("synthetic-board", "help-raspi4", 1))
+    runs = tmp_path / "runs"
+    folder, *_ = interrupted(runs, data, has_sampled(100), BUDGET, "device=help-raspi4", "T=20ms")
+
+    line = one_line(resume(folder, data=None))
+
+    assert "begun with accuracy=table" in line
 
 
 def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthetic_tables):
@@ -268,13 +386,12 @@ def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthet
         env={**os.environ, "NAS_DATA": str(synthetic_tables)},
         stdout=subprocess.DEVNULL,
     )
-    while not list(tmp_path.glob("*/*/checkpoint.npz")):
-        assert process.poll() is None
-        time.sleep(0.01)
-
-    refused = resume(only_run(tmp_path), data=synthetic_tables)
-    process.kill()
-    process.wait()
+    with process:
+        try:
+            wait_until(lambda: any(map(has_sampled(100), tmp_path.glob("*/*"))), process)
+            refused = resume(only_run(tmp_path), data=synthetic_tables)
+        finally:
+            process.kill()
 
     assert "is being written by another process" in one_line(refused)
     assert len(read_journal(only_run(tmp_path) / "samples.csv")) > 0
@@ -350,6 +467,12 @@ class TestResumeIsRefused:
         (("controller.batch_size=0",), "controller.batch_size=0 must be at least 1"),
         (("epochs=13",), "13"),
         (("budgt=10",), "budgt"),
+        (("+budgt=10",), "neither added nor removed"),
+        (("reward.target_ms=5",), "set T="),
+        (("reward=absolute", "reward.slope=nan"), "must be negative"),
+        (("reward=mnasnet", "reward.exponent_beyond=nan"), "is not finite"),
+        (("controller.lr=inf",), "must be positive and finite"),
+        (("controller.hidden_size=1000000000",), "between 1 and"),
         (("reward.latency_weight=2",), "between 0 and 1"),
         (("latency=nats",), "latency.archive is not set"),
         (("accuracy=nats",), "accuracy.archive is not set"),

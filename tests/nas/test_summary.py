@@ -33,7 +33,7 @@ def summary_of(indices, *, source="table", split=Split.valid, predicted=False, l
         oracle,
         survey(accuracy, oracle, limit_ms),
         limit_ms=limit_ms,
-        settings={"reward": "proposed"},
+        settings={"reward": "proposed", "epochs": 200},
         seconds=1.0,
         resumed_at=0,
     )
@@ -59,7 +59,8 @@ def test_a_predicted_latency_and_accuracy_are_marked_on_the_terminal():
     text = printed(summary_of(range(50), source="surrogate", predicted=True))
 
     assert "ms (predicted)" in text
-    assert "valid (predicted)" in text
+    assert "valid, 200 epochs (predicted)" in text
+    assert "optimum of the predictions" in text
 
 
 def test_a_measured_one_is_not():
@@ -70,7 +71,7 @@ def test_a_search_on_the_test_split_says_so_and_reports_no_validation_accuracy()
     summary = summary_of(range(50), split=Split.test)
 
     assert summary["best"]["accuracy_valid"] is None
-    assert "test (searched on)" in printed(summary)
+    assert "test, searched on" in printed(summary)
 
 
 def test_a_search_that_never_met_the_limit_has_no_best_and_says_what_to_do():

@@ -45,3 +45,8 @@ def test_the_best_feasible_sample_is_the_first_most_accurate_within_the_limit():
 
     assert best_feasible(accuracy, latency_ms, 17.0) == 2
     assert best_feasible(accuracy, latency_ms, 2.0) is None
+
+
+@given(st.floats(0.001, 1000), st.integers(100, 400))
+def test_a_mean_that_is_exactly_the_limit_is_within_it_despite_rounding(limit_ms, count):
+    assert sample_within_limit(np.full(count, limit_ms), limit_ms) == WINDOW
