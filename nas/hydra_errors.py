@@ -34,5 +34,5 @@ def one_line_hydra_errors(command: str) -> Iterator[None]:
 
 def _for_users(text: str) -> str:
     """Without Hydra's advice to developers, and the names that only its YAML files use."""
-    told = re.split(r"\n?Config search path|\.? To append|\n\s*full_key|\n\s*set_value", text)[0]
+    told = re.split(r"\n?Config search path|\.?\s+To append|\n\s*full_key|\n\s*set_value", text)[0]
     return re.sub(r"\s*\w+_schema\b", "", " ".join(told.split()))

@@ -90,16 +90,19 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     is_predicted = summary["accuracy_source"] == "surrogate"
     searched = "valid" if summary["split"] == Split.valid.value else "test, searched on"
-    columns = [f"{searched}, {summary['epochs']} epochs", f"test, {FULL_EPOCHS} epochs"]
+    columns = [searched, "test"]
+    if summary["epochs"] != FULL_EPOCHS:
+        columns = [f"{searched} @{summary['epochs']} epochs", f"test @{FULL_EPOCHS} epochs"]
     if is_predicted:
         columns = [f"{name} (predicted)" for name in columns]
-    optimum = "optimum of the predictions" if is_predicted else "exact optimum"
+    optimum = "predicted optimum" if is_predicted else "exact optimum"
     for column in ("", *columns, "latency", "rank", "cell"):
-        table.add_column(column, justify="left" if column == "" else "right")
+        is_name = column == ""
+        table.add_column(column, justify="left" if is_name else "right", no_wrap=is_name)
     rows = {
-        "best sampled within T": summary["best"],
-        f"{optimum} within T": summary["optimum"],
-        "final policy's mode": summary["mode"],
+        "best within T": summary["best"],
+        optimum: summary["optimum"],
+        "policy's mode": summary["mode"],
     }
     for name, row in rows.items():
         if row is None:

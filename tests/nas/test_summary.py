@@ -59,8 +59,8 @@ def test_a_predicted_latency_and_accuracy_are_marked_on_the_terminal():
     text = printed(summary_of(range(50), source="surrogate", predicted=True))
 
     assert "ms (predicted)" in text
-    assert "valid, 200 epochs (predicted)" in text
-    assert "optimum of the predictions" in text
+    assert "valid (predicted)" in text
+    assert "predicted optimum" in text
 
 
 def test_a_measured_one_is_not():
@@ -94,3 +94,10 @@ def test_the_gap_is_to_the_most_accurate_cell_within_the_limit(limit_ms):
     assert summary["optimum"]["accuracy_valid"] == ACCURACY[feasible].max()
     assert summary["gap"] == pytest.approx(ACCURACY[feasible].max() - best)
     assert summary["best"]["rank"] == 1 + (ACCURACY[feasible] > best).sum()
+
+
+def test_twelve_epochs_are_told_apart_from_the_two_hundred_of_the_test_accuracy():
+    text = printed({**summary_of(range(50)), "epochs": 12})
+
+    assert "valid @12 epochs" in text
+    assert "test @200 epochs" in text
