@@ -45,7 +45,7 @@ class Device:
 
 def unregistered(column: str) -> Device:
     """A column of the user's own file: its name is its id, and nothing else is known."""
-    return Device(column, column, column, Kind.unknown, "own measurements")
+    return Device(column, column, column, Kind.unknown, "a local file")
 
 
 @cache
