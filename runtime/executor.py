@@ -122,8 +122,9 @@ class _Execution:
             sorted(range(len(self._requests)), key=lambda i: self._requests[i].arrival_ms)
         )
         while len(self.results) < len(self._requests):
-            while arrivals and self._requests[arrivals[0]].arrival_ms <= self._now_ms():
+            if arrivals and self._requests[arrivals[0]].arrival_ms <= self._now_ms():
                 self._put(self._dispatcher.arrived(arrivals.popleft(), self._now_ms()))
+                continue  # with every lane lost, that may have been the last result
             wake_s = [self._begin_s + self._requests[i].arrival_ms / 1e3 for i in [*arrivals][:1]]
             if job_timeout_s is not None:
                 since = (began_s for began_s in self._underway.values() if began_s is not None)
