@@ -268,6 +268,14 @@ def test_a_core_that_the_process_may_not_use_is_refused():
         CpuLane(4096)
 
 
+def test_a_lane_computes_without_gradients(lane):
+    learning = nn.Linear(1, 1).eval()
+
+    _, (result,) = execute([network(learning)], closed(1), [lane], OneLane())
+
+    assert not result.requires_grad
+
+
 def test_a_lane_that_would_be_faster_than_its_core_is_refused():
     with pytest.raises(ValueError, match=r"slowdown of 0\.5"):
         CpuLane(slowdown=0.5)

@@ -57,6 +57,10 @@ def test_figure_4_5_picks_by_queue_times(predicted_ms, queue_ms, previous, place
     )
 
 
+def test_among_equals_the_cpu_wins_wherever_it_stands():
+    assert QueueTime().place(situation((3, 3), lanes=LANES[::-1])) == Placement(1, 3)
+
+
 def test_figure_4_5_on_two_networks_of_three_jobs():
     chains = [Chain(name, (Kind.CONV,) * 3, ((4.0, 3.0),) * 3) for name in "AB"]
 
