@@ -1,0 +1,144 @@
+"""Which job may be placed next, and where the policy wants it; drives real and simulated lanes.
+
+Jobs of a request are placed one after another: the next one when the one before was launched on an
+asynchronous lane, or ended on a synchronous one. Requests of a network are served one after another,
+in the order of their arrival.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+from runtime.chain import Chain, Job, Lane, Request, check
+from runtime.ledger import Ledger
+from runtime.policy import Policy, Situation
+
+
+@final
+@dataclass(frozen=True)
+class Ticket:
+    """A job on its way to a lane."""
+
+    job: Job
+    lane: int
+    previous_lane: int | None
+
+
+@final
+class Dispatcher:
+    """Told what happened, it says what to put where.
+
+    Times are milliseconds on the clock of whoever drives it, and never run backwards. A ticket for a
+    lane reported lost is the answer of a policy that knows no other: to be reported as failed.
+    """
+
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        requests: Sequence[Request],
+        lanes: Sequence[Lane],
+        policy: Policy,
+    ) -> None:
+        """Nothing has arrived.
+
+        Raises:
+          ValueError: if chains, requests and lanes do not belong together; later, if the policy puts
+            a job to a lane that cannot run it.
+        """
+        check(chains, requests, lanes)
+        self._chains = chains
+        self._requests = requests
+        self._lanes = tuple(lanes)
+        self._policy = policy
+        self._ledger = Ledger(lanes)
+        self._lost: set[int] = set()
+        self._waiting: list[deque[int]] = [deque() for _ in chains]
+        """Requests of each network; the first is being served."""
+
+    def arrived(self, request: int, now_ms: float) -> Ticket | None:
+        """A request came; its first job, if its network was idle."""
+        network = self._requests[request].network
+        self._waiting[network].append(request)
+        if len(self._waiting[network]) > 1:
+            return None
+        return self._place(Job(request, network, 0), None, now_ms)
+
+    def taken(self, ticket: Ticket, now_ms: float) -> Ticket | None:
+        """A worker took the job, or it was launched; the next job, if it was launched."""
+        self._ledger.take(ticket.job, ticket.lane, now_ms)
+        if not self._lanes[ticket.lane].asynchronous or self.is_last(ticket.job):
+            return None
+        return self._next(ticket, now_ms)
+
+    def ended(self, ticket: Ticket, now_ms: float) -> Ticket | None:
+        """The job ended; the next one of its request, or the first of the network's next."""
+        self._ledger.end(ticket.job, ticket.lane, now_ms)
+        if self.is_last(ticket.job):
+            return self._next_request(ticket.job.network, now_ms)
+        return None if self._lanes[ticket.lane].asynchronous else self._next(ticket, now_ms)
+
+    def failed(self, ticket: Ticket, now_ms: float) -> Ticket | None:
+        """The job raised or will never end: its request is over, and the network's next begins.
+
+        None of the request's other jobs may be on a lane any more.
+        """
+        self._ledger.end(ticket.job, ticket.lane, now_ms)
+        return self._next_request(ticket.job.network, now_ms)
+
+    def returned(self, ticket: Ticket, now_ms: float) -> Ticket:
+        """The lane gave the job back before it began; the same job, placed anew."""
+        self._ledger.end(ticket.job, ticket.lane, now_ms)
+        return self._place(ticket.job, ticket.previous_lane, now_ms)
+
+    def lost(self, lane: int) -> None:
+        """The lane will run nothing any more; from now on its predicted times are infinite."""
+        self._lost.add(lane)
+
+    def is_last(self, job: Job) -> bool:
+        """Whether the job is the last of its request."""
+        return job.index == len(self._chains[job.network]) - 1
+
+    def _next(self, ticket: Ticket, now_ms: float) -> Ticket:
+        job = replace(ticket.job, index=ticket.job.index + 1)
+        return self._place(job, ticket.lane, now_ms)
+
+    def _next_request(self, network: int, now_ms: float) -> Ticket | None:
+        waiting = self._waiting[network]
+        waiting.popleft()
+        return self._place(Job(waiting[0], network, 0), None, now_ms) if waiting else None
+
+    def _ready_ms(self, job: Job, previous_lane: int | None, now_ms: float) -> float:
+        if previous_lane is None:
+            return 0.0
+        return self._ledger.left_ms(replace(job, index=job.index - 1), previous_lane, now_ms)
+
+    def _place(self, job: Job, previous_lane: int | None, now_ms: float) -> Ticket:
+        chain = self._chains[job.network]
+        predicted_ms = tuple(
+            math.inf if lane in self._lost else time_ms
+            for lane, time_ms in enumerate(chain.predicted_ms[job.index])
+        )
+        placement = self._policy.place(
+            Situation(
+                job=job,
+                kind=chain.kinds[job.index],
+                lanes=self._lanes,
+                predicted_ms=predicted_ms,
+                queue_ms=self._ledger.queue_ms(),
+                backlog_ms=self._ledger.backlog_ms(now_ms),
+                previous_lane=previous_lane,
+                ready_ms=self._ready_ms(job, previous_lane, now_ms),
+            )
+        )
+        lane = placement.lane
+        if math.isinf(predicted_ms[lane]) and lane not in self._lost:
+            raise ValueError(
+                f"{self._policy} put job {job.index} of {chain.name} "
+                f"to {self._lanes[lane].name}, which cannot run it"
+            )
+        self._ledger.put(job, lane, 0.0 if lane in self._lost else placement.charged_ms)
+        return Ticket(job, lane, previous_lane)

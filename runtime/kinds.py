@@ -1,0 +1,78 @@
+"""What a segment mainly does, read off a node of an fx graph; times are predicted by kind."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+import torch
+from torch import fx, nn
+from torch.nn import functional
+
+
+class Kind(Enum):
+    """The names of the kinds."""
+
+    CONV = "conv"
+    LINEAR = "linear"
+    POOL = "pool"
+    NORM = "norm"
+    ACT = "act"
+    SOFTMAX = "softmax"
+    ADD = "add"
+    MUL = "mul"
+    CAT = "cat"
+    RESHAPE = "reshape"
+    IDENTITY = "identity"
+    CELL = "cell"
+    NETWORK = "network"
+    OTHER = "other"
+
+
+_MODULES: list[tuple[tuple[type[nn.Module], ...], Kind]] = [
+    ((nn.modules.conv._ConvNd,), Kind.CONV),  # noqa: SLF001 - the one base of all convolutions
+    ((nn.Linear,), Kind.LINEAR),
+    (
+        (
+            nn.modules.pooling._AvgPoolNd,  # noqa: SLF001 - torch names no public base
+            nn.modules.pooling._MaxPoolNd,  # noqa: SLF001
+            nn.modules.pooling._AdaptiveAvgPoolNd,  # noqa: SLF001
+            nn.modules.pooling._AdaptiveMaxPoolNd,  # noqa: SLF001
+        ),
+        Kind.POOL,
+    ),
+    ((nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm), Kind.NORM),  # noqa: SLF001
+    ((nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.SiLU, nn.GELU, nn.Mish), Kind.ACT),
+    ((nn.Sigmoid, nn.Tanh, nn.Hardswish, nn.Hardsigmoid, nn.ELU, nn.PReLU), Kind.ACT),
+    ((nn.Softmax, nn.LogSoftmax), Kind.SOFTMAX),
+    ((nn.Flatten, nn.Unflatten), Kind.RESHAPE),
+    ((nn.Identity, nn.modules.dropout._DropoutNd), Kind.IDENTITY),  # noqa: SLF001
+]
+
+_FUNCTIONS: list[tuple[Kind, Sequence[Callable[..., object] | str]]] = [
+    (Kind.ADD, [operator.add, operator.iadd, torch.add, "add", "add_"]),
+    (Kind.MUL, [operator.mul, operator.imul, torch.mul, "mul", "mul_"]),
+    (Kind.CAT, [torch.cat, torch.concat]),
+    (Kind.ACT, [functional.relu, functional.leaky_relu, functional.silu, functional.gelu]),
+    (Kind.ACT, [torch.relu, torch.sigmoid, torch.tanh, "relu", "relu_", "sigmoid", "tanh"]),
+    (Kind.POOL, [functional.avg_pool2d, functional.max_pool2d, functional.adaptive_avg_pool2d]),
+    (Kind.POOL, [torch.max_pool2d, "mean"]),
+    (Kind.NORM, [functional.batch_norm, functional.layer_norm, functional.group_norm]),
+    (Kind.CONV, [torch.conv1d, torch.conv2d, torch.conv3d]),
+    (Kind.LINEAR, [functional.linear, torch.matmul, operator.matmul]),
+    (Kind.SOFTMAX, [functional.softmax, functional.log_softmax, torch.softmax, "softmax"]),
+    (Kind.RESHAPE, [torch.flatten, torch.reshape, torch.permute]),
+    (Kind.RESHAPE, ["flatten", "view", "reshape", "permute", "contiguous"]),
+    (Kind.IDENTITY, [functional.dropout]),
+]
+
+_KIND_OF_FUNCTION = {function: kind for kind, functions in _FUNCTIONS for function in functions}
+
+
+def kind_of(node: fx.Node, network: nn.Module) -> Kind:
+    """The kind of a node of `network` that calls a module, a function or a method."""
+    if node.op != "call_module":
+        return _KIND_OF_FUNCTION.get(node.target, Kind.OTHER)
+    module = network.get_submodule(str(node.target))
+    return next((kind for types, kind in _MODULES if isinstance(module, types)), Kind.OTHER)

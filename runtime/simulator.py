@@ -1,0 +1,118 @@
+"""Lanes on a virtual clock, driven by the policies that drive real ones.
+
+A synchronous lane takes the first job of its queue when it is free; should the job before it still
+run on an asynchronous lane, the worker waits, and its lane with it. An asynchronous lane runs one
+job after another in the order of their launches, each not before the job that it needs has ended.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
+from typing import final
+
+from runtime.chain import Chain, Job, Lane, Request
+from runtime.dispatcher import Dispatcher, Ticket
+from runtime.policies import Delays, delay_ms
+from runtime.policy import Policy
+from runtime.schedule import Executed, Schedule
+
+
+def simulate(
+    chains: Sequence[Chain],
+    requests: Sequence[Request],
+    lanes: Sequence[Lane],
+    policy: Policy,
+    *,
+    sync_ms: Delays | None = None,
+    actual_ms: Callable[[Job, int], float] | None = None,
+) -> Schedule:
+    """Serves all requests.
+
+    Args:
+      chains: the networks.
+      requests: in any order; equal arrivals are served in the order given.
+      lanes: where jobs can run.
+      policy: decides where they do, knowing predicted times only.
+      sync_ms: what a job takes longer by the lane before and its own; None for nothing.
+      actual_ms: how long a job takes on a lane; None if predictions are right.
+
+    Raises:
+      ValueError: if chains, requests and lanes do not belong together, or the policy puts a job to
+        a lane that cannot run it.
+    """
+    dispatcher = Dispatcher(chains, requests, lanes, policy)
+    return _Simulation(chains, requests, lanes, dispatcher, sync_ms, actual_ms).run()
+
+
+@final
+class _Simulation:
+    def __init__(  # noqa: PLR0917 - `simulate` is what others call
+        self,
+        chains: Sequence[Chain],
+        requests: Sequence[Request],
+        lanes: Sequence[Lane],
+        dispatcher: Dispatcher,
+        sync_ms: Delays | None,
+        actual_ms: Callable[[Job, int], float] | None,
+    ) -> None:
+        self._chains = tuple(chains)
+        self._requests = tuple(requests)
+        self._lanes = tuple(lanes)
+        self._dispatcher = dispatcher
+        self._sync_ms = sync_ms
+        self._actual_ms = actual_ms or self._predicted_ms
+        self._now_ms = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()  # events of one moment happen in the order of their causes
+        self._queues: list[deque[Ticket]] = [deque() for _ in lanes]
+        self._busy = [False] * len(lanes)
+        self._free_at_ms = [0.0] * len(lanes)
+        self._ends_ms: dict[int, float] = {}
+        """Of the latest job begun of each request."""
+        self._executed: list[Executed] = []
+
+    def run(self) -> Schedule:
+        for i, request in enumerate(self._requests):
+            self._at(request.arrival_ms, partial(self._arrive, i))
+        while self._events:
+            self._now_ms, _, happen = heapq.heappop(self._events)
+            happen()
+        executed = sorted(self._executed, key=lambda one: (one.start_ms, one.end_ms, one.lane))
+        return Schedule(self._chains, self._lanes, self._requests, tuple(executed))
+
+    def _at(self, time_ms: float, happen: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (time_ms, next(self._order), happen))
+
+    def _arrive(self, request: int) -> None:
+        self._put(self._dispatcher.arrived(request, self._now_ms))
+
+    def _put(self, ticket: Ticket | None) -> None:
+        if ticket is not None:
+            self._queues[ticket.lane].append(ticket)
+            self._at(self._now_ms, partial(self._take, ticket.lane))
+
+    def _take(self, lane: int) -> None:
+        if self._busy[lane] or not self._queues[lane]:
+            return
+        ticket = self._queues[lane].popleft()
+        job = ticket.job
+        begin_ms = max(self._now_ms, self._free_at_ms[lane], self._ends_ms.get(job.request, 0.0))
+        took_ms = self._actual_ms(job, lane) + delay_ms(self._sync_ms, ticket.previous_lane, lane)
+        one = Executed(job, lane, begin_ms, begin_ms + took_ms)
+        self._busy[lane] = not self._lanes[lane].asynchronous
+        self._free_at_ms[lane] = self._ends_ms[job.request] = one.end_ms
+        self._at(one.end_ms, partial(self._end, ticket, one))
+        self._put(self._dispatcher.taken(ticket, self._now_ms))
+
+    def _end(self, ticket: Ticket, one: Executed) -> None:
+        self._executed.append(one)
+        self._busy[ticket.lane] = False
+        self._at(self._now_ms, partial(self._take, ticket.lane))
+        self._put(self._dispatcher.ended(ticket, self._now_ms))
+
+    def _predicted_ms(self, job: Job, lane: int) -> float:
+        return self._chains[job.network].predicted_ms[job.index][lane]

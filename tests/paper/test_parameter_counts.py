@@ -1,0 +1,31 @@
+"""Parameters of the ImageNet networks, as printed in torchvision's table of weights (`num_params`)."""
+
+import pytest
+import torch
+
+from runtime.models.alexnet import AlexNet
+from runtime.models.densenet import DenseNet
+from runtime.models.resnet import ResNet
+from runtime.models.vgg import VGG
+
+PUBLISHED = [
+    (AlexNet, (), 61_100_840),
+    (VGG, (11,), 132_863_336),
+    (VGG, (16,), 138_357_544),
+    (ResNet, (18,), 11_689_512),
+    (ResNet, (34,), 21_797_672),
+    (ResNet, (50,), 25_557_032),
+    (ResNet, (101,), 44_549_160),
+    (ResNet, (152,), 60_192_808),
+    (DenseNet, (121,), 7_978_856),
+    (DenseNet, (169,), 14_149_480),
+    (DenseNet, (201,), 20_013_928),
+]
+
+
+@pytest.mark.parametrize(("network", "depth", "published"), PUBLISHED)
+def test_number_of_parameters(network, depth, published):
+    with torch.device("meta"):
+        built = network(*depth)
+
+    assert sum(parameter.numel() for parameter in built.parameters()) == published
