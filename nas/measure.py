@@ -65,8 +65,16 @@ def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
     """Official numbers in the order they are measured: one of each network, then the repeats.
 
     Raises:
-      UserError: if there are not that many networks.
+      UserError: if there are not that many networks, or a setting is below 1.
     """
+    for name, value in (
+        ("batch_size", config.batch_size),
+        ("together", config.together),
+        ("timing.samples", config.timing.samples),
+        ("timing.warm_up_window", config.timing.warm_up_window),
+    ):
+        if value < 1:
+            raise UserError(f"{name}={value} must be at least 1")
     distinct = np.unique(NAS_BENCH_201.network_class)
     count = len(distinct) if config.networks is None else config.networks
     if not 1 <= count <= len(distinct):

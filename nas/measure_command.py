@@ -16,6 +16,8 @@ from typing import Any
 import hydra
 import numpy as np
 from hydra.core.config_store import ConfigStore
+from jaxtyping import Int64
+from numpy import ndarray
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
@@ -24,6 +26,7 @@ from nas.atomic_file import replacing
 from nas.config import CONF
 from nas.csv_writer import write_csv_table
 from nas.errors import UserError
+from nas.file_lock import held
 from nas.hydra_errors import one_line_hydra_errors
 from nas.measure import CONTROL, MeasureConfig, measure, plan
 from nas.measurements import append, latency_of_space, mend, noise, read
@@ -55,9 +58,42 @@ def _measure(config: MeasureConfig, console: Console) -> None:
     folder = Path(config.out)
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", config.device_id)
     journal = folder / f"{slug}.journal.csv"
+    settings = folder / f"{slug}.settings.json"
     folder.mkdir(parents=True, exist_ok=True)
-    mend(journal)
-    pending = _pending(order.tolist(), [int(row["index"]) for row in read(journal)])
+    _require_same(config, settings)
+    with held(settings):
+        mend(journal)
+        _measure_pending(config, order, journal, console)
+        _write_table(config, folder, slug, console)
+
+
+def _require_same(config: MeasureConfig, settings: Path) -> None:
+    """Keep what decides a time beside the journal, and refuse to mix in times of other settings."""
+    container: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    free = {"networks", "repeats", "statistic", "on_disturbance", "out", "quiet"}
+    deciding = {name: value for name, value in container.items() if name not in free}
+    if not settings.exists():
+        with replacing(settings) as file:
+            file.write((json.dumps(deciding, indent=2) + "\n").encode())
+    try:
+        before = json.loads(settings.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(
+            f"{settings} is corrupt ({error}); name another folder with out="
+        ) from error
+    for name, value in deciding.items():
+        if before.get(name) != value:
+            raise UserError(
+                f"{settings.parent} holds times with {name}={before.get(name)}, not {value}; "
+                f"name another folder with out="
+            )
+
+
+def _measure_pending(
+    config: MeasureConfig, order: Int64[ndarray, " n"], journal: Path, console: Console
+) -> None:
+    rows = read(journal)
+    pending = _pending(order.tolist(), [int(row["index"]) for row in rows])
     console.print(
         f"{config.device_id}: {len(order):,} measurements of {len(set(order.tolist())):,} networks, "
         f"{len(pending):,} to go -> {journal}",
@@ -66,14 +102,13 @@ def _measure(config: MeasureConfig, console: Console) -> None:
     if pending:
         _pin(config.core)
         inference, stopwatch = _on_this_machine(config)
-        watch = Watch(config.quiet)
+        watch = Watch(config.quiet, control_ms=float(rows[0]["control_ms"]) if rows else None)
         rounds = measure(pending, config, inference, stopwatch, watch)
         total = -(-len(pending) // config.together)
         for measured in track(rounds, "measuring", total=total, console=console):
             append(journal, measured)
             for line in measured[0].disturbances:
                 console.print(f"flagged: {line}", soft_wrap=True)
-    _write_table(config, folder, slug, console)
 
 
 def _pending(order: list[int], measured: list[int]) -> list[int]:

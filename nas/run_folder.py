@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -69,22 +66,6 @@ class RunFolder:
         """
         if self.summary.is_file():
             raise UserError(f"{self.path} has finished already; its results are in {self.summary}")
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Keep every other process out while the block runs; the system lets go after a kill.
-
-        Raises:
-          UserError: if another process holds the folder.
-        """
-        with self.config.open("rb") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise UserError(
-                    f"{self.path} is being written by another process; stop it or let it end"
-                ) from error
-            yield
 
 
 def new_run_folder(runs: Path, reward: str, device: str, limit_ms: float) -> RunFolder:

@@ -20,6 +20,7 @@ from nas.atomic_file import replacing
 from nas.config import CONF, NAMES, build, register
 from nas.errors import UserError
 from nas.exit_status import USER_ERROR, reason
+from nas.file_lock import held
 from nas.hydra_errors import one_line_hydra_errors
 from nas.run import Run, announce
 from nas.run_folder import RunFolder, interrupted_run_folder, new_run_folder
@@ -80,7 +81,7 @@ def _search(composed: DictConfig, console: Console) -> None:
     else:
         folder = interrupted
     try:
-        with folder.held():
+        with held(folder.config):
             folder.require_unfinished()
             Run(experiment, choices, folder, console).complete()
     except KeyboardInterrupt:

@@ -41,17 +41,19 @@ class Watch:
         config: QuietConfig,
         busy_elsewhere: Callable[[], float] = processors_busy_elsewhere,
         throttled: Callable[[], int] = throttle_count,
+        control_ms: float | None = None,
     ) -> None:
         self._config = config
         self._busy_elsewhere = busy_elsewhere
         self._throttled = throttled
         self._throttled_before = throttled()
-        self._control_ms: float | None = None
+        self._control_ms = control_ms  # of an earlier part of the same measurement
 
     def disturbances(self, control_ms: float) -> list[str]:
         """What has been out of the ordinary since the last call, given the control's median now.
 
-        The first call's control is what later ones are compared with.
+        The control is compared with that of an earlier part of the measurement, or else with
+        that of the first call.
         """
         found = []
         if self._control_ms is None:

@@ -167,12 +167,16 @@ def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
 
 def run(folder, *overrides):
     return subprocess.run(
-        [sys.executable, "-m", "nas.measure", f"out={folder}", *QUICK, *overrides],
+        [sys.executable, "-m", "nas.measure", f"out={folder}", *_last_of_each(*QUICK, *overrides)],
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
+
+
+def _last_of_each(*overrides):
+    return {text.split("=")[0]: text for text in overrides}.values()
 
 
 QUICK = (
@@ -234,15 +238,34 @@ def test_a_killed_measurement_goes_on_and_measures_nothing_twice(tmp_path):
         (("backend=graph",), "device=cpu"),
         (("core=4096",), "core=4096 is not one of"),
         (("networks=0",), "networks=0"),
+        (("together=0",), "together=0 must be at least 1"),
+        (("timing.samples=0",), "timing.samples=0 must be at least 1"),
+        (("batch_size=0",), "batch_size=0 must be at least 1"),
         (("board=???",), "board is not set"),
         (("statistic=mean",), "median"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(tmp_path, overrides, said):
-    settings = {text.split("=")[0]: text for text in overrides}
-    finished = run(tmp_path, *settings.values())
+    finished = run(tmp_path, *overrides)
 
     assert finished.returncode == 2, finished.stdout
     (line,) = finished.stderr.splitlines()
     assert line.startswith("edgenas: ")
     assert said in line
+
+
+def test_times_of_another_data_set_are_not_mixed_in(tmp_path):
+    assert run(tmp_path, "networks=1", "repeats=0").returncode == 0
+
+    refused = run(tmp_path, "networks=2", "repeats=0", "dataset=cifar100")
+
+    assert refused.returncode == 2
+    assert "dataset=imagenet16, not cifar100" in refused.stderr
+
+
+def test_more_networks_can_be_measured_later(tmp_path):
+    assert run(tmp_path, "networks=1", "repeats=0").returncode == 0
+
+    assert run(tmp_path, "networks=3", "repeats=0").returncode == 0
+
+    assert len(read(tmp_path / "here-torch-fp32-b1.journal.csv")) == 3

@@ -29,6 +29,12 @@ def test_a_control_that_drifts_either_way_is_found_with_both_numbers():
         assert "10.000 ms" in line
 
 
+def test_a_measurement_that_goes_on_is_compared_with_its_own_beginning():
+    resumed = Watch(QuietConfig(0.05, 0.2), lambda: 0.0, lambda: 0, control_ms=8.0)
+
+    assert "+25.0%" in resumed.disturbances(10.0)[0]
+
+
 def test_the_load_of_others_is_found():
     (line,) = watch(busy=1.0).disturbances(10.0)
 

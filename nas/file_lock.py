@@ -1,0 +1,27 @@
+"""One process at a time writes what a file stands for; the system lets go after a kill."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from nas.errors import UserError
+
+
+@contextmanager
+def held(file: Path) -> Iterator[None]:
+    """Hold a file that is there while the block runs.
+
+    Raises:
+      UserError: if another process holds it.
+    """
+    with file.open("rb") as opened:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UserError(
+                f"{file.parent} is being written by another process; stop it or let it end"
+            ) from error
+        yield
