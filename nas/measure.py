@@ -18,7 +18,7 @@ from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.measurements import Measurement
 from nas.search_space import NAS_BENCH_201
-from runtime.inference import Backend, Device
+from runtime.inference import Backend, Device, Precision
 from runtime.quiet import QuietConfig, Watch
 from runtime.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
 
@@ -51,6 +51,7 @@ class MeasureConfig:
     on_disturbance: OnDisturbance
     seed: int
     out: str
+    precision: Precision = Precision.fp32
     timing: TimingConfig = field(default_factory=TimingConfig)
     quiet: QuietConfig = field(default_factory=QuietConfig)
 
@@ -58,7 +59,7 @@ class MeasureConfig:
     def device_id(self) -> str:
         """Board / runtime / precision / batch."""
         runtime = {Backend.torch: "torch", Backend.graph: "torch-graph"}[self.backend]
-        return f"{self.board}/{runtime}/fp32/b{self.batch_size}"
+        return f"{self.board}/{runtime}/{self.precision.value}/b{self.batch_size}"
 
 
 def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:

@@ -145,7 +145,7 @@ def _on_this_machine(
     def inference(index: int) -> Callable[[], object]:
         network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
         try:
-            return prepare(network, images, config.device, config.backend)
+            return prepare(network, images, config.device, config.backend, config.precision)
         except ValueError as error:
             raise UserError(str(error)) from error
 

@@ -1,4 +1,4 @@
-"""Which device is meant, and what was measured on it: the columns of the CSV latency tables."""
+"""Which device is meant, and what was measured on it: columns of CSV tables, and our own tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 from latency.devices import Device, find, registered, unregistered
+from latency.shipped import read_shipped, shipped_paths
 from nas.csv_tables import data_folder, header, latency_files, read_csv_table
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
@@ -68,22 +69,39 @@ def device_named(name: str) -> Device:
 
 
 def measured_on(device: Device) -> MeasuredLatency | None:
-    """What the data folder holds of a device; None where no file has its column.
+    """What is held of a device: its column in the data folder, else its table in the package.
+
+    None where there is neither.
 
     Raises:
       UserError: if a file is malformed, or a latency is not positive.
     """
-    path = latency_files(data_folder()).get(device.column)
+    files = latency_files(data_folder())
+    path = files.get(device.column) or files.get(device.id)
     if path is None:
-        return None
-    values_ms = read_csv_table(path).column(device.column)
+        return _shipped(device)
+    column = device.column if path == files.get(device.column) else device.id
+    values_ms = read_csv_table(path).column(column)
     wrong = values_ms <= 0
     if wrong.any():
         first = int(np.argmax(wrong))
         raise UserError(
-            f"{path}: {device.column} of {NAS_BENCH_201.strings[first]} is "
+            f"{path}: {column} of {NAS_BENCH_201.strings[first]} is "
             f"{values_ms[first]:g} ms; a latency is positive, a cell not measured is left empty"
         )
+    return MeasuredLatency(path, values_ms)
+
+
+def _shipped(device: Device) -> MeasuredLatency | None:
+    """Our own table of a device; where each network was timed once, all its cells get its time."""
+    path = shipped_paths().get(device.id)
+    if path is None:
+        return None
+    table = read_shipped(path)
+    values_ms = np.full(NAS_BENCH_201.size, np.nan)
+    values_ms[table.index] = table.median_ms
+    if device.once_per_network:
+        values_ms = values_ms[NAS_BENCH_201.network_class]
     return MeasuredLatency(path, values_ms)
 
 

@@ -1,4 +1,4 @@
-"""One inference of a network as something to call: eager, or captured as a CUDA graph."""
+"""One inference of a network as something to call: eager or a CUDA graph, in 32 or 16 bits."""
 
 from __future__ import annotations
 
@@ -26,8 +26,29 @@ class Backend(Enum):
     graph = "graph"  # one CUDA graph, captured once: what a deployed network costs
 
 
+class Precision(Enum):
+    """What weights, input and everything between them are stored in."""
+
+    fp32 = "fp32"  # on CUDA torch may still convolve in TF32, its default
+    bf16 = "bf16"
+    fp16 = "fp16"
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Torch's name of it."""
+        return {
+            Precision.fp32: torch.float32,
+            Precision.bf16: torch.bfloat16,
+            Precision.fp16: torch.float16,
+        }[self]
+
+
 def prepare(
-    network: nn.Module, images: Tensor, device: Device, backend: Backend
+    network: nn.Module,
+    images: Tensor,
+    device: Device,
+    backend: Backend,
+    precision: Precision = Precision.fp32,
 ) -> Callable[[], Tensor]:
     """Bring a network and its input to the device; each call is one inference.
 
@@ -41,8 +62,8 @@ def prepare(
         raise ValueError("device=cuda, but torch finds no CUDA device here; device=cpu is there")
     if backend is Backend.graph and device is not Device.cuda:
         raise ValueError(f"backend=graph captures CUDA graphs, but device={device.value}")
-    network = network.eval().to(device.value)
-    images = images.to(device.value)
+    network = network.eval().to(device.value, precision.dtype)
+    images = images.to(device.value, precision.dtype)
 
     def eager() -> Tensor:
         with torch.inference_mode():

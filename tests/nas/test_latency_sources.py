@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from latency.base import UnmeasuredError
 from latency.devices import registered
+from latency.shipped import shipped_paths
 from nas.accuracy.base import Dataset
 from nas.devices_report import known_devices
 from nas.errors import UserError
@@ -166,6 +167,46 @@ def test_a_latency_that_is_not_positive_is_named(folder, wrong_ms):
         assert part in str(error.value)
 
 
+H200 = "h200/torch-graph/fp32/b1"
+
+
+def test_our_own_table_is_found_on_a_bare_machine():
+    oracle = AutoLatencyConfig().build(H200, Dataset.cifar100)
+
+    assert (oracle.device, oracle.source) == (H200, "table")
+    assert not oracle.predicted(ARCHITECTURES).any()
+    assert "edgenas's own measurements" in oracle.description
+    assert "15,625 measured cells" in oracle.description
+
+
+@pytest.mark.parametrize("device", shipped_paths())
+def test_what_our_own_tables_lack_is_predicted_and_marked(device):
+    strict = TableLatencyConfig().build(device, Dataset.cifar100)
+    filled = AutoLatencyConfig().build(device, Dataset.cifar100)
+
+    lacking = ~strict.known(ARCHITECTURES)
+    assert np.array_equal(filled.predicted(ARCHITECTURES), lacking)
+    assert (filled.table_ms > 0).all()
+    assert ("predicted by regression" in filled.description) == lacking.any()
+
+
+@pytest.mark.parametrize("column", [H200, "edgenas-h200-torch-graph-fp32-b1"])
+def test_a_file_of_the_user_comes_before_our_own_table(folder, column):
+    write_column(folder, column, LAW_MS, range(100))
+
+    oracle = TableLatencyConfig().build(H200, Dataset.cifar100)
+
+    assert "100 measured cells" in oracle.description
+    assert np.array_equal(oracle.latency_ms(ARCHITECTURES[:100]), LAW_MS[:100])
+
+
+def test_where_each_network_was_timed_once_its_cells_share_the_time():
+    oracle = TableLatencyConfig().build("h200/torch-graph/fp32/b8", Dataset.cifar100)
+
+    first = NAS_BENCH_201.canonical(ARCHITECTURES)
+    assert np.array_equal(oracle.latency_ms(ARCHITECTURES), oracle.latency_ms(first))
+
+
 def test_near_zero_latencies_are_kept_and_counted(folder):
     connected = NAS_BENCH_201.live_edges(ARCHITECTURES).any(axis=1)
     write_column(folder, "my-board", np.where(connected, LAW_MS, 0.02), range(15_625))
@@ -229,6 +270,8 @@ def test_every_device_has_a_row_with_what_a_search_can_use_now(folder):
     assert rows[JETSON].measured_cells is None
     assert rows[JETSON].quality.r2 > 0.95
     assert rows["pixel-2/b1"].flaws[-1] == "whole milliseconds"
+    assert rows[H200].sources == ("table",)
+    assert rows[H200].measured_cells == 15_625
 
 
 def test_a_column_that_cannot_be_used_is_listed_with_the_reason(folder):
@@ -265,7 +308,11 @@ def test_the_default_device_is_measured_but_for_341_cells(nas_data, monkeypatch)
 def test_every_published_column_is_registered_and_usable(nas_data, monkeypatch):
     monkeypatch.setenv("NAS_DATA", str(nas_data))
 
-    rows = [row for row in known_devices() if row.measured_cells is not None]
+    rows = [
+        row
+        for row in known_devices()
+        if row.measured_cells is not None and row.device.id not in shipped_paths()
+    ]
 
     assert len(rows) == 40
     assert all(row.sources == ("table", "regression") for row in rows)

@@ -18,7 +18,7 @@ from nas.errors import UserError
 from nas.measure import CONTROL, MeasureConfig, OnDisturbance, measure, plan
 from nas.measurements import append, latency_of_space, mend, noise, read
 from nas.search_space import NAS_BENCH_201
-from runtime.inference import Backend, Device
+from runtime.inference import Backend, Device, Precision
 from runtime.quiet import QuietConfig, Watch
 from runtime.timing import Statistic, Stopwatch, TimingConfig
 
@@ -67,6 +67,11 @@ class Machine:
 
 def test_the_control_is_the_cell_of_3x3_convolutions():
     assert NAS_BENCH_201.operations(NAS_BENCH_201.architectures[CONTROL]) == ("nor_conv_3x3",) * 6
+
+
+def test_the_id_of_a_device_says_its_precision():
+    assert config().device_id == "board/torch/fp32/b1"
+    assert config(precision=Precision.bf16).device_id == "board/torch/bf16/b1"
 
 
 def test_every_network_is_measured_once_and_some_are_repeated():

@@ -69,6 +69,16 @@ def one_line(finished):
     return lines[0]
 
 
+def test_a_search_on_our_own_measurements_needs_no_file(tmp_path):
+    finished = search(
+        tmp_path, "device=h200/torch-graph/fp32/b1", "T=0.6ms", "reward=constrained", "budget=60"
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert "table" in finished.stdout
+    assert "15,625 measured cells" in " ".join(finished.stdout.split())
+
+
 class TestOnABareMachine:
     """No data anywhere: the embedded surrogate and the embedded regression."""
 
