@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, final
 
+from nas.atomic_file import naming
 from nas.landscape import Landscape
 from nas.search import Step
 from nas.tracker import Tracker
@@ -50,6 +52,8 @@ class TensorBoardLog:
         self._writer: SummaryWriter | None = None
 
     def __enter__(self) -> TensorBoardLog:
+        # its writer's thread prints a traceback where the disk is full, and raises here as well
+        self._hook, threading.excepthook = threading.excepthook, _silent
         return self
 
     def __exit__(
@@ -58,11 +62,23 @@ class TensorBoardLog:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        try:
+            if self._writer is not None:
+                with naming(self._folder):
+                    self._writer.close()
+        finally:
+            threading.excepthook = self._hook
 
     def __call__(self, step: Step) -> None:
-        """Write a point of every curve, a few hundred times a run."""
+        """Write a point of every curve, a few hundred times a run.
+
+        Raises:
+          OSError: if it cannot be written; with the folder's name in it.
+        """
+        with naming(self._folder):
+            self._point(step)
+
+    def _point(self, step: Step) -> None:
         samples = step.samples
         if samples - self._logged < self._every and samples < self._budget:
             return
@@ -117,3 +133,7 @@ class TensorBoardLog:
                 {"Convergence": {"latency and its limit (ms)": ["Multiline", [_LATENCY, _LIMIT]]}}
             )
         return self._writer
+
+
+def _silent(_: threading.ExceptHookArgs) -> None:
+    """What a thread could not do is told by the main thread."""

@@ -542,21 +542,29 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, synthetic_tables)
     assert str(tmp_path / "file") in line
 
 
-def test_a_full_disk_is_one_line_and_loses_no_sample(tmp_path, synthetic_tables):
-    def no_file_beyond_100_kb():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+@pytest.mark.parametrize(
+    ("bytes_a_file", "budget", "full"),
+    [(100_000, 20_000, "samples.csv"), (150_000, 2_000, "tensorboard")],
+)
+def test_a_full_disk_is_one_line_and_loses_no_sample(
+    tmp_path, synthetic_tables, bytes_a_file, budget, full
+):
+    def no_larger_file():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_a_file, bytes_a_file))
 
     finished = search(
         tmp_path,
         *ON_TABLES,
         "controller.hidden_size=4",  # a small checkpoint
-        "budget=20000",
+        "controller.batch_size=1",
+        f"budget={budget}",
         data=synthetic_tables,
-        preexec_fn=no_file_beyond_100_kb,
+        preexec_fn=no_larger_file,
     )
 
     line = one_line(finished)
-    assert "samples.csv" in line
+    assert full in line
     assert "resume=" in line
-    journal = read_journal(only_run(tmp_path) / "samples.csv")
-    assert len(journal) > 1000
+    folder = only_run(tmp_path)
+    assert len(read_journal(folder / "samples.csv")) > 500
+    assert resume(folder, data=synthetic_tables).returncode == 0
