@@ -13,6 +13,7 @@ from nas.checkpoint import Checkpointer, load_checkpoint, save_checkpoint
 from nas.config import Experiment
 from nas.environment import write_environment
 from nas.figures import draw_figures
+from nas.interruption import Interruption
 from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.progress import ProgressBar
 from nas.replay import check_answers, replay
@@ -93,16 +94,19 @@ class Run:
         tracker = Tracker(self.experiment.limit_ms)
         if done:
             tracker.add(read_journal(self.folder.journal))
-        with TensorBoardLog(
-            self.folder.tensorboard,
-            tracker,
-            sources=_sources(self.experiment),
-            limit_ms=self.experiment.limit_ms,
-            budget=self.experiment.config.budget,
-            landscape=self.experiment.landscape,
-        ) as log:
+        with (
+            TensorBoardLog(
+                self.folder.tensorboard,
+                tracker,
+                sources=_sources(self.experiment),
+                limit_ms=self.experiment.limit_ms,
+                budget=self.experiment.config.budget,
+                landscape=self.experiment.landscape,
+            ) as log,
+            Interruption() as interruption,
+        ):
             started_s = time.perf_counter()
-            self._sample(tracker, log, done)
+            self._sample(tracker, log, done, interruption)
             return self._finish(log, time.perf_counter() - started_s, done)
 
     def _restore(self) -> int:
@@ -125,7 +129,9 @@ class Run:
         self.console.print(f"going on from sample {done:,}")
         return done
 
-    def _sample(self, tracker: Tracker, log: TensorBoardLog, done: int) -> None:
+    def _sample(
+        self, tracker: Tracker, log: TensorBoardLog, done: int, interruption: Interruption
+    ) -> None:
         experiment, folder = self.experiment, self.folder
         config = experiment.config
         bar = ProgressBar(self.console, tracker, experiment.limit_ms, config.budget)
@@ -148,6 +154,7 @@ class Run:
             ):
                 for consume in consumers:
                     consume(step)
+                interruption.check()
         save_checkpoint(folder.checkpoint, experiment.controller, config.budget)
 
     def _finish(self, log: TensorBoardLog, seconds: float, done: int) -> dict[str, Any]:

@@ -1,0 +1,44 @@
+"""Ctrl-C between steps, not in the middle of one.
+
+Raised anywhere, it can leave a lock of a writer's thread held for ever, or be swallowed by an import.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import final
+
+
+@final
+class Interruption:
+    """While the block runs, Ctrl-C waits for `check`; a second one does not wait."""
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __enter__(self) -> Interruption:
+        self._is_main = threading.current_thread() is threading.main_thread()
+        if self._is_main:
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._is_main:
+            signal.signal(signal.SIGINT, self._before)
+
+    def check(self) -> None:
+        """Raise KeyboardInterrupt if it was asked for."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
