@@ -110,7 +110,7 @@ class NatsArchive:
                 f"{self.folder} has no cell {index} ({self._file(index).name} is missing); "
                 f"{_GET_IT}"
             )
-        from nats_bench import ArchResults  # noqa: PLC0415 - as above
+        from nats_bench import ArchResults  # noqa: PLC0415 - slow to import, and not always needed
 
         stored: Any = load_bz2(self._file(index))
         try:

@@ -167,7 +167,7 @@ def parse_csv_table(path: Path) -> CsvTable:
 
 def _read_with_arrow(path: Path) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that a cached start does not pay
-    from pyarrow import csv as arrow_csv  # noqa: PLC0415 - likewise
+    from pyarrow import csv as arrow_csv  # noqa: PLC0415 - slow to import, and not always needed
 
     names = header(path)
     if not names:

@@ -49,7 +49,7 @@ def draw_figures(
 
 def _new(title: str, rows: int = 1) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - at the end of a run
-    from matplotlib.figure import Figure  # noqa: PLC0415 - likewise
+    from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import, and not always needed
 
     figure = Figure(figsize=(7.5, 5.0), layout="constrained")
     FigureCanvasAgg(figure)

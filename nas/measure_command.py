@@ -137,7 +137,7 @@ def _on_this_machine(
     import torch  # noqa: PLC0415 - after its threads have been told how to wait
 
     from nas.network import build_network, example_images  # noqa: PLC0415 - imports torch
-    from runtime.inference import Device, prepare  # noqa: PLC0415 - likewise
+    from runtime.inference import Device, prepare  # noqa: PLC0415 - slow to import, and not always needed
 
     torch.set_num_threads(1)
     images = example_images(config.dataset, batch_size=config.batch_size)

@@ -132,7 +132,7 @@ def write_parquet(
 ) -> None:
     """Write one row a sample, in order: `index` is the architecture's official number."""
     import pyarrow as pa  # noqa: PLC0415 - a run's first sample does not wait for it
-    import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
+    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import, and not always needed
 
     indices = NAS_BENCH_201.index(samples.architectures)
     table = pa.table(
@@ -160,7 +160,7 @@ def read_parquet(path: Path) -> Samples:
       UserError: if the file cannot be read.
     """
     import pyarrow as pa  # noqa: PLC0415 - a run's first sample does not wait for it
-    import pyarrow.parquet as pq  # noqa: PLC0415 - likewise
+    import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import, and not always needed
 
     try:
         table = pq.read_table(path, columns=["index", "accuracy", "latency_ms", "reward"])

@@ -81,7 +81,7 @@ class SurrogateAccuracyConfig(AccuracyConfig):
 def load(path: Path) -> tuple[CellEnsemble, dict[str, Any]]:
     """The fitted ensemble of a file and what was recorded when it was fitted."""
     import torch  # noqa: PLC0415 - seconds that a run with a real table does not pay
-    from safetensors import safe_open  # noqa: PLC0415 - likewise
+    from safetensors import safe_open  # noqa: PLC0415 - slow to import, and not always needed
 
     from nas.accuracy.surrogate_network import CellEnsemble  # noqa: PLC0415 - imports torch
 

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
         _say(fetch(folder, chosen.mirror))
     elif chosen.command == "import":
-        from nas.data.importing import import_paths  # noqa: PLC0415 - likewise
+        from nas.data.importing import import_paths  # noqa: PLC0415 - slow to import, and not always needed
 
         _say(import_paths(chosen.paths, folder, partial=chosen.partial))
     else:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from nas.data.registry import MIRROR  # noqa: PLC0415 - likewise
+    from nas.data.registry import MIRROR  # noqa: PLC0415 - slow to import, and not always needed
 
     parser = argparse.ArgumentParser(
         prog="python -m nas.data",
@@ -70,14 +70,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _list(folder: Path) -> None:
-    from rich.console import Console  # noqa: PLC0415 - likewise
+    from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
 
-    from nas.data.listing import (  # noqa: PLC0415 - likewise
+    from nas.data.listing import (  # noqa: PLC0415 - slow to import, and not always needed
         accuracy_rows,
         accuracy_table,
         devices_table,
     )
-    from nas.devices_report import known_devices  # noqa: PLC0415 - likewise
+    from nas.devices_report import known_devices  # noqa: PLC0415 - slow to import, and not always needed
 
     console = Console()
     rows = list(accuracy_rows(folder))
@@ -89,7 +89,7 @@ def _list(folder: Path) -> None:
 
 
 def _verify(folder: Path) -> None:
-    from nas.data.verify import verify  # noqa: PLC0415 - likewise
+    from nas.data.verify import verify  # noqa: PLC0415 - slow to import, and not always needed
 
     failed = False
     for verdict in verify(folder):
