@@ -25,13 +25,14 @@ from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
 from nas.errors import UserError
 from nas.landscape import Landscape, survey
+from nas.latency_config import LatencyConfig
 from nas.latency_sources import (
     AutoLatencyConfig,
-    LatencyConfig,
     NatsLatencyConfig,
     RegressionLatencyConfig,
     TableLatencyConfig,
 )
+from nas.probe_source import ProbeLatencyConfig
 from nas.search_space import NAS_BENCH_201
 from nas.units import milliseconds
 from rewards.absolute import AbsoluteReward
@@ -68,6 +69,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "table": TableLatencyConfig,
         "regression": RegressionLatencyConfig,
         "nats": NatsLatencyConfig,
+        "probe": ProbeLatencyConfig,
     },
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""
