@@ -80,7 +80,7 @@ class SearchConfig:
     """Everything that decides a search; conf/search.yaml holds the defaults."""
 
     T: str
-    device: str
+    device: Any  # a name; with latency=probe an address, or a list of them
     dataset: Dataset
     split: Split
     epochs: int
@@ -157,11 +157,19 @@ def build(composed: DictConfig) -> Experiment:
         controller = config.controller.build(NAS_BENCH_201.num_choices, [config.seed])
     except ValueError as error:
         raise UserError(str(error)) from error
+    device = _one_text(config.device)
+    if "://" in device and not isinstance(config.latency, ProbeLatencyConfig):
+        raise UserError(f"device={device} is the address of a board; add latency=probe to ask it")
     return Experiment(
         config,
         limit_ms,
         config.reward,
         controller,
         config.accuracy.build(config.dataset, config.split, config.epochs),
-        config.latency.build(config.device, config.dataset),
+        config.latency.build(device, config.dataset),
     )
+
+
+def _one_text(device: Any) -> str:
+    """A device as one text, the addresses of a list separated by space."""
+    return " ".join(map(str, device)) if isinstance(device, list) else str(device)

@@ -87,7 +87,14 @@ class ProbeLatencyConfig(LatencyConfig):
         control = cache(partial(export, _CONTROL))
         patience = Patience(self.silence_s, self.tries, self.backoff_s)
         boards = [
-            Board(address, open_link, settings, control, patience, tell)
+            Board(
+                address,
+                open_link,
+                settings=settings,
+                control=control,
+                patience=patience,
+                tell=tell,
+            )
             for address, open_link in self._links(device)
         ]
         farm = Farm(boards, self.control_drift, tell)

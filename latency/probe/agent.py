@@ -75,8 +75,7 @@ class Decoder:
         version, header_length, payload_length = _PREFIX.unpack_from(self._buffer, start)
         if version != VERSION:
             raise ProtocolError(
-                "the other side speaks version %d of the protocol, this side version %d"
-                % (version, VERSION)
+                f"the other side speaks version {version} of the protocol, this side {VERSION}"
             )
         if header_length > LONGEST_HEADER or payload_length > LONGEST_PAYLOAD:
             raise ProtocolError("a message was damaged on its way: impossible lengths")
@@ -103,12 +102,8 @@ class Decoder:
         del self._buffer[:found]
 
 
-class Refused(Exception):
-    """A network that cannot be timed; `kind` is memory or unrunnable."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super(Refused, self).__init__(message)
-        self.kind = kind
+class RefusedError(Exception):
+    """A network that cannot be timed."""
 
 
 # ---- timing, as runtime/timing.py does it
@@ -119,7 +114,7 @@ def warm_up(
 ) -> Tuple[int, bool]:
     """Call until the medians of two windows in a row agree; the calls, and whether they do."""
     window = timing["warm_up_window"]
-    taken = []  # type: List[float]
+    taken: List[float] = []
     while len(taken) < max(timing["warm_up_most"], 2 * window):
         taken.append(take_ms())
         alive()
@@ -135,9 +130,9 @@ def time_in_turns(
 ) -> List[Dict[str, Any]]:
     """Warm every subject up, then time all of them in turns, in a new order each round."""
     warmed = [warm_up(subject, timing, alive) for subject in subjects]
-    ms = [[] for _ in subjects]  # type: List[List[float]]
+    ms: List[List[float]] = [[] for _ in subjects]
     places = list(range(len(subjects)))
-    shuffle = random.Random(0).shuffle
+    shuffle = random.Random(0).shuffle  # noqa: S311 - an order, not a secret
     for _ in range(timing["samples"]):
         shuffle(places)
         for place in places:
@@ -173,10 +168,21 @@ def _median(values: Sequence[float]) -> float:
 # ---- runtimes: each loads a network, and times loaded ones in turns
 
 
-class OnnxRuntime:
-    """ONNX Runtime's Python package, on the processor or on CUDA."""
+class _InProcess:
+    """A runtime whose networks are called from here."""
 
-    takes = "onnx"
+    def time(
+        self,
+        loaded: Sequence[Callable[[], float]],
+        timing: Dict[str, Any],
+        alive: Callable[[], None],
+    ) -> List[Dict[str, Any]]:
+        """Samples of each loaded network, in turns."""
+        return time_in_turns(loaded, timing, alive)
+
+
+class OnnxRuntime(_InProcess):
+    """ONNX Runtime's Python package, on the processor or on CUDA."""
 
     def __init__(self, provider: str, threads: int) -> None:
         self._provider = provider
@@ -184,7 +190,7 @@ class OnnxRuntime:
 
     def load(self, content: bytes, _shape: Sequence[int]) -> Callable[[], float]:
         """A session with an input of noise; each call is one inference, in milliseconds."""
-        import numpy
+        import numpy as np
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
@@ -194,7 +200,7 @@ class OnnxRuntime:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(content, options, providers=[self._provider])
-        noise = numpy.random.RandomState(0)
+        noise = np.random.RandomState(0)
         inputs = {
             one.name: noise.standard_normal(one.shape).astype(
                 "float16" if "float16" in one.type else "float32"
@@ -203,17 +209,9 @@ class OnnxRuntime:
         }
         return stopwatch(lambda: session.run(None, inputs))
 
-    def time(
-        self, loaded: Sequence[Callable[[], float]], timing: Dict[str, Any], alive: Callable[[], None]
-    ) -> List[Dict[str, Any]]:
-        """Samples of each loaded network, in turns."""
-        return time_in_turns(loaded, timing, alive)
 
-
-class Torch:
+class Torch(_InProcess):
     """A traced TorchScript module, as torch itself reads no ONNX."""
-
-    takes = "torchscript"
 
     def __init__(self, device: str, threads: int) -> None:
         self._device = device
@@ -224,9 +222,8 @@ class Torch:
         import torch
 
         torch.set_num_threads(self._threads)
-        module = torch.jit.load(io.BytesIO(content), map_location=self._device)
-        dtype = next(iter(module.parameters())).dtype
-        images = torch.randn(*shape).to(self._device, dtype)
+        module = torch.jit.load(io.BytesIO(content), map_location=self._device)  # type: ignore[no-untyped-call]  # torch's own gap
+        images = torch.randn(*shape).to(self._device)
 
         def call() -> object:
             with torch.no_grad():
@@ -236,17 +233,10 @@ class Torch:
             return stopwatch(call, torch.cuda.synchronize)
         return stopwatch(call)
 
-    def time(
-        self, loaded: Sequence[Callable[[], float]], timing: Dict[str, Any], alive: Callable[[], None]
-    ) -> List[Dict[str, Any]]:
-        """Samples of each loaded network, in turns."""
-        return time_in_turns(loaded, timing, alive)
-
 
 class TensorRT:
     """NVIDIA's own `trtexec`: it builds an engine once, and times it a part of the samples a turn."""
 
-    takes = "onnx"
     turns = 3
 
     def __init__(self, trtexec: str, precision: str, alive: Callable[[], None]) -> None:
@@ -262,8 +252,13 @@ class TensorRT:
         engine = self._folder / self._engine
         self._engine = "network.engine"
         self._run(
-            ["--onnx=%s" % network, "--saveEngine=%s" % engine]
-            + ["--iterations=1", "--duration=0", "--warmUp=0"]
+            [
+                f"--onnx={network}",
+                f"--saveEngine={engine}",
+                "--iterations=1",
+                "--duration=0",
+                "--warmUp=0",
+            ]
         )
         return engine
 
@@ -273,17 +268,29 @@ class TensorRT:
         """Samples of each engine, a process a turn; `trtexec` warms up for 200 ms itself."""
         times = self._folder / "times.json"
         each = -(-timing["samples"] // self.turns)
-        ms = [[] for _ in loaded]  # type: List[List[float]]
+        ms: List[List[float]] = [[] for _ in loaded]
         for turn in range(self.turns):
             for place in range(len(loaded))[:: 1 if turn % 2 else -1]:
                 self._run(
-                    ["--loadEngine=%s" % loaded[place], "--exportTimes=%s" % times]
-                    + ["--iterations=%d" % each, "--duration=0", "--warmUp=200", "--avgRuns=1"]
+                    [
+                        f"--loadEngine={loaded[place]}",
+                        f"--exportTimes={times}",
+                        f"--iterations={each}",
+                        "--duration=0",
+                        "--warmUp=200",
+                        "--avgRuns=1",
+                    ]
                 )
                 rows = json.loads(times.read_text())
                 ms[place] += [float(row["latencyMs"]) for row in rows][-each:]
         return [
-            {"ms": row[: timing["samples"]], "warm_up_calls": 0, "is_stable": True} for row in ms
+            {
+                "ms": row[: timing["samples"]],
+                "warm_up_calls": 0,
+                "is_stable": abs(_median(row[-each:]) - _median(row[:each]))
+                <= timing["warm_up_tolerance"] * _median(row[:each]),
+            }
+            for row in ms
         ]
 
     def close(self) -> None:
@@ -295,21 +302,24 @@ class TensorRT:
             process = subprocess.Popen(
                 self._command + arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
-            while process.poll() is None:  # building an engine takes minutes on a small board
-                time.sleep(0.02)
-                self._alive()
+            try:
+                while process.poll() is None:  # building an engine takes minutes on a small board
+                    time.sleep(0.02)
+                    self._alive()
+            finally:
+                process.kill()  # the client is gone; one that has ended is left alone
             if process.returncode:
                 log.seek(0)
                 lines = log.read().decode("utf-8", "replace").splitlines()
                 said = [line for line in lines if "[E]" in line] or lines
                 raise RuntimeError(
-                    "trtexec ended with %d: %s" % (process.returncode, " ".join(said[-2:])[-500:])
+                    f"trtexec ended with {process.returncode}: {' '.join(said[-2:])[-500:]}"
                 )
 
 
 def find_runtimes() -> Dict[str, str]:
     """Version of each runtime that is here, by name; the best for a board first."""
-    found = {}  # type: Dict[str, str]
+    found: Dict[str, str] = {}
     trtexec = _trtexec()
     if trtexec:
         found["tensorrt"] = _tensorrt_version()
@@ -320,8 +330,8 @@ def find_runtimes() -> Dict[str, str]:
             if "CUDAExecutionProvider" in onnxruntime.get_available_providers():
                 found["onnxruntime-cuda"] = onnxruntime.__version__
             found["onnxruntime"] = onnxruntime.__version__
-        except Exception as error:
-            sys.stderr.write("onnxruntime is here, but cannot be imported: %s\n" % error)
+        except Exception as error:  # noqa: BLE001 - whatever a broken package raises
+            sys.stderr.write(f"onnxruntime is here, but cannot be imported: {error}\n")
     spec = find_spec("torch")
     if spec and spec.origin:  # read, not imported: that takes seconds on a board
         try:
@@ -363,10 +373,16 @@ def board_facts() -> Dict[str, Any]:
         "l4t": _read("/etc/nv_tegra_release").split("\n")[0],
         "power_mode": " ".join(_output(["nvpmodel", "-q"]).split()),
         "governors": sorted(
-            {_read(p) for p in _paths("/sys/devices/system/cpu", "cpu[0-9]*/cpufreq/scaling_governor")}
+            {
+                _read(p)
+                for p in _paths("/sys/devices/system/cpu", "cpu[0-9]*/cpufreq/scaling_governor")
+            }
         ),
         "highest_khz": sorted(
-            {_read(p) for p in _paths("/sys/devices/system/cpu", "cpu[0-9]*/cpufreq/scaling_max_freq")}
+            {
+                _read(p)
+                for p in _paths("/sys/devices/system/cpu", "cpu[0-9]*/cpufreq/scaling_max_freq")
+            }
         ),
         "highest_devfreq_hz": {
             p.parent.name: _read(p) for p in _paths("/sys/class/devfreq", "*/max_freq")
@@ -382,7 +398,7 @@ def board_state() -> Dict[str, Any]:
     for path in _paths("/sys/class/thermal", "thermal_zone*/temp"):
         try:
             zones[_read(path.with_name("type")) or path.parent.name] = int(_read(path)) / 1000
-        except ValueError:  # a zone that is switched off
+        except ValueError:  # noqa: PERF203 - a zone that is switched off
             continue
     state = {
         "celsius": zones,
@@ -431,7 +447,7 @@ def _output(command: List[str]) -> str:
     if shutil.which(command[0]) is None:
         return ""
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: PLW1510 - a status is an answer
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -447,7 +463,9 @@ def _tegrastats() -> str:
     """One line of NVIDIA's monitor, which prints for ever."""
     if shutil.which("tegrastats") is None:
         return ""
-    return _output(["timeout", "-s", "INT", "2", "sh", "-c", "tegrastats --interval 200 | head -n 1"])
+    return _output(
+        ["timeout", "-s", "INT", "2", "sh", "-c", "tegrastats --interval 200 | head -n 1"]
+    )
 
 
 # ---- the conversation
@@ -460,9 +478,9 @@ class Agent:
         self._receive = receive
         self._send = send
         self._decoder = Decoder()
-        self._runtime = None  # type: Any
-        self._control = None  # type: Any
-        self._shape = ()  # type: Sequence[int]
+        self._runtime: Any = None
+        self._control: Any = None
+        self._shape: Sequence[int] = ()
         self._said_s = time.time()
 
     def serve(self) -> None:
@@ -486,11 +504,14 @@ class Agent:
             "measure": self._measure,
         }.get(request.get("type", ""))
         if answer is None:
-            return {"type": "failed", "kind": "protocol", "message": "unknown: %r" % request}
+            return {
+                "type": "failed",
+                "message": f"unknown: {request!r}",
+            }
         try:
             return answer(request, payload)
-        except Refused as error:
-            return {"type": "failed", "kind": error.kind, "message": str(error)}
+        except RefusedError as error:
+            return {"type": "failed", "message": str(error)}
 
     def _hello(self, _request: Dict[str, Any], _payload: bytes) -> Dict[str, Any]:
         return {
@@ -507,12 +528,12 @@ class Agent:
             try:
                 os.sched_setaffinity(0, {core})
             except (OSError, AttributeError) as error:
-                raise Refused("unrunnable", "it cannot pin to core %s: %s" % (core, error))
+                raise RefusedError(f"it cannot pin to core {core}: {error}") from error
         name = request["runtime"]
         if name == "tensorrt":
             trtexec = _trtexec()
             if trtexec is None:
-                raise Refused("unrunnable", "there is no trtexec")
+                raise RefusedError("there is no trtexec")
             self._runtime = TensorRT(trtexec, request["precision"], self._alive)
         elif name.startswith("onnxruntime"):
             provider = "CUDA" if name.endswith("cuda") else "CPU"
@@ -539,15 +560,11 @@ class Agent:
         """Do what a runtime may fail in. Its errors share no base class."""
         try:
             return work()
-        except (BrokenPipeError, ProtocolError):
+        except BrokenPipeError:  # of a sign of life: the client is gone
             raise
         except Exception as error:
-            said = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:500])
-            lower = said.lower()
-            is_memory = isinstance(error, MemoryError) or any(
-                word in lower for word in ("bad_alloc", "memory", "failed to allocate")
-            )
-            raise Refused("memory" if is_memory else "unrunnable", said)
+            said = " ".join(str(error).split())[:500]
+            raise RefusedError(f"{type(error).__name__}: {said}".rstrip(": ")) from error
 
     def _alive(self) -> None:
         """A sign of life, about one a second, between two timed calls."""
@@ -564,7 +581,7 @@ def main() -> None:
         os.environ.setdefault(name, "1")
     replies = os.fdopen(os.dup(1), "wb", 0)
     os.dup2(2, 1)
-    stdin = sys.stdin.buffer
+    stdin: Any = sys.stdin.buffer  # buffered, so that it has read1
     _find_what_isolation_hides()
 
     def send(message: bytes) -> None:
@@ -577,7 +594,7 @@ def main() -> None:
     except BrokenPipeError:  # the client is gone
         os._exit(1)
     except ProtocolError as error:
-        sys.stderr.write("edgenas agent: %s\n" % error)
+        sys.stderr.write(f"edgenas agent: {error}\n")
         sys.stderr.flush()
         os._exit(3)
     os._exit(0)
@@ -590,7 +607,7 @@ def _find_what_isolation_hides() -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:0] = [path for path in paths if path]
     user = site.getusersitepackages()
-    if os.path.isdir(user):
+    if Path(user).is_dir():
         site.addsitedir(user)
 
 

@@ -76,6 +76,7 @@ class Board:
         self,
         address: str,
         open_link: Callable[[], Link],
+        *,
         settings: Settings,
         control: Callable[[str], bytes],
         patience: Patience,
@@ -101,8 +102,8 @@ class Board:
         self._control = control
         self._patience = patience
         self._tell = tell
-        self._link, self.facts, self.identity, first = self._connect()
-        self.control_ms = first
+        self._link: Link | None
+        self._link, self.facts, self.identity, self.control_ms = self._connect()
         """Median of the control network when the board was connected first."""
 
     @property
@@ -189,7 +190,9 @@ class Board:
                 tuple(facts.get("highest_khz", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise BoardError(f"{self.address}: the agent's answer makes no sense: {here}") from error
+            raise BoardError(
+                f"{self.address}: the agent's answer makes no sense: {here}"
+            ) from error
         prepared = link.request(
             {"type": "prepare", **self._settings.request(runtime)},
             self._control(_takes(runtime)),

@@ -89,5 +89,9 @@ class Cache:
             number = int(entry["network"])
         except (ValueError, KeyError, TypeError):
             return  # empty, the first line, or cut off
-        if timed.ms.size and timed.control_ms.size and min(timed.ms.min(), timed.control_ms.min()) > 0:
+        if (
+            timed.ms.size
+            and timed.control_ms.size
+            and min(timed.ms.min(), timed.control_ms.min()) > 0
+        ):
             self._found[number] = timed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
 
@@ -72,9 +73,7 @@ class Farm:
         else:
             yield from self._share(numbers, network)
 
-    def _take(
-        self, board: Board, number: int, network: Callable[[int, str], bytes]
-    ) -> Outcome:
+    def _take(self, board: Board, number: int, network: Callable[[int, str], bytes]) -> Outcome:
         """Time one network; once more if the board was disturbed meanwhile."""
         content = network(number, board.takes)
         drift = 0.0
@@ -91,44 +90,66 @@ class Farm:
     def _share(
         self, numbers: Sequence[int], network: Callable[[int, str], bytes]
     ) -> Iterator[Outcome]:
-        waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-        done: queue.SimpleQueue[Outcome | tuple[Board, int, Exception]] = queue.SimpleQueue()
-        stop = threading.Event()
         export = threading.Lock()  # torch writes one network at a time
 
         def locked(number: int, takes: str) -> bytes:
             with export:
                 return network(number, takes)
 
-        def work(board: Board) -> None:
-            while not stop.is_set():
-                try:
-                    number = waiting.get(timeout=0.05)
-                except queue.Empty:
-                    continue
-                try:
-                    done.put(self._take(board, number, locked))
-                except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
-                    done.put((board, number, error))
-                    return
-
+        shared = _Shared(lambda board, number: self._take(board, number, locked))
         for number in numbers:
-            waiting.put(number)
+            shared.waiting.put(number)
         for board in self._boards:
-            threading.Thread(target=work, args=(board,), daemon=True).start()
+            threading.Thread(target=shared.work, args=(board,), daemon=True).start()
         left = len(numbers)
         try:
             while left:
-                outcome = done.get()
+                outcome = shared.done.get()
                 if isinstance(outcome, Outcome):
                     left -= 1
                     yield outcome
-                    continue
-                board, number, error = outcome
-                self._boards.remove(board)
-                if not isinstance(error, (LinkError, BoardError)) or not self._boards:
-                    raise error
-                self._tell(f"{error}; going on with {len(self._boards)} boards")
-                waiting.put(number)
+                else:
+                    self._leave_out(outcome)
+                    shared.waiting.put(outcome.number)
         finally:
-            stop.set()
+            shared.stop.set()
+
+    def _leave_out(self, lost: _Lost) -> None:
+        self._boards.remove(lost.board)
+        lost.board.close()
+        if not isinstance(lost.error, (LinkError, BoardError)) or not self._boards:
+            raise lost.error
+        others = len(self._boards)
+        self._tell(f"{lost.error}; going on with {others} board{'s' if others > 1 else ''}")
+
+
+@final
+@dataclass(frozen=True)
+class _Lost:
+    """A board that ended with an error, and the network it was at."""
+
+    board: Board
+    number: int
+    error: Exception
+
+
+@final
+class _Shared:
+    """What a thread a board takes from and adds to."""
+
+    def __init__(self, take: Callable[[Board, int], Outcome]) -> None:
+        self.waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.done: queue.SimpleQueue[Outcome | _Lost] = queue.SimpleQueue()
+        self.stop = threading.Event()
+        self._take = take
+
+    def work(self, board: Board) -> None:
+        """Take networks until told to stop, or the board is lost."""
+        while not self.stop.is_set():
+            with suppress(queue.Empty):
+                number = self.waiting.get(timeout=0.05)
+                try:
+                    self.done.put(self._take(board, number))
+                except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+                    self.done.put(_Lost(board, number, error))
+                    return

@@ -12,6 +12,7 @@ import subprocess
 import time
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, final
 
@@ -185,11 +186,9 @@ class Link:
             status = self._process.wait(2)
         except subprocess.TimeoutExpired:
             status = None
-        while not self._stderr.closed:
-            try:
+        with suppress(BlockingIOError):  # somebody else holds it open
+            while not self._stderr.closed:
                 self._read_errors()
-            except BlockingIOError:  # somebody else holds it open
-                break
         how = "closed its output" if status is None else f"ended with status {status}"
         if status is not None and status < 0:
             how = f"was killed by signal {-status}"

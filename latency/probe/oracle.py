@@ -69,9 +69,7 @@ class ProbeLatency:
           UnmeasuredError: if the board cannot run an architecture's network.
           LinkError, BoardError: if the boards are lost, or disturbed where that is to stop.
         """
-        numbers, position = np.unique(
-            self.networks.number_of(architectures), return_inverse=True
-        )
+        numbers, position = np.unique(self.networks.number_of(architectures), return_inverse=True)
         self._learn([number for number in numbers.tolist() if number not in self._known_ms])
         found_ms = np.array([self._known_ms[number] for number in numbers.tolist()], np.float64)
         return np.asarray(found_ms[position.reshape(architectures.shape[:-1])])
@@ -99,9 +97,7 @@ class ProbeLatency:
             if ms == self.unrunnable_ms:
                 self._unrunnable.add(number)
 
-    def measure_again(
-        self, architectures: Int64[ndarray, "n D"]
-    ) -> Float64[ndarray, " n"]:
+    def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, " n"]:
         """New times, whatever is known; NaN where the board cannot run it. They are not kept.
 
         Raises:
@@ -154,8 +150,7 @@ class ProbeLatency:
 
     def _refuse(self, outcome: Outcome) -> None:
         said = (
-            f"{outcome.board} cannot run {self.networks.name_of(outcome.number)}: "
-            f"{outcome.refused}"
+            f"{outcome.board} cannot run {self.networks.name_of(outcome.number)}: {outcome.refused}"
         )
         if self.unrunnable_ms is None:
             raise UnmeasuredError(
