@@ -48,7 +48,7 @@ class Timed:
     """Every time that was taken of one network, and of the control in turns with it."""
 
     ms: Float64[ndarray, " n"]
-    control_ms: Float64[ndarray, " n"]
+    control_ms: Float64[ndarray, " m"]
     is_stable: bool  # whether the warm-up ended by stability
     state: dict[str, Any] = field(default_factory=dict)  # clocks and temperatures after it
 
