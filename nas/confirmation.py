@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from latency.base import LiveOracle
 from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
 
@@ -25,17 +25,24 @@ class Candidate:
     within_limit: bool  # again
 
 
-def confirm(samples: Samples, oracle: LiveOracle, limit_ms: float) -> list[Candidate]:
+def confirm(
+    samples: Samples,
+    measure_again: Callable[[Int64[ndarray, "n 6"]], Float64[ndarray, "n"]],
+    *,
+    top: int,
+    limit_ms: float,
+) -> list[Candidate]:
     """Time the most accurate samples within the limit again, until one is within it again.
 
-    Returns all that were timed, the most accurate first. `oracle.confirm_top` networks are timed at
-    once; more only if none of them is within the limit again.
+    `measure_again` gives new milliseconds, NaN where there are none. `top` networks are timed at
+    once; more only if none of them is within the limit again. Returns all that were timed, the most
+    accurate first.
     """
     order = _candidates(samples, limit_ms)
     timed: list[Candidate] = []
-    for start in range(0, len(order), oracle.confirm_top):
-        rows = order[start : start + oracle.confirm_top]
-        again_ms = oracle.measure_again(samples.architectures[rows])
+    for start in range(0, len(order), top):
+        rows = order[start : start + top]
+        again_ms = measure_again(samples.architectures[rows])
         timed += [
             Candidate(row, float(samples.latency_ms[row]), again, again <= limit_ms)
             for row, again in zip(rows.tolist(), again_ms.tolist(), strict=True)

@@ -234,4 +234,9 @@ class Run:
         if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
             return None
         self.console.print("timing the best within T again", soft_wrap=True)
-        return confirm(samples, oracle, self.experiment.limit_ms)
+        return confirm(
+            samples,
+            oracle.measure_again,
+            top=oracle.confirm_top,
+            limit_ms=self.experiment.limit_ms,
+        )

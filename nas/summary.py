@@ -136,7 +136,12 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
             f"{_or_none(one['latency_again_ms'])}: {within}",
             soft_wrap=True,
         )
-    if summary["best"] is None:
+    if summary["best"] is None and summary["confirmation"]:
+        console.print(
+            f"No sample within T = {summary['T_ms']:g} ms was within it again; is the board quiet, "
+            f"are its clocks fixed?"
+        )
+    elif summary["best"] is None:
         console.print(f"No sample met T = {summary['T_ms']:g} ms; raise T or the budget.")
     else:
         console.print(f"best cell {summary['best']['arch']}", soft_wrap=True)

@@ -51,9 +51,8 @@ def sshd(tmp_path_factory):
     )
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # where sshd locks itself in
-    server = subprocess.Popen(
-        [SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=(folder / "log").open("wb")
-    )
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen([SSHD, "-D", "-e", "-f", folder / "sshd_config"], stderr=log)
     for _ in range(100):
         with socket.socket() as trial:
             if trial.connect_ex(("127.0.0.1", port)) == 0:
