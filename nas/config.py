@@ -25,9 +25,9 @@ from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
 from nas.errors import UserError
 from nas.landscape import Landscape, survey
-from nas.latency_config import LatencyConfig
 from nas.latency_sources import (
     AutoLatencyConfig,
+    LatencyConfig,
     NatsLatencyConfig,
     RegressionLatencyConfig,
     TableLatencyConfig,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -12,6 +13,7 @@ from jaxtyping import Bool, Shaped
 from numpy import ndarray
 from omegaconf import MISSING
 
+from latency.base import LatencyOracle
 from latency.devices import Device
 from latency.nats import NATS_DEVICE, NatsLatency
 from latency.regression import EmbeddedModel, embedded_models
@@ -19,7 +21,6 @@ from latency.table import TableLatency
 from nas.accuracy.base import Dataset
 from nas.csv_tables import data_folder
 from nas.errors import UserError
-from nas.latency_config import LatencyConfig
 from nas.latency_regression import model_of, predicted_ms
 from nas.measured_latency import MeasuredLatency, device_named, measured_on, without_path
 from nas.search_space import NAS_BENCH_201
@@ -30,6 +31,19 @@ class Unmeasured(Enum):
 
     error = "error"
     regression = "regression"  # a linear model's prediction, marked as one
+
+
+@dataclass
+class LatencyConfig(ABC):
+    """One source of latencies."""
+
+    @abstractmethod
+    def build(self, device: str, dataset: Dataset) -> LatencyOracle:
+        """Make the oracle of a device, named by its id or its column.
+
+        Raises:
+          UserError: if this source knows no such device, or its files cannot be used.
+        """
 
 
 @final

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, final
 
@@ -26,7 +26,7 @@ from latency.probe.oracle import Networks, OnDisturbance, ProbeLatency
 from latency.probe.settings import Precision, Runtime, Settings
 from nas.accuracy.base import Dataset
 from nas.errors import UserError
-from nas.latency_config import LatencyConfig
+from nas.latency_sources import LatencyConfig
 from nas.search_space import NAS_BENCH_201
 from runtime.timing import Statistic, TimingConfig
 
@@ -35,6 +35,9 @@ OPSET = 13
 
 _CONTROL = int(NAS_BENCH_201.index(NAS_BENCH_201.from_operations(["nor_conv_3x3"] * 6)))
 """The slowest network of the space, as in `nas.measure`."""
+
+_WRITTEN = 8
+"""Networks that are held in memory as files, up to 6 MB each: a board may have to be sent one again."""
 
 
 @final
@@ -56,7 +59,7 @@ class ProbeLatencyConfig(LatencyConfig):
     python: str | None = None
     ssh_config: Path | None = None
     connect_s: float = 20.0
-    silence_s: float = 60.0
+    silence_s: float = 120.0
     tries: int = 5
     backoff_s: float = 2.0
     cache: Path | None = None
@@ -83,7 +86,7 @@ class ProbeLatencyConfig(LatencyConfig):
             self.core,
             self.timing,
         )
-        export = partial(_exported, dataset, self.batch_size)
+        export = lru_cache(_WRITTEN)(partial(_exported, dataset, self.batch_size))
         control = cache(partial(export, _CONTROL))
         patience = Patience(self.silence_s, self.tries, self.backoff_s)
         boards = [

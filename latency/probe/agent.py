@@ -89,6 +89,8 @@ class Decoder:
         if zlib.crc32(body) & 0xFFFFFFFF != check:
             raise ProtocolError("a message was damaged on its way: its checksum is wrong")
         header = json.loads(body[_PREFIX.size : payload_at - start].decode())
+        if not isinstance(header, dict):
+            raise ProtocolError("a message has no names in its header")
         return header, body[payload_at - start :]
 
     def _skip_to_magic(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from latency.probe.link import EndedError, Link, LinkError
+from latency.probe.link import EndedError, Link, LinkError, printable
 from latency.probe.settings import Precision, Runtime, Settings
 
 
@@ -63,7 +63,7 @@ class Timed:
 class Patience:
     """How long to wait for a board, and how often to try."""
 
-    silence_s: float = 60.0
+    silence_s: float = 120.0
     tries: int = 5
     backoff_s: float = 2.0  # before the second try; doubles each time
 
@@ -183,16 +183,14 @@ class Board:
             runtimes: dict[str, str] = here["runtimes"]
             runtime = self._choose(runtimes)
             identity = Identity(
-                str(facts["board"]),
+                printable(str(facts["board"])),
                 runtime,
                 runtimes.get(runtime, ""),
                 str(facts.get("power_mode", "")),
                 tuple(facts.get("highest_khz", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise BoardError(
-                f"{self.address}: the agent's answer makes no sense: {here}"
-            ) from error
+            raise self._senseless(here) from error
         prepared = link.request(
             {"type": "prepare", **self._settings.request(runtime)},
             self._control(_takes(runtime)),
@@ -201,9 +199,12 @@ class Board:
         if prepared.get("type") == "failed":
             raise BoardError(
                 f"{self.address}: {runtime} there cannot run the control network: "
-                f"{prepared.get('message')}"
+                f"{printable(str(prepared.get('message')))}"
             )
-        control_ms = float(np.median(self._positive(prepared["control"]["ms"])))
+        try:
+            control_ms = float(np.median(self._positive(prepared["control"]["ms"])))
+        except (KeyError, TypeError) as error:
+            raise self._senseless(prepared) from error
         return link, {**facts, "runtimes": runtimes}, identity, control_ms
 
     def _choose(self, runtimes: dict[str, str]) -> str:
@@ -229,16 +230,23 @@ class Board:
 
     def _timed(self, answer: dict[str, Any]) -> Timed:
         if answer.get("type") != "measured":
-            raise UnrunnableError(str(answer.get("message", answer)))
-        network, control = answer["network"], answer["control"]
-        return Timed(
-            self._positive(network["ms"]),
-            self._positive(control["ms"]),
-            bool(network["is_stable"]),
-            answer.get("state", {}),
-        )
+            raise UnrunnableError(printable(str(answer.get("message", answer))))
+        try:
+            network, control = answer["network"], answer["control"]
+            return Timed(
+                self._positive(network["ms"]),
+                self._positive(control["ms"]),
+                bool(network["is_stable"]),
+                dict(answer.get("state", {})),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._senseless(answer) from error
 
-    def _positive(self, ms: list[float]) -> Float64[ndarray, " n"]:
+    def _senseless(self, answer: dict[str, Any]) -> BoardError:
+        said = printable(str(answer))[:200]
+        return BoardError(f"{self.address}: the agent's answer makes no sense: {said}")
+
+    def _positive(self, ms: Sequence[float]) -> Float64[ndarray, " n"]:
         wrong = [one for one in ms if not 0 < one < math.inf]
         if wrong or not ms:
             said = f"{wrong[0]:g} ms" if wrong else "no time at all"

@@ -197,7 +197,7 @@ class Link:
     def _complaint(self) -> str:
         """The last line that the command said on standard error."""
         lines = self._errors.decode("utf-8", "replace").split("\n")
-        said = [" ".join(line.split()) for line in lines if line.strip()]
+        said = [printable(" ".join(line.split())) for line in lines if line.strip()]
         return f" ({said[-1][:300]})" if said else ""
 
     @property
@@ -211,6 +211,11 @@ class Link:
     @property
     def _stderr(self) -> IO[bytes]:
         return _pipe(self._process.stderr)
+
+
+def printable(text: str) -> str:
+    """What a board says, without what would make a terminal do something."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _pipe(file: IO[bytes] | None) -> IO[bytes]:

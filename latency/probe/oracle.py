@@ -138,6 +138,9 @@ class ProbeLatency:
         return bool(abs(cached.control_median_ms / now_ms - 1) <= self.control_drift)
 
     def _judge(self, outcome: Outcome) -> None:
+        if outcome.timed is not None and not outcome.timed.is_stable:
+            name = self.networks.name_of(outcome.number)
+            self.tell(f"flagged: {outcome.board}: {name} did not settle while it was warmed up")
         if abs(outcome.drift) <= self.control_drift:
             return
         said = (

@@ -25,6 +25,7 @@ def experiment(synthetic_tables, monkeypatch):
     GlobalHydra.instance().clear()
 
 
+@pytest.mark.slow
 def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
     found = experiment(
         "latency=probe",

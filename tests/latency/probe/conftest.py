@@ -1,6 +1,11 @@
 """What tests of the probe are given: tiny networks, and real agents in processes of this machine."""
 
+import os
+import re
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import onnx
 import pytest
@@ -27,6 +32,33 @@ def onnx_network(*nodes):
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
     onnx.checker.check_model(model)
     return model.SerializeToString()
+
+
+def pythons():
+    """Of each minor version that is on this machine one interpreter, the oldest first."""
+    root = Path(os.environ.get("PYENV_ROOT", Path("~/.pyenv").expanduser()))
+    offered = [*map(str, root.glob("versions/3.*/bin/python3")), sys.executable]
+    offered += filter(None, (shutil.which(f"python3.{minor}") for minor in range(6, 20)))
+    found = {}
+    for path in offered:
+        said = subprocess.run([path, "-V"], capture_output=True, text=True, check=False)
+        version = re.fullmatch(r"Python 3\.(\d+)\..*\n", said.stdout)
+        if version and int(version[1]) >= 6:
+            found.setdefault(int(version[1]), path)
+    return {f"3.{minor}": found[minor] for minor in sorted(found)}
+
+
+PYTHONS = pythons()
+
+
+@pytest.fixture(params=PYTHONS.values(), ids=PYTHONS)
+def any_python(request):
+    return request.param
+
+
+@pytest.fixture
+def oldest_python():
+    return next(iter(PYTHONS.values()))
 
 
 @pytest.fixture(scope="session")

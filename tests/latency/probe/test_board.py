@@ -282,7 +282,8 @@ def test_no_process_is_left_behind_even_one_that_was_stopped(connect):
         os.kill(pid, 0)
 
 
-def test_trtexec_is_driven_by_its_files(connect, settings, small, tmp_path, monkeypatch):
+@pytest.fixture
+def trtexec(tmp_path, monkeypatch):
     """TensorRT is not here: a stand-in with its options shows the commands, not a time."""
     tool = tmp_path / "trtexec"
     tool.write_text(
@@ -301,7 +302,14 @@ def test_trtexec_is_driven_by_its_files(connect, settings, small, tmp_path, monk
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
 
-    board = connect(settings=replace(settings, runtime=Runtime.auto))
+
+@pytest.mark.usefixtures("trtexec")
+def test_trtexec_is_driven_by_its_files_from_the_oldest_python_that_is_here(
+    connect, settings, small, oldest_python
+):
+
+    reach = Connect(python=oldest_python, timeout_s=20.0)
+    board = connect(settings=replace(settings, runtime=Runtime.auto), reach=reach)
 
     assert board.identity.runtime == "tensorrt"
     assert np.array_equal(board.measure(small).ms, [1.5, 1.5, 1.5])

@@ -4,13 +4,24 @@ import numpy as np
 import pytest
 
 from latency.base import LatencyOracle, LiveOracle, UnmeasuredError
-from latency.probe.board import BoardError
+from latency.probe.address import Connect, command_of
+from latency.probe.board import Board, BoardError, Patience
 from latency.probe.cache import Cache
 from latency.probe.farm import Farm
+from latency.probe.link import Link
 from latency.probe.oracle import Networks, OnDisturbance, ProbeLatency
-from runtime.timing import Statistic
+from latency.probe.settings import Precision, Runtime, Settings
+from runtime.timing import Statistic, TimingConfig
 
 KEY = {"device": "board/onnxruntime/fp32/b1"}
+QUICK = Settings(
+    Runtime.onnxruntime,
+    Precision.fp32,
+    (1, 3, 8, 8),
+    1,
+    None,
+    TimingConfig(samples=3, warm_up_window=1, warm_up_most=2),
+)
 BROKEN = 3
 ANY_DRIFT = 1e6  # other processes may run beside the tests
 
@@ -21,8 +32,29 @@ def asked():
     return []
 
 
+@pytest.fixture(scope="module")
+def live(small):
+    """One board for all tests here: nothing is changed in it."""
+    board = Board(
+        "cmd://",
+        lambda: Link("cmd://", command_of("cmd://", Connect()), 20.0),
+        settings=QUICK,
+        control=lambda _: small,
+        patience=Patience(silence_s=20.0, tries=1),
+        tell=print,
+    )
+    yield board
+    board.close()
+
+
 @pytest.fixture
-def make(connect, small, told, asked, tmp_path):
+def slower(live, monkeypatch):
+    """The board ran its control three times faster, or slower, before."""
+    return lambda factor: monkeypatch.setattr(live, "control_ms", live.control_ms * factor)
+
+
+@pytest.fixture
+def make(live, small, told, asked, tmp_path):
     """An oracle of a space of two choices of four, where (a, b) and (b, a) are one network."""
 
     def number_of(rows):
@@ -35,8 +67,8 @@ def make(connect, small, told, asked, tmp_path):
         asked.append((number, takes))
         return b"no network" if number == BROKEN else small
 
-    def oracle(board=None, **options):
-        farm = Farm([board or connect()], options.get("control_drift", ANY_DRIFT), told.append)
+    def oracle(**options):
+        farm = Farm([live], options.get("control_drift", ANY_DRIFT), told.append)
         return ProbeLatency(
             device="board/onnxruntime/fp32/b1",
             description="24 networks",
@@ -101,21 +133,19 @@ def test_the_statistic_is_chosen_after_the_measurement(make, asked):
     assert tail > median
 
 
-def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked):
+def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, slower):
     make().latency_ms(rows((1, 2)))
     asked.clear()
-    oracle = make(control_drift=0.05)
-    oracle.farm.boards[0].control_ms *= 3
+    slower(3)
 
-    oracle.latency_ms(rows((1, 2)))
+    make(control_drift=0.05).latency_ms(rows((1, 2)))
 
     assert [number for number, _ in asked] == [6]
 
 
-def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, told, connect):
-    board = connect()
-    oracle = make(board, control_drift=0.05)
-    board.control_ms *= 3
+def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, told, slower):
+    oracle = make(control_drift=0.05)
+    slower(3)
 
     oracle.latency_ms(rows((1, 2)))
 
@@ -124,10 +154,9 @@ def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, to
     assert len(oracle.cache) == 0
 
 
-def test_a_drift_stops_where_that_is_asked_for(make, connect):
-    board = connect()
-    oracle = make(board, control_drift=0.05, on_disturbance=OnDisturbance.stop)
-    board.control_ms *= 3
+def test_a_drift_stops_where_that_is_asked_for(make, slower):
+    oracle = make(control_drift=0.05, on_disturbance=OnDisturbance.stop)
+    slower(3)
 
     with pytest.raises(BoardError, match=r"drifted by .* while network 6 was timed, twice; keep"):
         oracle.latency_ms(rows((1, 2)))
