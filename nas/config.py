@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -157,19 +158,28 @@ def build(composed: DictConfig) -> Experiment:
         controller = config.controller.build(NAS_BENCH_201.num_choices, [config.seed])
     except ValueError as error:
         raise UserError(str(error)) from error
-    device = _one_text(config.device)
-    if "://" in device and not isinstance(config.latency, ProbeLatencyConfig):
-        raise UserError(f"device={device} is the address of a board; add latency=probe to ask it")
     return Experiment(
         config,
         limit_ms,
         config.reward,
         controller,
         config.accuracy.build(config.dataset, config.split, config.epochs),
-        config.latency.build(device, config.dataset),
+        config.latency.build(_device(config, limit_ms), config.dataset),
     )
 
 
-def _one_text(device: Any) -> str:
-    """A device as one text, the addresses of a list separated by space."""
-    return " ".join(map(str, device)) if isinstance(device, list) else str(device)
+def _device(config: SearchConfig, limit_ms: float) -> str:
+    """What the latency source is asked for; the addresses of a list are separated by space."""
+    named = config.device
+    device = " ".join(map(str, named)) if isinstance(named, list) else str(named)
+    if not isinstance(config.latency, ProbeLatencyConfig):
+        if "://" in device:
+            raise UserError(
+                f"device={device} is an address of a board; add latency=probe to ask it"
+            )
+    elif (config.latency.unrunnable_ms or math.inf) <= limit_ms:
+        raise UserError(
+            f"latency.unrunnable_ms={config.latency.unrunnable_ms:g} is within T; a network that "
+            f"the board cannot run must count as slower"
+        )
+    return device

@@ -36,8 +36,21 @@ OPSET = 13
 _CONTROL = int(NAS_BENCH_201.index(NAS_BENCH_201.from_operations(["nor_conv_3x3"] * 6)))
 """The slowest network of the space, as in `nas.measure`."""
 
+_MOST = 100_000
+"""Of any setting that is a time: charts have a bin a millisecond."""
+
 _WRITTEN = 8
 """Networks that are held in memory as files, up to 6 MB each: a board may have to be sent one again."""
+
+
+@final
+@dataclass(frozen=True)
+class Connected:
+    """Boards that answer, what they were asked with, and what they can be asked."""
+
+    farm: Farm
+    settings: Settings
+    networks: Networks
 
 
 @final
@@ -55,7 +68,7 @@ class ProbeLatencyConfig(LatencyConfig):
     control_drift: float = 0.05
     on_disturbance: OnDisturbance = OnDisturbance.flag
     confirm_top: int = 5
-    unrunnable_ms: float | None = None
+    unrunnable_ms: float | None = None  # beyond T
     python: str | None = None
     ssh_config: Path | None = None
     connect_s: float = 20.0
@@ -64,7 +77,7 @@ class ProbeLatencyConfig(LatencyConfig):
     backoff_s: float = 2.0
     cache: Path | None = None
 
-    def build(self, device: str, dataset: Dataset) -> ProbeLatency:
+    def connect(self, device: str, dataset: Dataset, tell: Callable[[str], None]) -> Connected:
         """Connect to the boards at the addresses in `device`.
 
         Raises:
@@ -72,11 +85,6 @@ class ProbeLatencyConfig(LatencyConfig):
           LinkError, BoardError: if a board cannot be used.
         """
         self._check()
-        console = Console(highlight=False)
-
-        def tell(line: str) -> None:
-            console.print(line, soft_wrap=True, markup=False)
-
         side = dataset.image_size
         settings = Settings(
             self.runtime,
@@ -100,7 +108,23 @@ class ProbeLatencyConfig(LatencyConfig):
             )
             for address, open_link in self._links(device)
         ]
-        farm = Farm(boards, self.control_drift, tell)
+        networks = Networks(_number_of, export, NAS_BENCH_201.strings.__getitem__)
+        return Connected(Farm(boards, self.control_drift, tell), settings, networks)
+
+    def build(self, device: str, dataset: Dataset) -> ProbeLatency:
+        """The oracle over the boards at the addresses in `device`.
+
+        Raises:
+          UserError: if an address or a setting is malformed.
+          LinkError, BoardError: if a board cannot be used.
+        """
+        console = Console(highlight=False)
+
+        def tell(line: str) -> None:
+            console.print(line, soft_wrap=True, markup=False)
+
+        connected = self.connect(device, dataset, tell)
+        settings, boards = connected.settings, connected.farm.boards
         found = boards[0].identity
         about = {board.address: board.facts for board in boards}
         folder = self.cache or Path(platformdirs.user_cache_dir("edgenas")) / "probe"
@@ -120,9 +144,9 @@ class ProbeLatencyConfig(LatencyConfig):
                 f"{self.statistic.value} of {self.timing.samples}; {len(kept):,} networks in "
                 f"{kept.path}"
             ),
-            farm=farm,
+            farm=connected.farm,
             cache=kept,
-            networks=Networks(_number_of, export, NAS_BENCH_201.strings.__getitem__),
+            networks=connected.networks,
             tell=tell,
             statistic=self.statistic,
             control_drift=self.control_drift,
@@ -161,8 +185,8 @@ class ProbeLatencyConfig(LatencyConfig):
             ("control_drift", self.control_drift),
             ("unrunnable_ms", self.unrunnable_ms),
         ):
-            if number is not None and not 0 < number < np.inf:
-                raise UserError(f"latency.{name}={number:g} must be positive")
+            if number is not None and not 0 < number <= _MOST:
+                raise UserError(f"latency.{name}={number:g} must be positive, {_MOST:,} at most")
         if self.confirm_top < 0 or not 0 <= self.backoff_s < np.inf:
             raise UserError("latency.confirm_top and latency.backoff_s must not be negative")
 

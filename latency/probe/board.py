@@ -49,6 +49,7 @@ class Timed:
 
     ms: Float64[ndarray, " n"]
     control_ms: Float64[ndarray, " m"]
+    warm_up_calls: int
     is_stable: bool  # whether the warm-up ended by stability
     state: dict[str, Any] = field(default_factory=dict)  # clocks and temperatures after it
 
@@ -236,6 +237,7 @@ class Board:
             return Timed(
                 self._positive(network["ms"]),
                 self._positive(control["ms"]),
+                int(network["warm_up_calls"]),
                 bool(network["is_stable"]),
                 dict(answer.get("state", {})),
             )

@@ -60,6 +60,7 @@ class Cache:
             "network": number,
             "ms": timed.ms.tolist(),
             "control_ms": timed.control_ms.tolist(),
+            "warm_up_calls": timed.warm_up_calls,
             "is_stable": timed.is_stable,
             "state": timed.state,
             "board": board,
@@ -83,6 +84,7 @@ class Cache:
             timed = Timed(
                 np.array(entry["ms"], np.float64),
                 np.array(entry["control_ms"], np.float64),
+                int(entry["warm_up_calls"]),
                 bool(entry["is_stable"]),
                 dict(entry["state"]),
             )

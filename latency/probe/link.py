@@ -19,7 +19,7 @@ from typing import IO, Any, final
 from latency.probe import agent
 
 _CHUNK = 1 << 16
-_KEPT = 4000  # bytes of standard error that are kept for a report
+_KEPT = _CHUNK  # bytes that are kept of what is no message
 
 
 class LinkError(ConnectionError):
@@ -103,13 +103,16 @@ class Link:
 
     def _request(self, message: bytes, silence_s: float) -> dict[str, Any]:
         outgoing = memoryview(message)
+        deadline_s = time.monotonic() + silence_s
         while True:
             answer = self._next()
-            if answer is not None:
-                if answer.get("type") != "alive":
-                    return answer
-                continue
-            outgoing = self._exchange(outgoing, time.monotonic() + silence_s, silence_s)
+            if answer is not None and answer.get("type") != "alive":
+                return answer
+            left = len(outgoing)
+            if answer is None:
+                outgoing = self._exchange(outgoing, deadline_s, silence_s)
+            if answer is not None or len(outgoing) < left:  # bytes that say nothing do not count
+                deadline_s = time.monotonic() + silence_s
 
     def _next(self) -> dict[str, Any] | None:
         try:
@@ -131,6 +134,7 @@ class Link:
         heard = bytearray()
         while ready not in heard:
             outgoing = self._exchange(outgoing, deadline_s, timeout_s, heard)
+            del heard[:-_KEPT]
         outgoing = memoryview(source)
         while outgoing:
             outgoing = self._exchange(outgoing, deadline_s, timeout_s)
@@ -152,8 +156,9 @@ class Link:
                 selector.register(self._stderr, selectors.EVENT_READ)
             if outgoing:
                 selector.register(self._stdin, selectors.EVENT_WRITE)
-            ready = selector.select(max(0.0, deadline_s - time.monotonic()))
-        if not ready:
+            left_s = deadline_s - time.monotonic()
+            ready = selector.select(max(0.0, left_s))
+        if not ready or left_s <= 0:
             raise SilentError(f"{self._address}: silent for {limit_s:g} s{self._complaint()}")
         files = [key.fileobj for key, _ in ready]
         if self._stderr in files:

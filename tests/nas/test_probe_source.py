@@ -9,7 +9,7 @@ from nas.config import CONF, build, register
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
 
-QUICK = ("latency.timing.samples=3", "latency.timing.warm_up_window=1", "latency.control_drift=1e6")
+QUICK = ("latency.timing.samples=3", "latency.timing.warm_up_window=1", "latency.control_drift=1000")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
     ("overrides", "says"),
     [
         (["latency=probe"], "device=jetson-nano/fp32/b1 is not the address of a board"),
-        (["device=ssh://jetson"], "is the address of a board; add latency=probe"),
+        (["device=ssh://jetson"], "is an address of a board; add latency=probe"),
         (["latency=probe", "device=[ssh://a,ssh://-b]"], "device=ssh://-b is not of the form"),
         (["latency=probe", "device=ssh://a ssh://b c"], "device=ssh://b c is not of the form"),
         (
@@ -59,6 +59,7 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
             "latency.tries=0 must be at least 1",
         ),
         (["latency=probe", "device=cmd://", "latency.silence_s=0"], "silence_s=0 must be positive"),
+        (["latency=probe", "device=cmd://", "latency.unrunnable_ms=17"], "is within T"),
         (["latency=probe", "device=cmd://", "latency.confirm_top=-1"], "must not be negative"),
         (
             ["latency=probe", "device=cmd://", "latency.python=-c"],

@@ -216,9 +216,10 @@ def test_what_makes_no_sense_is_told_in_one_line_that_names_the_board(
             "self._send(encode({'half': 'a message'})[:20]); time.sleep(60)",
         ),
         ("return MAGIC + body", "return b'login: '"),
+        ("self._send(encode(self._answer(*message)))", "while True: self._send(b'noise' * 99)"),
     ],
 )
-def test_half_a_message_and_a_prompt_that_asks_for_a_password_end_by_the_time_limit(
+def test_half_a_message_a_prompt_for_a_password_and_endless_noise_end_by_the_time_limit(
     connect, faulty, fault
 ):
     with pytest.raises(SilentError, match=r"^cmd://: silent for 0\.3 s"):
@@ -232,6 +233,7 @@ def test_half_a_message_and_a_prompt_that_asks_for_a_password_end_by_the_time_li
         ("cmd://sh -c 'echo no route to host >&2; exit 255'", r"status 255 \(no route to host\)"),
         ("cmd://sh -c 'kill -9 $$'", "was killed by signal 9"),
         ("cmd://sh -c 'sleep 60'", "silent for 0.3 s"),
+        ("cmd://sh -c yes", "silent for 0.3 s"),
         ("cmd://cat -", "ended with status 1"),
     ],
 )

@@ -12,6 +12,7 @@ def timed(*ms):
     return Timed(
         np.array(ms, np.float64),
         np.array([2.0, 2.5]),
+        warm_up_calls=10,
         is_stable=True,
         state={"celsius": {"cpu": 40.5}},
     )
@@ -53,8 +54,8 @@ def test_a_time_that_is_none_is_not_taken_from_a_file(tmp_path):
     for number, ms in ((1, "[-1.0]"), (2, "[NaN]"), (3, "[]"), (4, '"x"'), (5, "[1.0]")):
         with cache.path.open("a") as file:
             file.write(
-                f'{{"network": {number}, "ms": {ms}, "control_ms": [1.0], "is_stable": true, '
-                f'"state": {{}}}}\n[]\n'
+                f'{{"network": {number}, "ms": {ms}, "control_ms": [1.0], "warm_up_calls": 2, '
+                f'"is_stable": true, "state": {{}}}}\n[]\n'
             )
 
     assert [number for number in range(9) if Cache(tmp_path, KEY, {}).get(number)] == [5]
