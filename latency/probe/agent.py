@@ -202,6 +202,8 @@ class OnnxRuntime(_InProcess):
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 4
         session = onnxruntime.InferenceSession(content, options, providers=[self._provider])
+        if self._provider not in session.get_providers():  # it falls back to the processor unasked
+            raise RuntimeError(f"{self._provider} does not start")
         noise = np.random.RandomState(0)
         inputs = {
             one.name: noise.standard_normal(one.shape).astype(
@@ -483,7 +485,7 @@ class Agent:
         self._runtime: Any = None
         self._control: Any = None
         self._shape: Sequence[int] = ()
-        self._said_s = time.time()
+        self._said_s = time.monotonic()
 
     def serve(self) -> None:
         """Answer each message; a client that ends the connection ends this."""
@@ -494,8 +496,11 @@ class Agent:
                 continue
             data = self._receive()
             if not data:
-                break
+                return
             self._decoder.feed(data)
+
+    def close(self) -> None:
+        """Remove what was written."""
         if isinstance(self._runtime, TensorRT):
             self._runtime.close()
 
@@ -506,10 +511,7 @@ class Agent:
             "measure": self._measure,
         }.get(request.get("type", ""))
         if answer is None:
-            return {
-                "type": "failed",
-                "message": f"unknown: {request!r}",
-            }
+            return {"type": "failed", "message": f"unknown: {request!r}"}
         try:
             return answer(request, payload)
         except RefusedError as error:
@@ -570,8 +572,8 @@ class Agent:
 
     def _alive(self) -> None:
         """A sign of life, about one a second, between two timed calls."""
-        now_s = time.time()
-        if abs(now_s - self._said_s) >= _RESEND_S:
+        now_s = time.monotonic()
+        if now_s - self._said_s >= _RESEND_S:
             self._said_s = now_s
             self._send(encode({"type": "alive"}))
 
@@ -591,15 +593,19 @@ def main() -> None:
         while view:
             view = view[replies.write(view) :]
 
+    agent = Agent(lambda: stdin.read1(1 << 16), send)
+    status = 0
     try:
-        Agent(lambda: stdin.read1(1 << 16), send).serve()
+        agent.serve()
     except BrokenPipeError:  # the client is gone
-        os._exit(1)
+        status = 1
     except ProtocolError as error:
         sys.stderr.write(f"edgenas agent: {error}\n")
         sys.stderr.flush()
-        os._exit(3)
-    os._exit(0)
+        status = 3
+    finally:
+        agent.close()
+    os._exit(status)
 
 
 def _find_what_isolation_hides() -> None:

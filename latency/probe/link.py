@@ -131,10 +131,11 @@ class Link:
             f"'edgenas_agent.py','exec'),{{'__name__':'edgenas_agent'}})\n"
         )
         outgoing = memoryview(line.encode())
-        heard = bytearray()
+        heard = self._decoder.skipped
         while ready not in heard:
             outgoing = self._exchange(outgoing, deadline_s, timeout_s, heard)
             del heard[:-_KEPT]
+        heard.clear()
         outgoing = memoryview(source)
         while outgoing:
             outgoing = self._exchange(outgoing, deadline_s, timeout_s)
@@ -200,8 +201,9 @@ class Link:
         return EndedError(f"{self._address}: the command {how}{self._complaint()}")
 
     def _complaint(self) -> str:
-        """The last line that the command said on standard error."""
-        lines = self._errors.decode("utf-8", "replace").split("\n")
+        """The last line that the command said, on standard error if there is one."""
+        heard = self._errors or self._decoder.skipped
+        lines = heard.decode("utf-8", "replace").split("\n")
         said = [printable(" ".join(line.split())) for line in lines if line.strip()]
         return f" ({said[-1][:300]})" if said else ""
 

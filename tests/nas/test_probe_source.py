@@ -9,7 +9,11 @@ from nas.config import CONF, build, register
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
 
-QUICK = ("latency.timing.samples=3", "latency.timing.warm_up_window=1", "latency.control_drift=1000")
+QUICK = (
+    "latency.timing.samples=3",
+    "latency.timing.warm_up_window=1",
+    "latency.control_drift=1000",
+)
 
 
 @pytest.fixture

@@ -232,7 +232,7 @@ def test_half_a_message_a_prompt_for_a_password_and_endless_noise_end_by_the_tim
         ("cmd://no-such-command", "cannot run no-such-command: No such file or directory"),
         ("cmd://sh -c 'echo no route to host >&2; exit 255'", r"status 255 \(no route to host\)"),
         ("cmd://sh -c 'kill -9 $$'", "was killed by signal 9"),
-        ("cmd://sh -c 'sleep 60'", "silent for 0.3 s"),
+        ("cmd://sh -c 'echo Password: ; sleep 60'", r"silent for 0.3 s \(Password:\)"),
         ("cmd://sh -c yes", "silent for 0.3 s"),
         ("cmd://cat -", "ended with status 1"),
     ],
