@@ -136,7 +136,7 @@ class ProbeLatencyConfig(LatencyConfig):
         }
         kept = Cache(folder.expanduser(), key, about)
         where = ", ".join(board.address for board in boards)
-        return ProbeLatency(
+        oracle = ProbeLatency(
             device=found.device(settings),
             description=(
                 f"probe: measured live on {found.board} ({where}), {found.runtime} "
@@ -154,6 +154,13 @@ class ProbeLatencyConfig(LatencyConfig):
             unrunnable_ms=self.unrunnable_ms,
             confirm_top=self.confirm_top,
         )
+        stale = sum(not oracle.still_holds(timed) for timed in kept.all())
+        if stale:
+            tell(
+                f"{stale:,} of {len(kept):,} cached times were taken when the control network took "
+                f"more than {self.control_drift:.0%} longer or shorter: they are taken again"
+            )
+        return oracle
 
     def _links(self, device: str) -> list[tuple[str, Callable[[], Link]]]:
         connect = Connect(

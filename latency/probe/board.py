@@ -36,6 +36,11 @@ class Identity:
     power_mode: str  # empty where it has none
     highest_khz: tuple[str, ...]
 
+    def __str__(self) -> str:
+        clocks = f"up to {', '.join(self.highest_khz)} kHz" if self.highest_khz else ""
+        runtime = f"{self.runtime} {self.version}".strip()
+        return ", ".join(filter(None, (self.board, runtime, self.power_mode, clocks)))
+
     def device(self, settings: Settings) -> str:
         """Board / runtime / precision / batch."""
         board = re.sub(r"[^a-z0-9.]+", "-", self.board.lower()).strip("-") or "unknown"
@@ -104,8 +109,8 @@ class Board:
         self._patience = patience
         self._tell = tell
         self._link: Link | None
+        # control_ms is the control's median now, to which later ones are compared
         self._link, self.facts, self.identity, self.control_ms = self._connect()
-        """Median of the control network when the board was connected first."""
 
     @property
     def takes(self) -> str:
@@ -170,7 +175,7 @@ class Board:
             link, _, identity, _ = self._connect()
             if identity != self.identity:
                 raise BoardError(
-                    f"{self.address}: it came back as {identity}, but was {self.identity}"
+                    f"{self.address}: it came back as another: {identity}; it was {self.identity}"
                 )
             self._link = link
         return self._link
@@ -186,9 +191,9 @@ class Board:
             identity = Identity(
                 printable(str(facts["board"])),
                 runtime,
-                runtimes.get(runtime, ""),
-                str(facts.get("power_mode", "")),
-                tuple(facts.get("highest_khz", ())),
+                printable(str(runtimes.get(runtime, ""))),
+                printable(str(facts.get("power_mode", ""))),
+                tuple(printable(str(khz)) for khz in facts.get("highest_khz", ())),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise self._senseless(here) from error
@@ -218,7 +223,7 @@ class Board:
                 )
             asked = next(one for one in Runtime if one.value in runtimes)
         elif asked.value not in runtimes and asked is not Runtime.torch_cuda:
-            there = ", ".join(runtimes) or "none"
+            there = printable(", ".join(runtimes)) or "none"
             raise BoardError(
                 f"{self.address}: no {asked.value} there; the runtimes there are: {there}"
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
@@ -44,6 +45,10 @@ class Cache:
 
     def __len__(self) -> int:
         return len(self._found)
+
+    def all(self) -> Iterable[Timed]:
+        """What was timed of every network."""
+        return self._found.values()
 
     def get(self, number: int) -> Timed | None:
         """What was timed of a network."""

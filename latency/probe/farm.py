@@ -41,8 +41,8 @@ class Farm:
         for other in others:
             if other.identity != first.identity:
                 raise BoardError(
-                    f"{first.address} is {first.identity}, but {other.address} is "
-                    f"{other.identity}: their times are not of one device; probe them in two runs"
+                    f"{first.address} is {first.identity}; {other.address} is {other.identity}: "
+                    f"their times are not of one device; probe them in two runs"
                 )
             ratio = other.control_ms / first.control_ms
             if abs(ratio - 1) > control_drift:

@@ -112,11 +112,16 @@ class ProbeLatency:
                 again_ms[outcome.number] = self._ms(outcome.timed)
         return np.array([again_ms[number] for number in numbers.tolist()], np.float64)
 
+    def still_holds(self, cached: Timed) -> bool:
+        """Whether the control takes now what it took then; else the board is not what it was."""
+        now_ms = np.median([board.control_ms for board in self.farm.boards])
+        return bool(abs(cached.control_median_ms / now_ms - 1) <= self.control_drift)
+
     def _learn(self, numbers: Sequence[int]) -> None:
         unknown = []
         for number in numbers:
             cached = self.cache.get(number)
-            if cached is None or not self._still_holds(cached):
+            if cached is None or not self.still_holds(cached):
                 unknown.append(number)
             else:
                 self._known_ms[number] = self._ms(cached)
@@ -131,11 +136,6 @@ class ProbeLatency:
 
     def _ms(self, timed: Timed) -> float:
         return float(self.statistic.of(timed.ms))
-
-    def _still_holds(self, cached: Timed) -> bool:
-        """Whether the control takes now what it took then; else the board is not what it was."""
-        now_ms = np.median([board.control_ms for board in self.farm.boards])
-        return bool(abs(cached.control_median_ms / now_ms - 1) <= self.control_drift)
 
     def _judge(self, outcome: Outcome) -> None:
         if outcome.timed is not None and not outcome.timed.is_stable:
