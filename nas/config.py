@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +33,7 @@ from nas.latency_sources import (
     RegressionLatencyConfig,
     TableLatencyConfig,
 )
+from nas.probe_source import ProbeLatencyConfig
 from nas.search_space import NAS_BENCH_201
 from nas.units import milliseconds
 from rewards.absolute import AbsoluteReward
@@ -68,6 +70,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "table": TableLatencyConfig,
         "regression": RegressionLatencyConfig,
         "nats": NatsLatencyConfig,
+        "probe": ProbeLatencyConfig,
     },
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""
@@ -78,7 +81,7 @@ class SearchConfig:
     """Everything that decides a search; conf/search.yaml holds the defaults."""
 
     T: str
-    device: str
+    device: Any  # a name; with latency=probe an address, or a list of them
     dataset: Dataset
     split: Split
     epochs: int
@@ -161,5 +164,22 @@ def build(composed: DictConfig) -> Experiment:
         config.reward,
         controller,
         config.accuracy.build(config.dataset, config.split, config.epochs),
-        config.latency.build(config.device, config.dataset),
+        config.latency.build(_device(config, limit_ms), config.dataset),
     )
+
+
+def _device(config: SearchConfig, limit_ms: float) -> str:
+    """What the latency source is asked for; the addresses of a list are separated by space."""
+    named = config.device
+    device = " ".join(map(str, named)) if isinstance(named, list) else str(named)
+    if not isinstance(config.latency, ProbeLatencyConfig):
+        if "://" in device:
+            raise UserError(
+                f"device={device} is an address of a board; add latency=probe to ask it"
+            )
+    elif (config.latency.unrunnable_ms or math.inf) <= limit_ms:
+        raise UserError(
+            f"latency.unrunnable_ms={config.latency.unrunnable_ms:g} is within T; a network that "
+            f"the board cannot run must count as slower"
+        )
+    return device

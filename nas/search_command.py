@@ -35,6 +35,9 @@ def main() -> None:
         sys.exit(USER_ERROR)
 
 
+_SOURCES = ("accuracy", "latency", "device")
+"""What a run is begun with and must be resumed with."""
+
 _failed: list[int] = []
 """Statuses of the runs of a sweep that could not be made; the others go on."""
 
@@ -65,12 +68,16 @@ def _search(composed: DictConfig, console: Console) -> None:
         interrupted = interrupted_run_folder(Path(composed.resume))
         composed, choices, begun_with = _load(interrupted)
     experiment = build(composed)
-    sources = {"accuracy": experiment.accuracy.source, "latency": experiment.oracle.source}
+    sources = {
+        "accuracy": experiment.accuracy.source,
+        "latency": experiment.oracle.source,
+        "device": experiment.oracle.device,
+    }
     for name, source in begun_with.items():
         if source != sources[name]:
             raise UserError(
-                f"the run was begun with {name}={source}, but here {name} comes from "
-                f"{sources[name]}; resume it with the data it was begun with"
+                f"the run was begun with {name}={source}, but here it is {sources[name]}; "
+                f"resume it with the data it was begun with, or on its board"
             )
     announce(experiment, choices, console)
     if interrupted is None:
@@ -111,7 +118,7 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]
     try:
         stored: Any = OmegaConf.to_container(OmegaConf.load(folder.config))
         choices = {group: str(stored["choices"][group]) for group in NAMES}
-        sources = {name: str(stored["sources"][name]) for name in ("accuracy", "latency")}
+        sources = {name: str(stored["sources"][name]) for name in _SOURCES}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])
     except (
