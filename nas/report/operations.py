@@ -1,0 +1,80 @@
+"""Which operation each edge takes, over the samples: the policy's probabilities, or the shares."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from nas.report.wording import OPERATION_NAMES
+from nas.samples import Samples
+from nas.search_space import EDGES, OPERATIONS
+from nas.trajectory import bin_edges
+from runtime.page.palette import BLUE, GREY, ORANGE, SKY, VERMILLION
+from runtime.page.parts import Columns, Figure, Part
+
+OPERATION_COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE)
+"""In the order of `nas.search_space.OPERATIONS`."""
+
+
+def operations(samples: Samples, policy: Float64[ndarray, "bins 6 5"] | None) -> list[Part | str]:
+    """What it is, and a figure an edge."""
+    edges = bin_edges(len(samples))
+    if policy is None:
+        text = (
+            "This searcher has no policy, so these are the shares of the operations that it "
+            "sampled on each edge."
+        )
+        values, what = shares(samples), "share of the samples"
+    else:
+        text = (
+            "What the policy drew each edge's operation by: the mean over the samples of a bin "
+            "of the probabilities that they were drawn with."
+        )
+        values, what = policy, "probability"
+    middles = (edges[:-1] + 1 + edges[1:]) / 2
+    figures = [_edge(edge, middles, values[:, number], what) for number, edge in enumerate(EDGES)]
+    return [text, Columns(figures, least_width=300)]
+
+
+def shares(samples: Samples) -> Float64[ndarray, "bins 6 5"]:
+    """How many of a bin's samples take each operation on each edge."""
+    edges = bin_edges(len(samples))
+    taken = samples.architectures[:, :, None] == np.arange(len(OPERATIONS))
+    return np.stack([taken[a:b].mean(0) for a, b in pairwise(edges)])
+
+
+def _edge(
+    edge: tuple[int, int],
+    middles: Float64[ndarray, "bins"],
+    values: Float64[ndarray, "bins 5"],
+    what: str,
+) -> Figure:
+    known = ~np.isnan(values[:, 0])  # a large batch leaves bins in which none began
+    traces: list[dict[str, Any]] = [
+        {
+            "x": middles[known],
+            "y": values[known, choice] * 100,
+            "stackgroup": "operations",
+            "mode": "lines",
+            "line": {"width": 0.5, "color": colour},
+            "fillcolor": colour,
+            "name": OPERATION_NAMES[choice],
+            "hovertemplate": "%{y:.1f} %",
+        }
+        for choice, colour in enumerate(OPERATION_COLOURS)
+    ]
+    return Figure(
+        f"Edge {edge[0]} → {edge[1]}",
+        traces,
+        {
+            "xaxis": {"title": {"text": "samples drawn"}, "tickformat": ",d"},
+            "yaxis": {"title": {"text": f"{what} (%)"}, "range": [0, 100]},
+            "hovermode": "x unified",
+            "legend": {"font": {"size": 11}},
+        },
+        height=300,
+    )
