@@ -8,7 +8,7 @@ from typing import Any
 from nas.accuracy.base import Split
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.landscape import Landscape
-from nas.report.wording import Wording, milliseconds
+from nas.report.wording import Wording, milliseconds, percent
 from nas.samples import Samples
 from nas.trajectory import WINDOW
 from runtime.page.document import KeyFigure, Tone
@@ -27,12 +27,12 @@ def answer(samples: Samples, landscape: Landscape | None, wording: Wording) -> l
             accuracy += " (predicted)"
         took = wording.latency(best["latency_ms"], predicted=best["latency_predicted"])
         text = (
-            f"Of the {summary['distinct_architectures']:,} cells sampled, "
-            f"`{best['arch']}` is the most accurate within {wording.limit} on "
-            f"{summary['device']}: {accuracy} on {wording.dataset} at {took}. "
+            f"The most accurate cell found within {wording.limit} on {summary['device']} has "
+            f"{accuracy} on {wording.dataset} and takes {took}. "
             f"{_distance(best, landscape, wording)}"
         )
-    return [text, *(Note(note) for note in _notes(wording))]
+    cell = [] if best is None else [f"`{best['arch']}`"]
+    return [text, *cell, *(Note(note) for note in _notes(wording))]
 
 
 def key_figures(samples: Samples, landscape: Landscape | None, wording: Wording) -> list[KeyFigure]:
@@ -55,24 +55,17 @@ def key_figures(samples: Samples, landscape: Landscape | None, wording: Wording)
                     f"which is {optimum}; rank {best['rank']:,}",
                 )
             )
-    share = f"{summary['feasible_share']:.1%}".replace("%", " %")
-    of_space = "" if landscape is None else f"{landscape.feasible_share:.1%}".replace("%", " %")
+    share = percent(summary["feasible_share"], 1)
+    of_space = "" if landscape is None else percent(landscape.feasible_share, 1)
     figures.append(
         KeyFigure("samples within T", share, of_space and f"of the whole space, {of_space}")
     )
     settled = summary["sample_within_T"]
     figures.append(
         KeyFigure(
-            "mean latency stays within T",
-            "from the start on",
-            f"mean of the last {WINDOW}",
-            Tone.good,
-        )
-        if settled == WINDOW
-        else KeyFigure(
-            "mean latency stays within T",
-            "not yet" if settled is None else f"from {settled:,} on",
-            f"mean of the last {WINDOW} samples",
+            "mean latency settled",
+            "not yet" if settled is None else f"at {settled:,}",
+            f"samples, the last {WINDOW} on average within T from there on",
             Tone.bad if settled is None else Tone.good,
         )
     )
@@ -147,7 +140,9 @@ def _notes(wording: Wording) -> list[str]:
     share = wording.predicted_share
     if share > 0:
         which = (
-            "Latencies are" if share == 1 else f"{share:.1%} of the samples have latencies that are"
+            "Latencies are"
+            if share == 1
+            else f"{percent(share, 1)} of the samples have latencies that are"
         )
         notes.append(f"{which} predicted by a regression, not measured on {summary['device']}.")
     if summary["split"] == Split.test.value:

@@ -20,7 +20,7 @@ _BOWS = {(0, 2): -104, (1, 3): 104, (0, 3): -176}
 """How far an edge that passes a node swings to the side."""
 
 
-def draw_cell(title: str, architecture: Int64[ndarray, "6"], caption: str) -> Drawing:
+def draw_cell(title: str, architecture: Int64[ndarray, "6"]) -> Drawing:
     """Edges that carry nothing from input to output are dashed, those of `none` are dotted."""
     svg = Element(
         "svg",
@@ -43,7 +43,7 @@ def draw_cell(title: str, architecture: Int64[ndarray, "6"], caption: str) -> Dr
         f"{source} to {target} {OPERATIONS[choice]}"
         for (source, target), choice in zip(EDGES, architecture, strict=True)
     )
-    return Drawing(title, svg, f"Graph of the cell: {said}", caption)
+    return Drawing(title, svg, f"Graph of the cell: {said}")
 
 
 def _y(node: int) -> int:

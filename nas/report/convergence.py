@@ -50,7 +50,7 @@ def _latency(
     return Figure(
         "Latency against its limit",
         traces,
-        _layout(wording.latency_axis),
+        _layout(wording.latency_axis, len(samples)),
         f"Mean of {_in_bins(edges)}; the band holds the middle 80 % of a bin's samples.",
     )
 
@@ -85,7 +85,7 @@ def _accuracy(
     return Figure(
         "Accuracy of what is sampled, and the best within T",
         traces,
-        _layout(wording.accuracy_axis),
+        _layout(wording.accuracy_axis, len(samples)),
         f"Mean and middle 80 % of {_in_bins(edges)}. The best so far counts only samples within T.",
     )
 
@@ -147,8 +147,13 @@ def _level(samples: int, value: float, name: str, colour: str, unit: str) -> dic
     }
 
 
-def _layout(y_title: str) -> dict[str, Any]:
+def _layout(y_title: str, samples: int) -> dict[str, Any]:
     return {
-        "xaxis": {"title": {"text": "samples drawn"}, "tickformat": ",d"},
+        "xaxis": {
+            "title": {"text": "samples drawn"},
+            "tickformat": ",d",
+            "range": [0, samples],
+            "nticks": 8,
+        },
         "yaxis": {"title": {"text": y_title}},
     }

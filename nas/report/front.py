@@ -9,17 +9,21 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from nas.landscape import Landscape, pareto_front
+from nas.report.limit_line import limit_line
 from nas.report.thinning import spread
 from nas.report.wording import Wording, lines_of
 from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
 from nas.trajectory import best_feasible
-from runtime.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL, VERMILLION
+from runtime.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from runtime.page.parts import Figure
 
-MOST_DOTS = 1500
+MOST_DOTS = 2000
 """Points of the whole space, and of the samples, that are drawn."""
 
+_LATER = [[i / 3, colour] for i, (_, colour) in enumerate(SEQUENTIAL[1:])]
+_HIDDEN = 0.05
+"""Share of the sampled cells, the least accurate, that lie below the figure at first."""
 _HOVER = "%{y:.2f} %, %{x:.3~f} ms%{customdata[1]}<br>%{customdata[0]}<extra></extra>"
 
 
@@ -53,7 +57,7 @@ def front(
             "mode": "markers",
             "marker": {
                 "color": first[drawn] + 1,
-                "colorscale": SEQUENTIAL,
+                "colorscale": _LATER,
                 "size": 6,
                 "line": {"width": 0.5, "color": GROUND},
                 "colorbar": {
@@ -93,26 +97,22 @@ def front(
         }
     )
     traces += _marks(samples, landscape, limit_ms, wording)
+    highest = 100 * (samples.accuracy.max() if landscape is None else landscape.accuracy.max())
+    lowest = np.quantile(percent, _HIDDEN)
+    room = max(0.05 * (highest - lowest), 0.5)
     return Figure(
         "Found against what there is",
         traces,
         {
             "xaxis": {"title": {"text": wording.latency_axis}},
-            "yaxis": {"title": {"text": wording.accuracy_axis}},
-            "shapes": [
-                {
-                    "type": "line",
-                    "x0": limit_ms,
-                    "x1": limit_ms,
-                    "yref": "paper",
-                    "y0": 0,
-                    "y1": 1,
-                    "line": {"color": VERMILLION, "width": 1.5, "dash": "dash"},
-                }
-            ],
+            "yaxis": {
+                "title": {"text": wording.accuracy_axis},
+                "range": [lowest - room, highest + room],
+            },
+            **limit_line(limit_ms, wording),
         },
-        f"Point at a mark to see its cell. The dashed line is {wording.limit}. Drawn are "
-        f"{' and '.join(told)}: where several fall on one spot, the first.",
+        f"Point at a mark to see its cell; a double click shows the inaccurate cells, too. Drawn "
+        f"are {' and '.join(told)}: where several fall on one spot, the first.",
         height=560,
     )
 

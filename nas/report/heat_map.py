@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from nas.report.limit_line import limit_line
 from nas.report.wording import Wording
 from nas.samples import Samples
-from runtime.page.palette import VERMILLION
 from runtime.page.parts import Figure
 
-_RANGES = 30
+_RANGES = 40
 """Ranges an axis, at most."""
 
 
@@ -54,29 +54,7 @@ def heat_map(samples: Samples, limit_ms: float, wording: Wording) -> Figure:
         {
             "xaxis": {"title": {"text": wording.latency_axis}},
             "yaxis": {"title": {"text": wording.accuracy_axis}},
-            "shapes": [
-                {
-                    "type": "line",
-                    "x0": limit_ms,
-                    "x1": limit_ms,
-                    "yref": "paper",
-                    "y0": 0,
-                    "y1": 1,
-                    "line": {"color": VERMILLION, "width": 1.5, "dash": "dash"},
-                }
-            ],
-            "annotations": [
-                {
-                    "x": limit_ms,
-                    "y": 1,
-                    "yref": "paper",
-                    "yanchor": "bottom",
-                    "showarrow": False,
-                    "text": wording.limit,
-                    "font": {"color": VERMILLION, "size": 12},
-                }
-            ],
-            "margin": {"l": 60, "r": 16, "t": 28, "b": 48},
+            **limit_line(limit_ms, wording),
         },
         f"All {len(samples):,} samples, in ranges of {x_step:g} ms that end at T and of "
         f"{y_step:g} points; the colour is logarithmic.",

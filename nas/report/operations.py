@@ -13,8 +13,8 @@ from nas.report.wording import OPERATION_NAMES
 from nas.samples import Samples
 from nas.search_space import EDGES, OPERATIONS
 from nas.trajectory import bin_edges
-from runtime.page.palette import BLUE, GREY, ORANGE, SKY, VERMILLION
-from runtime.page.parts import Columns, Figure, Part
+from runtime.page.palette import BLUE, GREY, GROUND, ORANGE, SKY, VERMILLION
+from runtime.page.parts import Columns, Figure, Legend, Part
 
 OPERATION_COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE)
 """In the order of `nas.search_space.OPERATIONS`."""
@@ -36,8 +36,12 @@ def operations(samples: Samples, policy: Float64[ndarray, "bins 6 5"] | None) ->
         )
         values, what = policy, "probability"
     middles = (edges[:-1] + 1 + edges[1:]) / 2
-    figures = [_edge(edge, middles, values[:, number], what) for number, edge in enumerate(EDGES)]
-    return [text, Columns(figures, least_width=300)]
+    figures = [
+        _edge(edge, middles, values[:, number], what, len(samples))
+        for number, edge in enumerate(EDGES)
+    ]
+    colours = dict(zip(OPERATION_NAMES, OPERATION_COLOURS, strict=True))
+    return [text, Legend(colours), Columns(figures, least_width=300)]
 
 
 def shares(samples: Samples) -> Float64[ndarray, "bins 6 5"]:
@@ -52,6 +56,7 @@ def _edge(
     middles: Float64[ndarray, "bins"],
     values: Float64[ndarray, "bins 5"],
     what: str,
+    samples: int,
 ) -> Figure:
     known = ~np.isnan(values[:, 0])  # a large batch leaves bins in which none began
     traces: list[dict[str, Any]] = [
@@ -60,7 +65,7 @@ def _edge(
             "y": values[known, choice] * 100,
             "stackgroup": "operations",
             "mode": "lines",
-            "line": {"width": 0.5, "color": colour},
+            "line": {"width": 1, "color": GROUND},
             "fillcolor": colour,
             "name": OPERATION_NAMES[choice],
             "hovertemplate": "%{y:.1f} %",
@@ -71,10 +76,15 @@ def _edge(
         f"Edge {edge[0]} → {edge[1]}",
         traces,
         {
-            "xaxis": {"title": {"text": "samples drawn"}, "tickformat": ",d"},
+            "xaxis": {
+                "title": {"text": "samples drawn"},
+                "tickformat": ",d",
+                "range": [0, samples],
+                "nticks": 6,
+            },
             "yaxis": {"title": {"text": f"{what} (%)"}, "range": [0, 100]},
             "hovermode": "x unified",
-            "legend": {"font": {"size": 11}},
+            "showlegend": False,
         },
-        height=300,
+        height=250,
     )

@@ -96,10 +96,7 @@ def _cells(evidence: Evidence, wording: Wording) -> list[Part | str]:
     if optimum is not None and (best is None or optimum["index"] != best["index"]):
         cells[f"{wording.optimum} within T"] = optimum["arch"]
     parsed = {name: NAS_BENCH_201.parse(text) for name, text in cells.items()}
-    drawings = [
-        draw_cell(name[0].upper() + name[1:], parsed[name], f"`{text}`")
-        for name, text in cells.items()
-    ]
+    drawings = [draw_cell(name[0].upper() + name[1:], cell) for name, cell in parsed.items()]
     return [
         found(wording),
         Columns([*drawings, edge_by_edge(parsed)], least_width=300),

@@ -25,7 +25,7 @@ def found(wording: Wording) -> Table:
         "the policy's mode": summary["mode"],
     }
     return Table(
-        ["", *_accuracy_columns(wording), "latency", "rank within T", "number", "cell"],
+        ["", *_accuracy_columns(wording), "latency", "rank", "number", "cell"],
         [
             [
                 name,
@@ -33,15 +33,14 @@ def found(wording: Wording) -> Table:
                 wording.accuracy(row["accuracy_test"]),
                 wording.latency(row["latency_ms"], predicted=row["latency_predicted"])
                 + ("" if row["feasible"] else ", beyond T"),
-                row["rank"],
-                row["index"],
+                "-" if row["rank"] is None else f"{row['rank']:,}",
+                str(row["index"]),
                 f"`{row['arch']}`",
             ]
             for name, row in rows.items()
             if row is not None
         ],
-        "Ranks count the cells within T that are more accurate; numbers are those of the official "
-        "archive.",
+        "Top-1 accuracy. The rank is that among the cells within T; numbers are the official archive's.",
     )
 
 
@@ -55,10 +54,10 @@ def best_few(
     """The most accurate distinct networks within T; None if none was."""
     indices = NAS_BENCH_201.index(samples.architectures)
     within = np.flatnonzero(samples.latency_ms <= limit_ms)
-    # of a network's cells, and of a cell's samples, the first
-    _, first = np.unique(NAS_BENCH_201.network_class[indices[within]], return_index=True)
-    at = within[first]
-    at = at[np.lexsort((at, -samples.accuracy[at]))][:LISTED]
+    order = within[np.lexsort((within, -samples.accuracy[within]))]
+    # isomorphic cells were trained each on its own: of a network's, the most accurate
+    _, first = np.unique(NAS_BENCH_201.network_class[indices[order]], return_index=True)
+    at = order[np.sort(first)][:LISTED]
     if not len(at):
         return None
     return Table(
@@ -75,7 +74,7 @@ def best_few(
             ]
             for place, i in enumerate(at, start=1)
         ],
-        "The most accurate distinct networks sampled within T: isomorphic cells count as one.",
+        f"The {LISTED} most accurate distinct networks sampled within T: of isomorphic cells, the best.",
     )
 
 
@@ -86,12 +85,17 @@ def edge_by_edge(cells: Mapping[str, Int64[ndarray, "6"]]) -> Table:
     for number, (source, target) in enumerate(EDGES):
         row = [f"{source} → {target}"]
         for name, cell in cells.items():
-            operation = f"`{NAS_BENCH_201.operations(cell)[number]}`"
-            row.append(operation if live[name][number] else f"{operation} (carries nothing)")
+            operation = NAS_BENCH_201.operations(cell)[number]
+            is_idle = operation != "none" and not live[name][number]
+            row.append(f"`{operation}`{', idle' if is_idle else ''}")
         rows.append(row)
-    return Table(["edge", *cells], rows, "Node 0 is the input of the cell, node 3 its output.")
+    return Table(
+        ["edge", *cells],
+        rows,
+        "Node 0 is the cell's input, node 3 its output; an idle edge is on no path between them.",
+    )
 
 
 def _accuracy_columns(wording: Wording) -> list[str]:
     predicted = " (predicted)" if wording.accuracy_is_predicted else ""
-    return [f"{wording.searched}{predicted}", f"test accuracy{predicted}"]
+    return [f"{wording.split}{predicted}", f"test{predicted}"]

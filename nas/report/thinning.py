@@ -21,11 +21,11 @@ def spread(
         return finite
     kept = finite
     side = _FINEST
-    while len(kept) > at_most and side:
+    while len(kept) > at_most:
         spots = _spots(x[finite], side) * (side + 1) + _spots(y[finite], side)
         kept = finite[np.sort(np.unique(spots, return_index=True)[1])]
-        side //= 2
-    return kept[:at_most]
+        side = side * 3 // 4
+    return kept
 
 
 def _spots(values: Float64[ndarray, "n"], side: int) -> Int64[ndarray, "n"]:

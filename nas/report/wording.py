@@ -10,6 +10,7 @@ from nas.accuracy.training_length import FULL_EPOCHS
 
 _DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet16": "ImageNet16-120"}
 _SPLITS = {"valid": "validation", "test": "test"}
+NO_BREAK = "\u00a0"
 OPERATION_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")
 """Short names of `nas.search_space.OPERATIONS`, in its order."""
 
@@ -33,9 +34,14 @@ class Wording:
         return bool(self.summary["accuracy_source"] == "surrogate")
 
     @property
+    def split(self) -> str:
+        """The split that was searched on."""
+        return _SPLITS[self.summary["split"]]
+
+    @property
     def searched(self) -> str:
         """The accuracy that was searched on, as in "validation accuracy"."""
-        return f"{_SPLITS[self.summary['split']]} accuracy"
+        return f"{self.split} accuracy"
 
     @property
     def accuracy_axis(self) -> str:
@@ -53,7 +59,7 @@ class Wording:
     @property
     def limit(self) -> str:
         """The limit with its name."""
-        return f"T = {self.summary['T_ms']:g} ms"
+        return f"T = {self.summary['T_ms']:g}{NO_BREAK}ms"
 
     @property
     def optimum(self) -> str:
@@ -64,16 +70,22 @@ class Wording:
 
     def accuracy(self, fraction: float | None) -> str:
         """An accuracy for a table or a sentence."""
-        return "-" if fraction is None else f"{fraction * 100:.2f} %"
+        return "-" if fraction is None else percent(fraction, 2)
 
     def latency(self, latency_ms: float, *, predicted: bool) -> str:
         """A latency for a table or a sentence, with its mark."""
         return f"{milliseconds(latency_ms)}{' (predicted)' if predicted else ''}"
 
 
+def percent(fraction: float, decimals: int) -> str:
+    """A share with its sign."""
+    return f"{fraction * 100:.{decimals}f}{NO_BREAK}%"
+
+
 def milliseconds(latency_ms: float) -> str:
-    """Two decimals, or four digits where that would say less."""
-    return f"{latency_ms:.2f} ms" if latency_ms >= 10 else f"{latency_ms:.4g} ms"
+    """Two decimals, or three digits where that would say less."""
+    number = f"{latency_ms:.2f}" if latency_ms >= 1 else f"{latency_ms:.3g}"
+    return f"{number}{NO_BREAK}ms"
 
 
 def lines_of(cell: str) -> str:
