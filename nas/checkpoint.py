@@ -12,7 +12,7 @@ import numpy as np
 from controller.base import Controller
 from nas.atomic_file import replacing
 from nas.errors import UserError
-from nas.policy_history import PolicyHistory
+from nas.operation_history import OperationHistory
 from nas.search import Step
 
 INTERVAL_S = 1.0
@@ -21,7 +21,7 @@ _HISTORY = "history_"
 
 
 def save_checkpoint(
-    path: Path, controller: Controller, history: PolicyHistory, samples: int
+    path: Path, controller: Controller, history: OperationHistory, samples: int
 ) -> None:
     """Write the state atomically, as arrays without objects."""
     arrays: dict[str, Any] = {_SAMPLES: np.array(samples), **controller.state()}
@@ -31,7 +31,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(
-    path: Path, controller: Controller, history: PolicyHistory, recorded: int
+    path: Path, controller: Controller, history: OperationHistory, recorded: int
 ) -> int:
     """Restore a controller and its history, and return the samples it has learned from.
 
@@ -64,7 +64,7 @@ def load_checkpoint(
 class Checkpointer:
     """Saves the controller once a second; a consumer of the loop."""
 
-    def __init__(self, path: Path, controller: Controller, history: PolicyHistory) -> None:
+    def __init__(self, path: Path, controller: Controller, history: OperationHistory) -> None:
         self._path = path
         self._controller = controller
         self._history = history

@@ -13,7 +13,7 @@ from controller.base import Controller
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.errors import UserError
-from nas.policy_history import PolicyHistory
+from nas.operation_history import OperationHistory
 from nas.samples import Samples
 from rewards.base import Reward
 
@@ -45,7 +45,7 @@ def replay(
     controller: Controller,
     reward: Reward,
     recorded: Samples,
-    history: PolicyHistory,
+    history: OperationHistory,
     *,
     done: int,
     budget: int,
@@ -70,6 +70,6 @@ def replay(
             )
         top1, latency_ms = recorded.accuracy[None, done:stop], recorded.latency_ms[None, done:stop]
         controller.update(architectures, reward(top1, latency_ms))
-        history.record(done, stop - done)
+        history.record(done, architectures)
         done = stop
     return done

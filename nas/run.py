@@ -15,7 +15,7 @@ from nas.config import Experiment
 from nas.environment import write_environment
 from nas.figures import draw_figures
 from nas.interruption import Interruption
-from nas.policy_history import PolicyHistory
+from nas.operation_history import OperationHistory
 from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.progress import ProgressBar
 from nas.replay import check_answers, replay
@@ -94,7 +94,7 @@ class Run:
         """
         self.console.print(f"writing to {self.folder.path}", soft_wrap=True)
         write_environment(self.folder.environment)
-        history = PolicyHistory(self.experiment.controller, self.experiment.config.budget)
+        history = OperationHistory(self.experiment.controller, self.experiment.config.budget)
         done = self._restore(history)
         tracker = Tracker(self.experiment.limit_ms)
         if done:
@@ -107,6 +107,7 @@ class Run:
                 limit_ms=self.experiment.limit_ms,
                 budget=self.experiment.config.budget,
                 landscape=self.experiment.landscape,
+                history=history,
             ) as log,
             Interruption() as interruption,
         ):
@@ -114,7 +115,7 @@ class Run:
             self._sample(tracker, log, history, done, interruption)
             return self._finish(log, history, time.perf_counter() - started_s, done)
 
-    def _restore(self, history: PolicyHistory) -> int:
+    def _restore(self, history: OperationHistory) -> int:
         """Bring the controller to the end of the journal; returns the samples it has learned from."""
         experiment, folder = self.experiment, self.folder
         if not folder.journal.is_file():
@@ -141,7 +142,7 @@ class Run:
         self,
         tracker: Tracker,
         log: TensorBoardLog,
-        history: PolicyHistory,
+        history: OperationHistory,
         done: int,
         interruption: Interruption,
     ) -> None:
@@ -172,7 +173,7 @@ class Run:
         save_checkpoint(folder.checkpoint, experiment.controller, history, config.budget)
 
     def _finish(
-        self, log: TensorBoardLog, history: PolicyHistory, seconds: float, done: int
+        self, log: TensorBoardLog, history: OperationHistory, seconds: float, done: int
     ) -> dict[str, Any]:
         """Write the results, the summary last: where there is one, the run has finished."""
         experiment, folder, config = self.experiment, self.folder, self.experiment.config
@@ -238,7 +239,7 @@ class Run:
                 accuracy_test,
                 latency_predicted,
                 experiment.landscape,
-                history.means(),
+                history,
             )
         )
         write_summary(folder.summary, summary)

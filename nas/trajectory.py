@@ -10,6 +10,8 @@ WINDOW = 100
 BINS = 50
 """Bins of a curve, at most: a window each at 5,000 samples."""
 LEAST_IN_BIN = 20
+BAND = 0.8
+"""Share of a bin's or a window's samples, the middle ones, that a band holds."""
 
 
 def bin_edges(samples: int) -> Int64[ndarray, "bins_and_1"]:

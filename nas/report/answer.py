@@ -10,7 +10,6 @@ from nas.accuracy.training_length import FULL_EPOCHS
 from nas.landscape import Landscape
 from nas.report.wording import Wording, milliseconds, percent
 from nas.samples import Samples
-from nas.trajectory import WINDOW
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.parts import Note, Part
 
@@ -65,7 +64,7 @@ def key_figures(samples: Samples, landscape: Landscape | None, wording: Wording)
         KeyFigure(
             "mean latency settled",
             "not yet" if settled is None else f"at {settled:,}",
-            f"samples, the last {WINDOW} on average within T from there on",
+            "samples; within T from there on",
             Tone.bad if settled is None else Tone.good,
         )
     )

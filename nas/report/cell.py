@@ -15,8 +15,8 @@ from runtime.page.parts import Drawing
 
 _WIDTH, _HEIGHT = 400, 500
 _NODES = ("input", "1", "2", "output")
-_X, _TOP, _DISTANCE, _RADIUS = 220, 34, 144, 24
-_BOWS = {(0, 2): -104, (1, 3): 104, (0, 3): -176}
+_X, _TOP, _DISTANCE, _RADIUS = 220.0, 34.0, 144.0, 24.0
+_BOWS = {(0, 2): -104.0, (1, 3): 104.0, (0, 3): -176.0}
 """How far an edge that passes a node swings to the side."""
 
 
@@ -46,14 +46,14 @@ def draw_cell(title: str, architecture: Int64[ndarray, "6"]) -> Drawing:
     return Drawing(title, svg, f"Graph of the cell: {said}")
 
 
-def _y(node: int) -> int:
+def _y(node: int) -> float:
     return _TOP + node * _DISTANCE
 
 
 def _edge(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -> None:
     source, target = edge
     colour = OPERATION_COLOURS[choice] if is_live else LINE
-    bow = _BOWS.get(edge, 0)
+    bow = _BOWS.get(edge, 0.0)
     # a curve of Bezier passes its middle at three quarters of its two handles
     handle = _X + bow * 4 / 3
     start, end = _y(source), _y(target)
@@ -65,7 +65,7 @@ def _edge(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) ->
             f"{_X + side * 0.95:g} {end - _RADIUS * 0.55:g}"
         )
     else:
-        path = f"M{_X} {start + _RADIUS}V{end - _RADIUS}"
+        path = f"M{_X:g} {start + _RADIUS:g}V{end - _RADIUS:g}"
     attributes = {"d": path, "fill": "none", "stroke": colour, "stroke-width": "2"}
     if is_live:
         attributes["stroke-width"] = "4"
@@ -77,7 +77,7 @@ def _edge(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) ->
 
 def _label(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -> None:
     source, target = edge
-    x, y = _X + _BOWS.get(edge, 0), (_y(source) + _y(target)) / 2
+    x, y = _X + _BOWS.get(edge, 0.0), (_y(source) + _y(target)) / 2
     name = OPERATION_NAMES[choice]
     width = 8 * len(name) + 14
     SubElement(
@@ -102,9 +102,9 @@ def _node(svg: Element, node: int, name: str) -> None:
         svg,
         "circle",
         {
-            "cx": str(_X),
-            "cy": str(_y(node)),
-            "r": str(_RADIUS),
+            "cx": f"{_X:g}",
+            "cy": f"{_y(node):g}",
+            "r": f"{_RADIUS:g}",
             "fill": GROUND,
             "stroke": INK,
             "stroke-width": "2",

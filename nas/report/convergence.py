@@ -12,12 +12,10 @@ from numpy import ndarray
 from nas.landscape import Landscape
 from nas.report.wording import Wording
 from nas.samples import Samples
-from nas.trajectory import bin_edges
+from nas.trajectory import BAND, bin_edges
 from runtime.page.palette import BLUE, DOTS, GREEN, INK, VERMILLION, band
 from runtime.page.parts import Columns, Figure
 
-BAND = (0.1, 0.9)
-"""Quantiles of the samples of a bin."""
 FEW = 200
 """So few samples are drawn one by one as well."""
 
@@ -51,7 +49,7 @@ def _latency(
         "Latency against its limit",
         traces,
         _layout(wording.latency_axis, len(samples)),
-        f"Mean of {_in_bins(edges)}; the band holds the middle 80 % of a bin's samples.",
+        f"Mean of {_in_bins(edges)}; the band holds the middle {BAND:.0%} of a bin's samples.",
     )
 
 
@@ -94,7 +92,7 @@ def _banded(
     values: Float64[ndarray, "n"], edges: Int64[ndarray, "bins_and_1"], colour: str, unit: str
 ) -> list[dict[str, Any]]:
     bins = [values[a:b] for a, b in pairwise(edges)]
-    low, high = np.array([np.quantile(one, BAND) for one in bins]).T
+    low, high = np.array([np.quantile(one, [(1 - BAND) / 2, (1 + BAND) / 2]) for one in bins]).T
     middles = (edges[:-1] + 1 + edges[1:]) / 2
     span = [f"samples {a + 1:,} to {b:,}" for a, b in pairwise(edges)]
     traces: list[dict[str, Any]] = []

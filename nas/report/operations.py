@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from nas.operation_history import OperationHistory
 from nas.report.wording import OPERATION_NAMES
-from nas.samples import Samples
-from nas.search_space import EDGES, OPERATIONS
-from nas.trajectory import bin_edges
+from nas.search_space import EDGES
 from runtime.page.palette import BLUE, GREY, GROUND, ORANGE, SKY, VERMILLION
 from runtime.page.parts import Columns, Figure, Legend, Part
 
@@ -20,35 +18,28 @@ OPERATION_COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE)
 """In the order of `nas.search_space.OPERATIONS`."""
 
 
-def operations(samples: Samples, policy: Float64[ndarray, "bins 6 5"] | None) -> list[Part | str]:
+def operations(history: OperationHistory) -> list[Part | str]:
     """What it is, and a figure an edge."""
-    edges = bin_edges(len(samples))
-    if policy is None:
+    edges, values = history.edges, history.means()
+    if not history.has_policy:
         text = (
             "This searcher has no policy, so these are the shares of the operations that it "
             "sampled on each edge."
         )
-        values, what = shares(samples), "share of the samples"
+        what = "share of the samples"
     else:
         text = (
             "What the policy drew each edge's operation by: the mean over the samples of a bin "
             "of the probabilities that they were drawn with."
         )
-        values, what = policy, "probability"
+        what = "probability"
     middles = (edges[:-1] + 1 + edges[1:]) / 2
     figures = [
-        _edge(edge, middles, values[:, number], what, len(samples))
+        _edge(edge, middles, values[:, number], what, int(edges[-1]))
         for number, edge in enumerate(EDGES)
     ]
     colours = dict(zip(OPERATION_NAMES, OPERATION_COLOURS, strict=True))
     return [text, Legend(colours), Columns(figures, least_width=300)]
-
-
-def shares(samples: Samples) -> Float64[ndarray, "bins 6 5"]:
-    """How many of a bin's samples take each operation on each edge."""
-    edges = bin_edges(len(samples))
-    taken = samples.architectures[:, :, None] == np.arange(len(OPERATIONS))
-    return np.stack([taken[a:b].mean(0) for a, b in pairwise(edges)])
 
 
 def _edge(

@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from nas.atomic_file import replacing
 from nas.landscape import Landscape
+from nas.operation_history import OperationHistory
 from nas.report.answer import answer, key_figures
 from nas.report.cell import draw_cell
 from nas.report.convergence import convergence
@@ -38,7 +39,7 @@ class Evidence:
     accuracy_test: Float64[ndarray, "n"]  # a fraction; NaN where the source has none
     latency_predicted: Bool[ndarray, "n"]
     landscape: Landscape | None
-    policy: Float64[ndarray, "bins 6 5"] | None  # of `nas.policy_history`
+    history: OperationHistory
 
 
 def run_page(evidence: Evidence, machine: Mapping[str, Any], command: str, config: str) -> Page:
@@ -62,7 +63,7 @@ def run_page(evidence: Evidence, machine: Mapping[str, Any], command: str, confi
                 "How the search went",
                 [
                     convergence(samples, landscape, limit_ms, wording),
-                    *operations(samples, evidence.policy),
+                    *operations(evidence.history),
                 ],
             ),
             Section(

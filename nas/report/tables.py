@@ -83,7 +83,7 @@ def edge_by_edge(cells: Mapping[str, Int64[ndarray, "6"]]) -> Table:
     live = {name: NAS_BENCH_201.live_edges(cell) for name, cell in cells.items()}
     rows = []
     for number, (source, target) in enumerate(EDGES):
-        row = [f"{source} → {target}"]
+        row = [f"`{source} → {target}`"]
         for name, cell in cells.items():
             operation = NAS_BENCH_201.operations(cell)[number]
             is_idle = operation != "none" and not live[name][number]
