@@ -10,6 +10,7 @@ from nas.accuracy.training_length import FULL_EPOCHS
 from nas.landscape import Landscape
 from nas.report.wording import Wording, milliseconds, percent
 from nas.samples import Samples
+from nas.trajectory import WINDOW
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.parts import Note, Part
 
@@ -64,11 +65,19 @@ def key_figures(samples: Samples, landscape: Landscape | None, wording: Wording)
         KeyFigure(
             "mean latency settled",
             "not yet" if settled is None else f"at {settled:,}",
-            "samples; within T from there on",
+            _settling(len(samples), settled),
             Tone.bad if settled is None else Tone.good,
         )
     )
     return figures
+
+
+def _settling(samples: int, settled: int | None) -> str:
+    if settled is not None:
+        return "samples; within T from there on"
+    if samples < WINDOW:
+        return f"it takes {WINDOW} samples to tell"
+    return f"that of the last {WINDOW} samples is beyond T"
 
 
 def _accuracies(best: Mapping[str, Any], wording: Wording) -> list[KeyFigure]:

@@ -13,7 +13,7 @@ from nas.landscape import Landscape
 from nas.report.wording import Wording
 from nas.samples import Samples
 from nas.trajectory import BAND, bin_edges
-from runtime.page.palette import BLUE, DOTS, GREEN, INK, VERMILLION, band
+from runtime.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
 from runtime.page.parts import Columns, Figure
 
 FEW = 200
@@ -37,7 +37,9 @@ def _in_bins(edges: Int64[ndarray, "bins_and_1"]) -> str:
     sizes = np.diff(edges)
     least, most = sizes.min(), sizes.max()
     size = f"{least:,}" if least == most else f"{least:,} or {most:,}"
-    return f"{len(sizes)} bins of {size} samples" if len(sizes) > 1 else f"one bin of {size}"
+    return (
+        f"{len(sizes)} bins of {size} samples" if len(sizes) > 1 else f"one bin of {size} samples"
+    )
 
 
 def _latency(
@@ -49,7 +51,7 @@ def _latency(
         "Latency against its limit",
         traces,
         _layout(wording.latency_axis, len(samples)),
-        f"Mean of {_in_bins(edges)}; the band holds the middle {BAND:.0%} of a bin's samples.",
+        f"Mean of {_in_bins(edges)}; the band holds the middle 80 % of a bin's samples.",
     )
 
 
@@ -102,17 +104,19 @@ def _banded(
                 "x": np.arange(1, len(values) + 1),
                 "y": values,
                 "mode": "markers",
-                "marker": {"color": DOTS, "size": 4},
+                "marker": {"color": GREY, "size": 4},
                 "name": "each sample",
                 "hovertemplate": f"%{{y:.2f}} {unit}, sample %{{x:,}}<extra></extra>",
             }
         )
-    edge = {"x": middles, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
+    ends = [0, *range(len(bins)), -1]  # the first and the last bin reach the ends
+    whole = np.concatenate([[1.0], middles, [float(len(values))]])
+    edge = {"x": whole, "mode": "lines", "line": {"width": 0}, "hoverinfo": "skip"}
     traces += [
-        {**edge, "y": low, "showlegend": False},
+        {**edge, "y": low[ends], "showlegend": False},
         {
             **edge,
-            "y": high,
+            "y": high[ends],
             "fill": "tonexty",
             "fillcolor": band(colour),
             "name": "middle 80 % of the samples",

@@ -19,8 +19,12 @@ _RANGES = 40
 
 def heat_map(samples: Samples, limit_ms: float, wording: Wording) -> Figure:
     """Counts by latency, whose ranges end at T, and by accuracy."""
-    x_step, columns, right = _ranges(samples.latency_ms, limit_ms)
-    y_step, rows, top = _ranges(samples.accuracy * 100, 100.0)
+    slowest, fastest = samples.latency_ms.max(), samples.latency_ms.min()
+    percent = samples.accuracy * 100
+    x_step = _step(max(slowest, limit_ms) - min(fastest, limit_ms))
+    y_step = _step(percent.max() - percent.min())
+    columns, right = _ranges(samples.latency_ms, limit_ms, x_step)
+    rows, top = _ranges(percent, 100.0, y_step)
     counts = np.zeros((len(top), len(right)), np.int64)
     np.add.at(counts, (rows, columns), 1)
     ticks = [10**power for power in range(math.ceil(math.log10(counts.max())) + 1)]
@@ -56,26 +60,26 @@ def heat_map(samples: Samples, limit_ms: float, wording: Wording) -> Figure:
             "yaxis": {"title": {"text": wording.accuracy_axis}},
             **limit_line(limit_ms, wording),
         },
-        f"All {len(samples):,} samples, in ranges of {x_step:g} ms that end at T and of "
-        f"{y_step:g} points; the colour is logarithmic.",
+        f"All {len(samples):,} samples, in steps of {x_step:g} ms from T and of {y_step:g} "
+        f"points; the colour is logarithmic.",
     )
 
 
 def _ranges(
-    values: Float64[ndarray, "n"], end: float
-) -> tuple[float, Int64[ndarray, "n"], Float64[ndarray, "ranges"]]:
-    """Width of the ranges, which of them holds each value, and where each ends; one ends at `end`.
+    values: Float64[ndarray, "n"], end: float, step: float
+) -> tuple[Int64[ndarray, "n"], Float64[ndarray, "ranges"]]:
+    """Which range of this width holds each value, and where each ends; one ends at `end`.
 
     A range holds its end, as the limit itself is within the limit.
     """
-    step = _round_number((values.max() - values.min()) / _RANGES)
     number = np.ceil((values - end) / step).astype(np.int64)
     first = number.min()
-    return step, number - first, end + step * np.arange(first, number.max() + 1)
+    return number - first, end + step * np.arange(first, number.max() + 1)
 
 
-def _round_number(at_least: float) -> float:
-    """The least of 1, 2, 5, 10, 20, ... and their parts that is at least this."""
+def _step(whole: float) -> float:
+    """Width of the ranges that this is cut into: 1, 2, 5, 10, 20, ... or a part of these."""
+    at_least = whole / _RANGES
     if at_least <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(at_least))

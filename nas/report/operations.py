@@ -33,7 +33,7 @@ def operations(history: OperationHistory) -> list[Part | str]:
             "of the probabilities that they were drawn with."
         )
         what = "probability"
-    middles = (edges[:-1] + 1 + edges[1:]) / 2
+    middles = (edges[:-1] + edges[1:]) / 2
     figures = [
         _edge(edge, middles, values[:, number], what, int(edges[-1]))
         for number, edge in enumerate(EDGES)
@@ -49,11 +49,13 @@ def _edge(
     what: str,
     samples: int,
 ) -> Figure:
-    known = ~np.isnan(values[:, 0])  # a large batch leaves bins in which none began
+    known = np.flatnonzero(~np.isnan(values[:, 0]))  # a large batch leaves bins without any
+    drawn = known[[0, *range(len(known)), -1]]  # the first and the last bin reach the ends
+    x = np.concatenate([[0.0], middles[known], [float(samples)]])
     traces: list[dict[str, Any]] = [
         {
-            "x": middles[known],
-            "y": values[known, choice] * 100,
+            "x": x,
+            "y": values[drawn, choice] * 100,
             "stackgroup": "operations",
             "mode": "lines",
             "line": {"width": 1, "color": GROUND},
