@@ -74,6 +74,7 @@ def _edge(
                 "tickformat": ",d",
                 "range": [0, samples],
                 "nticks": 6,
+                "unifiedhovertitle": {"text": "around sample %{x:,d}"},
             },
             "yaxis": {"title": {"text": f"{what} (%)"}, "range": [0, 100]},
             "hovermode": "x unified",
