@@ -43,6 +43,36 @@ class Controller(Protocol):
         """
 
 
+@runtime_checkable
+class LearnsFromObjectives(Protocol):
+    """A controller whose method has objectives and constraints instead of a reward."""
+
+    def update_objectives(
+        self,
+        architectures: Int64[ndarray, "R B D"],
+        accuracy: Float64[ndarray, "R B"],
+        ratios: Float64[ndarray, "R B L"],
+    ) -> None:
+        """Learn from what the rewards were made of.
+
+        `ratios` are the costs, each divided by its limit: at most 1 is within it.
+        """
+
+
+def learn(
+    controller: Controller,
+    architectures: Int64[ndarray, "R B D"],
+    accuracy: Float64[ndarray, "R B"],
+    ratios: Float64[ndarray, "R B L"],
+    rewards: Float64[ndarray, "R B"],
+) -> None:
+    """Tell a controller how good its architectures are, in the terms that its method has."""
+    if isinstance(controller, LearnsFromObjectives):
+        controller.update_objectives(architectures, accuracy, ratios)
+    else:
+        controller.update(architectures, rewards)
+
+
 @dataclass
 class ControllerConfig(ABC):
     """Settings of a controller; YAML holds them, `build` makes the object."""

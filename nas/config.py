@@ -15,7 +15,9 @@ from controller.base import Controller, ControllerConfig
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
+from controller.nsga2 import Nsga2Config
 from controller.rnn import RnnConfig
+from controller.tpe import TpeConfig
 from controller.uniform import UniformConfig
 from latency.base import LatencyOracle
 from nas.accuracy.auto import AutoAccuracyConfig
@@ -56,6 +58,8 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "evolution_schema": EvolutionConfig,
         "local_search_schema": LocalSearchConfig,
         "exhaustive_schema": ExhaustiveConfig,
+        "nsga2_schema": Nsga2Config,
+        "tpe_schema": TpeConfig,
     },
     "accuracy": {
         "auto": AutoAccuracyConfig,

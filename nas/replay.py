@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.base import Controller
+from controller.base import Controller, learn
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.errors import UserError
@@ -67,6 +67,7 @@ def replay(
                 f"with other settings or another version"
             )
         top1, latency_ms = recorded.accuracy[None, done:stop], recorded.latency_ms[None, done:stop]
-        controller.update(architectures, reward(top1, latency_ms))
+        rewards = reward(top1, latency_ms)
+        learn(controller, architectures, top1, reward.ratios(latency_ms), rewards)
         done = stop
     return done

@@ -12,7 +12,7 @@ from typing import final
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import Controller
+from controller.base import Controller, learn
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from rewards.base import Reward
@@ -57,7 +57,7 @@ def search(
         top1 = accuracy(architectures)
         latency_ms = oracle.latency_ms(architectures)
         rewards = reward(top1, latency_ms)
-        controller.update(architectures, rewards)
+        learn(controller, architectures, top1, reward.ratios(latency_ms), rewards)
         step = Step(done, architectures, top1, latency_ms, rewards, controller.diagnostics())
         yield step
         done = step.samples

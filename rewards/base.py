@@ -33,6 +33,10 @@ class Reward(ABC):
         rewards = self.score(np.atleast_1d(accuracy), np.atleast_1d(latency_ms))
         return rewards if np.ndim(accuracy) or np.ndim(latency_ms) else float(rewards[0])
 
+    def ratios(self, latency_ms: Float64[ndarray, "*n"]) -> Float64[ndarray, "*n 1"]:
+        """Each cost divided by its limit."""
+        return np.asarray(latency_ms / self.target_ms)[..., None]
+
     @abstractmethod
     def score(
         self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]

@@ -184,6 +184,7 @@ def test_a_real_table_is_preferred_and_named(tmp_path, synthetic_tables):
         ("reward=constrained", "controller=evolution", "controller.population_size=10"),
         ("reward=constrained", "controller=local_search"),
         ("reward=proposed", "controller=exhaustive"),
+        ("reward=constrained", "controller=tpe"),
     ],
 )
 def test_other_choices_run_to_their_end(tmp_path, synthetic_tables, overrides):
@@ -191,6 +192,28 @@ def test_other_choices_run_to_their_end(tmp_path, synthetic_tables, overrides):
 
     assert finished.returncode == 0, finished.stderr
     assert json.loads((only_run(tmp_path) / "summary.json").read_text())["samples"] == 30
+
+
+@pytest.mark.parametrize(("controller", "library"), [("tpe", "optuna"), ("nsga2", "pymoo")])
+def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, controller, library):
+    without = f"import sys; sys.modules[{library!r}] = None; import runpy; sys.argv = sys.argv[1:]"
+    finished = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"{without}; runpy.run_module('nas.search', run_name='__main__')",
+            "nas.search",
+            f"controller={controller}",
+            f"runs={tmp_path}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert "pip install 'edgenas[searchers]'" in one_line(finished)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_sweep_makes_a_run_of_each_combination(tmp_path, synthetic_tables):
