@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import optuna
@@ -16,7 +16,23 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import TPESampler
-from optuna.trial import Trial, TrialState, create_trial
+from optuna.study import Study
+from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+
+class _SamplerOfOneSpace(TPESampler):
+    """Optuna infers the space from all trials; known beforehand, it costs a new sampler nothing."""
+
+    def __init__(self, space: dict[str, BaseDistribution], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._space = {name: kind for name, kind in space.items() if not kind.single()}
+
+    def infer_relative_search_space(
+        self, study: Study, trial: FrozenTrial
+    ) -> dict[str, BaseDistribution]:
+        """All positions that leave a choice."""
+        del study, trial
+        return self._space
 
 
 @final
@@ -52,7 +68,9 @@ class OptunaTpe:
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next trials; those of one batch keep apart by Optuna's constant liar."""
-        self._study.sampler = TPESampler(
+        self._study.sampler = _SamplerOfOneSpace(
+            self._distributions,
+            constant_liar=count > 1,  # with nothing else running, it would change the speed only
             n_startup_trials=self._n_startup_trials,
             n_ei_candidates=self._n_ei_candidates,
             seed=int(self._generator.integers(2**32)),
