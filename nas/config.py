@@ -34,6 +34,7 @@ from nas.latency_sources import (
     RegressionLatencyConfig,
     TableLatencyConfig,
 )
+from nas.limits import Limits, limits_of
 from nas.search_space import NAS_BENCH_201
 from nas.units import milliseconds
 from rewards.absolute import AbsoluteReward
@@ -82,6 +83,8 @@ class SearchConfig:
     """Everything that decides a search; conf/search.yaml holds the defaults."""
 
     T: str
+    E: str | None
+    P: str | None
     device: str
     dataset: Dataset
     split: Split
@@ -107,11 +110,12 @@ class Experiment:
     controller: Controller
     accuracy: Accuracy
     oracle: LatencyOracle
+    limits: Limits
 
     @cached_property
     def landscape(self) -> Landscape | None:
         """The exact answers about the whole space, for reports; None where they are not free."""
-        return survey(self.accuracy, self.oracle, self.limit_ms)
+        return survey(self.accuracy, self.oracle, self.limit_ms, self.limits)
 
 
 def register() -> None:
@@ -166,4 +170,5 @@ def build(composed: DictConfig) -> Experiment:
         controller,
         config.accuracy.build(config.dataset, config.split, config.epochs),
         config.latency.build(config.device, config.dataset),
+        limits_of(config.E, config.P, config.device, config.dataset),
     )

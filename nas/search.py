@@ -15,6 +15,7 @@ from numpy import ndarray
 from controller.base import Controller, learn
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
+from nas.limits import NO_FURTHER_LIMITS, Limits
 from rewards.base import Reward
 
 
@@ -44,6 +45,7 @@ def search(
     *,
     budget: int,
     batch_size: int,
+    limits: Limits = NO_FURTHER_LIMITS,
     done: int = 0,
 ) -> Iterator[Step]:
     """Sample `budget` architectures in each replica, of which `done` have been sampled before.
@@ -56,8 +58,9 @@ def search(
         architectures = controller.sample(min(batch_size, budget - done))
         top1 = accuracy(architectures)
         latency_ms = oracle.latency_ms(architectures)
-        rewards = reward(top1, latency_ms)
-        learn(controller, architectures, top1, reward.ratios(latency_ms), rewards)
+        further = limits.ratios(architectures)
+        rewards = reward(top1, latency_ms, further)
+        learn(controller, architectures, top1, reward.ratios(latency_ms, further), rewards)
         step = Step(done, architectures, top1, latency_ms, rewards, controller.diagnostics())
         yield step
         done = step.samples
