@@ -53,7 +53,7 @@ def _new(title: str, rows: int = 1) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - at the end of a run
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import, and not always needed
 
-    figure = Figure(figsize=(7.5, 5.0), layout="constrained")
+    figure = Figure(figsize=(7.5, 5.0 + 1.8 * max(0, rows - 2)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
     figure.suptitle(title, fontsize=10)
@@ -102,7 +102,7 @@ def _curves(samples: Samples, limit_ms: float, title: str, limits: Limits) -> Fi
         costs = limit.of(samples.architectures)
         axes.plot(ends, [costs[i].mean() for i in bins], "o-", color=_INK)
         axes.axhline(limit.bound, color=_LIMIT, linestyle="--", label=str(limit))
-        axes.set_ylabel(f"mean {limit.name}")
+        axes.set_ylabel(f"mean {limit.title}")
         axes.legend()
     (below, *others)[-1].set_xlabel(f"samples (means of {len(bins[0]):,})")
     return figure
@@ -115,14 +115,14 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
         axes.scatter(
             landscape.latency_ms, landscape.accuracy * 100, s=2, color="0.88", label="whole space"
         )
-        beyond = ~landscape.limits.all_met
-        if beyond.any():
+        if landscape.limits:
+            beyond = ~landscape.limits.all_met
             axes.scatter(
                 landscape.latency_ms[beyond],
                 landscape.accuracy[beyond] * 100,
                 s=2,
                 color=_BEYOND,
-                label=f"of it beyond {' or '.join(limit.symbol for limit in landscape.limits.each)}",
+                label=f"of it beyond {' or '.join(landscape.limits.symbols)}",
             )
         front = landscape.pareto_front
         axes.step(
@@ -131,7 +131,7 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
             where="post",
             color=_ACCENT,
             linewidth=1.2,
-            label=f"Pareto front of the {'whole space' if not landscape.limits else 'rest'}",
+            label=f"Pareto front of the {_everyone(landscape.limits)}",
         )
     order = np.arange(1, len(samples) + 1)
     dots = axes.scatter(
@@ -154,3 +154,8 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
     axes.legend(loc="lower right", fontsize=8)
     figure.colorbar(dots, label="sample")
     return figure
+
+
+def _everyone(limits: Limits) -> str:
+    """Among whom the Pareto front is the best."""
+    return f"cells within {' and '.join(limits.symbols)}" if limits else "whole space"

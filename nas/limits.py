@@ -49,6 +49,11 @@ class Limit:
         """A cost with its unit."""
         return cost_text(cost, self.unit)
 
+    @property
+    def title(self) -> str:
+        """Its name without underscores, with the unit: energy (mJ)."""
+        return f"{self.name.split('_')[0]} ({self.unit})" if self.unit else self.name
+
     def __str__(self) -> str:
         return f"{self.symbol} = {self.text(self.bound)}"
 
@@ -64,9 +69,14 @@ class Limits:
         return bool(self.each)
 
     @property
+    def symbols(self) -> tuple[str, ...]:
+        """As the user writes them, in their order."""
+        return tuple(limit.symbol for limit in self.each)
+
+    @property
     def label(self) -> str:
         """What a network is within: T, or T, E and P."""
-        return label_of(limit.symbol for limit in self.each)
+        return label_of(self.symbols)
 
     @cached_property
     def all_ratios(self) -> Float64[ndarray, "15625 L"]:
