@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Float64, Int64
 from numpy import ndarray
@@ -59,18 +59,26 @@ class LearnsFromObjectives(Protocol):
         """
 
 
-def learn(
-    controller: Controller,
-    architectures: Int64[ndarray, "R B D"],
-    accuracy: Float64[ndarray, "R B"],
-    ratios: Float64[ndarray, "R B L"],
-    rewards: Float64[ndarray, "R B"],
-) -> None:
-    """Tell a controller how good its architectures are, in the terms that its method has."""
+Teach: TypeAlias = Callable[
+    [
+        Int64[ndarray, "R B D"],  # architectures
+        Float64[ndarray, "R B"],  # accuracy
+        Float64[ndarray, "R B L"],  # each cost divided by its limit
+        Float64[ndarray, "R B"],  # rewards
+    ],
+    None,
+]
+
+
+def teacher_of(controller: Controller) -> Teach:
+    """How this controller is told how good its architectures are: in the terms of its method."""
     if isinstance(controller, LearnsFromObjectives):
-        controller.update_objectives(architectures, accuracy, ratios)
-    else:
-        controller.update(architectures, rewards)
+        return lambda architectures, accuracy, ratios, _: controller.update_objectives(
+            architectures, accuracy, ratios
+        )
+    return lambda architectures, _accuracy, _ratios, rewards: controller.update(
+        architectures, rewards
+    )
 
 
 @dataclass

@@ -64,7 +64,7 @@ class OptunaTpe:
     def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
         """Names and shapes of the arrays of the state."""
         positions = len(self._distributions)
-        return {"told": (None, positions), "told_accuracy": (None,), "told_ratios": (None, None)}
+        return {"told": (None, positions), "told_accuracy": (None,), "told_excess": (None, None)}
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next trials; those of one batch keep apart by Optuna's constant liar."""
@@ -86,10 +86,18 @@ class OptunaTpe:
         ratios: Float64[ndarray, "B L"],
     ) -> None:
         """Tell the trials, each limit as a constraint that is met at 0 and below."""
-        told = zip(architectures.tolist(), accuracy.tolist(), ratios.tolist(), strict=True)
-        for choices, value, costs in told:
+        self._tell(architectures, accuracy, ratios - 1)
+
+    def _tell(
+        self,
+        architectures: Int64[ndarray, "B D"],
+        accuracy: Float64[ndarray, "B"],
+        excess: Float64[ndarray, "B L"],
+    ) -> None:
+        told = zip(architectures.tolist(), accuracy.tolist(), excess.tolist(), strict=True)
+        for choices, value, beyond in told:
             params = dict(zip(self._distributions, choices, strict=True))
-            constraints = {str(i): ratio - 1 for i, ratio in enumerate(costs)}
+            constraints = {str(i): by for i, by in enumerate(beyond)}
             trial = self._asked_with(params)
             if trial is None:
                 self._study.add_trial(
@@ -101,8 +109,8 @@ class OptunaTpe:
                     )
                 )
                 continue
-            for name, excess in constraints.items():
-                trial.set_constraint(name, excess)
+            for name, by in constraints.items():
+                trial.set_constraint(name, by)
             self._study.tell(trial, value)
 
     def state(self) -> dict[str, ndarray]:
@@ -113,13 +121,13 @@ class OptunaTpe:
         return {
             "told": told.reshape(len(trials), len(self._distributions)),
             "told_accuracy": np.array([trial.value for trial in trials], float),
-            "told_ratios": excess.reshape(len(trials), -1 if excess.size else 0) + 1,
+            "told_excess": excess.reshape(len(trials), -1 if excess.size else 0),
         }
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
         """A new study that is told the same trials."""
         self._begin()
-        self.learn(state["told"], state["told_accuracy"], state["told_ratios"])
+        self._tell(state["told"], state["told_accuracy"], state["told_excess"])
 
     def _choices(self, params: Mapping[str, int]) -> list[int]:
         return [params[name] for name in self._distributions]

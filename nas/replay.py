@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.base import Controller, learn
+from controller.base import Controller, teacher_of
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.errors import UserError
@@ -74,6 +74,7 @@ def replay(
     Raises:
       UserError: if the controller does not propose what the journal holds.
     """
+    teach = teacher_of(controller)
     while done < budget:
         stop = done + min(batch_size, budget - done)
         if stop > len(recorded):
@@ -87,6 +88,6 @@ def replay(
         top1, latency_ms = recorded.accuracy[None, done:stop], recorded.latency_ms[None, done:stop]
         further = limits.ratios(architectures)
         rewards = reward(top1, latency_ms, further)
-        learn(controller, architectures, top1, reward.ratios(latency_ms, further), rewards)
+        teach(architectures, top1, reward.ratios(latency_ms, further), rewards)
         done = stop
     return done

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from controller.base import LearnsFromObjectives, learn
+from controller.base import LearnsFromObjectives, teacher_of
 from controller.nsga2 import Nsga2Config
 from controller.rnn import RnnConfig
 from controller.tpe import TpeConfig
@@ -33,7 +33,7 @@ def advance(controller, steps, batch_size=5):
         architectures = controller.sample(batch_size)
         accuracy, ratios = measured(architectures)
         rewards = np.full(accuracy.shape, np.nan)  # which nobody may look at
-        learn(controller, architectures, accuracy, ratios, rewards)
+        teacher_of(controller)(architectures, accuracy, ratios, rewards)
         sampled.append(architectures)
     return np.concatenate(sampled, axis=1)
 
@@ -91,7 +91,7 @@ def test_the_reward_goes_to_those_who_learn_from_rewards():
     architectures = one.sample(4)
     rewards = np.linspace(0, 1, 4)[None]
 
-    learn(one, architectures, *measured(architectures), rewards)
+    teacher_of(one)(architectures, *measured(architectures), rewards)
     other.update(other.sample(4), rewards)
 
     assert not isinstance(one, LearnsFromObjectives)
