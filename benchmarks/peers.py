@@ -1,4 +1,4 @@
-"""Claim: the searchers here find what public peers find through their own API, as fast or faster.
+"""The searchers here beside public peers, each through its own API, in one run: quality and time.
 
     $ NAS_DATA=<tables> python benchmarks/peers.py
 
