@@ -18,9 +18,10 @@ from nas.search_space import NAS_BENCH_201
 from nas.units import millijoules, parameter_count
 
 
-def cost_text(cost: float, unit: str) -> str:
+def cost_text(cost: float, unit: str, digits: int = 3) -> str:
     """A cost to be read: 4.2 mJ, or 0.86 M where it is a count."""
-    return f"{cost:.3g} {unit}" if unit else f"{cost / 1e6:.3g} M"
+    rounded = float(f"{cost:.{digits}g}")  # 1000 and not 1e+03
+    return f"{rounded:g} {unit}" if unit else f"{rounded / 1e6:g} M"
 
 
 def label_of(symbols: Iterable[str]) -> str:
@@ -55,7 +56,7 @@ class Limit:
         return f"{self.name.split('_')[0]} ({self.unit})" if self.unit else self.name
 
     def __str__(self) -> str:
-        return f"{self.symbol} = {self.text(self.bound)}"
+        return f"{self.symbol} = {cost_text(self.bound, self.unit, digits=6)}"
 
 
 @final

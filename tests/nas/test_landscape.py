@@ -141,7 +141,7 @@ def test_the_shares_of_each_limit_and_of_all_are_told():
     line = describe_limit(landscape, "board")
 
     assert line.startswith("0.0% of the space is within T and E (fastest 1.00")
-    assert "E least 4 mJ, median 1e+03 mJ" in line
+    assert "E least 4 mJ, median 1000 mJ" in line
     assert "alone, T 0.0%, E 0.0%" in line
 
 
