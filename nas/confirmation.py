@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from nas.samples import Samples
@@ -27,18 +27,19 @@ class Candidate:
 
 def confirm(
     samples: Samples,
+    feasible: Bool[ndarray, "n"],
     measure_again: Callable[[Int64[ndarray, "n 6"]], Float64[ndarray, "n"]],
     *,
     top: int,
     limit_ms: float,
 ) -> list[Candidate]:
-    """Time the most accurate samples within the limit again, until one is within it again.
+    """Time the most accurate feasible samples again, until one is within the limit again.
 
     `measure_again` gives new milliseconds, NaN where there are none. `top` networks are timed at
     once; more only if none of them is within the limit again. Returns all that were timed, the most
     accurate first.
     """
-    order = _candidates(samples, limit_ms)
+    order = _candidates(samples, feasible)
     timed: list[Candidate] = []
     for start in range(0, len(order), top):
         rows = order[start : start + top]
@@ -57,10 +58,10 @@ def winner(timed: list[Candidate]) -> Candidate | None:
     return next((one for one in timed if one.within_limit), None)
 
 
-def _candidates(samples: Samples, limit_ms: float) -> Int64[ndarray, " n"]:
-    """Positions of samples within the limit, the most accurate first, one a network."""
+def _candidates(samples: Samples, feasible: Bool[ndarray, "n"]) -> Int64[ndarray, " m"]:
+    """Positions of feasible samples, the most accurate first, one a network."""
     order = np.argsort(-samples.accuracy, kind="stable")
-    order = order[samples.latency_ms[order] <= limit_ms]
+    order = order[feasible[order]]
     network = NAS_BENCH_201.network_class[NAS_BENCH_201.index(samples.architectures[order])]
     _, first = np.unique(network, return_index=True)
     return np.asarray(order[np.sort(first)])

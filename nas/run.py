@@ -22,7 +22,7 @@ from nas.interruption import Interruption
 from nas.operation_history import OperationHistory
 from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.progress import ProgressBar
-from nas.replay import check_answers, replay
+from nas.replay import check_answers, check_rewards, replay
 from nas.run_folder import RunFolder
 from nas.samples import Journal, Samples, cut_journal, read_journal, write_parquet
 from nas.search import search
@@ -33,17 +33,18 @@ from nas.tracker import Tracker
 
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
-    """Say what the numbers are, whether T can be met, and where the reward leads.
+    """Say what the numbers are, whether the limits can be met, and where the reward leads.
 
     Raises:
       UserError: if no architecture meets the limit.
     """
     config, landscape = experiment.config, experiment.landscape
+    further = "".join(f"{limit}, " for limit in experiment.limits.each)
     lines = [
         _sources(experiment),
         (
             f"searching {config.dataset.value} on {experiment.oracle.device}, "
-            f"T = {experiment.limit_ms:g} ms, reward={choices['reward']}, "
+            f"T = {experiment.limit_ms:g} ms, {further}reward={choices['reward']}, "
             f"controller={choices['controller']}, seed {config.seed}, {config.budget:,} samples"
         ),
     ]
@@ -58,7 +59,8 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
 
 
 def _sources(experiment: Experiment) -> str:
-    return f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
+    said = f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
+    return said + "".join(f"; {limit.name} {limit.source}" for limit in experiment.limits.each)
 
 
 def _short_sources(experiment: Experiment) -> str:
@@ -99,7 +101,7 @@ class Run:
         write_environment(self.folder.environment)
         history = OperationHistory(self.experiment.controller, self.experiment.config.budget)
         done = self._restore(history)
-        tracker = Tracker(self.experiment.limit_ms)
+        tracker = Tracker(self.experiment.limit_ms, self.experiment.limits)
         if done:
             tracker.add(read_journal(self.folder.journal))
         with (
@@ -125,6 +127,8 @@ class Run:
             return 0
         recorded = read_journal(folder.journal)
         check_answers(recorded, experiment.accuracy, experiment.oracle)
+        if experiment.limits:
+            check_rewards(recorded, experiment.reward, experiment.limits)
         if isinstance(experiment.oracle, LiveOracle):
             experiment.oracle.remember(recorded.architectures, recorded.latency_ms)
         checkpointed = load_checkpoint(
@@ -138,6 +142,7 @@ class Run:
             done=checkpointed,
             budget=experiment.config.budget,
             batch_size=experiment.config.controller.batch_size,
+            limits=experiment.limits,
         )
         cut_journal(folder.journal, done)
         self.console.print(f"going on from sample {done:,}")
@@ -170,6 +175,7 @@ class Run:
                 experiment.reward,
                 budget=config.budget,
                 batch_size=config.controller.batch_size,
+                limits=experiment.limits,
                 done=done,
             ):
                 for consume in consumers:
@@ -192,7 +198,9 @@ class Run:
             "seed": config.seed,
             "budget": config.budget,
         }
-        confirmed = self._confirm(samples)
+        met = experiment.limits.met(samples.architectures)
+        feasible = (samples.latency_ms <= experiment.limit_ms) & met
+        confirmed = self._confirm(samples, feasible)
         summary = summarise(
             samples,
             None if mode is None else mode[0],
@@ -200,6 +208,7 @@ class Run:
             experiment.oracle,
             experiment.landscape,
             limit_ms=experiment.limit_ms,
+            limits=experiment.limits,
             settings=settings,
             seconds=seconds,
             resumed_at=done,
@@ -213,13 +222,15 @@ class Run:
             accuracy_test=accuracy_test,
             accuracy_predicted=experiment.accuracy.source == "surrogate",
             latency_predicted=latency_predicted,
-            feasible=samples.latency_ms <= experiment.limit_ms,
+            feasible=feasible,
+            costs={limit.name: limit.of(samples.architectures) for limit in experiment.limits.each},
         )
         figures = draw_figures(
             folder.figures,
             samples,
             experiment.landscape,
             limit_ms=experiment.limit_ms,
+            limits=experiment.limits,
             title=f"{settings['reward']} on {experiment.oracle.device}, {settings['dataset']}, "
             f"seed {config.seed}\n{_short_sources(experiment)}",
         )
@@ -228,13 +239,16 @@ class Run:
             {
                 **settings,
                 "T_ms": experiment.limit_ms,
+                **{limit.symbol: limit.bound for limit in experiment.limits.each},
                 "device": experiment.oracle.device,
                 "sources": _short_sources(experiment),
                 **{f"controller.{k}": v for k, v in asdict(config.controller).items()},
                 **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
             },
             {
-                "result/best accuracy within T": best["accuracy_searched"] if best else 0.0,
+                f"result/best accuracy within {experiment.limits.label}": best["accuracy_searched"]
+                if best
+                else 0.0,
                 "result/feasible share": summary["feasible_share"],
             },
             figures,
@@ -244,6 +258,7 @@ class Run:
             samples,
             accuracy_test=accuracy_test,
             latency_predicted=latency_predicted,
+            feasible=feasible,
             history=history,
         )
         write_summary(folder.summary, summary)
@@ -256,7 +271,7 @@ class Run:
         self.console.print(_sources(experiment), soft_wrap=True)
         return summary
 
-    def _confirm(self, samples: Samples) -> list[Candidate] | None:
+    def _confirm(self, samples: Samples, feasible: Bool[ndarray, "n"]) -> list[Candidate] | None:
         """Time the best again where that can come out otherwise; None where it was not done."""
         oracle = self.experiment.oracle
         if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
@@ -264,6 +279,7 @@ class Run:
         self.console.print("timing the best within T again", soft_wrap=True)
         return confirm(
             samples,
+            feasible,
             oracle.measure_again,
             top=oracle.confirm_top,
             limit_ms=self.experiment.limit_ms,
@@ -276,6 +292,7 @@ class Run:
         *,
         accuracy_test: Float64[ndarray, "n"],
         latency_predicted: Bool[ndarray, "n"],
+        feasible: Bool[ndarray, "n"],
         history: OperationHistory,
     ) -> None:
         # a run's first sample does not wait for it
@@ -286,6 +303,7 @@ class Run:
             samples,
             accuracy_test,
             latency_predicted,
+            feasible,
             self.experiment.landscape,
             history,
         )

@@ -12,6 +12,7 @@ import numpy as np
 
 from nas.atomic_file import naming
 from nas.landscape import Landscape
+from nas.limits import Limits
 from nas.operation_history import OperationHistory
 from nas.search import Step
 from nas.search_space import EDGES, OPERATIONS
@@ -31,8 +32,6 @@ FLUSH_S = 5
 _ACCURACY = "accuracy/mean of the last 100"
 _LATENCY = "latency_ms/mean of the last 100"
 _LIMIT = "latency_ms/T"
-_BEST = "search/best within T"
-_OPTIMUM = "search/optimum within T"
 _SHARE = "search/feasible share"
 _MIDDLE = f"middle {BAND * 100:.0f} percent"
 _LOW, _HIGH = f"low end of the {_MIDDLE}", f"high end of the {_MIDDLE}"
@@ -42,8 +41,17 @@ def _operation(edge: tuple[int, int], operation: str) -> str:
     return f"operations {edge[0]} to {edge[1]}/{operation}"
 
 
-def layout(*, has_policy: bool) -> dict[str, dict[str, list[Any]]]:
+def _best(label: str) -> str:
+    return f"search/best within {label}"
+
+
+def _optimum(label: str) -> str:
+    return f"search/optimum within {label}"
+
+
+def layout(limits: Limits, *, has_policy: bool) -> dict[str, dict[str, list[Any]]]:
     """The tab "custom scalars": the curves of `report.html` under the same names."""
+    label = limits.label
     what = "probability" if has_policy else "share of the samples"
     return {
         "Convergence": {
@@ -56,8 +64,18 @@ def layout(*, has_policy: bool) -> dict[str, dict[str, list[Any]]]:
                 "Margin",
                 [_ACCURACY, f"accuracy/{_LOW}", f"accuracy/{_HIGH}"],
             ],
-            "best within T, and the optimum": ["Multiline", [_BEST, _OPTIMUM]],
-            "share of the samples within T": ["Multiline", [_SHARE]],
+            f"best within {label}, and the optimum": [
+                "Multiline",
+                [_best(label), _optimum(label)],
+            ],
+            f"share of the samples within {label}": ["Multiline", [_SHARE]],
+            **{
+                f"{limit.title} and its limit {limit.symbol}": [
+                    "Multiline",
+                    [f"{limit.name}/mean of the last 100", f"{limit.name}/{limit.symbol}"],
+                ]
+                for limit in limits.each
+            },
         },
         f"Operations by edge: {what}": {
             f"{source} to {target}": [
@@ -138,15 +156,18 @@ class TensorBoardLog:
         writer.add_scalar(_ACCURACY, accuracy, samples)
         writer.add_scalar(_LATENCY, latency_ms, samples)
         writer.add_scalar(_LIMIT, self._limit_ms, samples)
+        for limit, mean in self._tracker.recent_costs():
+            writer.add_scalar(f"{limit.name}/mean of the last 100", mean, samples)
+            writer.add_scalar(f"{limit.name}/{limit.symbol}", limit.bound, samples)
         for end, values in zip((_LOW, _HIGH), self._tracker.recent_band(BAND), strict=True):
             writer.add_scalar(f"accuracy/{end}", values[0], samples)
             writer.add_scalar(f"latency_ms/{end}", values[1], samples)
         writer.add_scalar(_SHARE, self._tracker.feasible_share, samples)
         if self._optimum_accuracy is not None:
-            writer.add_scalar(_OPTIMUM, self._optimum_accuracy, samples)
+            writer.add_scalar(_optimum(self._tracker.limits.label), self._optimum_accuracy, samples)
         best = self._tracker.best_accuracy
         if best >= 0:
-            writer.add_scalar(_BEST, best, samples)
+            writer.add_scalar(_best(self._tracker.limits.label), best, samples)
             if self._optimum_accuracy is not None:
                 writer.add_scalar(
                     "search/gap to the optimum", self._optimum_accuracy - best, samples
@@ -203,7 +224,9 @@ class TensorBoardLog:
                 flush_secs=FLUSH_S,
             )
             self._writer.add_text("sources", self._sources)
-            self._writer.add_custom_scalars(layout(has_policy=self._history.has_policy))
+            self._writer.add_custom_scalars(
+                layout(self._tracker.limits, has_policy=self._history.has_policy)
+            )
         return self._writer
 
 

@@ -27,7 +27,7 @@ def answer(samples: Samples, landscape: Landscape | None, wording: Wording) -> l
             accuracy += " (predicted)"
         took = wording.latency(best["latency_ms"], predicted=best["latency_predicted"])
         text = (
-            f"The most accurate cell found within {wording.limit} on {summary['device']} has "
+            f"The most accurate cell found within {wording.limits} on {summary['device']} has "
             f"{accuracy} on {wording.dataset} and takes {took}. "
             f"{_distance(best, landscape, wording)}"
         )
@@ -58,7 +58,9 @@ def key_figures(samples: Samples, landscape: Landscape | None, wording: Wording)
     share = percent(summary["feasible_share"], 1)
     of_space = "" if landscape is None else percent(landscape.feasible_share, 1)
     figures.append(
-        KeyFigure("samples within T", share, of_space and f"of the whole space, {of_space}")
+        KeyFigure(
+            f"samples within {wording.label}", share, of_space and f"of the whole space, {of_space}"
+        )
     )
     settled = summary["sample_within_T"]
     figures.append(
@@ -111,18 +113,18 @@ def _distance(best: Mapping[str, Any], landscape: Landscape | None, wording: Wor
         )
     feasible = int(landscape.feasible.sum())
     if best["rank"] == 1:
-        return f"That is the {wording.optimum}: no other of the {feasible:,} cells within T is more accurate."
+        return f"That is the {wording.optimum}: no other of the {feasible:,} cells within {wording.label} is more accurate."
     optimum = wording.accuracy(wording.summary["optimum"]["accuracy_searched"])
     return (
-        f"The {wording.optimum} within T is {optimum}: {gap * 100:.2f} points more; "
-        f"{best['rank'] - 1:,} of the {feasible:,} cells within T are more accurate."
+        f"The {wording.optimum} within {wording.label} is {optimum}: {gap * 100:.2f} points more; "
+        f"{best['rank'] - 1:,} of the {feasible:,} cells within {wording.label} are more accurate."
     )
 
 
 def _nothing(samples: Samples, landscape: Landscape | None, wording: Wording) -> str:
     summary = wording.summary
     text = (
-        f"None of the {len(samples):,} samples met {wording.limit} on {summary['device']}: the "
+        f"None of the {len(samples):,} samples met {wording.limits} on {summary['device']}: the "
         f"fastest took {milliseconds(float(samples.latency_ms.min()))}. "
     )
     if landscape is not None and landscape.feasible.any():
@@ -131,7 +133,7 @@ def _nothing(samples: Samples, landscape: Landscape | None, wording: Wording) ->
             f"{feasible:,} of the {len(landscape.accuracy):,} cells of the space do, the best with "
             f"{wording.accuracy(summary['optimum']['accuracy_searched'])} {wording.searched}. "
         )
-    return text + "Raise T or the budget."
+    return text + f"Raise {'T' if wording.label == 'T' else 'one of them'} or the budget."
 
 
 def _notes(wording: Wording) -> list[str]:

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from nas.landscape import Landscape
@@ -22,14 +22,18 @@ FEW = 200
 
 
 def convergence(
-    samples: Samples, landscape: Landscape | None, limit_ms: float, wording: Wording
+    samples: Samples,
+    feasible: Bool[ndarray, "n"],
+    landscape: Landscape | None,
+    limit_ms: float,
+    wording: Wording,
 ) -> Columns:
     """Both figures, side by side."""
     edges = bin_edges(len(samples))
     return Columns(
         [
             _latency(samples, edges, limit_ms, wording),
-            _accuracy(samples, edges, landscape, limit_ms, wording),
+            _accuracy(samples, feasible, edges, landscape, wording),
         ]
     )
 
@@ -58,14 +62,14 @@ def _latency(
 
 def _accuracy(
     samples: Samples,
+    feasible: Bool[ndarray, "n"],
     edges: Int64[ndarray, "bins_and_1"],
     landscape: Landscape | None,
-    limit_ms: float,
     wording: Wording,
 ) -> Figure:
     shown = samples.accuracy * 100
     traces = _banded(shown, edges, BLUE, "%")
-    within = np.where(samples.latency_ms <= limit_ms, shown, -np.inf)
+    within = np.where(feasible, shown, -np.inf)
     best = np.maximum.accumulate(within)
     rises = np.flatnonzero(best > np.concatenate([[-np.inf], best[:-1]]))
     if len(rises):
@@ -76,18 +80,20 @@ def _accuracy(
                 "y": best[at],
                 "mode": "lines",
                 "line": {"color": GREEN, "width": 2, "shape": "hv"},
-                "name": "best within T so far",
+                "name": f"best within {wording.label} so far",
                 "hovertemplate": "%{y:.2f} % from sample %{x:,}",
             }
         )
     if landscape is not None and landscape.optimum is not None:
         optimum = float(landscape.accuracy[landscape.optimum]) * 100
-        traces.append(_level(len(samples), optimum, f"{wording.optimum} within T", INK, "%"))
+        traces.append(
+            _level(len(samples), optimum, f"{wording.optimum} within {wording.label}", INK, "%")
+        )
     return Figure(
-        "Accuracy of what is sampled, and the best within T",
+        f"Accuracy of what is sampled, and the best within {wording.label}",
         traces,
         _layout(wording.accuracy_axis, len(samples)),
-        f"Mean and middle {_SHARE} of {_in_bins(edges)}. The best so far counts only samples within T.",
+        f"Mean and middle {_SHARE} of {_in_bins(edges)}. The best so far counts only samples within {wording.label}.",
     )
 
 

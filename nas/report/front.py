@@ -14,7 +14,6 @@ from nas.report.thinning import spread
 from nas.report.wording import Wording, lines_of
 from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
-from nas.trajectory import best_feasible
 from runtime.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from runtime.page.parts import Figure
 
@@ -29,8 +28,10 @@ _HOVER = "%{y:.2f} %, %{x:.3~f} ms%{customdata[1]}<br>%{customdata[0]}<extra></e
 
 def front(
     samples: Samples,
+    feasible: Bool[ndarray, "n"],
     landscape: Landscape | None,
     latency_predicted: Bool[ndarray, "n"],
+    *,
     limit_ms: float,
     wording: Wording,
 ) -> Figure:
@@ -96,7 +97,7 @@ def front(
             "name": "found front",
         }
     )
-    traces += _marks(samples, landscape, limit_ms, wording)
+    traces += _marks(samples, feasible, landscape, wording)
     highest = 100 * (samples.accuracy.max() if landscape is None else landscape.accuracy.max())
     lowest = np.quantile(percent, _HIDDEN)
     room = max(0.05 * (highest - lowest), 0.5)
@@ -140,9 +141,9 @@ def _space(landscape: Landscape, shown: Int64[ndarray, "n"]) -> dict[str, Any]:
 
 
 def _marks(
-    samples: Samples, landscape: Landscape | None, limit_ms: float, wording: Wording
+    samples: Samples, feasible: Bool[ndarray, "n"], landscape: Landscape | None, wording: Wording
 ) -> list[dict[str, Any]]:
-    """The best sample within T, and the best there is."""
+    """The best sample within all limits, and the best there is."""
     marks = []
     if landscape is not None and landscape.optimum is not None:
         here = landscape.optimum
@@ -161,11 +162,11 @@ def _marks(
                     "color": ORANGE,
                     "line": {"color": INK, "width": 1},
                 },
-                "name": f"{wording.optimum} within T",
+                "name": f"{wording.optimum} within {wording.label}",
             }
         )
-    best = best_feasible(samples.accuracy, samples.latency_ms, limit_ms)
-    if best is not None:
+    if feasible.any():
+        best = int(np.argmax(np.where(feasible, samples.accuracy, -np.inf)))
         marks.append(
             {
                 **_points(
@@ -181,7 +182,7 @@ def _marks(
                     "color": BLUE,
                     "line": {"width": 2.5},
                 },
-                "name": "best sample within T",
+                "name": f"best sample within {wording.label}",
             }
         )
     return marks

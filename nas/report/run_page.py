@@ -38,6 +38,7 @@ class Evidence:
     samples: Samples
     accuracy_test: Float64[ndarray, "n"]  # a fraction; NaN where the source has none
     latency_predicted: Bool[ndarray, "n"]
+    feasible: Bool[ndarray, "n"]  # within every limit
     landscape: Landscape | None
     history: OperationHistory
 
@@ -47,7 +48,9 @@ def run_page(evidence: Evidence, machine: Mapping[str, Any], command: str, confi
     samples, landscape = evidence.samples, evidence.landscape
     limit_ms = float(evidence.summary["T_ms"])
     wording = Wording(evidence.summary, float(evidence.latency_predicted.mean()))
-    few = best_few(samples, evidence.accuracy_test, evidence.latency_predicted, limit_ms, wording)
+    few = best_few(
+        samples, evidence.accuracy_test, evidence.latency_predicted, evidence.feasible, wording
+    )
     return Page(
         title=f"{wording.dataset} on {evidence.summary['device']} within {limit_ms:g} ms",
         subtitle=(
@@ -62,14 +65,21 @@ def run_page(evidence: Evidence, machine: Mapping[str, Any], command: str, confi
             Section(
                 "How the search went",
                 [
-                    convergence(samples, landscape, limit_ms, wording),
+                    convergence(samples, evidence.feasible, landscape, limit_ms, wording),
                     *operations(evidence.history),
                 ],
             ),
             Section(
                 "What it saw",
                 [
-                    front(samples, landscape, evidence.latency_predicted, limit_ms, wording),
+                    front(
+                        samples,
+                        evidence.feasible,
+                        landscape,
+                        evidence.latency_predicted,
+                        limit_ms=limit_ms,
+                        wording=wording,
+                    ),
                     heat_map(samples, limit_ms, wording),
                     *([few] if few else []),
                 ],
@@ -90,12 +100,12 @@ def _cells(evidence: Evidence, wording: Wording) -> list[Part | str]:
     best, optimum = evidence.summary["best"], evidence.summary["optimum"]
     cells = {}
     if best is not None:
-        cells["best sample within T"] = best["arch"]
+        cells[f"best sample within {wording.label}"] = best["arch"]
     else:
         fastest = evidence.samples.architectures[np.argmin(evidence.samples.latency_ms)]
-        cells["fastest sample, beyond T"] = NAS_BENCH_201.format(fastest)
+        cells["fastest sample"] = NAS_BENCH_201.format(fastest)
     if optimum is not None and (best is None or optimum["index"] != best["index"]):
-        cells[f"{wording.optimum} within T"] = optimum["arch"]
+        cells[f"{wording.optimum} within {wording.label}"] = optimum["arch"]
     parsed = {name: NAS_BENCH_201.parse(text) for name, text in cells.items()}
     drawings = [draw_cell(name[0].upper() + name[1:], cell) for name, cell in parsed.items()]
     return [

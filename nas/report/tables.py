@@ -20,8 +20,8 @@ def found(wording: Wording) -> Table:
     """The best sample, the optimum and what the policy now prefers."""
     summary = wording.summary
     rows = {
-        "best sample within T": summary["best"],
-        f"{wording.optimum} within T": summary["optimum"],
+        f"best sample within {wording.label}": summary["best"],
+        f"{wording.optimum} within {wording.label}": summary["optimum"],
         "the policy's mode": summary["mode"],
     }
     return Table(
@@ -40,7 +40,7 @@ def found(wording: Wording) -> Table:
             for name, row in rows.items()
             if row is not None
         ],
-        "Top-1 accuracy. The rank is that among the cells within T; numbers are the official archive's.",
+        f"Top-1 accuracy. The rank is that among the cells within {wording.label}; numbers are the official archive's.",
     )
 
 
@@ -48,12 +48,12 @@ def best_few(
     samples: Samples,
     accuracy_test: Float64[ndarray, "n"],
     latency_predicted: Bool[ndarray, "n"],
-    limit_ms: float,
+    feasible: Bool[ndarray, "n"],
     wording: Wording,
 ) -> Table | None:
-    """The most accurate distinct networks within T; None if none was."""
+    """The most accurate distinct networks within all limits; None if none was."""
     indices = NAS_BENCH_201.index(samples.architectures)
-    within = np.flatnonzero(samples.latency_ms <= limit_ms)
+    within = np.flatnonzero(feasible)
     order = within[np.lexsort((within, -samples.accuracy[within]))]
     # isomorphic cells were trained each on its own: of a network's, the most accurate
     _, first = np.unique(NAS_BENCH_201.network_class[indices[order]], return_index=True)
@@ -74,7 +74,7 @@ def best_few(
             ]
             for place, i in enumerate(at, start=1)
         ],
-        f"The {LISTED} most accurate distinct networks sampled within T: of isomorphic cells, the best.",
+        f"The {LISTED} most accurate distinct networks sampled within {wording.label}: of isomorphic cells, the best.",
     )
 
 

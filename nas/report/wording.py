@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from nas.accuracy.training_length import FULL_EPOCHS
+from nas.limits import cost_text, label_of
 
 _DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet16": "ImageNet16-120"}
 _SPLITS = {"valid": "validation", "test": "test"}
@@ -58,12 +59,28 @@ class Wording:
 
     @property
     def limit(self) -> str:
-        """The limit with its name."""
+        """The latency's limit with its name."""
         return f"T = {self.summary['T_ms']:g}{NO_BREAK}ms"
 
     @property
+    def limits(self) -> str:
+        """All limits with their names."""
+        further = self.summary.get("limits", {}).items()
+        return ", ".join(
+            [
+                self.limit,
+                *(f"{name} = {cost_text(one['limit'], one['unit'], 6)}" for name, one in further),
+            ]
+        )
+
+    @property
+    def label(self) -> str:
+        """The names of the limits: T, or T, E and P."""
+        return label_of(self.summary.get("limits", {}))
+
+    @property
     def optimum(self) -> str:
-        """What the best cell of the whole space within T is called."""
+        """What the best cell of the whole space within all limits is called."""
         optimum = self.summary["optimum"]
         is_predicted = optimum is not None and optimum["latency_predicted"]
         return f"{'predicted' if is_predicted or self.accuracy_is_predicted else 'exact'} optimum"

@@ -36,7 +36,9 @@ def test_the_most_accurate_that_is_within_the_limit_twice_wins(abcd):
     sampled = samples(abcd, [0.9, 0.8, 0.7, 0.95], [9.9, 9.0, 8.0, 11.0])
     device, top = Device({a: 10.1, b: 9.1, c: 8.1, d: 1.0}), 2
 
-    timed = confirm(sampled, device.measure_again, top=top, limit_ms=10.0)
+    timed = confirm(
+        sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
+    )
 
     assert device.asked == [[a, b]]
     assert [one.within_limit for one in timed] == [False, True]
@@ -49,7 +51,9 @@ def test_more_are_timed_only_while_none_is_within_the_limit_again(abcd):
     sampled = samples(abcd, [0.9, 0.8, 0.7, 0.6], [9.9, 9.9, 9.9, 5.0])
     device, top = Device({a: 10.1, b: np.nan, c: 10.2, d: 5.1}), 1
 
-    timed = confirm(sampled, device.measure_again, top=top, limit_ms=10.0)
+    timed = confirm(
+        sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
+    )
 
     assert device.asked == [[a], [b], [c], [d]]
     assert winner(timed).sample == 3
@@ -59,7 +63,14 @@ def test_nobody_wins_where_nobody_is_within_the_limit_again(abcd):
     sampled = samples(abcd[:2], [0.9, 0.8], [9.9, 9.8])
     device, top = Device(dict.fromkeys(abcd, 12.0)), 5
 
-    assert winner(confirm(sampled, device.measure_again, top=top, limit_ms=10.0)) is None
+    assert (
+        winner(
+            confirm(
+                sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
+            )
+        )
+        is None
+    )
 
 
 def test_two_cells_of_one_network_are_timed_once():
@@ -67,7 +78,9 @@ def test_two_cells_of_one_network_are_timed_once():
     sampled = samples([*twins, twins[0]], [0.5, 0.6, 0.5], [5.0, 5.0, 5.0])
     device, top = Device(dict.fromkeys(twins.tolist(), 5.0)), 5
 
-    timed = confirm(sampled, device.measure_again, top=top, limit_ms=10.0)
+    timed = confirm(
+        sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
+    )
 
     assert device.asked == [[twins[1]]]
     assert winner(timed).sample == 1

@@ -82,6 +82,7 @@ def evidence_of(
         samples,
         accuracy.test(architectures),
         oracle.predicted(architectures),
+        samples.latency_ms <= limit_ms,
         landscape,
         history,
     )
