@@ -1,0 +1,163 @@
+"""`python -m nas.study`: Hydra composes, the cells are searched, statistics and a page follow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+
+from nas.config import CONF, register
+from nas.environment import write_environment
+from nas.errors import UserError
+from nas.exit_status import reason
+from nas.hydra_errors import one_line_hydra_errors
+from nas.study.config import FREE, StudyConfig
+from nas.study.folder import StudyFolder
+from nas.study.plan import Plan, make_plan
+from nas.study.tables import save_tables, sources_of, tables_of
+from nas.study.work import work
+
+SOURCES = ("accuracy", "latency")
+
+
+def main() -> None:
+    """Run the command line's study, or this machine's share of one; 2 if a cell failed."""
+    register()
+    ConfigStore.instance().store(name="study_schema", node=StudyConfig)
+    with one_line_hydra_errors("nas.study"):
+        _hydra_main()
+
+
+@hydra.main(version_base="1.3", config_path=CONF, config_name="study")
+def _hydra_main(composed: DictConfig) -> None:
+    if HydraConfig.get().mode is RunMode.MULTIRUN:
+        if composed.folder is None:
+            raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
+        register()  # this may be another process than the one that was started
+        run_study(composed, Console(highlight=False))
+        return
+    with one_line_hydra_errors("nas.study"):
+        run_study(composed, Console(highlight=False))
+
+
+def run_study(composed: DictConfig, console: Console) -> None:
+    """Search what is left of a study, and report when nothing is.
+
+    Raises:
+      UserError: if the study cannot be made, or goes on with other settings, or a cell failed.
+    """
+    folder, composed, choices = _folder(composed)
+    plan = make_plan(composed)
+    _announce(plan, console)
+    _begin(plan, composed, choices, folder)
+    config = plan.config
+    try:
+        work(
+            plan.jobs,
+            folder,
+            plan.seeds,
+            config.budget,
+            workers=config.workers or _processors(),
+            backend=config.backend,
+            console=console,
+        )
+        _report(plan, folder, console)
+    except KeyboardInterrupt:
+        console.print(f"go on with: python -m nas.study resume={folder.path}", soft_wrap=True)
+        raise
+    except OSError as error:
+        raise UserError(
+            f"{reason(error)}; finished cells are kept, go on with resume={folder.path}"
+        ) from error
+
+
+def _report(plan: Plan, folder: StudyFolder, console: Console) -> None:
+    failures = folder.failures()
+    if failures:
+        key, why = next(iter(failures.items()))
+        raise UserError(
+            f"{len(failures)} of {len(plan.jobs)} cells failed, such as {key}: "
+            f"{why.strip().splitlines()[-1]} ({folder.ledger} has the rest); the others are kept, "
+            f"try the failed ones again with resume={folder.path}"
+        )
+    left = folder.pending([job.cell for job in plan.jobs])
+    if left:
+        console.print(
+            f"{len(left)} cells are with other processes; the last to end writes the report"
+        )
+        return
+
+
+def _announce(plan: Plan, console: Console) -> None:
+    console.print(f"accuracy {plan.accuracy.description}", soft_wrap=True)
+    for name, oracle in plan.oracles.items():
+        console.print(f"latency of {name} {oracle.description}", soft_wrap=True)
+
+
+def _begin(
+    plan: Plan, composed: DictConfig, choices: Mapping[str, str], folder: StudyFolder
+) -> None:
+    values: Any = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    tables = tables_of(plan)
+    settings = {
+        "choices": dict(choices),
+        "sources": sources_of(plan, tables),
+        "values": {name: value for name, value in values.items() if name not in FREE},
+    }
+    folder.begin(settings, [job.cell for job in plan.jobs])
+    if not folder.tables.is_file():
+        save_tables(folder.tables, tables)
+    write_environment(folder.environment)
+
+
+def _folder(composed: DictConfig) -> tuple[StudyFolder, DictConfig, dict[str, str]]:
+    """Where the study is, its settings, and the names of its sources.
+
+    The settings are those of the command line, or those that the folder was begun with.
+    """
+    given = HydraConfig.get().overrides.task
+    for text in given:
+        if text.startswith(("+", "~")):
+            raise UserError(f"{text}: settings can be neither added nor removed, only set")
+    if composed.resume is not None:
+        folder = StudyFolder(Path(composed.resume))
+        others = [text for text in given if text.partition("=")[0] not in FREE]
+        if others:
+            raise UserError(
+                f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"
+            )
+        return folder, *_stored(folder, composed)
+    choices = {name: str(HydraConfig.get().runtime.choices[name]) for name in SOURCES}
+    if composed.folder is not None:
+        return StudyFolder(Path(composed.folder)), composed, choices
+    now = datetime.now().astimezone()
+    slug = re.sub(r"[^A-Za-z0-9.]+", "-", str(composed.name)).strip("-")
+    path = Path(composed.runs) / f"{now:%Y-%m-%d}" / f"{now:%H-%M-%S}-{slug}"
+    return StudyFolder(path), composed, choices
+
+
+def _stored(folder: StudyFolder, composed: DictConfig) -> tuple[DictConfig, dict[str, str]]:
+    stored = folder.stored()
+    try:
+        choices = {name: str(stored["choices"][name]) for name in SOURCES}
+        settings = hydra.compose("study", [f"{group}={name}" for group, name in choices.items()])
+        settings.merge_with(stored["values"], {name: composed[name] for name in FREE})
+    except (HydraException, OmegaConfBaseException, KeyError, TypeError) as error:
+        raise UserError(f"{folder.config} does not fit this version: {error}") from error
+    return settings, choices
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
