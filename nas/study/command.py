@@ -23,10 +23,14 @@ from nas.environment import write_environment
 from nas.errors import UserError
 from nas.exit_status import reason
 from nas.hydra_errors import one_line_hydra_errors
+from nas.search_space import NAS_BENCH_201
 from nas.study.config import FREE, StudyConfig
 from nas.study.folder import StudyFolder
 from nas.study.plan import Plan, make_plan
+from nas.study.results import gather, write_measures, write_results
 from nas.study.tables import save_tables, sources_of, tables_of
+from nas.study.terminal import print_results
+from nas.study.thesis import verdict
 from nas.study.work import work
 
 SOURCES = ("accuracy", "latency")
@@ -98,9 +102,29 @@ def _report(plan: Plan, folder: StudyFolder, console: Console) -> None:
             f"{len(left)} cells are with other processes; the last to end writes the report"
         )
         return
+    results = gather(plan, folder)
+    sentences = [verdict(results)] if plan.config.thesis else []
+    write_measures(folder.measures, results)
+    write_results(folder.results, results, {"verdict": sentences})
+    print_results(console, results, sentences)
+    console.print(_sources(plan), soft_wrap=True)
+
+
+def _sources(plan: Plan) -> str:
+    """What the numbers are, predictions called so."""
+    accuracy = "accuracy predicted by the surrogate"
+    if plan.accuracy.source != "surrogate":
+        accuracy = f"accuracy from {plan.accuracy.source}, {plan.accuracy.split.value} split"
+    parts = [accuracy]
+    for name, oracle in plan.oracles.items():
+        share = oracle.predicted(NAS_BENCH_201.architectures).mean()
+        said = "" if not share else f", {share:.1%} of the cells predicted"
+        parts.append(f"latency of {name} from {oracle.source}{said}")
+    return "; ".join(parts)
 
 
 def _announce(plan: Plan, console: Console) -> None:
+    console.print(_sources(plan), soft_wrap=True)
     console.print(f"accuracy {plan.accuracy.description}", soft_wrap=True)
     for name, oracle in plan.oracles.items():
         console.print(f"latency of {name} {oracle.description}", soft_wrap=True)
