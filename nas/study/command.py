@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -26,11 +27,11 @@ from nas.hydra_errors import one_line_hydra_errors
 from nas.search_space import NAS_BENCH_201
 from nas.study.config import FREE, StudyConfig
 from nas.study.folder import StudyFolder
+from nas.study.page import answer, write_page
 from nas.study.plan import Plan, make_plan
 from nas.study.results import gather, write_measures, write_results
 from nas.study.tables import save_tables, sources_of, tables_of
 from nas.study.terminal import print_results
-from nas.study.thesis import verdict
 from nas.study.work import work
 
 SOURCES = ("accuracy", "latency")
@@ -103,11 +104,37 @@ def _report(plan: Plan, folder: StudyFolder, console: Console) -> None:
         )
         return
     results = gather(plan, folder)
-    sentences = [verdict(results)] if plan.config.thesis else []
+    sentences = answer(results)
     write_measures(folder.measures, results)
-    write_results(folder.results, results, {"verdict": sentences})
+    write_results(folder.results, results, {"answer": sentences})
+    write_page(
+        folder.page,
+        results,
+        sources=_sources(plan),
+        predicted=_is_predicted(plan),
+        provenance=_provenance(plan, folder),
+        settings=folder.config.read_text(encoding="utf-8"),
+    )
     print_results(console, results, sentences)
+    console.print(f"next: open {folder.page}", soft_wrap=True)
     console.print(_sources(plan), soft_wrap=True)
+
+
+def _provenance(plan: Plan, folder: StudyFolder) -> dict[str, str]:
+    """Where the numbers come from, and what made them."""
+    environment = json.loads(folder.environment.read_bytes())
+    packages = environment.pop("packages")
+    facts = {"command": f"`python -m nas.study {' '.join(HydraConfig.get().overrides.task)}`"}
+    facts["accuracy"] = plan.accuracy.description
+    facts |= {f"latency of {name}": oracle.description for name, oracle in plan.oracles.items()}
+    facts |= {name: str(value) for name, value in environment.items()}
+    return {**facts, "versions": ", ".join(f"{name} {text}" for name, text in packages.items())}
+
+
+def _is_predicted(plan: Plan) -> bool:
+    return plan.accuracy.source == "surrogate" or any(
+        oracle.predicted(NAS_BENCH_201.architectures).any() for oracle in plan.oracles.values()
+    )
 
 
 def _sources(plan: Plan) -> str:

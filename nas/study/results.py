@@ -17,8 +17,9 @@ from numpy import ndarray
 
 from nas.atomic_file import replacing
 from nas.study.config import Axis, StudyConfig
+from nas.study.course import Course
 from nas.study.folder import StudyFolder
-from nas.study.measures import Course, Measure, measures_of
+from nas.study.measures import Measure, measures_of
 from nas.study.plan import Cell, Plan
 from nas.study.statistics import (
     Interval,
@@ -103,7 +104,9 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
         cell = job.cell
         landscape = plan.landscapes[cell.device, cell.limit_ms]
         courses[cell] = Course(load_trace(folder.file(cell)), landscape, tables)
-        measures, values[cell] = measures_of(courses[cell])
+        measured = measures_of(courses[cell])
+        measures = tuple(measure for measure, _ in measured)
+        values[cell] = {measure.name: found for measure, found in measured}
     comparisons = tuple(_compare(plan.config, measures, values))
     return Results(
         plan.config,

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.study.measures import BINS, Course
+from nas.study.course import BINS, Course
 from nas.study.plan import Cell
 from nas.study.results import Comparison, Results
 
@@ -93,12 +93,6 @@ def within_limit_counts(course: Course, low: float, high: float) -> Float64[ndar
     percent = 100 * course.accuracy
     counted = course.feasible & (percent >= low) & (percent < high)
     return np.asarray(counted.sum(1).astype(float))
-
-
-def bin_means(values: Float64[ndarray, "R n"]) -> Float64[ndarray, "R bins"]:
-    """Means of figure 5-2's 20 bins, in order."""
-    bins = np.array_split(np.arange(values.shape[1]), min(BINS, values.shape[1]))
-    return np.stack([values[:, b].mean(1) for b in bins], axis=1)
 
 
 def reproductions(results: Results) -> Iterator[Reproduction]:
