@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64, Shaped
 from numpy import ndarray
 
 from nas.landscape import Landscape, front_of
@@ -28,10 +28,10 @@ Courses = Mapping[str, Course]
 def gap_by_samples(courses: Courses, problem: str) -> Figure:
     """Points below the optimum, by samples."""
 
-    def curve(course: Course) -> tuple[Sequence[float], Float64[ndarray, "points R"]]:
+    def curve(course: Course) -> tuple[Shaped[ndarray, "points"], Float64[ndarray, "points R"]]:
         gap = course.gap()
         at = _points(gap.shape[1])
-        return at.tolist(), gap[:, at - 1].T
+        return at, gap[:, at - 1].T
 
     return _gap(courses, problem, "samples", "architectures proposed", curve)
 
@@ -39,10 +39,10 @@ def gap_by_samples(courses: Courses, problem: str) -> Figure:
 def gap_by_queries(courses: Courses, problem: str) -> Figure:
     """Points below the optimum, by distinct architectures evaluated."""
 
-    def curve(course: Course) -> tuple[Sequence[float], Float64[ndarray, "points R"]]:
+    def curve(course: Course) -> tuple[Shaped[ndarray, "points"], Float64[ndarray, "points R"]]:
         gap, queries = course.gap(), course.new.cumsum(1)
         at = _points(int(np.median(queries[:, -1])))
-        return at.tolist(), np.stack([at_query(gap, queries, count) for count in at.tolist()])
+        return at, np.stack([at_query(gap, queries, count) for count in at.tolist()])
 
     return _gap(courses, problem, "queries", "distinct architectures evaluated", curve)
 
@@ -50,7 +50,7 @@ def gap_by_queries(courses: Courses, problem: str) -> Figure:
 def gap_by_training(courses: Courses, problem: str) -> Figure | None:
     """Points below the optimum, by the simulated hours of training every query; None if unknown."""
 
-    def curve(course: Course) -> tuple[Sequence[float], Float64[ndarray, "points R"]]:
+    def curve(course: Course) -> tuple[Shaped[ndarray, "points"], Float64[ndarray, "points R"]]:
         gap = course.gap()
         hours = course.training_hours
         at = np.geomspace(np.median(hours[:, 0]), np.median(hours[:, -1]), POINTS)
@@ -60,7 +60,7 @@ def gap_by_training(courses: Courses, problem: str) -> Figure | None:
             )  # before its first training ends, a search has found nothing
             for limit in at.tolist()
         ]
-        return at.tolist(), np.stack(rows)
+        return at, np.stack(rows)
 
     if np.isnan(next(iter(courses.values())).tables.train_s).any():
         return None
@@ -72,7 +72,7 @@ def _gap(
     problem: str,
     axis: str,
     meaning: str,
-    curve: Callable[[Course], tuple[Sequence[float], Float64[ndarray, "points R"]]],
+    curve: Callable[[Course], tuple[Shaped[ndarray, "points"], Float64[ndarray, "points R"]]],
 ) -> Figure:
     data = []
     for (name, course), colour in zip(courses.items(), _colours(), strict=False):
@@ -120,7 +120,7 @@ def _binned(
     for (name, course), colour in zip(courses.items(), _colours(), strict=False):
         means = bin_means(values(course))
         count = course.trace.index.shape[1]
-        ends = [int(samples[-1]) + 1 for samples in bins_of(count)]
+        ends = np.array([samples[-1] + 1 for samples in bins_of(count)])
         data += _banded(name, ends, means.T, colour)
     return data, {
         "xaxis": {"title": {"text": "samples"}, "rangemode": "tozero"},
@@ -129,7 +129,7 @@ def _binned(
 
 
 def _banded(
-    name: str, x: Sequence[float], rows: Float64[ndarray, "points R"], colour: str
+    name: str, x: Shaped[ndarray, "points"], rows: Float64[ndarray, "points R"], colour: str
 ) -> list[Any]:
     """A median and its interval, as a band that belongs to the line's entry in the legend."""
     intervals = median_intervals(rows)
@@ -164,7 +164,7 @@ def fronts(courses: Courses, problem: str, space: Landscape) -> Figure:
     for (name, course), colour in zip(courses.items(), _colours(), strict=False):
         areas = course.hypervolume_share()
         middle = int(np.argsort(areas, kind="stable")[len(areas) // 2])
-        known = np.unique(course.trace.index[middle])
+        known = np.unique(course.trace.index[middle]).astype(np.int64)
         front = known[front_of(space.accuracy[known], space.latency_ms[known])]
         data.append(
             _front(name, space, front, colour)
@@ -185,7 +185,7 @@ def fronts(courses: Courses, problem: str, space: Landscape) -> Figure:
     )
 
 
-def _front(name: str, space: Landscape, front: ndarray, colour: str) -> dict[str, Any]:
+def _front(name: str, space: Landscape, front: Int64[ndarray, "n"], colour: str) -> dict[str, Any]:
     return {
         "name": chart_text(name),
         "x": space.latency_ms[front],
@@ -270,7 +270,7 @@ def heat_map_figure(
     )
 
 
-def _points(count: int) -> ndarray:
+def _points(count: int) -> Int64[ndarray, "points"]:
     """Whole numbers from 1 to `count`, evenly on a logarithmic axis."""
     return np.unique(np.round(np.geomspace(1, count, POINTS)).astype(int))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -47,23 +47,31 @@ def main() -> None:
 
 @hydra.main(version_base="1.3", config_path=CONF, config_name="study")
 def _hydra_main(composed: DictConfig) -> None:
-    if HydraConfig.get().mode is RunMode.MULTIRUN:
-        if composed.folder is None:
+    hydra_config = HydraConfig.get()
+    choices = {name: str(hydra_config.runtime.choices[name]) for name in SOURCES}
+    given = list(hydra_config.overrides.task)
+    if hydra_config.mode is RunMode.MULTIRUN:
+        if composed.folder is None and composed.resume is None:
             raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
-        register()  # this may be another process than the one that was started
-        run_study(composed, Console(highlight=False))
+        register()  # a launcher may have started another process
+        composed.workers = composed.workers or 1  # it has as many jobs as there is room for
+        run_study(composed, choices, given, Console(highlight=False))
         return
     with one_line_hydra_errors("nas.study"):
-        run_study(composed, Console(highlight=False))
+        run_study(composed, choices, given, Console(highlight=False))
 
 
-def run_study(composed: DictConfig, console: Console) -> None:
+def run_study(
+    composed: DictConfig, choices: Mapping[str, str], given: Sequence[str], console: Console
+) -> None:
     """Search what is left of a study, and report when nothing is.
+
+    `choices` names the sources, `given` is what stood on the command line.
 
     Raises:
       UserError: if the study cannot be made, or goes on with other settings, or a cell failed.
     """
-    folder, composed, choices = _folder(composed)
+    folder, composed, choices = _folder(composed, choices, given)
     plan = make_plan(composed)
     _announce(plan, console)
     _begin(plan, composed, choices, folder)
@@ -74,11 +82,11 @@ def run_study(composed: DictConfig, console: Console) -> None:
             folder,
             plan.seeds,
             config.budget,
-            workers=config.workers or _processors(),
+            workers=config.workers or len(os.sched_getaffinity(0)),
             backend=config.backend,
             console=console,
         )
-        _report(plan, folder, console)
+        _report(plan, folder, given, console)
     except KeyboardInterrupt:
         console.print(f"go on with: python -m nas.study resume={folder.path}", soft_wrap=True)
         raise
@@ -88,7 +96,7 @@ def run_study(composed: DictConfig, console: Console) -> None:
         ) from error
 
 
-def _report(plan: Plan, folder: StudyFolder, console: Console) -> None:
+def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Console) -> None:
     failures = folder.failures()
     if failures:
         key, why = next(iter(failures.items()))
@@ -112,7 +120,7 @@ def _report(plan: Plan, folder: StudyFolder, console: Console) -> None:
         results,
         sources=_sources(plan),
         predicted=_is_predicted(plan),
-        provenance=_provenance(plan, folder),
+        provenance=_provenance(plan, folder, given),
         settings=folder.config.read_text(encoding="utf-8"),
     )
     print_results(console, results, sentences)
@@ -120,11 +128,11 @@ def _report(plan: Plan, folder: StudyFolder, console: Console) -> None:
     console.print(_sources(plan), soft_wrap=True)
 
 
-def _provenance(plan: Plan, folder: StudyFolder) -> dict[str, str]:
+def _provenance(plan: Plan, folder: StudyFolder, given: Sequence[str]) -> dict[str, str]:
     """Where the numbers come from, and what made them."""
     environment = json.loads(folder.environment.read_bytes())
     packages = environment.pop("packages")
-    facts = {"command": f"`python -m nas.study {' '.join(HydraConfig.get().overrides.task)}`"}
+    facts = {"command": f"`python -m nas.study {' '.join(given)}`"}
     facts["accuracy"] = plan.accuracy.description
     facts |= {f"latency of {name}": oracle.description for name, oracle in plan.oracles.items()}
     facts |= {name: str(value) for name, value in environment.items()}
@@ -173,12 +181,13 @@ def _begin(
     write_environment(folder.environment)
 
 
-def _folder(composed: DictConfig) -> tuple[StudyFolder, DictConfig, dict[str, str]]:
+def _folder(
+    composed: DictConfig, choices: Mapping[str, str], given: Sequence[str]
+) -> tuple[StudyFolder, DictConfig, Mapping[str, str]]:
     """Where the study is, its settings, and the names of its sources.
 
     The settings are those of the command line, or those that the folder was begun with.
     """
-    given = HydraConfig.get().overrides.task
     for text in given:
         if text.startswith(("+", "~")):
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
@@ -190,7 +199,6 @@ def _folder(composed: DictConfig) -> tuple[StudyFolder, DictConfig, dict[str, st
                 f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"
             )
         return folder, *_stored(folder, composed)
-    choices = {name: str(HydraConfig.get().runtime.choices[name]) for name in SOURCES}
     if composed.folder is not None:
         return StudyFolder(Path(composed.folder)), composed, choices
     now = datetime.now().astimezone()
@@ -208,7 +216,3 @@ def _stored(folder: StudyFolder, composed: DictConfig) -> tuple[DictConfig, dict
     except (HydraException, OmegaConfBaseException, KeyError, TypeError) as error:
         raise UserError(f"{folder.config} does not fit this version: {error}") from error
     return settings, choices
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, final
+from typing import final
 
 from omegaconf import MISSING
 
@@ -51,15 +51,15 @@ class StudyConfig:
     dataset: Dataset
     split: Split
     epochs: int
+    grid: list[str]  # settings and their values: `controller.lr=0.001,0.01`
+    grid_devices: list[str]  # all, if empty
+    grid_rewards: list[str]  # all, if empty
     workers: int | None  # processes; by default, one for each processor
     backend: Backend
     worker: int  # numbers the jobs of a launcher
     runs: str
     folder: str | None
     resume: str | None
-    grid: dict[str, Any] = field(default_factory=dict)  # controller.lr: [0.001, 0.01]
-    grid_devices: list[str] = field(default_factory=list)  # all, if empty
-    grid_rewards: list[str] = field(default_factory=list)  # all, if empty
     accuracy: AccuracyConfig = MISSING
     latency: LatencyConfig = MISSING
 

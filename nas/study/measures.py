@@ -53,14 +53,14 @@ def _gaps(course: Course) -> Iterator[Measured]:
     for count in counts:
         measure = Measure(f"gap_at_{count}_samples", f"gap at {count:,}", "samples", "points")
         yield measure, gap[:, count - 1]
-    yield Measure("gap", f"gap at the end, after {samples:,}", "samples", "points"), gap[:, -1]
+    yield Measure("gap", f"gap after {samples:,}", "samples", "points"), gap[:, -1]
     reached = gap <= _TOLERANCE
     when = reached.argmax(1)
     for axis, spent in (
         ("queries", queries[np.arange(len(gap)), when]),
         ("samples", when + 1),
     ):
-        measure = Measure(f"{axis}_to_optimum", "to the exact optimum", axis)
+        measure = Measure(f"{axis}_to_optimum", "until the optimum", axis)
         yield measure, np.where(reached.any(1), spent.astype(float), np.inf)
 
 
@@ -68,11 +68,11 @@ def _within_limit(course: Course) -> Iterator[Measured]:
     latency_ms, limit_ms = course.latency_ms, course.landscape.limit_ms
     settled = [sample_within_limit(row, limit_ms) for row in latency_ms]
     yield (
-        Measure("settled", "until the mean of 100 stays within T", "samples"),
+        Measure("settled", "until within T", "samples"),
         np.array([np.inf if sample is None else float(sample) for sample in settled]),
     )
     yield (
-        Measure("settled_bin", f"before the mean of each of {BINS} bins stays within T", "samples"),
+        Measure("settled_bin", f"until within T by {BINS} bins", "samples"),
         bin_within_limit(latency_ms, limit_ms),
     )
     yield (
@@ -86,7 +86,7 @@ def _at_the_end(course: Course) -> Iterator[Measured]:
     yield (
         Measure(
             "end_accuracy",
-            f"mean test accuracy of the last {LAST}",
+            f"test accuracy of the last {LAST}",
             "samples",
             "%",
             less_is_better=False,
@@ -94,9 +94,7 @@ def _at_the_end(course: Course) -> Iterator[Measured]:
         100 * course.tables.accuracy_test[last].mean(1),
     )
     yield (
-        Measure(
-            "end_latency", f"mean latency of the last {LAST}", "samples", "ms", less_is_better=None
-        ),
+        Measure("end_latency", f"latency of the last {LAST}", "samples", "ms", less_is_better=None),
         course.latency_ms[:, -LAST:].mean(1),
     )
     within = np.where(course.feasible, course.accuracy, -np.inf)
@@ -109,9 +107,7 @@ def _at_the_end(course: Course) -> Iterator[Measured]:
         np.where(np.isneginf(within[rows, best]), np.nan, test),
     )
     yield (
-        Measure(
-            "hypervolume", "share of the true front's hypervolume", "samples", less_is_better=False
-        ),
+        Measure("hypervolume", "share of hypervolume", "samples", less_is_better=False),
         course.hypervolume_share(),
     )
 
@@ -119,18 +115,18 @@ def _at_the_end(course: Course) -> Iterator[Measured]:
 def _cost(course: Course) -> Iterator[Measured]:
     index = course.trace.index
     yield (
-        Measure("queries", "distinct architectures evaluated", "queries", less_is_better=None),
+        Measure("queries", "architectures", "queries", less_is_better=None),
         course.new.sum(1).astype(float),
     )
     networks = [len(np.unique(NAS_BENCH_201.network_class[row])) for row in index]
     yield (
-        Measure("networks", "distinct networks evaluated", "queries", less_is_better=None),
+        Measure("networks", "networks", "queries", less_is_better=None),
         np.array(networks, float),
     )
     yield (
         Measure(
             "training_hours",
-            "simulated: every query trained once",
+            "training, simulated",
             "hours",
             "h",
             less_is_better=None,
@@ -140,7 +136,7 @@ def _cost(course: Course) -> Iterator[Measured]:
     yield (
         Measure(
             "seconds",
-            "a search's share of all seeds' time together",
+            "searching",
             "seconds",
             "s",
             less_is_better=None,

@@ -72,39 +72,40 @@ def write_page(
 def answer(results: Results) -> list[str]:
     """What the study says, in a paragraph or two made of its tests and nothing else."""
     paragraphs = [verdict(results)] if results.config.thesis else []
-    return [*paragraphs, *_ranking(results)]
+    return [*paragraphs, *_smallest_gap(results)]
 
 
-def _ranking(results: Results) -> Iterator[str]:
-    """Who has the smallest gap, and what the reference is better and worse at."""
-    compared = list(_compared(results))
+def _smallest_gap(results: Results) -> Iterator[str]:
+    compared, problems = list(_compared(results)), list(_by_problem(results).values())
     if len(compared) < 2:
         return
-    problems = list(_by_problem(results).values())
     wins: Counter[str] = Counter()
     for cells in problems:
-        gaps = {name: results.medians[cell]["gap"] for name, cell in cells.items()}
-        least = min(gap.middle for gap in gaps.values() if gap is not None)
-        wins.update(n for n, gap in gaps.items() if gap is not None and gap.middle <= least)
+        found = {name: results.medians[cell]["gap"] for name, cell in cells.items()}
+        gaps = {name: gap.middle for name, gap in found.items() if gap is not None}
+        wins.update(name for name, gap in gaps.items() if gap <= min(gaps.values()))
     told = ", ".join(f"{name} on {wins[name]}" for name in compared)
     yield (
         f"Smallest median gap to the exact optimum after {results.config.budget:,} samples, of "
         f"{len(problems)} problems: {told} (ties count for each)."
     )
-    titles = {m.name: _title(results, m.name) for m in results.measures}
+
+
+def _counted(results: Results) -> Iterator[str]:
+    """On how many problems the reference is better and worse, a sentence a measure."""
     for measure in TESTED[results.config.compare]:
-        tests = [c for c in results.comparisons if c.measure == measure and not c.other.settings]
-        if not tests:
-            continue
-        parts = []
-        for name in compared:
-            counts = Counter(c.verdict for c in tests if _name(c.other, results) == name)
-            if counts:
-                parts.append(
-                    f"{counts['better']} better and {counts['worse']} worse than {name} "
-                    f"of {counts.total()}"
-                )
-        yield f"{results.config.reference}, {titles[measure]}: {'; '.join(parts)}."
+        counts: dict[str, Counter[str]] = {}
+        for c in results.comparisons:
+            if c.measure == measure and not c.other.settings:
+                counts.setdefault(_name(c.other, results), Counter()).update([c.verdict])
+        parts = [
+            f"better than {name} on {found['better']} and worse on {found['worse']} of "
+            f"{sum(found.values())} problems"
+            for name, found in counts.items()
+        ]
+        if parts:
+            title = _title(results, measure)
+            yield f"{results.config.reference}, by {title}: {'; '.join(parts)}."
 
 
 def _key_figures(results: Results) -> Iterator[KeyFigure]:
@@ -138,7 +139,7 @@ def _sections(results: Results) -> Iterator[Section]:
         yield from thesis_sections(results)
     titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:
-        parts: list[Part | str] = []
+        parts: list[Part | str] = [*_counted(results)]
         if results.pooled:
             parts.append(improvements(results.pooled, results.config.reference, titles))
         parts.append(_tests(results, [c for c in results.comparisons if not c.other.settings]))
@@ -161,10 +162,12 @@ def _sections(results: Results) -> Iterator[Section]:
 
 def _table(results: Results) -> Iterator[Part | str]:
     yield (
-        f"Medians over {results.config.seeds} seeds with bootstrap 95 % intervals. A sample is an "
-        f"architecture that a search proposes, a query one that it has not proposed before; hours "
-        f"are simulated, by the training times of the accuracy table; seconds are this machine's. "
-        f"Gaps are points of accuracy below the exact optimum within T."
+        f"Medians over {results.config.seeds} seeds with bootstrap 95 % intervals; in brackets, the "
+        f"axis and the unit. A sample is an architecture that a search proposes, a query one that it "
+        f"has not proposed before; hours are those of training every query once, by the accuracy "
+        f"table; seconds are this machine's, a search's share of all seeds together. Gaps are points "
+        f"of accuracy below the exact optimum within T. A search is within T from where the mean "
+        f"latency of 100 samples stays so; hypervolume is that of the found front, of the true one's."
     )
     names = [n for n in COLUMNS if any(m.name == n for m in results.measures)]
     rows = []
@@ -183,7 +186,7 @@ def _tests(results: Results, comparisons: Sequence[Comparison]) -> Table:
         [
             c.other.device,
             f"{c.other.limit_ms:g} ms",
-            _title(results, c.measure),
+            results.measure(c.measure).title,
             f"{_name(c.reference, results)} against {_name(c.other, results)}",
             text_of(results.medians[c.reference][c.measure]),
             text_of(results.medians[c.other][c.measure]),
@@ -223,6 +226,6 @@ def _name(cell: Cell, results: Results) -> str:
 
 
 def _title(results: Results, name: str) -> str:
+    """What a measure is and on which axis; `gap at 100 (queries, points)`."""
     measure = results.measure(name)
-    unit = f", {measure.unit}" if measure.unit else ""
-    return f"{measure.axis}: {measure.title}{unit}"
+    return f"{measure.title} ({', '.join(filter(None, (measure.axis, measure.unit)))})"

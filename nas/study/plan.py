@@ -168,11 +168,7 @@ def _parts(
     """(device, rewards, settings): the defaults everywhere, then the grid where it is wanted."""
     for device in devices:
         yield device, config.rewards, ()
-    for name, values in config.grid.items():
-        if not isinstance(values, list) or not values:
-            raise UserError(f"grid.{name}={values} must be a list, as [0.001,0.01]")
-        if name.partition(".")[0] not in {"reward", "controller"}:
-            raise UserError(f"grid.{name} must begin with reward. or controller.")
+    axes = [_axis(text) for text in config.grid]
     for chosen, known, what in (
         (config.grid_devices, devices, "grid_devices"),
         (config.grid_rewards, config.rewards, "grid_rewards"),
@@ -180,12 +176,20 @@ def _parts(
         unknown = [name for name in chosen if name not in known]
         if unknown:
             raise UserError(f"{what}={unknown[0]} is not one of {_listed(known)}")
-    if config.grid:
+    if axes:
         rewards = config.grid_rewards or config.rewards
-        for device in config.grid_devices or devices:
-            for point in product(*config.grid.values()):
-                pairs = zip(config.grid, point, strict=True)
-                yield device, rewards, tuple(f"{name}={value}" for name, value in pairs)
+        for device, point in product(config.grid_devices or devices, product(*axes)):
+            yield device, rewards, point
+
+
+def _axis(text: str) -> list[str]:
+    """The overrides of one line of the grid, such as controller.lr=0.001,0.01."""
+    name, equals, values = text.partition("=")
+    if not equals or not all(values.split(",")):
+        raise UserError(f"grid={text} is not of the form controller.lr=0.001,0.01")
+    if name.partition(".")[0] not in {"reward", "controller"}:
+        raise UserError(f"grid={text} must begin with reward. or controller.")
+    return [f"{name}={value}" for value in values.split(",")]
 
 
 def _limit_ms(text: str, accuracy: Accuracy, oracle: LatencyOracle) -> float:

@@ -39,12 +39,12 @@ class Published:
 
 
 PUBLISHED = (
-    Published("within_50_60", "within T at 50 to 60 %", SOFT, 659, "5-1"),
-    Published("within_50_60", "within T at 50 to 60 %", PROPOSED, 780, "5-1"),
-    Published("within_60_70", "within T at 60 to 70 %", SOFT, 781, "5-1"),
-    Published("within_60_70", "within T at 60 to 70 %", PROPOSED, 1004, "5-1"),
-    Published("settled_bin", "mean of 250 within T from sample", SOFT, 4750, "5-2"),
-    Published("settled_bin", "mean of 250 within T from sample", PROPOSED, 4000, "5-2"),
+    Published("within_50_60", "within T at 50 to 60 %", SOFT, 659.0, "5-1"),
+    Published("within_50_60", "within T at 50 to 60 %", PROPOSED, 780.0, "5-1"),
+    Published("within_60_70", "within T at 60 to 70 %", SOFT, 781.0, "5-1"),
+    Published("within_60_70", "within T at 60 to 70 %", PROPOSED, 1004.0, "5-1"),
+    Published("settled_bin", "mean of 250 within T from sample", SOFT, 4750.0, "5-2"),
+    Published("settled_bin", "mean of 250 within T from sample", PROPOSED, 4000.0, "5-2"),
 )
 
 TABLE_5_1 = (
@@ -108,9 +108,9 @@ def reproductions(results: Results) -> Iterator[Reproduction]:
 
 def _ours(name: str, results: Results, cell: Cell) -> Float64[ndarray, "R"]:
     if name == "within_50_60":
-        return within_limit_counts(results.courses[cell], 50, 60)
+        return within_limit_counts(results.courses[cell], 50.0, 60.0)
     if name == "within_60_70":
-        return within_limit_counts(results.courses[cell], 60, 70)
+        return within_limit_counts(results.courses[cell], 60.0, 70.0)
     return np.asarray(results.values[cell][name])
 
 

@@ -41,7 +41,7 @@ def thesis_sections(results: Results) -> Iterator[Section]:
     found = list(reproductions(results))
     if found:
         closest = max(found, key=lambda r: (sum(r.within_range), not r.cell.settings))
-        yield Section("The thesis's figures", list(_figures(results, found[0], closest)))
+        yield Section("The thesis's figures", list(_figures(results, found[0].cell, closest.cell)))
         yield Section("The thesis's numbers", list(_numbers(results, found)))
     tests = [test for rival in claims(results).values() for test in rival]
     if tests:
@@ -49,14 +49,13 @@ def thesis_sections(results: Results) -> Iterator[Section]:
     yield Section("The rewards themselves", list(_rewards()))
 
 
-def _figures(results: Results, first: Reproduction, closest: Reproduction) -> Iterator[Part | str]:
-    for reproduction, why in (
-        (first, "the first device with the default settings"),
-        (closest, "where most of the thesis's numbers lie in the range of our seeds"),
-    ):
-        cell = reproduction.cell
-        if reproduction is closest and closest is first:
-            continue
+def _figures(results: Results, first: Cell, closest: Cell) -> Iterator[Part | str]:
+    shown = {first: "the first device with the default settings"}
+    if is_the_thesis_problem(results):
+        shown.setdefault(
+            closest, "where most of the thesis's numbers lie in the range of our seeds"
+        )
+    for cell, why in shown.items():
         yield f"Figures 5-1 and 5-2 on {_place(cell)}: {why}."
         pair = {name: results.courses[replace(cell, reward=name)] for name in (SOFT, PROPOSED)}
         said = "Figure 5-1: samples of a search, mean over the seeds; the dashed line is T."

@@ -58,7 +58,7 @@ def work(
         f"{min(workers, max(len(pending), 1))} at a time -> {folder.path}",
         soft_wrap=True,
     )
-    with _Shown(console, sum(_work(job, budget) for job in pending), len(pending)) as shown:
+    with _Shown(console, [_work(job, budget) for job in pending]) as shown:
         outcomes = _outcomes(pending, folder, seeds, budget, workers=workers, backend=backend)
         for job, outcome in outcomes:
             shown.add(job, outcome, _work(job, budget))
@@ -164,9 +164,9 @@ def _work(job: Job, budget: int) -> float:
 class _Shown:
     """A bar with the time left on a terminal, a line a cell elsewhere."""
 
-    def __init__(self, console: Console, total: float, cells: int) -> None:
+    def __init__(self, console: Console, works: Sequence[float]) -> None:
         self._console = console
-        self._total, self._cells = total, cells
+        self._total, self._cells = sum(works), len(works)
         self._done, self._count = 0.0, 0
         self._started_s = time.perf_counter()
         self._bar = Progress(
@@ -177,7 +177,7 @@ class _Shown:
             console=console,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("", total=total)
+        self._task = self._bar.add_task("", total=self._total)
 
     def __enter__(self) -> _Shown:
         self._bar.start()
