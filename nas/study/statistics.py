@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import final
 
 import numpy as np
@@ -66,17 +67,23 @@ def probability_of_improvement(
     Mean over the tasks; ties count half. The interval is from a bootstrap that draws runs anew in
     each task.
     """
-    generator = np.random.default_rng(0)
     draws = np.zeros(RESAMPLES)
     middle = 0.0
-    for first, second in tasks:
+    for task, (first, second) in enumerate(tasks):
         wins = _wins(first, second)
         middle += float(wins.mean()) / len(tasks)
         # the mean of a resampled matrix is a mean over how often each row and column was drawn
-        drawn = [generator.multinomial(n, np.full(n, 1 / n), RESAMPLES) / n for n in wins.shape]
-        draws += ((drawn[0] @ wins) * drawn[1]).sum(1) / len(tasks)
+        rows, columns = (_drawn(n, 2 * task + side) for side, n in enumerate(wins.shape))
+        draws += ((rows @ wins) * columns).sum(1) / len(tasks)
     low, high = np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(middle, float(low), float(high))
+
+
+@cache
+def _drawn(count: int, stream: int) -> Float64[ndarray, "draws n"]:
+    """How often each of so many runs is drawn in each resample, as a share."""
+    generator = np.random.default_rng([0, stream])
+    return generator.multinomial(count, np.full(count, 1 / count), RESAMPLES) / count
 
 
 def _wins(first: Float64[ndarray, "n"], second: Float64[ndarray, "m"]) -> Float64[ndarray, "n m"]:

@@ -23,6 +23,7 @@ from nas.study.thesis import (
     T_MS,
     TABLE_5_1,
     Reproduction,
+    by_chance,
     claims,
     heat_map,
     is_the_thesis_problem,
@@ -99,6 +100,11 @@ def _numbers(results: Results, found: list[Reproduction]) -> Iterator[Part | str
         ]
         for reproduction in found
     ]
+    spaces = {_device(r.cell): results.courses[r.cell].landscape for r in found}
+    for device, space in spaces.items():
+        chances = [by_chance(space, published) for published in PUBLISHED]
+        shown = ["" if chance is None else number_text(chance) for chance in chances]
+        rows.append([device, "an even draw of 5,000 from the space", *shown, ""])
     yield Table(header, rows, "Figures 5-1 and 5-2 in numbers; axis: samples")
 
 

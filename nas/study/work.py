@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -19,9 +19,6 @@ from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.plan import Job
 from nas.study.trace import save_trace, trace
-
-if TYPE_CHECKING:
-    from joblib import Parallel
 
 
 @final
@@ -77,13 +74,23 @@ def _outcomes(
         for job in jobs:
             yield job, search_cell(job, folder, seeds, budget)
         return
-    from joblib import delayed  # noqa: PLC0415 - not needed in one process
+    from joblib import Parallel, delayed  # noqa: PLC0415 - not needed in one process
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
 
-    calls = (delayed(_in_worker)(n, job, folder, seeds, budget) for n, job in enumerate(jobs))
+    calls = [delayed(_in_worker)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
+    # each cell is told as it ends; Ray's backend tells of all together, so it is given few
+    rounds, told = [calls], "generator_unordered"
+    if backend is Backend.ray:
+        _start_ray(workers)
+        rounds = [calls[start : start + workers] for start in range(0, len(calls), workers)]
+        told = "list"
+    parallel = Parallel(
+        workers, backend=backend.value, batch_size=1, pre_dispatch="n_jobs", return_as=told
+    )
     try:
-        for number, outcome in _parallel(workers, backend)(calls):
-            yield jobs[number], outcome
+        for some in rounds:
+            for number, outcome in parallel(some):
+                yield jobs[number], outcome
     except TerminatedWorkerError as error:
         raise UserError(
             f"a worker process died, for want of memory perhaps; finished cells are kept, go on "
@@ -91,22 +98,21 @@ def _outcomes(
         ) from error
 
 
-def _parallel(workers: int, backend: Backend) -> Parallel:
-    from joblib import Parallel  # noqa: PLC0415 - not needed in one process
-
-    if backend is Backend.ray:
-        try:
-            from ray.util.joblib import register_ray  # noqa: PLC0415 - an extra that few have
-        except ImportError as error:
-            raise UserError("backend=ray needs Ray: pip install ray; or backend=loky") from error
-        register_ray()
-    return Parallel(
-        n_jobs=workers,
-        backend=backend.value,
-        batch_size=1,
-        pre_dispatch="n_jobs",
-        return_as="generator_unordered",
-    )
+def _start_ray(workers: int) -> None:
+    """Ray on this machine, reached from this machine alone, or the cluster of RAY_ADDRESS."""
+    try:
+        import ray  # noqa: PLC0415 - an extra that few have
+        from ray.util.joblib import register_ray  # noqa: PLC0415 - ditto
+    except ImportError as error:
+        raise UserError("backend=ray needs Ray: pip install ray; or backend=loky") from error
+    if not ray.is_initialized() and "RAY_ADDRESS" not in os.environ:
+        ray.init(
+            num_cpus=workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            _node_ip_address="127.0.0.1",
+        )
+    register_ray()
 
 
 def _in_worker(

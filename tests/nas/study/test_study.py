@@ -6,6 +6,7 @@ import csv
 import json
 import shutil
 import signal
+import sys
 import time
 
 import numpy as np
@@ -261,3 +262,10 @@ def test_jobs_of_a_launcher_must_be_told_their_folder(command):
     assert jobs.returncode == 2
     assert "name the folder that the jobs share" in err
     assert "Traceback" not in err
+
+
+def test_ray_is_asked_for_where_it_is_missing(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+
+    with pytest.raises(UserError, match="pip install ray; or backend=loky"):
+        study(f"folder={tmp_path / 'one'}", "backend=ray")
