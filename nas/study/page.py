@@ -21,7 +21,7 @@ from nas.study.config import Axis
 from nas.study.plan import Cell
 from nas.study.results import TESTED, Comparison, Results
 from nas.study.terminal import text_of
-from nas.study.thesis import claims, verdict
+from nas.study.thesis import claims, numbers, verdict
 from nas.study.thesis_page import thesis_sections
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.parts import Columns, Listing, Note, Part, Table
@@ -71,8 +71,8 @@ def write_page(
 
 def answer(results: Results) -> list[str]:
     """What the study says, in a paragraph or two made of its tests and nothing else."""
-    paragraphs = [verdict(results)] if results.config.thesis else []
-    return [*paragraphs, *_smallest_gap(results)]
+    paragraphs = [verdict(results), numbers(results)] if results.config.thesis else []
+    return [*filter(None, paragraphs), *_smallest_gap(results)]
 
 
 def _smallest_gap(results: Results) -> Iterator[str]:

@@ -42,7 +42,8 @@ def number_text(value: float, digits: int | None = None) -> str:
     if math.isinf(value):
         return "never"
     if digits is None:
-        digits = 0 if abs(value) >= 100 else 2 if abs(value) >= 1 else 3
+        whole = value == round(value) and abs(value) >= 1
+        digits = 0 if whole or abs(value) >= 100 else 2 if abs(value) >= 1 else 3
     return f"{value:,.{digits}f}"
 
 

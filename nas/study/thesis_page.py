@@ -41,7 +41,7 @@ def thesis_sections(results: Results) -> Iterator[Section]:
     """What the thesis prints, and what comes of it here."""
     found = list(reproductions(results))
     if found:
-        closest = max(found, key=lambda r: (sum(r.within_range), not r.cell.settings))
+        closest = min(found, key=lambda r: r.distance)
         yield Section("The thesis's figures", list(_figures(results, found[0].cell, closest.cell)))
         yield Section("The thesis's numbers", list(_numbers(results, found)))
     tests = [test for rival in claims(results).values() for test in rival]
@@ -53,9 +53,7 @@ def thesis_sections(results: Results) -> Iterator[Section]:
 def _figures(results: Results, first: Cell, closest: Cell) -> Iterator[Part | str]:
     shown = {first: "the first device with the default settings"}
     if is_the_thesis_problem(results):
-        shown.setdefault(
-            closest, "where most of the thesis's numbers lie in the range of our seeds"
-        )
+        shown.setdefault(closest, "closest to the thesis's numbers by the medians")
     for cell, why in shown.items():
         yield f"Figures 5-1 and 5-2 on {_place(cell)}: {why}."
         pair = {name: results.courses[replace(cell, reward=name)] for name in (SOFT, PROPOSED)}
