@@ -52,7 +52,7 @@ class Landscape:
     @property
     def pareto_front(self) -> Int64[ndarray, "n"]:
         """Indices of the architectures that none beats in both, from fast to slow."""
-        return front_of(self.accuracy, self.latency_ms)
+        return pareto_front(self.accuracy, self.latency_ms)
 
     def _best(self, values: Float64[ndarray, "15625"]) -> int | None:
         best = np.flatnonzero(values == values.max())
@@ -61,14 +61,14 @@ class Landscape:
         return int(best[np.argmin(self.latency_ms[best])])
 
 
-def front_of(
+def pareto_front(
     accuracy: Float64[ndarray, "n"], latency_ms: Float64[ndarray, "n"]
-) -> Int64[ndarray, "m"]:
-    """Positions that no other beats in both, from fast to slow; those with NaN are left out."""
+) -> Int64[ndarray, "front"]:
+    """Positions of those that none beats in both, from fast to slow; a NaN latency is beaten."""
     order = np.lexsort((-accuracy, latency_ms))
     order = order[~np.isnan(latency_ms[order])]
     best_before = np.maximum.accumulate(np.concatenate([[-np.inf], accuracy[order]]))[:-1]
-    front: Int64[ndarray, "m"] = order[accuracy[order] > best_before]
+    front: Int64[ndarray, "front"] = order[accuracy[order] > best_before]
     return front
 
 

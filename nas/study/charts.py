@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 from numpy import ndarray
 
-from nas.landscape import Landscape, front_of
+from nas.landscape import Landscape, pareto_front
 from nas.search_space import NAS_BENCH_201
 from nas.study.course import Course, at_query, bin_means, bins_of
 from nas.study.results import Pooled
@@ -165,7 +165,7 @@ def fronts(courses: Courses, problem: str, space: Landscape) -> Figure:
         areas = course.hypervolume_share()
         middle = int(np.argsort(areas, kind="stable")[len(areas) // 2])
         known = np.unique(course.trace.index[middle]).astype(np.int64)
-        front = known[front_of(space.accuracy[known], space.latency_ms[known])]
+        front = known[pareto_front(space.accuracy[known], space.latency_ms[known])]
         data.append(
             _front(name, space, front, colour)
             | {"mode": "markers", "marker": {"color": colour, "size": 6}}

@@ -229,14 +229,17 @@ def numbers(results: Results) -> str | None:
         "never" if np.isinf(np.median(ours)) else f"{np.median(ours):,.0f}" for ours in closest.ours
     )
     printed = ", ".join(f"{published.value:,.0f}" for published in PUBLISHED)
+    of_all = "." if hits == len(PUBLISHED) else ", so no setting searched gives all of them."
     sentences = [
-        f"The thesis prints {printed} of its two runs: samples {PUBLISHED[0].what}, then "
-        f"{PUBLISHED[2].what}, then until within T by {BINS} bins, MnasNet before the proposed "
-        f"reward. Closest by the medians of {len(results.seeds)} seeds is {_place(closest.cell)}: "
-        f"{medians}.",
-        f"At most {hits} of the {len(PUBLISHED)} lie between the least and the most of any seed, on "
-        f"{_place(widest.cell)}"
-        + ("." if hits == len(PUBLISHED) else ", so no setting searched gives all of them."),
+        (
+            f"The thesis prints {printed} of its two runs: samples {PUBLISHED[0].what}, then "
+            f"{PUBLISHED[2].what}, then until within T by {BINS} bins, MnasNet before the proposed."
+        ),
+        f"Closest by the medians of {len(results.seeds)} seeds is {_place(closest.cell)}: {medians}.",
+        (
+            f"At most {hits} of the {len(PUBLISHED)} lie between the least and the most of any seed, "
+            f"on {_place(widest.cell)}{of_all}"
+        ),
     ]
     space = results.courses[found[0].cell].landscape
     for published in PUBLISHED:

@@ -6,12 +6,13 @@ from html import escape
 
 
 def inline(text: str) -> str:
-    """Escaped text; what stands between two backticks is code."""
+    """Escaped text; what stands between two backticks is code, and may break after a plus."""
     parts = escape(text).split("`")
     if len(parts) % 2 == 0:  # a backtick without its other is a backtick
         parts[-2:] = ["`".join(parts[-2:])]
     return "".join(
-        f"<code>{part}</code>" if position % 2 else part for position, part in enumerate(parts)
+        f"<code>{part.replace('+', '+<wbr>')}</code>" if position % 2 else part
+        for position, part in enumerate(parts)
     )
 
 

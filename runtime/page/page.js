@@ -27,12 +27,15 @@
     for (const { box, chart } of charts) {
       const layout = { uirevision: 1, template: look, ...chart.layout };
       // a finger moves the page, not the chart
-      if (isTouch) Object.assign(layout, { dragmode: false });
+      if (isTouch) layout.dragmode = false;
+      // the paper does not wait for a chart that finds its width out
+      if (root.classList.contains("on-paper")) layout.width = box.clientWidth;
       Plotly.react(box, coloured(chart.data, style), coloured(layout, style), {
         responsive: true,
         displaylogo: false,
         displayModeBar: isTouch ? false : "hover",
-        modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+        // by name, because Plotly's own set can send the chart to its maker
+        modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]],
       });
     }
   };
@@ -66,13 +69,15 @@
   });
   isDark.addEventListener("change", () => show());
 
-  // paper is light, and shows everything
+  // paper is light and narrow
   let before = null;
   addEventListener("beforeprint", () => {
     before = { theme: root.dataset.theme };
+    root.classList.add("on-paper");
     show("light");
   });
   addEventListener("afterprint", () => {
+    root.classList.remove("on-paper");
     if (before && !before.theme) delete root.dataset.theme;
     show(before && before.theme);
   });

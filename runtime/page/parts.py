@@ -58,6 +58,22 @@ class Figure:
 
 @final
 @dataclass(frozen=True)
+class Legend:
+    """What the colours of several figures mean, where each of them would repeat it."""
+
+    colours: Mapping[str, str]  # a name -> one of the palette
+
+    def html(self, name: Naming) -> str:  # noqa: ARG002 - it has no title
+        """A row of names, each beside its colour."""
+        entries = "".join(
+            f'<li><span style="background:{escape(colour)}"></span>{inline(text)}</li>\n'
+            for text, colour in self.colours.items()
+        )
+        return f'<ul class="legend">\n{entries}</ul>\n'
+
+
+@final
+@dataclass(frozen=True)
 class Drawing:
     """An inline SVG; its colours are those of `runtime.page.palette`, its ids are the caller's."""
 
@@ -115,11 +131,12 @@ class Table:
             + "</tr>\n"
             for row in rows
         )
-        caption = f"<caption>{inline(self.caption)}</caption>" if self.caption else ""
         label = escape(self.caption or "table")
         return (
-            f'<div class="scroll" id="{here}" role="region" tabindex="0" aria-label="{label}">'
-            f"<table>{caption}\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
+            f'<figure class="table" id="{here}">\n'
+            f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>\n'
+            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
+            f"{_caption(self.caption)}</figure>\n"
         )
 
 

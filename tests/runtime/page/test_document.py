@@ -8,10 +8,11 @@ from xml.etree.ElementTree import Element, SubElement
 import pytest
 
 from runtime.page.document import KeyFigure, Page, Section, Tone
-from runtime.page.parts import Columns, Drawing, Facts, Figure, Listing, Note, Table
+from runtime.page.palette import BLUE
+from runtime.page.parts import Columns, Drawing, Facts, Figure, Legend, Listing, Note, Table
 
 EVIL = "<script>alert('`1` & \"2\"')</script>"
-VOID = {"meta", "link", "br"}
+VOID = {"meta", "link", "br", "wbr"}
 
 
 def page_of(*parts, text="text"):
@@ -34,6 +35,7 @@ def every_part(text):
         Table([text, "n"], [[text, 1], [text, None], [text, 2.5]], text),
         Drawing(text, svg, text, text),
         Facts({text: text}),
+        Legend({text: BLUE}),
     ]
 
 
@@ -75,9 +77,9 @@ def test_no_text_becomes_markup():
 
 
 def test_text_between_backticks_is_code():
-    html = page_of("run `a < b` or ` alone").html()
+    html = page_of("run `a < b+c` or ` alone").html()
 
-    assert "<p>run <code>a &lt; b</code> or ` alone</p>" in html
+    assert "<p>run <code>a &lt; b+<wbr>c</code> or ` alone</p>" in html
 
 
 def test_nothing_is_loaded_from_anywhere():
