@@ -92,7 +92,6 @@ class TestASmallStudy:
         ("change", "said"),
         [
             ("budget=64", "budget=48, not 64"),
-            ("seeds=4", "seeds=3, not 4"),
             ("rewards=[proposed]", "rewards="),
         ],
     )
@@ -125,13 +124,12 @@ class TestASmallStudy:
         self, path, study
     ):
         one, two = sorted((path / "cells").glob("*.npz"))
-        before = one.read_bytes()
+        before = load_trace(one).index
         one.unlink()
 
         study(f"resume={path}", small=())
 
-        assert one.is_file()
-        assert len(before) == len(one.read_bytes())
+        assert (load_trace(one).index == before).all()
         two.write_bytes(two.read_bytes()[:200])
         with pytest.raises(UserError, match=two.name):
             study(f"resume={path}", small=())
@@ -211,7 +209,7 @@ def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
 
 def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_path):
     path = tmp_path / "one"
-    many = ("seeds=8", "budget=2000", "controllers=[rnn,uniform,evolution]", f"folder={path}")
+    many = ("seeds=4", "budget=1500", "controllers=[rnn,uniform,evolution]", f"folder={path}")
     killed = command(*many)
     wait_for(lambda: path.is_dir() and cells(path), killed)
     killed.send_signal(signal.SIGKILL)
@@ -219,7 +217,7 @@ def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_pa
     before = cells(path)
     assert 0 < len(before) < 6
 
-    both = [command(*many, "workers=1") for _ in range(2)]
+    both = [command(*many) for _ in range(2)]
     outputs = [process.communicate(timeout=120) for process in both]
 
     assert [process.returncode for process in both] == [0, 0], outputs
@@ -255,6 +253,7 @@ def test_hydras_launchers_start_the_jobs_of_a_study(command, tmp_path, launcher)
     assert (path / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_jobs_of_a_launcher_must_be_told_their_folder(command):
     jobs = command("-m", "worker=0,1")
     _, err = jobs.communicate(timeout=120)
