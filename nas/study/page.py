@@ -27,9 +27,7 @@ from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.parts import Columns, Listing, Note, Part, Table
 
 COLUMNS = (
-    "gap_at_100_queries",
-    "gap_at_500_queries",
-    "gap_at_1000_queries",
+    *(f"gap_at_{count}_queries" for count in (50, 100, 200, 500, 1000, 5000)),
     "gap",
     "queries_to_optimum",
     "settled",
