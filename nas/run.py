@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
+from jaxtyping import Bool, Float64
+from numpy import ndarray
 from rich.console import Console
 
 from nas.checkpoint import Checkpointer, load_checkpoint, save_checkpoint
@@ -19,9 +21,8 @@ from nas.operation_history import OperationHistory
 from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.progress import ProgressBar
 from nas.replay import check_answers, replay
-from nas.report.run_page import Evidence, run_page, write_report
 from nas.run_folder import RunFolder
-from nas.samples import Journal, cut_journal, read_journal, write_parquet
+from nas.samples import Journal, Samples, cut_journal, read_journal, write_parquet
 from nas.search import search
 from nas.search_space import NAS_BENCH_201
 from nas.summary import print_summary, summarise, write_summary
@@ -233,14 +234,11 @@ class Run:
             figures,
         )
         self._write_report(
-            Evidence(
-                summary,
-                samples,
-                accuracy_test,
-                latency_predicted,
-                experiment.landscape,
-                history,
-            )
+            summary,
+            samples,
+            accuracy_test=accuracy_test,
+            latency_predicted=latency_predicted,
+            history=history,
         )
         write_summary(folder.summary, summary)
         folder.journal.unlink()
@@ -252,7 +250,26 @@ class Run:
         self.console.print(_sources(experiment), soft_wrap=True)
         return summary
 
-    def _write_report(self, evidence: Evidence) -> None:
+    def _write_report(
+        self,
+        summary: dict[str, Any],
+        samples: Samples,
+        *,
+        accuracy_test: Float64[ndarray, "n"],
+        latency_predicted: Bool[ndarray, "n"],
+        history: OperationHistory,
+    ) -> None:
+        # a run's first sample does not wait for it
+        from nas.report.run_page import Evidence, run_page, write_report  # noqa: PLC0415
+
+        evidence = Evidence(
+            summary,
+            samples,
+            accuracy_test,
+            latency_predicted,
+            self.experiment.landscape,
+            history,
+        )
         folder = self.folder
         machine = json.loads(folder.environment.read_text(encoding="utf-8"))
         config = folder.config.read_text(encoding="utf-8")

@@ -34,7 +34,8 @@ _LIMIT = "latency_ms/T"
 _BEST = "search/best within T"
 _OPTIMUM = "search/optimum within T"
 _SHARE = "search/feasible share"
-_LOW, _HIGH = "low end of the middle 80 percent", "high end of the middle 80 percent"
+_MIDDLE = f"middle {BAND * 100:.0f} percent"
+_LOW, _HIGH = f"low end of the {_MIDDLE}", f"high end of the {_MIDDLE}"
 
 
 def _operation(edge: tuple[int, int], operation: str) -> str:
@@ -47,11 +48,11 @@ def layout(*, has_policy: bool) -> dict[str, dict[str, list[Any]]]:
     return {
         "Convergence": {
             "latency and its limit T (ms)": ["Multiline", [_LATENCY, _LIMIT]],
-            "latency: mean and middle 80 % (ms)": [
+            f"latency: mean and {_MIDDLE} (ms)": [
                 "Margin",
                 [_LATENCY, f"latency_ms/{_LOW}", f"latency_ms/{_HIGH}"],
             ],
-            "accuracy: mean and middle 80 %": [
+            f"accuracy: mean and {_MIDDLE}": [
                 "Margin",
                 [_ACCURACY, f"accuracy/{_LOW}", f"accuracy/{_HIGH}"],
             ],

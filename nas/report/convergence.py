@@ -10,12 +10,13 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from nas.landscape import Landscape
-from nas.report.wording import Wording
+from nas.report.wording import Wording, percent
 from nas.samples import Samples
 from nas.trajectory import BAND, bin_edges
 from runtime.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
 from runtime.page.parts import Columns, Figure
 
+_SHARE = percent(BAND, 0)
 FEW = 200
 """So few samples are drawn one by one as well."""
 
@@ -51,7 +52,7 @@ def _latency(
         "Latency against its limit",
         traces,
         _layout(wording.latency_axis, len(samples)),
-        f"Mean of {_in_bins(edges)}; the band holds the middle 80 % of a bin's samples.",
+        f"Mean of {_in_bins(edges)}; the band holds the middle {_SHARE} of a bin's samples.",
     )
 
 
@@ -62,9 +63,9 @@ def _accuracy(
     limit_ms: float,
     wording: Wording,
 ) -> Figure:
-    percent = samples.accuracy * 100
-    traces = _banded(percent, edges, BLUE, "%")
-    within = np.where(samples.latency_ms <= limit_ms, percent, -np.inf)
+    shown = samples.accuracy * 100
+    traces = _banded(shown, edges, BLUE, "%")
+    within = np.where(samples.latency_ms <= limit_ms, shown, -np.inf)
     best = np.maximum.accumulate(within)
     rises = np.flatnonzero(best > np.concatenate([[-np.inf], best[:-1]]))
     if len(rises):
@@ -86,7 +87,7 @@ def _accuracy(
         "Accuracy of what is sampled, and the best within T",
         traces,
         _layout(wording.accuracy_axis, len(samples)),
-        f"Mean and middle 80 % of {_in_bins(edges)}. The best so far counts only samples within T.",
+        f"Mean and middle {_SHARE} of {_in_bins(edges)}. The best so far counts only samples within T.",
     )
 
 
@@ -119,7 +120,7 @@ def _banded(
             "y": high[ends],
             "fill": "tonexty",
             "fillcolor": band(colour),
-            "name": "middle 80 % of the samples",
+            "name": f"middle {_SHARE} of the samples",
         },
         {
             "x": middles,
@@ -130,7 +131,7 @@ def _banded(
             "name": "mean",
             "hovertemplate": (
                 f"%{{customdata[2]}}<br>mean %{{y:.2f}} {unit}<br>"
-                f"middle 80 %: %{{customdata[0]:.2f}} to %{{customdata[1]:.2f}} {unit}"
+                f"middle {_SHARE}: %{{customdata[0]:.2f}} to %{{customdata[1]:.2f}} {unit}"
                 "<extra></extra>"
             ),
         },

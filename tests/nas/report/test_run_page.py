@@ -194,7 +194,7 @@ def test_samples_that_are_all_alike_make_a_page():
     text = text_of(evidence_of([5] * 30, latency_ms=np.full(GRID, 12.5)))
 
     assert "takes 12.50 ms" in text
-    assert "All 30 samples, in steps of 1 ms" in text
+    assert "All 30 samples, in steps of 0.2 ms" in text
 
 
 def test_a_policy_shows_probabilities_and_random_search_the_shares_of_its_samples():
