@@ -178,7 +178,8 @@ def _begin(
     folder.begin(settings, [job.cell for job in plan.jobs])
     if not folder.tables.is_file():
         save_tables(folder.tables, tables)
-    write_environment(folder.environment)
+    if not folder.environment.is_file():
+        write_environment(folder.environment)
 
 
 def _folder(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import product
 from typing import Any, final
@@ -117,6 +117,9 @@ def make_plan(composed: DictConfig) -> Plan:
         ):
             cell = Cell(reward, controller, device, limit_ms, settings)
             made = maker.reward(reward, limit_ms, settings), maker.controller(controller, settings)
+            same = jobs.get(replace(cell, settings=()))
+            if settings and same and made == (same.reward, same.controller):
+                continue  # a point of the grid that is the defaults
             jobs[cell] = Job(cell, *made, accuracy, oracles[device])
     return Plan(config, accuracy, oracles, landscapes, tuple(jobs.values()))
 

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from nas.accuracy.base import Dataset
 from nas.landscape import Landscape
 from nas.study.course import BINS, Course
 from nas.study.plan import Cell
@@ -151,9 +152,10 @@ def claims(results: Results, measure: str = "settled") -> dict[str, list[Compari
 
 
 def is_the_thesis_problem(results: Results) -> bool:
-    """Whether the published numbers may stand beside ours: same limit, samples and rewards."""
-    cells = results.values
-    return results.config.budget == SAMPLES and any(cell.limit_ms == T_MS for cell in cells)
+    """Whether the published numbers may stand beside ours: same data set, limit and samples."""
+    config = results.config
+    at_limit = any(cell.limit_ms == T_MS for cell in results.values)
+    return config.dataset is Dataset.cifar100 and config.budget == SAMPLES and at_limit
 
 
 def verdict(results: Results) -> str:
@@ -164,7 +166,7 @@ def verdict(results: Results) -> str:
             continue
         sentences.append(_of_rival(rival, tests, claims(results, "settled_bin")[rival], results))
     if not sentences:
-        return "The study holds no pair of rewards that the thesis's claim is about."
+        return "The study tests no pair of rewards that the thesis's claim is about."
     survives = all(c.verdict == "better" for tests in claims(results).values() for c in tests)
     opening = "The claim that the proposed reward brings the mean latency within T sooner " + (
         "holds in every setting searched." if survives else "does not hold in every setting."

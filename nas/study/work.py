@@ -137,16 +137,9 @@ def search_cell(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
             folder.record(job.cell, {"state": "failed", "error": _why(error)})
             return Outcome.failed
         save_trace(folder.file(job.cell), traced)
-        facts = {"file": str(folder.file(job.cell).relative_to(folder.path))}
-        folder.record(
-            job.cell,
-            {
-                "state": "finished",
-                **facts,
-                "seconds": round(traced.seconds, 3),
-                "process": os.getpid(),
-            },
-        )
+        facts = {"seconds": round(traced.seconds, 3), "process": os.getpid()}
+        file = str(folder.file(job.cell).relative_to(folder.path))
+        folder.record(job.cell, {"state": "finished", "file": file, **facts})
     return Outcome.finished
 
 

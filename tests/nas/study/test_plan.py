@@ -43,6 +43,13 @@ def test_the_grid_is_searched_beside_the_defaults_where_it_is_wanted(plan_of):
     assert plan.jobs[-1].reward.latency_weight == 0.3
 
 
+def test_a_point_of_the_grid_that_is_the_defaults_is_searched_once(plan_of):
+    plan = plan_of("grid=['controller.batch_size=4,16']")
+
+    found = [(job.cell.settings, job.controller.batch_size) for job in plan.jobs]
+    assert found == [((), 16)] * 2 + [(("controller.batch_size=4",), 4)] * 2
+
+
 def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_once(plan_of):
     plan = plan_of("limits=['30%']", "problems=[synthetic-board@20ms,synthetic-board@0.02s]")
 
