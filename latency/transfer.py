@@ -51,7 +51,7 @@ class Prior:
 
     def covariance(self, others: Prior) -> Float64[ndarray, "n others"]:
         """Of these cells with others, both of the same known devices."""
-        return (
+        return np.asarray(
             self.linear @ others.linear.T
             + _COUNTS_SD**2 * _bell(self.counts, others.counts, _COUNTS_LENGTH)
             + _KNOWN_SD**2 * _bell(self.known, others.known, _KNOWN_LENGTH)
@@ -97,6 +97,7 @@ class Known:
     log_ms: Float64[ndarray, "devices cells"]
     linear: Float64[ndarray, "cells features"]  # unit weight is the standard deviation expected
     counts: Float64[ndarray, "cells counts"]
+    wanted: Bool[ndarray, " cells"]  # which cells the probes are chosen for
     eligible: Bool[ndarray, " cells"]  # which cells may be probes
 
     @cached_property
@@ -143,7 +144,7 @@ class Known:
     def choose(self, probes: int) -> Int64[ndarray, " probes"]:
         """Cells to time: each lowers the variance left in the space most, after those before it.
 
-        Sequential A-optimal design of the process, over a fixed sample of the eligible cells.
+        Sequential A-optimal design of the process, over a fixed sample of the wanted cells.
 
         Raises:
           ValueError: if there are fewer eligible cells.
@@ -152,7 +153,8 @@ class Known:
         if probes > len(candidates):
             raise ValueError(f"{probes} probes of {len(candidates)} cells that may be probes")
         rng = np.random.default_rng(_SEED)
-        targets = rng.choice(candidates, min(_DESIGN_CELLS, len(candidates)), replace=False)
+        wanted = np.flatnonzero(self.wanted)
+        targets = rng.choice(wanted, min(_DESIGN_CELLS, len(wanted)), replace=False)
         prior = self.prior(candidates)
         level = _DESIGN_LEVEL_SD**2
         with_targets = self.prior(targets).covariance(prior) + level
@@ -160,13 +162,13 @@ class Known:
         chosen: list[int] = []
         columns = np.zeros((len(candidates), 0))
         for _ in range(probes):
-            gain = (with_targets**2).sum(axis=0) / (left + _DESIGN_NOISE**2)
+            gain = np.einsum("tc,tc->c", with_targets, with_targets) / (left + _DESIGN_NOISE**2)
             gain[chosen] = -1.0
             best = int(np.argmax(gain))
             one = self.prior(candidates[[best]])
             with_best = one.covariance(prior)[0] + level - columns @ columns[best]
             total = left[best] + _DESIGN_NOISE**2
-            with_targets = with_targets - np.outer(with_targets[:, best], with_best) / total
+            with_targets -= np.outer(with_targets[:, best] / total, with_best)
             left = left - with_best**2 / total
             columns = np.concatenate([columns, (with_best / np.sqrt(total))[:, None]], axis=1)
             chosen.append(best)
@@ -246,9 +248,7 @@ def _posterior(
 
 
 def _rows(prior: Prior, which: Bool[ndarray, " n"]) -> Prior:
-    return Prior(
-        prior.mean[which], prior.linear[which], prior.counts[which], prior.known[which]
-    )
+    return Prior(prior.mean[which], prior.linear[which], prior.counts[which], prior.known[which])
 
 
 def _bell(

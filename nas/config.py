@@ -32,6 +32,7 @@ from nas.latency_sources import (
     RegressionLatencyConfig,
     TableLatencyConfig,
 )
+from nas.latency_transfer import TransferLatencyConfig
 from nas.search_space import NAS_BENCH_201
 from nas.units import milliseconds
 from rewards.absolute import AbsoluteReward
@@ -68,6 +69,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "table": TableLatencyConfig,
         "regression": RegressionLatencyConfig,
         "nats": NatsLatencyConfig,
+        "transfer": TransferLatencyConfig,
     },
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""

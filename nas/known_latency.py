@@ -51,6 +51,7 @@ def known_from(devices: Sequence[Device], latency_ms: Float64[ndarray, "devices 
         log_ms=np.log(np.maximum(latency_ms, fastest)),
         linear=linear,
         counts=counts,
+        wanted=connected,
         eligible=connected & _first_of_its_network(),
     )
 
