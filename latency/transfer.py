@@ -141,10 +141,11 @@ class Known:
     def _everywhere(self) -> Prior:
         return self.prior(np.arange(self.log_ms.shape[1]))
 
-    def choose(self, probes: int) -> Int64[ndarray, " probes"]:
+    def choose(self, probes: int, seed: int = _SEED) -> Int64[ndarray, " probes"]:
         """Cells to time: each lowers the variance left in the space most, after those before it.
 
-        Sequential A-optimal design of the process, over a fixed sample of the wanted cells.
+        Sequential A-optimal design of the process, over a sample of the wanted cells that the seed
+        draws.
 
         Raises:
           ValueError: if there are fewer eligible cells.
@@ -152,7 +153,7 @@ class Known:
         candidates = np.flatnonzero(self.eligible)
         if probes > len(candidates):
             raise ValueError(f"{probes} probes of {len(candidates)} cells that may be probes")
-        rng = np.random.default_rng(_SEED)
+        rng = np.random.default_rng(seed)
         wanted = np.flatnonzero(self.wanted)
         targets = rng.choice(wanted, min(_DESIGN_CELLS, len(wanted)), replace=False)
         prior = self.prior(candidates)
@@ -221,23 +222,24 @@ def _posterior(
 
     Noise and scale are averaged over, each with its likelihood; the level has a flat prior.
     """
-    among, across = probes.covariance(probes), cells.covariance(probes)
-    residual, ones = log_ms - probes.mean, np.ones(len(log_ms))
+    values, basis = np.linalg.eigh(probes.covariance(probes))  # one basis for every noise and scale
+    across = cells.covariance(probes) @ basis
+    residual, ones = basis.T @ (log_ms - probes.mean), basis.sum(axis=0)
     means, variances, log_likelihoods = [], [], []
     for scale in _SCALES:
         for noise in _NOISES:
-            inverse = np.linalg.inv(scale**2 * among + noise**2 * np.eye(len(log_ms)))
-            certainty = float(ones @ inverse @ ones)
-            level = float(ones @ inverse @ residual) / certainty
-            off = residual - level
+            precision = 1 / (scale**2 * np.maximum(values, 0) + noise**2)
+            certainty = float(precision @ ones**2)
+            level = float(precision @ (ones * residual)) / certainty
+            off = residual - level * ones
             log_likelihoods.append(
-                (np.linalg.slogdet(inverse)[1] - off @ inverse @ off - np.log(certainty)) / 2
+                (np.log(precision).sum() - precision @ off**2 - np.log(certainty)) / 2
             )
-            weights = scale**2 * across @ inverse
-            means.append(cells.mean + level + weights @ off)
+            means.append(cells.mean + level + scale**2 * across @ (precision * off))
             variances.append(
-                scale**2 * (cells.variance - (weights * across).sum(axis=1))
-                + (1 - weights @ ones) ** 2 / certainty
+                scale**2 * cells.variance
+                - scale**4 * across**2 @ precision
+                + (1 - scale**2 * across @ (precision * ones)) ** 2 / certainty
                 + noise**2
             )
     share = np.exp(np.array(log_likelihoods) - max(log_likelihoods))
