@@ -89,9 +89,11 @@ class LayerPredictor:
         return math.fsum(w * x for w, x in zip(weights, layer.features, strict=True))
 
     def save(self, path: Path) -> None:
-        """Writes JSON that `load` reads."""
+        """Writes JSON that `load` reads; the file is whole or as it was."""
         content = {"format": _FORMAT, "features": FEATURES, **asdict(self)}
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        temporary = path.with_name(f"{path.name}.tmp")
+        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        temporary.replace(path)
 
     @classmethod
     def load(cls, path: Path) -> LayerPredictor:
