@@ -4,7 +4,7 @@
 computes and moves. Weights are never negative, so that a larger layer is never predicted faster
 through a feature, and errors are relative, because a scheduler adds up layers of a microsecond and
 of ten milliseconds. A convolution's time depends on its kernel by more than its operations, so
-convolutions of different kernels are kinds of their own.
+convolutions of different kernels are kinds of their own, and so are poolings of different classes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,15 @@ from runtime.chain import Chain
 from runtime.kinds import Kind
 from runtime.program import NETWORK_INPUT, Program, Segment
 
-FEATURES = ("one", "flops", "input_bytes", "output_bytes", "weight_bytes", "patch_bytes")
+FEATURES = (
+    *("one", "flops", "input_bytes", "output_bytes", "weight_bytes", "patch_bytes"),
+    *("bytes_beyond_1_mb", "bytes_beyond_16_mb"),
+)
 """`patch_bytes` is the matrix that im2col would write for a convolution: every input value as often
-as a kernel reads it."""
+as a kernel reads it. What a layer touches beyond about the size of a cache costs more a byte: the
+last two are hinges, max(0, bytes - size), in which a linear regression can say so."""
+
+_CACHES = (1e6, 16e6)
 
 _FORMAT = 1
 
@@ -39,7 +45,7 @@ class Layer:
 
     kind: str
     """The kind's name; of a convolution with its kernel and stride, `conv 3x3/1`, `dw` if it is
-    depthwise."""
+    depthwise; of a pooling with its class, `pool MaxPool2d`."""
     features: tuple[float, ...]
     """In the order of FEATURES."""
 
@@ -56,15 +62,19 @@ def layers(program: Program, input_bytes: int) -> tuple[Layer, ...]:
 def layer_of(segment: Segment, input_bytes: int) -> Layer:
     """A segment that reads so many bytes."""
     convolution = next((m for m in segment.body.modules() if isinstance(m, nn.Conv2d)), None)
-    sizes = (segment.flops, input_bytes, segment.output_bytes, segment.weight_bytes)
+    moved = (input_bytes, segment.output_bytes, segment.weight_bytes)
+    sizes = (1.0, float(segment.flops), *map(float, moved))
+    beyond = tuple(max(0.0, sum(moved) - size) for size in _CACHES)
+    if segment.kind is Kind.POOL:
+        return Layer(f"pool {type(segment.body).__name__}", (*sizes, 0.0, *beyond))
     if segment.kind is not Kind.CONV or convolution is None:
-        return Layer(segment.kind.value, (1.0, *map(float, sizes), 0.0))
+        return Layer(segment.kind.value, (*sizes, 0.0, *beyond))
     height, width = convolution.kernel_size
     depthwise = "dw " if convolution.groups == convolution.in_channels > 1 else ""
     kind = f"{segment.kind.value} {depthwise}{height}x{width}/{convolution.stride[0]}"
     positions = segment.output_bytes / convolution.out_channels  # 4 bytes each, or 2
     patches = positions * convolution.in_channels * height * width if height * width > 1 else 0.0
-    return Layer(kind, (1.0, *map(float, sizes), patches))
+    return Layer(kind, (*sizes, patches, *beyond))
 
 
 @final
@@ -74,7 +84,8 @@ class LayerPredictor:
 
     device: str
     weights_ms: Mapping[str, tuple[float, ...]]
-    """By kind, one weight a feature. `conv` serves convolutions of kernels that were not timed."""
+    """By kind, one weight a feature. `conv` and `pool` serve kernels and classes that were not
+    timed."""
 
     def ms(self, layer: Layer) -> float:
         """Milliseconds.

@@ -13,7 +13,7 @@ from runtime.kinds import Kind
 from runtime.models.resnet import ResNet
 from runtime.predictor import FEATURES, Layer, LayerPredictor, fit, layers, predicted_chain
 
-LAW_MS = np.array([0.02, 1e-9, 0.0, 3e-8, 2e-8, 0.0])  # a synthetic device
+LAW_MS = np.array([0.02, 1e-9, 0.0, 3e-8, 2e-8, 0.0, 0.0, 0.0])  # a synthetic device
 
 
 def ms_of(layer):
@@ -40,6 +40,8 @@ def test_a_layer_is_described_by_what_it_computes_and_moves():
     outputs = 8 * 5 * 5
     assert conv.kind == "conv 3x3/2"
     assert dict(zip(FEATURES, conv.features, strict=True)) == {
+        "bytes_beyond_1_mb": 0,
+        "bytes_beyond_16_mb": 0,
         "one": 1,
         "flops": 2 * outputs * 4 * 9,
         "input_bytes": 4 * 400,
@@ -56,7 +58,7 @@ def test_a_kernel_of_one_needs_no_patches_and_a_depthwise_one_is_a_kind_of_its_o
         nn.Sequential(nn.Conv2d(4, 8, 1), nn.Conv2d(8, 8, 3, groups=8)), 1, 4, 6, 6
     )
 
-    assert (pointwise.kind, pointwise.features[-1]) == ("conv 1x1/1", 0)
+    assert (pointwise.kind, pointwise.features[5]) == ("conv 1x1/1", 0)
     assert depthwise.kind == "conv dw 3x3/1"
 
 
