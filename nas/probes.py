@@ -32,6 +32,23 @@ class Probes:
     index: Int64[ndarray, " probes"]
     latency_ms: Float64[ndarray, " probes"]
 
+    def __post_init__(self) -> None:
+        """Checks that something can be predicted from them.
+
+        Raises:
+          UserError: if they are too few, or all took the same time.
+        """
+        if len(self.index) < FEWEST_PROBES:
+            raise UserError(
+                f"{len(self.index)} probes, but at least {FEWEST_PROBES} are needed and 10 are "
+                f"good; `python -m nas.transfer choose=10 out=<file>` names some"
+            )
+        if (self.latency_ms == self.latency_ms[0]).all():
+            raise UserError(
+                f"every probe took {self.latency_ms[0]:g} ms, which tells no two of them apart; "
+                f"time them with a finer clock"
+            )
+
 
 def write_sheet(path: Path, index: Int64[ndarray, " probes"]) -> None:
     """Write a sheet whose times are still to be filled in.
@@ -66,18 +83,10 @@ def read_probes(path: Path) -> Probes:
                 f"{where}: {arch} has {latency_ms:g} ms here and {taken[index]:g} ms before; "
                 f"keep one of them, or their median"
             )
-    if len(taken) < FEWEST_PROBES:
-        raise UserError(
-            f"{path} has {len(taken)} probes, at least {FEWEST_PROBES} are needed and 10 are good; "
-            f"`python -m nas.transfer choose=10 out=<file>` names some"
-        )
-    times_ms = np.array(list(taken.values()))
-    if (times_ms == times_ms[0]).all():
-        raise UserError(
-            f"{path}: every probe took {times_ms[0]:g} ms, which tells no two of them apart; "
-            f"time them with a finer clock"
-        )
-    return Probes(np.array(list(taken), np.int64), times_ms)
+    try:
+        return Probes(np.array(list(taken), np.int64), np.array(list(taken.values())))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _rows(path: Path) -> list[tuple[str, str, str]]:

@@ -210,7 +210,7 @@ A, B, C, D = STRINGS[:4]
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([(A, 1), (B, 2)], "has 2 probes, at least 3 are needed"),
+        ([(A, 1), (B, 2)], "2 probes, but at least 3 are needed"),
         ([(A, 1), (B, 2), (C, 3), ("|huh~0|", 4)], r"line 5: architecture '\|huh~0\|'"),
         ([(A, 1), (B, 2), (C.replace("~0", "~7"), 3)], "line 4: architecture"),
         ([(A, 1), (B, 2), (C, -3)], "line 4: latency_ms of .* is '-3'; a latency is a positive"),
