@@ -93,7 +93,7 @@ def cross_validate(
     for held_out in (fold == number for number in range(_FOLDS)):
         model = fit(features[~held_out], latency_ms[~held_out])
         predicted_ms[held_out] = model.predict_ms(features[held_out])
-    return _judge(predicted_ms, latency_ms)
+    return judge(predicted_ms, latency_ms)
 
 
 def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
@@ -145,7 +145,8 @@ def embedded_models() -> dict[str, EmbeddedModel]:
     }
 
 
-def _judge(predicted: Float64[ndarray, " n"], measured: Float64[ndarray, " n"]) -> Quality:
+def judge(predicted: Float64[ndarray, " n"], measured: Float64[ndarray, " n"]) -> Quality:
+    """How well predictions agree with measurements that they were not made from."""
     error = np.abs(predicted / measured - 1)
     unexplained = ((predicted - measured) ** 2).sum()
     return Quality(

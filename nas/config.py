@@ -35,6 +35,7 @@ from nas.latency_sources import (
     RegressionLatencyConfig,
     TableLatencyConfig,
 )
+from nas.latency_transfer import TransferLatencyConfig
 from nas.limits import Limits, limits_of
 from nas.probe_source import ProbeLatencyConfig
 from nas.search_space import NAS_BENCH_201
@@ -76,6 +77,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "regression": RegressionLatencyConfig,
         "nats": NatsLatencyConfig,
         "probe": ProbeLatencyConfig,
+        "transfer": TransferLatencyConfig,
     },
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""

@@ -3,7 +3,8 @@
 `arch` holds the benchmark's string, `index` (optional) its official number, every other column
 numbers; an empty field means "not measured". `nb201_accuracy.csv` is the accuracy table. Any
 other CSV with `arch` is a latency table with one column a device, in milliseconds, unless its
-name ends in another unit (`_mj.csv` is energy). Files named `nb201_*` cover the whole space;
+name ends in another unit (`_mj.csv` is energy). What a model said of a device stands in columns of
+its own, `device@predicted`, `device@low` and `device@high`, and is no measurement. Files named `nb201_*` cover the whole space;
 others may hold any part of it, in any order.
 """
 
@@ -35,6 +36,9 @@ ACCURACY_FILE = "nb201_accuracy.csv"
 ENERGY_SUFFIX = "_mj.csv"
 LATENCY_SUFFIX = "_ms.csv"
 WHOLE_SPACE_PREFIX = "nb201_"
+PREDICTED, LOW, HIGH = "@predicted", "@low", "@high"
+"""Ends of the names of columns that hold a model's predictions, and the interval about them."""
+
 _CACHE_VERSION = 1
 _LONGEST_HEADER = 2**20  # bytes; what has no line break for longer is no table
 
@@ -83,7 +87,7 @@ class CsvTable:
 
 
 def latency_files(folder: Path) -> dict[str, Path]:
-    """The file of each latency column in a folder.
+    """The file of each measured latency column in a folder.
 
     Raises:
       UserError: if two files have a column of the same name, or one named `*_ms.csv` is no
@@ -113,6 +117,8 @@ def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[
         if not names and path.name.endswith(suffix):
             raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
         for name in numeric_columns(names):
+            if name.endswith((PREDICTED, LOW, HIGH)):
+                continue
             if name in found:
                 raise UserError(
                     f"{what} column {name!r} is in {found[name]} and in {path}; rename one"

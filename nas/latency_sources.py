@@ -123,7 +123,12 @@ def _measured_table(
     missing = np.isnan(values_ms)
     said = [f"table: {device.source}, {measured.cells:,} measured cells"]
     filled = unmeasured is Unmeasured.regression and bool(missing.any())
-    if filled:
+    if filled and measured.predicted_ms is not None:
+        values_ms = np.where(missing, measured.predicted_ms, values_ms)
+        said.append(
+            f"{missing.sum():,} predicted from them by nas.transfer, as {measured.path} has them"
+        )
+    elif filled:
         model, _ = model_of(device, measured)
         values_ms = np.where(missing, predicted_ms(device, model), values_ms)
         said.append(f"{missing.sum():,} predicted by regression ({model.quality})")
@@ -135,8 +140,8 @@ def _measured_table(
         device=device.id,
         source="table",
         description="; ".join(said),
-        table_ms=_grid(values_ms),
-        is_predicted=_grid(missing & filled),
+        table_ms=by_architecture(values_ms),
+        is_predicted=by_architecture(missing & filled),
     )
 
 
@@ -155,8 +160,8 @@ def _predicted_table(
         device=device.id,
         source="regression",
         description="; ".join(said),
-        table_ms=_grid(predicted_ms(device, model)),
-        is_predicted=_grid(everywhere),
+        table_ms=by_architecture(predicted_ms(device, model)),
+        is_predicted=by_architecture(everywhere),
     )
 
 
@@ -180,7 +185,7 @@ def _input(device: Device, dataset: Dataset) -> list[str]:
     return [f"measured for {timed.value}: same input, another last layer"]
 
 
-def _grid(official: Shaped[ndarray, "15625"]) -> Shaped[ndarray, "5 5 5 5 5 5"]:
+def by_architecture(official: Shaped[ndarray, "15625"]) -> Shaped[ndarray, "5 5 5 5 5 5"]:
     """Values in official order, as an array indexed by architecture."""
     choices = np.moveaxis(np.indices(NAS_BENCH_201.num_choices), 0, -1)
     grid: Shaped[ndarray, "5 5 5 5 5 5"] = official[NAS_BENCH_201.index(choices)]

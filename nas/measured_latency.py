@@ -14,7 +14,14 @@ from numpy import ndarray
 
 from latency.devices import Device, find, registered, unregistered
 from latency.shipped import read_shipped, shipped_paths
-from nas.csv_tables import data_folder, header, latency_files, read_csv_table
+from nas.csv_tables import (
+    PREDICTED,
+    CsvTable,
+    data_folder,
+    header,
+    latency_files,
+    read_csv_table,
+)
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
 
@@ -29,6 +36,7 @@ class MeasuredLatency:
 
     path: Path
     values_ms: Float64[ndarray, "15625"]  # in official order; NaN: not measured
+    predicted_ms: Float64[ndarray, "15625"] | None = None  # by `nas.transfer`, in the same file
 
     @property
     def cells(self) -> int:
@@ -81,15 +89,25 @@ def measured_on(device: Device) -> MeasuredLatency | None:
     if path is None:
         return _shipped(device)
     column = device.column if path == files.get(device.column) else device.id
-    values_ms = read_csv_table(path).column(column)
+    table = read_csv_table(path)
+    predicted = f"{column}{PREDICTED}"
+    return MeasuredLatency(
+        path,
+        _positive(table, column),
+        _positive(table, predicted) if predicted in table.columns else None,
+    )
+
+
+def _positive(table: CsvTable, column: str) -> Float64[ndarray, "15625"]:
+    values_ms = table.column(column)
     wrong = values_ms <= 0
     if wrong.any():
         first = int(np.argmax(wrong))
         raise UserError(
-            f"{path}: {column} of {NAS_BENCH_201.strings[first]} is "
+            f"{table.path}: {column} of {NAS_BENCH_201.strings[first]} is "
             f"{values_ms[first]:g} ms; a latency is positive, a cell not measured is left empty"
         )
-    return MeasuredLatency(path, values_ms)
+    return values_ms
 
 
 def _shipped(device: Device) -> MeasuredLatency | None:

@@ -1,0 +1,300 @@
+"""From a sheet of probes to a table, by the real commands."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from latency.regression import judge
+from nas.accuracy.base import Dataset
+from nas.csv_tables import latency_files, read_csv_table
+from nas.errors import UserError
+from nas.known_latency import known_latency
+from nas.latency_sources import AutoLatencyConfig, TableLatencyConfig
+from nas.latency_transfer import TransferLatencyConfig
+from nas.probes import Probes, read_probes, write_sheet
+from nas.search_space import NAS_BENCH_201
+from nas.transferred import choose_probes, transfer_from, write_transferred
+
+ARCHITECTURES = NAS_BENCH_201.architectures
+STRINGS = NAS_BENCH_201.strings
+DEVICES = 44
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(tmp_path, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def board_ms():
+    """A synthetic board: a known one, with 3 % noise and at another level."""
+    known = known_latency()
+    noise = np.random.default_rng(0).normal(0, 0.03, len(STRINGS))
+    return 2.5 * np.exp(known.log_ms[30] + noise)
+
+
+def sheet(path, rows, names=("arch", "latency_ms")):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *rows])
+    return path
+
+
+@pytest.fixture(scope="module")
+def thirty():
+    return choose_probes(30)
+
+
+@pytest.fixture(scope="module")
+def ten(thirty):
+    return thirty[:10]
+
+
+@pytest.fixture(scope="module")
+def found(ten, board_ms):
+    return transfer_from("my-board", Probes(ten, board_ms[ten]))
+
+
+@pytest.fixture
+def filled(tmp_path, board_ms, ten):
+    indices = ten.tolist()
+    return sheet(tmp_path / "sheets" / "probes.csv", [(STRINGS[i], board_ms[i]) for i in indices])
+
+
+@pytest.fixture(autouse=True)
+def sheets(tmp_path):
+    (tmp_path / "sheets").mkdir()
+
+
+def transfer(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "nas.transfer", *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_every_device_is_known_on_a_bare_machine():
+    known = known_latency()
+
+    assert known.log_ms.shape == (DEVICES, len(STRINGS))
+    assert np.isfinite(known.log_ms).all()
+
+
+def test_probes_are_distinct_networks_with_a_path(thirty):
+    assert len(np.unique(NAS_BENCH_201.network_class[thirty])) == 30
+    assert NAS_BENCH_201.live_edges(ARCHITECTURES[thirty]).any(axis=1).all()
+
+
+def test_the_commands_lead_from_no_table_to_a_table(tmp_path, board_ms):
+    probes, table = tmp_path / "sheets" / "probes.csv", tmp_path / "my-board_ms.csv"
+
+    named = transfer("choose=10", f"out={probes}")
+    assert named.returncode == 0, named.stderr
+    rows = list(csv.DictReader(probes.read_text(encoding="utf-8").splitlines()))
+    assert [row["latency_ms"] for row in rows] == [""] * 10
+    indices = [STRINGS.index(row["arch"]) for row in rows]
+    sheet(probes, [(STRINGS[i], board_ms[i]) for i in indices])
+    predicted = transfer(f"probes={probes}", f"out={table}")
+
+    assert predicted.returncode == 0, predicted.stderr
+    assert "10 probes, each predicted from the others" in predicted.stdout
+    assert "this device is like the known ones" in predicted.stdout
+    columns = read_csv_table(table)
+    assert columns.columns == (
+        "my-board",
+        "my-board@predicted",
+        "my-board@low",
+        "my-board@high",
+    )
+    assert np.flatnonzero(np.isfinite(columns.column("my-board"))).tolist() == sorted(indices)
+    quality = judge(columns.column("my-board@predicted"), board_ms)
+    assert quality.spearman > 0.95
+    assert quality.within_10_percent > 0.65
+    origin = json.loads(table.with_suffix(".json").read_text(encoding="utf-8"))
+    assert origin["device"] == "my-board"
+    assert len(origin["probes"]) == 10
+    assert 0 <= origin["held_out"]["within_10_percent"] <= 1
+    assert origin["known_devices"] == DEVICES
+
+
+def test_a_predicted_table_never_passes_as_measured(tmp_path, found):
+    probes = found.probes
+    write_transferred(tmp_path / "any name.csv", found)
+
+    assert tuple(latency_files(tmp_path)) == ("my-board",)
+    strict = TableLatencyConfig().build("my-board", Dataset.cifar100)
+    auto = AutoLatencyConfig().build("my-board", Dataset.cifar100)
+    assert np.flatnonzero(strict.known(ARCHITECTURES)).tolist() == sorted(probes.index.tolist())
+    assert np.array_equal(auto.predicted(ARCHITECTURES), ~strict.known(ARCHITECTURES))
+    assert auto.latency_ms(ARCHITECTURES) == pytest.approx(found.latency_ms, abs=1e-6)
+    assert "15,615 predicted from them by nas.transfer" in auto.description
+
+
+def test_the_oracle_measures_nothing_but_the_probes(filled):
+    oracle = TransferLatencyConfig(str(filled)).build("my-board", Dataset.cifar100)
+
+    probes = read_probes(filled)
+    expected = np.ones(len(STRINGS), bool)
+    expected[probes.index] = False
+    assert (oracle.device, oracle.source) == ("my-board", "transfer")
+    assert np.array_equal(oracle.predicted(ARCHITECTURES), expected)
+    assert np.array_equal(oracle.latency_ms(ARCHITECTURES[probes.index]), probes.latency_ms)
+    assert "all but the probes are predicted" in oracle.description
+
+
+def test_a_search_on_a_new_device_marks_what_it_was_told(tmp_path, filled):
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "nas.search", "device=my-board", "latency=transfer"),
+            *(f"latency.probes={filled}", "T=1s", "budget=30", f"runs={tmp_path / 'runs'}"),
+        ],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(next((tmp_path / "runs").rglob("summary.json")).read_text("utf-8"))
+    assert summary["latency_source"] == "transfer"
+    assert "predicted" in done.stdout
+
+
+def test_a_device_like_no_other_is_said(ten, found):
+    times_ms = np.exp(np.random.default_rng(5).normal(2, 1, 10))
+
+    odd = transfer_from("odd-board", Probes(ten, times_ms))
+
+    assert odd.is_unlike
+    assert not found.is_unlike
+    assert odd.comparison.startswith("warning: this device is unlike the known ones")
+
+
+def test_a_sheet_that_may_hold_times_is_not_overwritten(filled):
+    before = filled.read_bytes()
+
+    with pytest.raises(UserError, match="may hold times; name another"):
+        write_sheet(filled, np.arange(3))
+
+    assert filled.read_bytes() == before
+
+
+def test_another_table_is_not_overwritten_but_its_own_is(tmp_path, found):
+    other = sheet(tmp_path / "other.csv", [(STRINGS[0], 1.0)], ("arch", "other-board"))
+
+    with pytest.raises(UserError, match="holds no predictions for my-board"):
+        write_transferred(other, found)
+    write_transferred(tmp_path / "own.csv", found)
+    write_transferred(tmp_path / "own.csv", found)
+
+
+@pytest.mark.parametrize("name", ["nb201_mine.csv", "table.txt"])
+def test_a_table_is_named_as_one_that_holds_predictions(tmp_path, found, name):
+    with pytest.raises(UserError, match=r"name a file \*\.csv that does not start with nb201_"):
+        write_transferred(tmp_path / name, found)
+
+
+def test_a_known_device_is_not_predicted_from_itself(filled):
+    with pytest.raises(UserError, match=r"known already.*device=my-board"):
+        transfer_from("raspberry-pi-4/b1", read_probes(filled))
+
+
+A, B, C, D = STRINGS[:4]
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([(A, 1), (B, 2)], "2 probes, but at least 3 are needed"),
+        ([(A, 1), (B, 2), (C, 3), ("|huh~0|", 4)], r"line 5: architecture '\|huh~0\|'"),
+        ([(A, 1), (B, 2), (C.replace("~0", "~7"), 3)], "line 4: architecture"),
+        ([(A, 1), (B, 2), (C, -3)], "line 4: latency_ms of .* is '-3'; a latency is a positive"),
+        ([(A, 1), (B, 2), (C, 0)], "is '0'"),
+        ([(A, 1), (B, 2), (C, "nan")], "is 'nan'"),
+        ([(A, 1), (B, 2), (C, "inf")], "is 'inf'"),
+        ([(A, 1), (B, 2), (C, "3 ms")], "is '3 ms'"),
+        ([(A, 1), (B, 2), (C, "")], "line 4: .* has no latency_ms; time it"),
+        ([(A, 1), (B, 2), (C,)], "has no latency_ms"),
+        ([(A, 1), (B, 2), (C, 3), (A, 4)], "line 5: .* has 4 ms here and 1 ms before"),
+        ([(A, 5), (B, 5), (C, 5)], "every probe took 5 ms"),
+    ],
+)
+def test_a_sheet_that_cannot_be_used_is_one_line(tmp_path, rows, said):
+    with pytest.raises(UserError, match=said) as error:
+        read_probes(sheet(tmp_path / "probes.csv", rows))
+
+    assert "\n" not in str(error.value)
+
+
+def test_the_same_time_twice_is_one_probe(tmp_path):
+    path = sheet(tmp_path / "probes.csv", [(A, 1), (B, 2), (A, "1.0"), (C, 3)])
+
+    assert read_probes(path).latency_ms.tolist() == [1, 2, 3]
+
+
+def test_columns_of_the_users_own_are_passed_over(tmp_path):
+    rows = [("x", "1", A), ("y", "2", B), ("z", "3", C)]
+    path = sheet(tmp_path / "probes.csv", rows, ("note", "latency_ms", "arch"))
+
+    assert read_probes(path).latency_ms.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", r"has the columns \(none\)"),
+        (b"arch,ms\n", "has the columns arch, ms; a sheet of probes has arch and latency_ms"),
+        (b"arch,latency_ms,arch\n", "each once"),
+        (b"\xff\xfe\x00", "is no CSV file"),
+        (b'arch,latency_ms\n"x,1\n', "is no CSV file"),
+    ],
+)
+def test_a_file_that_is_no_sheet_is_named(tmp_path, content, said):
+    path = tmp_path / "probes.csv"
+    path.write_bytes(content)
+
+    with pytest.raises(UserError, match=said):
+        read_probes(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["out=x.csv"], "choose=10 names architectures"),
+        (["choose=10"], "out is not set"),
+        (["choose=2", "out=x.csv"], "choose=2 must be at least 3"),
+        (["choose=9999", "out=x.csv"], "choose=9999: 9999 probes of"),
+        (["probes=nowhere.csv", "out=x.csv"], "cannot read nowhere.csv"),
+        (["choose=ten", "out=x.csv"], "ten"),
+    ],
+)
+def test_a_command_that_cannot_work_is_one_line_and_status_2(
+    tmp_path, monkeypatch, arguments, said
+):
+    monkeypatch.chdir(tmp_path)
+
+    done = transfer(*arguments)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.data
+def test_ten_probes_of_a_device_of_help_meet_the_published_bar(nas_data, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(nas_data))
+    import transfer as benchmark  # noqa: PLC0415 - of benchmarks/, and needs the data
+
+    known = benchmark.training_tables()
+    probes = known.choose(10)
+    truths = [benchmark.measured(column) for column in benchmark.TEST]
+    found = [judge(known.transfer(probes, t[probes]).latency_ms, t) for t in truths]
+
+    assert np.mean([quality.spearman for quality in found]) >= 0.96
+    assert np.mean([quality.within_10_percent for quality in found]) >= 0.75
