@@ -11,15 +11,15 @@ from nas.errors import UserError
 
 
 @contextmanager
-def held(file: Path) -> Iterator[None]:
+def held(file: Path, *, wait: bool = False) -> Iterator[None]:
     """Hold a file that is there while the block runs.
 
     Raises:
-      UserError: if another process holds it.
+      UserError: if another process holds it and `wait` does not say to wait for it.
     """
     with file.open("rb") as opened:
         try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:
             raise UserError(
                 f"{file.parent} is being written by another process; stop it or let it end"

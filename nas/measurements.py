@@ -1,4 +1,4 @@
-"""The journal of a measurement: a line a network, on disk before the next is timed."""
+"""The journal of a measurement: a line a network with all its times, on disk before the next."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _FIELDS = (
     "p99_ms",
     "median_low_ms",
     "median_high_ms",
-    "samples",
     "warm_up_calls",
     "is_stable",
     "control_ms",
+    "clock_mhz",
     "disturbances",
+    "samples_ms",
 )
 
 
@@ -40,6 +41,7 @@ class Measurement:
     index: int  # official number of the architecture
     samples: Samples
     control_ms: float  # median of the control network, timed in turns with this one
+    clock_mhz: float | None  # of the processor or GPU, right after; None where it is not told
     disturbances: tuple[str, ...]  # empty where the machine was quiet
 
     def fields(self) -> list[object]:
@@ -50,11 +52,12 @@ class Measurement:
             NAS_BENCH_201.strings[self.index],
             *(float(statistic.of(ms)) for statistic in Statistic),
             *self.samples.interval(Statistic.median),
-            len(ms),
             self.samples.warm_up_calls,
             int(self.samples.is_stable),
             self.control_ms,
+            self.clock_mhz,
             "; ".join(self.disturbances),
+            " ".join(f"{each:.5f}" for each in ms),  # to 10 ns; in the order they were taken
         ]
 
 
@@ -114,15 +117,16 @@ def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float6
     return np.asarray(of_network[NAS_BENCH_201.network_class])
 
 
-def noise(rows: list[dict[str, str]], statistic: Statistic) -> float | None:
-    """Median relative difference of the networks that were measured twice; None without any."""
+def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, " n"]:
+    """Relative difference of each later measurement of a network to its first, undisturbed ones."""
     first: dict[str, float] = {}
     differences = []
     for row in rows:
         if row["disturbances"]:
             continue
         ms = float(row[f"{statistic.value}_ms"])
-        before = first.setdefault(row["index"], ms)
-        if before is not ms:
-            differences.append(abs(ms - before) / before)
-    return float(np.median(differences)) if differences else None
+        if row["index"] in first:
+            differences.append(abs(ms / first[row["index"]] - 1))
+        else:
+            first[row["index"]] = ms
+    return np.array(differences)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import final
 
-import psutil
-
-_THROTTLED = "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"
+Sense = Callable[[], list[str]]
+"""Says what was out of the ordinary since it was asked last; each finding is a line for the user."""
 
 
 @final
@@ -19,17 +17,8 @@ class QuietConfig:
 
     control_drift: float = 0.05  # of the control network's median against its first
     other_load: float = 0.2  # processors kept busy by others
-
-
-def processors_busy_elsewhere(interval_s: float = 0.1) -> float:
-    """Processors that other processes keep busy, mean over an interval in which this one sleeps."""
-    return psutil.cpu_percent(interval_s) / 100 * (psutil.cpu_count() or 1)
-
-
-def throttle_count() -> int:
-    """How often the processors have throttled since they were started; 0 where it is not told."""
-    paths = Path("/").glob(_THROTTLED.lstrip("/"))
-    return sum(int(path.read_text()) for path in paths)
+    stolen: float = 0.02  # share of the processor's time that the hypervisor gave to others
+    clock_drop: float = 0.1  # of the clock against its first, where it can be read
 
 
 @final
@@ -39,36 +28,45 @@ class Watch:
     def __init__(
         self,
         config: QuietConfig,
-        busy_elsewhere: Callable[[], float] = processors_busy_elsewhere,
-        throttled: Callable[[], int] = throttle_count,
+        senses: Sequence[Sense],
         control_ms: float | None = None,
+        clock_mhz: float | None = None,
     ) -> None:
+        """Begins to watch.
+
+        Args:
+          config: what counts as a disturbance.
+          senses: what is asked beside control and clock; `runtime.senses` has them.
+          control_ms: the control's time in an earlier part of the same measurement.
+          clock_mhz: the clock in it.
+        """
         self._config = config
-        self._busy_elsewhere = busy_elsewhere
-        self._throttled = throttled
-        self._throttled_before = throttled()
-        self._control_ms = control_ms  # of an earlier part of the same measurement
+        self._senses = senses
+        self._control_ms = control_ms
+        self._clock_mhz = clock_mhz
 
-    def disturbances(self, control_ms: float) -> list[str]:
-        """What has been out of the ordinary since the last call, given the control's median now.
+    def disturbances(self, control_ms: float, clock_mhz: float | None = None) -> list[str]:
+        """What has been out of the ordinary since the last call, given control and clock now.
 
-        The control is compared with that of an earlier part of the measurement, or else with
-        that of the first call.
+        They are compared with those of an earlier part of the measurement, or else with those of
+        the first call.
         """
         found = []
-        if self._control_ms is None:
-            self._control_ms = control_ms
+        self._control_ms = self._control_ms or control_ms
+        self._clock_mhz = self._clock_mhz or clock_mhz
         drift = control_ms / self._control_ms - 1
         if abs(drift) > self._config.control_drift:
             found.append(
                 f"the control network takes {control_ms:.3f} ms, {drift:+.1%} against its first "
                 f"{self._control_ms:.3f} ms"
             )
-        busy = self._busy_elsewhere()
-        if busy > self._config.other_load:
-            found.append(f"other processes keep {busy:.1f} processors busy")
-        throttled = self._throttled()
-        if throttled > self._throttled_before:
-            found.append(f"the processors throttled {throttled - self._throttled_before} times")
-            self._throttled_before = throttled
+        if clock_mhz and self._clock_mhz:
+            drop = 1 - clock_mhz / self._clock_mhz
+            if drop > self._config.clock_drop:
+                found.append(
+                    f"the clock is at {clock_mhz:,.0f} MHz, {-drop:+.0%} against its first "
+                    f"{self._clock_mhz:,.0f} MHz"
+                )
+        for sense in self._senses:
+            found += sense()
         return found

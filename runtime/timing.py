@@ -40,6 +40,7 @@ class TimingConfig:
     warm_up_window: int = 5  # calls whose medians are compared
     warm_up_tolerance: float = 0.05  # relative difference of two windows that counts as stable
     warm_up_most: int = 100  # calls after which instability is accepted and told
+    settle_s: float = 2.0  # busy time before anything is timed: clocks rise, caches fill
 
 
 @final
@@ -70,12 +71,27 @@ class Stopwatch:
     clock_ns: Callable[[], int] = time.perf_counter_ns  # monotonic
 
     def ms(self, subject: Callable[[], object]) -> float:
-        """Milliseconds of one call."""
+        """Milliseconds of one call.
+
+        Raises:
+          OSError: if the clock goes back, as a broken one does.
+        """
         self.synchronise()
         start_ns = self.clock_ns()
         subject()
         self.synchronise()
-        return (self.clock_ns() - start_ns) / 1e6
+        taken_ns = self.clock_ns() - start_ns
+        if taken_ns < 0:
+            raise OSError(f"the clock went back by {-taken_ns:,} ns while a network ran")
+        return taken_ns / 1e6
+
+
+def settle(subject: Callable[[], object], config: TimingConfig, stopwatch: Stopwatch) -> None:
+    """Keep the device busy until its first times are no longer those of a cold one."""
+    left_ms = 1000 * config.settle_s
+    while left_ms > 0:
+        # a call that the clock cannot resolve counts as a microsecond, or this would not end
+        left_ms -= max(stopwatch.ms(subject), 1e-3)
 
 
 def warm_up(

@@ -18,7 +18,7 @@ from nas.errors import UserError
 from nas.measure import CONTROL, MeasureConfig, OnDisturbance, measure, plan
 from nas.measurements import append, latency_of_space, mend, noise, read
 from nas.search_space import NAS_BENCH_201
-from runtime.inference import Backend, Device, Precision
+from runtime.backend import Backend, Device, Precision
 from runtime.quiet import QuietConfig, Watch
 from runtime.timing import Statistic, Stopwatch, TimingConfig
 
