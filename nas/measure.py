@@ -97,6 +97,7 @@ def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
         ("threads", config.threads),
         ("together", config.together),
         ("timing.samples", config.timing.samples),
+        ("timing.turn", config.timing.turn),
         ("timing.warm_up_window", config.timing.warm_up_window),
     ):
         if value < 1:
@@ -120,6 +121,7 @@ def measure(
     inference: Callable[[int], Callable[[], object]],
     stopwatch: Stopwatch,
     watch: Watch,
+    *,
     clock_mhz: Callable[[], float | None] = lambda: None,
 ) -> Iterator[list[Measurement]]:
     """Time networks, a few at a time in turns with the control.

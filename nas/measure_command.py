@@ -61,7 +61,8 @@ def _measure_pending(
     config: MeasureConfig, folder: MeasurementFolder, order: Int64[ndarray, " n"], console: Console
 ) -> None:
     rows = read(folder.journal)
-    pending = _pending(order.tolist(), [int(row["index"]) for row in rows])
+    quiet = [int(row["index"]) for row in rows if not row["disturbances"]]
+    pending = _pending(order.tolist(), quiet)  # what was disturbed is measured again
     console.print(
         f"{config.device_id}: {len(order):,} measurements of {len(set(order.tolist())):,} networks, "
         f"{len(pending):,} to go -> {folder.journal}",
@@ -76,7 +77,7 @@ def _measure_pending(
             control_ms=float(rows[0]["control_ms"]) if rows else None,
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
         )
-        rounds = measure(pending, config, inference, stopwatch, watch, clock_mhz)
+        rounds = measure(pending, config, inference, stopwatch, watch, clock_mhz=clock_mhz)
         total = -(-len(pending) // config.together)
         for measured in track(rounds, "measuring", total=total, console=console):
             append(folder.journal, measured)
@@ -101,9 +102,7 @@ def _pin(core: int, threads: int) -> set[int]:
     cores, allowed = set(range(core, core + threads)), os.sched_getaffinity(0)
     for one in sorted(cores - allowed):
         because = f" (core={core} threads={threads})" if threads > 1 else ""
-        raise UserError(
-            f"core={one} is not one of {', '.join(map(str, sorted(allowed)))}{because}"
-        )
+        raise UserError(f"core={one} is not one of {', '.join(map(str, sorted(allowed)))}{because}")
     os.sched_setaffinity(0, cores)
     return cores
 
@@ -133,7 +132,12 @@ def _on_this_machine(
         network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
         try:
             return prepare(
-                network, images, config.device, config.backend, config.precision, config.threads
+                network,
+                images,
+                config.device,
+                config.backend,
+                config.precision,
+                threads=config.threads,
             )
         except ValueError as error:
             raise UserError(str(error)) from error
@@ -143,4 +147,3 @@ def _on_this_machine(
     if torch.cuda.is_available():
         return inference, Stopwatch(torch.cuda.synchronize), gpu_mhz
     return inference, Stopwatch(), gpu_mhz  # ONNX Runtime waits for the GPU itself
-

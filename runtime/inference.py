@@ -26,6 +26,7 @@ def prepare(
     device: Device,
     backend: Backend,
     precision: Precision = Precision.fp32,
+    *,
     threads: int = 1,
 ) -> Callable[[], object]:
     """Bring a network and its input to the device; each call is one inference.

@@ -41,13 +41,15 @@ def machine_facts(core: int, *, gpu: bool) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """The version of each installed package that decides a time."""
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # as where the source tree itself is run
-            continue
-    return found
+    found = {name: _version(name) for name in PACKAGES}
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # as where the source tree itself is run
+        return None
 
 
 def cpu_name() -> str:

@@ -56,7 +56,7 @@ class OtherLoad:
 
 def _busy_s(times: Any) -> float:
     idle = ("idle", "iowait", "steal", "guest", "guest_nice")  # a guest is in `user` already
-    return sum(s for name, s in times._asdict().items() if name not in idle)
+    return float(sum(s for name, s in times._asdict().items() if name not in idle))
 
 
 @final

@@ -16,7 +16,7 @@ from nas.accuracy.base import Dataset
 from nas.csv_tables import read_csv_table
 from nas.errors import UserError
 from nas.measure import CONTROL, MeasureConfig, OnDisturbance, measure, plan
-from nas.measurements import append, latency_of_space, mend, noise, read
+from nas.measurements import append, latency_of_space, mend, read, repeat_differences
 from nas.search_space import NAS_BENCH_201
 from runtime.backend import Backend, Device, Precision
 from runtime.quiet import QuietConfig, Watch
@@ -31,6 +31,7 @@ def config(**changes):
         "dataset": Dataset.cifar100,
         "batch_size": 1,
         "core": 0,
+        "shard": "1/1",
         "networks": 6,
         "repeats": 2,
         "together": 4,
@@ -38,7 +39,7 @@ def config(**changes):
         "on_disturbance": OnDisturbance.stop,
         "seed": 0,
         "out": "unused",
-        "timing": TimingConfig(4, 2, 0.05, 10),
+        "timing": TimingConfig(4, 2, 2, 0.05, 10, settle_s=0.01),
     }
     return MeasureConfig(**{**settings, **changes})
 
@@ -62,7 +63,7 @@ class Machine:
 
     @property
     def watch(self):
-        return Watch(QuietConfig(0.05, 0.2), lambda: 0.0, lambda: 0)
+        return Watch(QuietConfig(), [])
 
 
 def test_the_control_is_the_cell_of_3x3_convolutions():
@@ -72,6 +73,22 @@ def test_the_control_is_the_cell_of_3x3_convolutions():
 def test_the_id_of_a_device_says_its_precision():
     assert config().device_id == "board/torch/fp32/b1"
     assert config(precision=Precision.bf16).device_id == "board/torch/bf16/b1"
+    assert config(backend=Backend.onnxruntime).device_id == "board/onnxruntime/fp32/b1"
+    assert config(threads=4).device_id == "board/torch-t4/fp32/b1"
+
+
+def test_parts_share_out_the_plan_and_repeat_what_another_has_measured():
+    whole = plan(config(networks=29, repeats=11)).tolist()
+    parts = [plan(config(networks=29, repeats=11, shard=f"{n}/4")).tolist() for n in (1, 2, 3, 4)]
+
+    assert sorted(index for part in parts for index in part) == sorted(whole)
+    assert all(len(set(part)) == len(part) for part in parts)
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
+def test_a_part_that_there_is_not_is_refused(shard):
+    with pytest.raises(UserError, match="is not a part like"):
+        plan(config(shard=shard))
 
 
 def test_every_network_is_measured_once_and_some_are_repeated():
@@ -155,7 +172,9 @@ def test_the_noise_is_the_difference_of_repeats(tmp_path):
         for group in measure([500], config(), machine.inference, machine.stopwatch, machine.watch):
             append(journal, group)
 
-    assert noise(read(journal), Statistic.median) == pytest.approx(0.03)
+    differences = repeat_differences(read(journal), Statistic.median)
+
+    assert differences.tolist() == pytest.approx([0.03])
 
 
 def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
@@ -193,9 +212,12 @@ QUICK = (
     "timing.samples=3",
     "timing.warm_up_window=1",
     "timing.warm_up_most=2",
+    "timing.settle_s=0.01",
     "on_disturbance=flag",
     "quiet.control_drift=1000",  # a test machine is not quiet; this is no measurement
     "quiet.other_load=1000",
+    "quiet.stolen=1000",
+    "quiet.clock_drop=1",
 )
 
 
@@ -245,6 +267,10 @@ def test_a_killed_measurement_goes_on_and_measures_nothing_twice(tmp_path):
         (("networks=0",), "networks=0"),
         (("together=0",), "together=0 must be at least 1"),
         (("timing.samples=0",), "timing.samples=0 must be at least 1"),
+        (("shard=3/2",), "shard=3/2 is not a part"),
+        (("threads=2", "core=4095"), "core=4095 is not one of"),
+        (("backend=onnxruntime", "precision=bf16"), "computes in fp32, not bf16"),
+        (("backend=onnxruntime", "device=cuda"), "no CUDAExecutionProvider"),
         (("batch_size=0",), "batch_size=0 must be at least 1"),
         (("board=???",), "board is not set"),
         (("statistic=mean",), "median"),
@@ -274,3 +300,49 @@ def test_more_networks_can_be_measured_later(tmp_path):
     assert run(tmp_path, "networks=3", "repeats=0").returncode == 0
 
     assert len(read(tmp_path / "here-torch-fp32-b1.journal.csv")) == 3
+
+
+def test_parts_on_several_cores_become_one_table(tmp_path):
+    parts = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "nas.measure", f"out={tmp_path}", *QUICK),
+                *("backend=onnxruntime", f"shard={number}/2", "repeats=2"),
+            ],
+            stdout=subprocess.DEVNULL,
+        )
+        for number in (1, 2)
+    ]
+
+    assert [part.wait(timeout=120) for part in parts] == [0, 0]
+
+    origin = json.loads((tmp_path / "here-onnxruntime-fp32-b1_ms.json").read_text())
+    assert (origin["networks_measured"], origin["measurements"]) == (4, 6)
+    assert origin["repeats"] == 2
+    rows = read(tmp_path / "here-onnxruntime-fp32-b1.part-1-of-2.journal.csv")
+    assert len(rows) == 3
+    times_ms = [float(ms) for ms in rows[0]["samples_ms"].split()]
+    assert len(times_ms) == 3
+    assert float(rows[0]["median_ms"]) == pytest.approx(np.median(times_ms), abs=1e-5)
+
+
+def test_the_tail_goes_into_a_table_of_its_own_and_a_search_takes_it(tmp_path):
+    assert run(tmp_path).returncode == 0
+    finished = run(tmp_path, "statistic=p95")
+
+    assert finished.returncode == 0, finished.stderr
+    assert "0 to go" in finished.stdout
+    tail = read_csv_table(tmp_path / "here-torch-fp32-b1-p95_ms.csv")
+    median = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv")
+    assert tail.columns == ("here/torch/fp32/b1@p95",)
+    assert np.nansum(tail.values - median.values) > 0
+
+
+def test_what_was_disturbed_is_measured_again(tmp_path):
+    disturbed = run(tmp_path, "quiet.other_load=-1", "networks=2", "repeats=0")
+    again = run(tmp_path, "networks=2", "repeats=0")
+
+    assert disturbed.returncode == 2
+    assert "was disturbed" in disturbed.stderr
+    assert again.returncode == 0, again.stderr
+    assert "2 to go" in again.stdout

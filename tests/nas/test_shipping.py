@@ -11,7 +11,7 @@ from runtime.timing import Samples
 
 
 def measurement(index, ms, *disturbances):
-    return Measurement(index, Samples(np.full(30, ms), 10, is_stable=True), 1.0, disturbances)
+    return Measurement(index, Samples(np.full(30, ms), 10, is_stable=True), 1.0, None, disturbances)
 
 
 def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):

@@ -1,0 +1,248 @@
+"""Claim: a table can be measured on many cores at once, and here is what that costs in truth.
+
+    $ PYTHONPATH=. python benchmarks/measure_cores.py --board xeon --cores 0-13 --out /tmp/cores
+
+First the control network runs on one core alone and then on all cores of a candidate set at once;
+the largest set whose cores slow each other down by at most `--slowdown` is taken. Then a few
+networks are measured on one core alone, and then all networks, a part on each core, in ONNX Runtime
+and in eager torch. A core that has finished goes on computing until all have, so that the last
+networks are timed beside as much work as the first. What was disturbed is measured again while time
+is left, and run again the command goes on where it was. The tables' numbers and the comparison are
+printed and written to `cores.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing as mp
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from nas.accuracy.base import Dataset
+from nas.measure import CONTROL
+from nas.measurement_folder import rows_of
+from nas.search_space import NAS_BENCH_201
+from runtime.backend import Backend, Device
+from runtime.timing import Stopwatch
+
+BACKENDS = ("onnxruntime", "torch")
+
+
+def core_worker(core, connection):
+    """Lives on one core: times the control when told to, or keeps the core busy."""
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    os.sched_setaffinity(0, {core})
+    # Torch asks how its threads shall wait when it is imported.
+    import torch  # noqa: PLC0415
+
+    from nas.network import build_network, example_images  # noqa: PLC0415
+    from runtime.inference import prepare  # noqa: PLC0415
+
+    torch.set_num_threads(1)
+    images = example_images(Dataset.cifar100)
+    network = build_network(NAS_BENCH_201.architectures[CONTROL], Dataset.cifar100)
+    control = {name: prepare(network, images, Device.cpu, Backend(name)) for name in BACKENDS}
+    stopwatch = Stopwatch()
+    connection.send("ready")
+    while True:
+        task = connection.recv()
+        if task == "end":
+            return
+        if task == "busy":
+            while not connection.poll():
+                control["onnxruntime"]()
+            continue
+        name, begin, seconds = task
+        while time.time() < begin:
+            control[name]()  # all begin warm and together
+        taken = []
+        while time.time() < begin + seconds:
+            taken.append(stopwatch.ms(control[name]))
+        connection.send(taken)
+
+
+def control_ms(workers, cores, name, seconds=1.5):
+    """The control's median on each of the cores, while all of them run it."""
+    begin = time.time() + 0.3
+    for core in cores:
+        workers[core].send((name, begin, seconds))
+    return {core: float(np.median(workers[core].recv())) for core in cores}
+
+
+def siblings(core):
+    path = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")
+    return path.read_text().strip() if path.exists() else str(core)
+
+
+def choose(workers, cores, limit):
+    """The cores to measure on, and the slowdown of every candidate set."""
+    one_each = list({siblings(core): core for core in reversed(cores)}.values())[::-1]
+    half = (len(cores) + 2) // 2
+    candidates = {  # who shares a physical core may be told, or be next to it, or half way round
+        "all": cores,
+        "one of each physical core": one_each,
+        "every second": cores[::2],
+        "first half": cores[:half],
+    }
+    # Alone twice, before and after: what differs between them is no slowdown.
+    alone = {name: [control_ms(workers, cores[:1], name)[cores[0]]] for name in BACKENDS}
+    each = {name: {c: control_ms(workers, [c], name, 0.4)[c] for c in cores} for name in BACKENDS}
+    found = {}
+    for label, chosen in candidates.items():
+        slowdown = {}
+        for name in BACKENDS:
+            together = control_ms(workers, chosen, name)
+            ratios = [together[core] / each[name][core] for core in chosen]
+            slowdown[name] = {"median": float(np.median(ratios)), "worst": max(ratios)}
+        found[label] = {"cores": chosen, "slowdown": slowdown}
+    for name in BACKENDS:
+        alone[name].append(control_ms(workers, cores[:1], name)[cores[0]])
+    slowest = {
+        label: max(s["median"] for s in one["slowdown"].values()) for label, one in found.items()
+    }
+    fitting = [label for label, ratio in slowest.items() if ratio <= limit]
+    label = max(fitting, key=lambda label: len(candidates[label]), default=None)
+    chosen = candidates[label or min(slowest, key=slowest.__getitem__)]
+    return chosen, {"alone_ms": alone, "alone_ms_by_core": each, "candidates": found}
+
+
+def command(options, backend, out, core, *more):
+    return [
+        *(sys.executable, "-m", "nas.measure"),
+        *(f"board={options.board}", f"backend={backend}", f"out={out}", f"core={core}"),
+        *("on_disturbance=flag", f"together={options.together}"),
+        *(f"timing.samples={options.samples}", *options.overrides, *more),
+    ]
+
+
+def measure_parts(options, workers, cores):
+    """Each core measures its part with every backend, then again what was disturbed."""
+    logs = options.out / "logs"
+    logs.mkdir(exist_ok=True)
+    networks = () if options.networks is None else (f"networks={options.networks}",)
+
+    def chain(number, core):
+        for attempt in range(2):
+            for backend in BACKENDS:
+                part = (f"shard={number}/{len(cores)}", f"repeats={options.repeats}", *networks)
+                with (logs / f"{backend}-{number}-{attempt}.log").open("w") as log:
+                    yield subprocess.Popen(
+                        command(options, backend, options.out, core, *part),
+                        stdout=log,
+                        stderr=subprocess.STDOUT,
+                    )
+
+    chains = {core: chain(number, core) for number, core in enumerate(cores, 1)}
+    running = {core: next(steps) for core, steps in chains.items()}
+    end = options.started + 60 * options.minutes
+    while running and time.time() < end:
+        time.sleep(0.2)
+        for core, process in list(running.items()):
+            if process.poll() is None:
+                continue
+            following = next(chains[core], None)
+            if following is None:
+                del running[core]
+                workers[core].send("busy")
+            else:
+                running[core] = following
+    for process in running.values():
+        process.terminate()
+    for process in running.values():
+        process.wait()
+    return not running
+
+
+def undisturbed(options, backend, out):
+    """Medians of the networks and of the control in one folder."""
+    rows = rows_of(out, f"{options.board}-{backend}-fp32-b1")
+    quiet = [row for row in rows if not row["disturbances"]]
+    return {row["index"]: float(row["median_ms"]) for row in quiet}, [
+        float(row["control_ms"]) for row in quiet
+    ]
+
+
+def against_alone(options, backend, out):
+    """Times in a folder, as multiples of those of the same networks on one core alone."""
+    times, control = undisturbed(options, backend, out)
+    alone, control_alone = undisturbed(options, backend, options.out / "alone")
+    ratios = [times[index] / alone[index] for index in times.keys() & alone.keys()]
+    if not ratios:
+        return None
+    return {
+        "networks": len(ratios),
+        "least_median_most": np.quantile(ratios, [0, 0.5, 1]).tolist(),
+        "control": float(np.median(control) / np.median(control_alone)),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--board", required=True)
+    parser.add_argument("--cores", default="0-13", help="first-last")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=8.0, help="after which it stops")
+    parser.add_argument("--slowdown", type=float, default=1.05)
+    parser.add_argument("--samples", type=int, default=30)
+    parser.add_argument("--together", type=int, default=8)
+    parser.add_argument("--repeats", type=int, default=210)
+    parser.add_argument("--networks", type=int, help="all if not given")
+    parser.add_argument("--alone", type=int, default=24, help="networks measured on one core alone")
+    parser.add_argument("overrides", nargs="*", help="of nas.measure, as quiet.other_load=0.5")
+    options = parser.parse_args()
+    options.started = time.time()
+    first, last = map(int, options.cores.split("-"))
+    cores = list(range(first, last + 1))
+    options.out.mkdir(parents=True, exist_ok=True)
+
+    spawn = mp.get_context("spawn")
+    workers = {}
+    for core in cores:
+        workers[core], theirs = spawn.Pipe()
+        spawn.Process(target=core_worker, args=(core, theirs), daemon=True).start()
+    for worker in workers.values():
+        worker.recv()
+    report_path = options.out / "cores.json"
+    before = json.loads(report_path.read_text()) if report_path.exists() else None
+    if before is None:
+        chosen, pilot = choose(workers, cores, options.slowdown)
+    else:  # the parts are those of the run that this one continues
+        chosen, pilot = before["cores"], before["pilot"]
+    report = {"cores": chosen, "pilot": pilot, "siblings": {c: siblings(c) for c in cores}}
+    report_path.write_text(json.dumps(report, indent=2) + "\n")
+    print(f"{time.time() - options.started:.0f} s: {json.dumps(report)}", flush=True)
+
+    few = (f"networks={options.alone}", "repeats=0")
+    for name, backend, more in (
+        ("alone", "onnxruntime", few),
+        ("alone", "torch", few),
+        ("alternating", "onnxruntime", (*few, "timing.turn=1")),
+    ):
+        alone = command(options, backend, options.out / name, chosen[0], *more)
+        subprocess.run(alone, check=False, stdout=subprocess.DEVNULL)
+    print(f"{time.time() - options.started:.0f} s: {options.alone} alone", flush=True)
+
+    report["finished"] = measure_parts(options, workers, chosen)
+    for worker in workers.values():
+        worker.send("end")
+    report["seconds"] = time.time() - options.started
+    report["networks"] = {
+        name: len(undisturbed(options, name, options.out)[0]) for name in BACKENDS
+    }
+    report["beside_others"] = {name: against_alone(options, name, options.out) for name in BACKENDS}
+    report["alternating_single_calls"] = against_alone(
+        options, "onnxruntime", options.out / "alternating"
+    )
+    report_path.write_text(json.dumps(report, indent=2) + "\n")
+    shown = ("finished", "seconds", "networks", "beside_others", "alternating_single_calls")
+    print(json.dumps({name: report[name] for name in shown}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
