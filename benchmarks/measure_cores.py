@@ -1,14 +1,15 @@
-"""Claim: a table can be measured on many cores at once, and here is what that costs in truth.
+r"""Claim: a table can be measured on many cores at once, and here is what that costs in truth.
 
-    $ PYTHONPATH=. python benchmarks/measure_cores.py --board xeon --cores 0-13 --out /tmp/cores
+    $ PYTHONPATH=. python benchmarks/measure_cores.py --board xeon --cores 0-13 --out /tmp/cores \
+          --steps torch:5,onnxruntime,onnxruntime,torch
 
 First the control network runs on one core alone and then on all cores of a candidate set at once;
 the largest set whose cores slow each other down by at most `--slowdown` is taken. Then a few
-networks are measured on one core alone, and then all networks, a part on each core, in ONNX Runtime
-and in eager torch. A core that has finished goes on computing until all have, so that the last
-networks are timed beside as much work as the first. What was disturbed is measured again while time
-is left, and run again the command goes on where it was. The tables' numbers and the comparison are
-printed and written to `cores.json`.
+networks are measured on one core alone, and then all networks, a part on each core, in the given
+steps: in this example eager torch until five minutes after the start at most, then what is missing or
+was disturbed in ONNX Runtime, and so on while time is left. Run again the command goes on where it
+was, on the same cores. The tables' numbers and the comparison are printed and written to
+`cores.json`.
 """
 
 from __future__ import annotations
@@ -23,19 +24,26 @@ import time
 from pathlib import Path
 
 import numpy as np
+from hydra import compose, initialize_config_dir
+from hydra.core.config_store import ConfigStore
+from omegaconf import OmegaConf
+from rich.console import Console
 
 from nas.accuracy.base import Dataset
-from nas.measure import CONTROL
-from nas.measurement_folder import rows_of
+from nas.config import CONF
+from nas.measure import CONTROL, MeasureConfig
+from nas.measured_table import write_measured_table
+from nas.measurement_folder import MeasurementFolder, rows_of
 from nas.search_space import NAS_BENCH_201
 from runtime.backend import Backend, Device
+from runtime.quiet import QuietConfig
 from runtime.timing import Stopwatch
 
 BACKENDS = ("onnxruntime", "torch")
 
 
 def core_worker(core, connection):
-    """Lives on one core: times the control when told to, or keeps the core busy."""
+    """Lives on one core and times the control when told to."""
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     os.sched_setaffinity(0, {core})
     # Torch asks how its threads shall wait when it is imported.
@@ -54,10 +62,6 @@ def core_worker(core, connection):
         task = connection.recv()
         if task == "end":
             return
-        if task == "busy":
-            while not connection.poll():
-                control["onnxruntime"]()
-            continue
         name, begin, seconds = task
         while time.time() < begin:
             control[name]()  # all begin warm and together
@@ -65,6 +69,17 @@ def core_worker(core, connection):
         while time.time() < begin + seconds:
             taken.append(stopwatch.ms(control[name]))
         connection.send(taken)
+
+
+def start_workers(cores):
+    spawn = mp.get_context("spawn")
+    workers = {}
+    for core in cores:
+        workers[core], theirs = spawn.Pipe()
+        spawn.Process(target=core_worker, args=(core, theirs), daemon=True).start()
+    for worker in workers.values():
+        worker.recv()
+    return workers
 
 
 def control_ms(workers, cores, name, seconds=1.5):
@@ -121,47 +136,79 @@ def command(options, backend, out, core, *more):
     ]
 
 
-def measure_parts(options, workers, cores):
-    """Each core measures its part with every backend, then again what was disturbed."""
+def measure_alone(options, core):
+    few = (f"networks={options.alone}", "repeats=0")
+    for name, backend, more in (
+        ("alone", "onnxruntime", few),
+        ("alone", "torch", few),
+        ("alternating", "onnxruntime", (*few, "timing.turn=1")),
+    ):
+        alone = command(options, backend, options.out / name, core, *more)
+        subprocess.run(alone, check=False, stdout=subprocess.DEVNULL)
+    print(f"{time.time() - options.started:.0f} s: {options.alone} alone", flush=True)
+
+
+def part(options, backend, number, cores, core):
+    networks = () if options.networks is None else (f"networks={options.networks}",)
+    shard = (f"shard={number}/{len(cores)}", f"repeats={options.repeats}")
+    return command(options, backend, options.out, core, *shard, *networks)
+
+
+def measure_parts(options, cores):
+    """Each core takes the steps for its part of the networks; whether all ended in time."""
     logs = options.out / "logs"
     logs.mkdir(exist_ok=True)
-    networks = () if options.networks is None else (f"networks={options.networks}",)
 
     def chain(number, core):
-        for attempt in range(2):
-            for backend in BACKENDS:
-                part = (f"shard={number}/{len(cores)}", f"repeats={options.repeats}", *networks)
-                with (logs / f"{backend}-{number}-{attempt}.log").open("w") as log:
-                    yield subprocess.Popen(
-                        command(options, backend, options.out, core, *part),
+        """Processes one after the other, each with the time at which it is stopped."""
+        for place, step in enumerate(options.steps.split(","), 1):
+            backend, _, minutes = step.partition(":")
+            end = options.started + 60 * min(float(minutes or options.minutes), options.minutes)
+            if time.time() >= end:
+                continue
+            with (logs / f"{place}-{backend}-{number}.log").open("w") as log:
+                yield (
+                    subprocess.Popen(
+                        part(options, backend, number, cores, core),
                         stdout=log,
                         stderr=subprocess.STDOUT,
-                    )
+                    ),
+                    end,
+                )
 
     chains = {core: chain(number, core) for number, core in enumerate(cores, 1)}
     running = {core: next(steps) for core, steps in chains.items()}
-    end = options.started + 60 * options.minutes
-    while running and time.time() < end:
-        time.sleep(0.2)
-        for core, process in list(running.items()):
-            if process.poll() is None:
+    in_time = True
+    while running:
+        time.sleep(0.1)
+        for core, (process, end) in list(running.items()):
+            if process.poll() is None and time.time() < end:
                 continue
-            following = next(chains[core], None)
-            if following is None:
+            if process.poll() is None:
+                in_time = False
+                process.terminate()  # its journal has all but the group that it was at
+                process.wait()
+            running[core] = next(chains[core], None)
+            if running[core] is None:
                 del running[core]
-                workers[core].send("busy")
-            else:
-                running[core] = following
-    for process in running.values():
-        process.terminate()
-    for process in running.values():
-        process.wait()
-    return not running
+    return in_time
+
+
+def write_tables(options, cores):
+    """The tables of all parts, also where a part was stopped before it could write them."""
+    ConfigStore.instance().store(name="measure_schema", node=MeasureConfig)
+    with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
+        for backend in BACKENDS:
+            overrides = part(options, backend, 1, cores, cores[0])[3:]
+            config = OmegaConf.to_object(compose("measure", overrides=overrides))
+            folder = MeasurementFolder(config)
+            if rows_of(folder.path, folder.slug, config.quiet):
+                write_measured_table(config, folder, Console())
 
 
 def undisturbed(options, backend, out):
     """Medians of the networks and of the control in one folder."""
-    rows = rows_of(out, f"{options.board}-{backend}-fp32-b1")
+    rows = rows_of(out, f"{options.board}-{backend}-fp32-b1", QuietConfig())
     quiet = [row for row in rows if not row["disturbances"]]
     return {row["index"]: float(row["median_ms"]) for row in quiet}, [
         float(row["control_ms"]) for row in quiet
@@ -193,7 +240,10 @@ def main():
     parser.add_argument("--together", type=int, default=8)
     parser.add_argument("--repeats", type=int, default=210)
     parser.add_argument("--networks", type=int, help="all if not given")
-    parser.add_argument("--alone", type=int, default=24, help="networks measured on one core alone")
+    parser.add_argument(
+        "--alone", type=int, default=24, help="networks measured on one core first; 0: none"
+    )
+    parser.add_argument("--steps", default="onnxruntime,torch,onnxruntime,torch")
     parser.add_argument("overrides", nargs="*", help="of nas.measure, as quiet.other_load=0.5")
     options = parser.parse_args()
     options.started = time.time()
@@ -201,36 +251,24 @@ def main():
     cores = list(range(first, last + 1))
     options.out.mkdir(parents=True, exist_ok=True)
 
-    spawn = mp.get_context("spawn")
-    workers = {}
-    for core in cores:
-        workers[core], theirs = spawn.Pipe()
-        spawn.Process(target=core_worker, args=(core, theirs), daemon=True).start()
-    for worker in workers.values():
-        worker.recv()
     report_path = options.out / "cores.json"
     before = json.loads(report_path.read_text()) if report_path.exists() else None
     if before is None:
+        workers = start_workers(cores)
         chosen, pilot = choose(workers, cores, options.slowdown)
+        for worker in workers.values():
+            worker.send("end")
     else:  # the parts are those of the run that this one continues
         chosen, pilot = before["cores"], before["pilot"]
     report = {"cores": chosen, "pilot": pilot, "siblings": {c: siblings(c) for c in cores}}
     report_path.write_text(json.dumps(report, indent=2) + "\n")
     print(f"{time.time() - options.started:.0f} s: {json.dumps(report)}", flush=True)
 
-    few = (f"networks={options.alone}", "repeats=0")
-    for name, backend, more in (
-        ("alone", "onnxruntime", few),
-        ("alone", "torch", few),
-        ("alternating", "onnxruntime", (*few, "timing.turn=1")),
-    ):
-        alone = command(options, backend, options.out / name, chosen[0], *more)
-        subprocess.run(alone, check=False, stdout=subprocess.DEVNULL)
-    print(f"{time.time() - options.started:.0f} s: {options.alone} alone", flush=True)
+    if options.alone:
+        measure_alone(options, chosen[0])
 
-    report["finished"] = measure_parts(options, workers, chosen)
-    for worker in workers.values():
-        worker.send("end")
+    report["finished"] = measure_parts(options, chosen)
+    write_tables(options, chosen)
     report["seconds"] = time.time() - options.started
     report["networks"] = {
         name: len(undisturbed(options, name, options.out)[0]) for name in BACKENDS

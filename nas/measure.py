@@ -133,21 +133,21 @@ def measure(
     """
     generator = np.random.default_rng(config.seed)
     control = inference(CONTROL)
-    settle(control, config.timing, stopwatch)  # all is compared with its first time
+    settle(control, config.timing, stopwatch)
     for start in range(0, len(pending), config.together):
         indices = pending[start : start + config.together]
         subjects = [control, *(inference(index) for index in indices)]
         control_samples, *timed = time_interleaved(subjects, config.timing, generator, stopwatch)
         mhz = clock_mhz()
         control_ms = float(np.median(control_samples.ms))
-        disturbances = tuple(watch.disturbances(control_ms, mhz))
-        if disturbances and config.on_disturbance is OnDisturbance.stop:
+        drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
+        if (drift or disturbances) and config.on_disturbance is OnDisturbance.stop:
             raise UserError(
-                f"the machine is not quiet: {'; '.join(disturbances)}; make it so and run the same "
+                f"the machine is not quiet: {'; '.join((*drift, *disturbances))}; make it so and run the same "
                 f"command again to go on, or take on_disturbance=flag"
             )
         yield [
-            Measurement(index, samples, control_ms, mhz, disturbances)
+            Measurement(index, samples, control_ms, mhz, drift, disturbances)
             for index, samples in zip(indices, timed, strict=True)
         ]
 

@@ -21,7 +21,7 @@ from nas.hydra_errors import one_line_hydra_errors
 from nas.measure import MeasureConfig, measure, plan
 from nas.measured_table import write_measured_table
 from nas.measurement_folder import MeasurementFolder
-from nas.measurements import append, mend, read
+from nas.measurements import append, judged, mend, read
 from nas.search_space import NAS_BENCH_201
 from runtime.backend import Device
 from runtime.quiet import Sense, Watch
@@ -60,7 +60,7 @@ def _measure(config: MeasureConfig, console: Console) -> None:
 def _measure_pending(
     config: MeasureConfig, folder: MeasurementFolder, order: Int64[ndarray, " n"], console: Console
 ) -> None:
-    rows = read(folder.journal)
+    rows = judged(read(folder.journal), config.quiet.control_drift)
     quiet = [int(row["index"]) for row in rows if not row["disturbances"]]
     pending = _pending(order.tolist(), quiet)  # what was disturbed is measured again
     console.print(
@@ -74,14 +74,14 @@ def _measure_pending(
         watch = Watch(
             config.quiet,
             _senses(config, cores),
-            control_ms=float(rows[0]["control_ms"]) if rows else None,
+            control_ms={float(row["control_ms"]) for row in rows},
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
         )
         rounds = measure(pending, config, inference, stopwatch, watch, clock_mhz=clock_mhz)
         total = -(-len(pending) // config.together)
         for measured in track(rounds, "measuring", total=total, console=console):
             append(folder.journal, measured)
-            for line in measured[0].disturbances:
+            for line in (*measured[0].drift, *measured[0].disturbances):
                 console.print(f"flagged: {line}", soft_wrap=True)
 
 

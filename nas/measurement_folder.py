@@ -12,7 +12,8 @@ from omegaconf import OmegaConf
 from nas.atomic_file import replacing
 from nas.errors import UserError
 from nas.measure import MeasureConfig
-from nas.measurements import read
+from nas.measurements import judged, read
+from runtime.quiet import QuietConfig
 from runtime.timing import Statistic
 
 _FREE = ("networks", "repeats", "statistic", "on_disturbance", "out", "quiet")
@@ -69,12 +70,16 @@ class MeasurementFolder:
 
     def rows(self) -> list[dict[str, str]]:
         """All lines of all parts."""
-        return rows_of(self.path, self.slug)
+        return rows_of(self.path, self.slug, self._config.quiet)
 
 
-def rows_of(folder: Path, slug: str) -> list[dict[str, str]]:
-    """All lines of all parts of a measurement."""
-    return [row for path in parts_of(folder, slug, "journal.csv") for row in read(path)]
+def rows_of(folder: Path, slug: str, quiet: QuietConfig) -> list[dict[str, str]]:
+    """All lines of all parts of a measurement; every part's control is compared with itself."""
+    return [
+        row
+        for path in parts_of(folder, slug, "journal.csv")
+        for row in judged(read(path), quiet.control_drift)
+    ]
 
 
 def parts_of(folder: Path, slug: str, ending: str) -> list[Path]:

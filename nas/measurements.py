@@ -14,6 +14,7 @@ from numpy import ndarray
 from nas.atomic_file import naming
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
+from runtime.quiet import drifted, quiet_control_ms
 from runtime.timing import Samples, Statistic
 
 _FIELDS = (
@@ -42,7 +43,8 @@ class Measurement:
     samples: Samples
     control_ms: float  # median of the control network, timed in turns with this one
     clock_mhz: float | None  # of the processor or GPU, right after; None where it is not told
-    disturbances: tuple[str, ...]  # empty where the machine was quiet
+    drift: tuple[str, ...]  # of the control, as far as it was known then; judged again when read
+    disturbances: tuple[str, ...]  # what else was not quiet
 
     def fields(self) -> list[object]:
         """One line of the journal."""
@@ -99,6 +101,23 @@ def mend(path: Path) -> None:
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content:
             path.write_bytes(whole)
+
+
+def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:
+    """The lines of one journal, each also disturbed where the control is off its quiet time.
+
+    While it was measured, that time was not known; with all lines it is.
+    """
+    control_ms = {float(row["control_ms"]) for row in rows if not row["disturbances"]}
+    if not control_ms:
+        return rows
+    quiet_ms = quiet_control_ms(control_ms)
+    verdicts = []
+    for row in rows:
+        drift = drifted(float(row["control_ms"]), quiet_ms, control_drift)
+        told = [line for line in (*drift, row["disturbances"]) if line]
+        verdicts.append({**row, "disturbances": "; ".join(told)})
+    return verdicts
 
 
 def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, "15625"]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import final
 
 import torch
 from torch import Tensor, nn
@@ -94,9 +96,21 @@ def _captured(eager: Callable[[], Tensor]) -> Callable[[], Tensor]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         output = eager()
+    return _Captured(graph, eager, output)
 
-    def replay() -> Tensor:
-        graph.replay()
-        return output
 
-    return replay
+@final
+@dataclass(frozen=True)
+class _Captured:
+    """A graph, and what it reads: it knows addresses, not owners.
+
+    The next capture gives all memory without an owner back to the device.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    eager: Callable[[], Tensor]  # owns weights and input
+    output: Tensor
+
+    def __call__(self) -> Tensor:
+        self.graph.replay()
+        return self.output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import final
@@ -84,8 +85,10 @@ class OnnxSession:
         No call copies anything between host and device; each ends when the device has finished.
         """
         binding = self._session.io_binding()
-        for name, array in zip(self._names, inputs, strict=True):
-            value = onnxruntime.OrtValue.ortvalue_from_numpy(array, self._memory, 0)
+        values = [
+            onnxruntime.OrtValue.ortvalue_from_numpy(array, self._memory, 0) for array in inputs
+        ]
+        for name, value in zip(self._names, values, strict=True):
             binding.bind_ortvalue_input(name, value)
         (output,) = self._session.get_outputs()
         binding.bind_output(output.name, self._memory)
@@ -93,9 +96,20 @@ class OnnxSession:
         (buffer,) = binding.get_outputs()
         binding.bind_ortvalue_output(output.name, buffer)  # else each call would take memory
 
-        def run() -> object:
-            self._session.run_with_iobinding(binding)
-            binding.synchronize_outputs()
-            return buffer
+        return _Bound(self._session, binding, values, buffer)
 
-        return run
+
+@final
+@dataclass(frozen=True)
+class _Bound:
+    """A session and what it reads and writes; a value on the processor is its array's memory."""
+
+    session: onnxruntime.InferenceSession
+    binding: onnxruntime.IOBinding
+    inputs: Sequence[onnxruntime.OrtValue]  # the binding knows their addresses and owns nothing
+    output: onnxruntime.OrtValue
+
+    def __call__(self) -> object:
+        self.session.run_with_iobinding(self.binding)
+        self.binding.synchronize_outputs()
+        return self.output

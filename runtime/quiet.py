@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import final
+
+import numpy as np
 
 Sense = Callable[[], list[str]]
 """Says what was out of the ordinary since it was asked last; each finding is a line for the user."""
@@ -15,21 +17,40 @@ Sense = Callable[[], list[str]]
 class QuietConfig:
     """What counts as a disturbance."""
 
-    control_drift: float = 0.05  # of the control network's median against its first
+    control_drift: float = 0.05  # of the control network's median against its lower quartile
     other_load: float = 0.2  # processors kept busy by others
     stolen: float = 0.02  # share of the processor's time that the hypervisor gave to others
     clock_drop: float = 0.1  # of the clock against its first, where it can be read
 
 
+def quiet_control_ms(control_ms: Collection[float]) -> float:
+    """What the control takes while nothing disturbs it: the lower quartile of its times.
+
+    Disturbances make it slower. Its first time may be one of them, and those of others on the
+    same host can last for half a measurement.
+    """
+    return float(np.quantile(list(control_ms), 0.25, method="lower"))
+
+
+def drifted(control_ms: float, quiet_ms: float, limit: float) -> list[str]:
+    """A line for the user if the control is off what it takes in quiet by more than the limit."""
+    drift = control_ms / quiet_ms - 1
+    if abs(drift) <= limit:
+        return []
+    return [
+        f"the control network takes {control_ms:.3f} ms, {drift:+.1%} against {quiet_ms:.3f} ms"
+    ]
+
+
 @final
 class Watch:
-    """Compares the machine with what it was at the start; each finding is a line for the user."""
+    """Compares the machine with what it was before; each finding is a line for the user."""
 
     def __init__(
         self,
         config: QuietConfig,
         senses: Sequence[Sense],
-        control_ms: float | None = None,
+        control_ms: Collection[float] = (),
         clock_mhz: float | None = None,
     ) -> None:
         """Begins to watch.
@@ -37,29 +58,24 @@ class Watch:
         Args:
           config: what counts as a disturbance.
           senses: what is asked beside control and clock; `runtime.senses` has them.
-          control_ms: the control's time in an earlier part of the same measurement.
-          clock_mhz: the clock in it.
+          control_ms: the control's times so far, where the measurement goes on.
+          clock_mhz: the clock at its beginning.
         """
         self._config = config
         self._senses = senses
-        self._control_ms = control_ms
+        self._control_ms = list(control_ms)
         self._clock_mhz = clock_mhz
 
-    def disturbances(self, control_ms: float, clock_mhz: float | None = None) -> list[str]:
-        """What has been out of the ordinary since the last call, given control and clock now.
+    def drift(self, control_ms: float) -> list[str]:
+        """How far the control is off its quiet time, as far as that is known by now."""
+        self._control_ms.append(control_ms)
+        quiet_ms = quiet_control_ms(self._control_ms)
+        return drifted(control_ms, quiet_ms, self._config.control_drift)
 
-        They are compared with those of an earlier part of the measurement, or else with those of
-        the first call.
-        """
+    def disturbances(self, clock_mhz: float | None = None) -> list[str]:
+        """What else has been out of the ordinary since the last call, given the clock now."""
         found = []
-        self._control_ms = self._control_ms or control_ms
         self._clock_mhz = self._clock_mhz or clock_mhz
-        drift = control_ms / self._control_ms - 1
-        if abs(drift) > self._config.control_drift:
-            found.append(
-                f"the control network takes {control_ms:.3f} ms, {drift:+.1%} against its first "
-                f"{self._control_ms:.3f} ms"
-            )
         if clock_mhz and self._clock_mhz:
             drop = 1 - clock_mhz / self._clock_mhz
             if drop > self._config.clock_drop:

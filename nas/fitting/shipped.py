@@ -17,6 +17,7 @@ import numpy as np
 from latency.shipped import FOLDER, TABLE_SUFFIX, write_shipped
 from nas.exit_status import one_line_errors
 from nas.measurement_folder import rows_of
+from runtime.quiet import QuietConfig
 
 _MACHINE_ONLY = ("out", "core", "shard", "on_disturbance")  # settings that say nothing of the times
 
@@ -37,7 +38,7 @@ def ship(origin: Path, folder: Path) -> Path:
         name: value for name, value in facts["settings"].items() if name not in _MACHINE_ONLY
     }
     taken: dict[int, list[list[float]]] = {}
-    for row in rows_of(origin.parent, slug):
+    for row in rows_of(origin.parent, slug, QuietConfig(**facts["settings"]["quiet"])):
         if not row["disturbances"]:
             times_ms = [float(row[name]) for name in ("median_ms", "p95_ms", "p99_ms")]
             taken.setdefault(int(row["index"]), []).append(times_ms)

@@ -16,7 +16,7 @@ from nas.accuracy.base import Dataset
 from nas.csv_tables import read_csv_table
 from nas.errors import UserError
 from nas.measure import CONTROL, MeasureConfig, OnDisturbance, measure, plan
-from nas.measurements import append, latency_of_space, mend, read, repeat_differences
+from nas.measurements import append, judged, latency_of_space, mend, read, repeat_differences
 from nas.search_space import NAS_BENCH_201
 from runtime.backend import Backend, Device, Precision
 from runtime.quiet import QuietConfig, Watch
@@ -146,9 +146,23 @@ def test_a_flagged_measurement_leaves_its_cell_empty(tmp_path):
     for group in disturbed(machine, groups):
         append(journal, group)
 
-    latency_ms = latency_of_space(read(journal), Statistic.median)
+    latency_ms = latency_of_space(judged(read(journal), 0.05), Statistic.median)
     assert np.isnan(latency_ms[[11, 284]]).all()
     assert latency_ms[0] == 0.0
+
+
+def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_came_first(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    machine.slowdown = 1.3
+    flagging = config(together=1, on_disturbance=OnDisturbance.flag)
+    for group in measure([5, 7], flagging, machine.inference, machine.stopwatch, machine.watch):
+        append(journal, group)
+        machine.slowdown = 1.0
+
+    first, second = judged(read(journal), 0.05)
+
+    assert "+30.0%" in first["disturbances"]
+    assert second["disturbances"] == ""
 
 
 def test_isomorphic_cells_get_the_time_of_the_one_that_was_measured(tmp_path):

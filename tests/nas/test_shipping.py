@@ -19,7 +19,7 @@ def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):
         tmp_path / "board.journal.csv",
         [measurement(5, 1.0), measurement(7, 2.0, "noise"), measurement(5, 1.5)],
     )
-    settings = {"out": "measurements", "core": 3, "seed": 0}
+    settings = {"out": "measurements", "core": 3, "seed": 0, "quiet": {"control_drift": 0.05}}
     (tmp_path / "board_ms.json").write_text(json.dumps({"device": "x", "settings": settings}))
     (tmp_path / "package").mkdir()
 

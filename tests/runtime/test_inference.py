@@ -35,6 +35,20 @@ def test_sixteen_bits_compute_nearly_the_same():
     assert (rounded - exact).norm() < 0.02 * exact.norm()
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_graph_keeps_its_weights_and_input_while_others_are_captured():
+    def convolution(seed, backend):
+        torch.manual_seed(seed)
+        return prepare(nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8), Device.cuda, backend)
+
+    expected = [convolution(seed, Backend.torch)().cpu() for seed in range(4)]
+
+    graphs = [convolution(seed, Backend.graph) for seed in range(4)]
+
+    for graph, output in zip(graphs, expected, strict=True):
+        torch.testing.assert_close(graph().cpu(), output)
+
+
 def test_onnx_runtime_computes_what_torch_does_on_an_input_bound_once():
     torch.manual_seed(0)
     network, images = nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8)
