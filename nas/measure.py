@@ -115,6 +115,16 @@ def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
     )
 
 
+def chosen(config: MeasureConfig) -> str:
+    """What the plan measures, in words for the table's origin."""
+    distinct = len(np.unique(NAS_BENCH_201.network_class))
+    count = distinct if config.networks is None else config.networks
+    return (
+        f"{count:,} of the {distinct:,} distinct networks, the first cell of each, in a random "
+        f"order (seed {config.seed})"
+    )
+
+
 def measure(
     pending: Sequence[int],
     config: MeasureConfig,

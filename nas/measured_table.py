@@ -16,7 +16,7 @@ from nas.atomic_file import replacing
 from nas.csv_writer import write_csv_table
 from nas.errors import UserError
 from nas.file_lock import held
-from nas.measure import CONTROL, MeasureConfig
+from nas.measure import CONTROL, MeasureConfig, chosen
 from nas.measurement_folder import MeasurementFolder, settings_of
 from nas.measurements import latency_of_space, repeat_differences
 from nas.search_space import NAS_BENCH_201
@@ -39,7 +39,7 @@ def write_measured_table(
     with held(lock, wait=True):  # parts that end together: the last one writes what all have
         rows = folder.rows()
         latency_ms = latency_of_space(rows, config.statistic)
-        measured = int(np.unique(NAS_BENCH_201.network_class[~np.isnan(latency_ms)]).size)
+        measured = int((~np.isnan(latency_ms)).sum())
         if not measured:
             raise UserError(
                 f"every one of the {len(rows)} measurements in {folder.path} was disturbed; see "
@@ -52,6 +52,7 @@ def write_measured_table(
             "statistic": config.statistic.value,
             "networks_measured": measured,
             "networks_distinct": int(np.unique(NAS_BENCH_201.network_class).size),
+            "chosen": chosen(config),
             **_quality(rows, config),
             "control": NAS_BENCH_201.strings[CONTROL],
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
@@ -96,6 +97,7 @@ def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
         "repeats_median_relative_difference": _quantile(differences, 0.5),
         "repeats_p90_relative_difference": _quantile(differences, 0.9),
         "control_ms": _quantile(control_ms, 0.5),
+        "control_largest_drift": max(abs(float(row["control_drift"])) for row in kept),
         "control_ms_range": [float(control_ms.min()), float(control_ms.max())],
         "clock_mhz_range": _range([row["clock_mhz"] for row in kept]),
     }

@@ -106,7 +106,8 @@ def mend(path: Path) -> None:
 def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:
     """The lines of one journal, each also disturbed where the control is off its quiet time.
 
-    While it was measured, that time was not known; with all lines it is.
+    While it was measured, that time was not known; with all lines it is. `control_drift` is added:
+    how far off, relative.
     """
     control_ms = {float(row["control_ms"]) for row in rows if not row["disturbances"]}
     if not control_ms:
@@ -114,26 +115,28 @@ def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, s
     quiet_ms = quiet_control_ms(control_ms)
     verdicts = []
     for row in rows:
-        drift = drifted(float(row["control_ms"]), quiet_ms, control_drift)
-        told = [line for line in (*drift, row["disturbances"]) if line]
-        verdicts.append({**row, "disturbances": "; ".join(told)})
+        now_ms = float(row["control_ms"])
+        told = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
+        verdict = "; ".join(filter(None, told))
+        drift = f"{now_ms / quiet_ms - 1:.5f}"
+        verdicts.append({**row, "control_drift": drift, "disturbances": verdict})
     return verdicts
 
 
 def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, "15625"]:
-    """Milliseconds of every architecture whose network was measured undisturbed, else NaN.
+    """Milliseconds of every architecture that was measured undisturbed, else NaN.
 
-    A network that was measured several times counts with the median of them. Isomorphic cells
-    are one network, so they get one latency.
+    One that was measured several times counts with the median of them. Cells that are the same
+    network do not get its time: no runtime here finds out that they are (docs/measuring.md).
     """
     taken: dict[int, list[float]] = {}
     for row in rows:
         if not row["disturbances"]:
             taken.setdefault(int(row["index"]), []).append(float(row[f"{statistic.value}_ms"]))
-    of_network = np.full(NAS_BENCH_201.size, np.nan)
+    of_space = np.full(NAS_BENCH_201.size, np.nan)
     for index, times in taken.items():
-        of_network[index] = np.median(times)
-    return np.asarray(of_network[NAS_BENCH_201.network_class])
+        of_space[index] = np.median(times)
+    return of_space
 
 
 def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, " n"]:

@@ -17,7 +17,7 @@ class Backend(Enum):
 
     torch = "torch"  # eager
     graph = "graph"  # one CUDA graph, captured once: what a deployed network costs
-    onnxruntime = "onnxruntime"  # what nothing uses is pruned, batch normalisation folded
+    onnxruntime = "onnxruntime"  # batch normalisation folded; what is multiplied by zero is computed
 
 
 class Precision(Enum):
