@@ -17,7 +17,9 @@ class Backend(Enum):
 
     torch = "torch"  # eager
     graph = "graph"  # one CUDA graph, captured once: what a deployed network costs
-    onnxruntime = "onnxruntime"  # batch normalisation folded; what is multiplied by zero is computed
+    onnxruntime = (
+        "onnxruntime"  # batch normalisation folded; what is multiplied by zero is computed
+    )
 
 
 class Precision(Enum):

@@ -54,7 +54,10 @@ def test_an_origin_says_where_when_and_how(path):
     assert device is not None
     assert origin["statistic"] == "median"
     assert origin["rows_measured"] == len(read_shipped(path).index)
-    told = {Kind.gpu: ("gpu", "driver", "cuda", "clocks"), Kind.cpu: ("cpu", "cpu_clock", "threads")}
+    told = {
+        Kind.gpu: ("gpu", "driver", "cuda", "clocks"),
+        Kind.cpu: ("cpu", "cpu_clock", "threads"),
+    }
     for name in ("date", "versions", "control", "chosen", *told[device.kind]):
         assert origin[name], name
     noise = {Kind.gpu: 0.02, Kind.cpu: 0.04}  # a virtual machine's neighbours share its caches
