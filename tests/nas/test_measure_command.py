@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 
 import nas.measure_command
 import nas.search_command
@@ -25,7 +26,7 @@ QUICK = (
     "dataset=imagenet16",
     "networks=4",
     "repeats=1",
-    "together=1",
+    "together=4",
     "timing.samples=3",
     "timing.warm_up_window=1",
     "timing.warm_up_most=2",
@@ -44,9 +45,9 @@ def command(folder, *overrides):
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch, capsys, one_thread):
+def here(monkeypatch, capsys):
     """Runs a command in this process, which is torch's import faster; status, stdout, stderr."""
-    cores = os.sched_getaffinity(0)
+    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
     for name in ("OMP_WAIT_POLICY", "HYDRA_FULL_ERROR"):
         monkeypatch.setenv(name, "")  # the commands set them; what was there comes back
 
@@ -60,6 +61,7 @@ def here(tmp_path, monkeypatch, capsys, one_thread):
         return status, *capsys.readouterr()
 
     yield call
+    torch.set_num_threads(threads)
     os.sched_setaffinity(0, cores)
 
 
@@ -89,7 +91,8 @@ def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
 
 def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
     journal = tmp_path / "here-torch-fp32-b1.journal.csv"
-    process = subprocess.Popen(command(tmp_path), stdout=subprocess.DEVNULL)
+    one_by_one = command(tmp_path, "together=1")
+    process = subprocess.Popen(one_by_one, stdout=subprocess.DEVNULL)
     while not (journal.exists() and len(read(journal)) >= 2):
         assert process.poll() is None
         time.sleep(0.01)
@@ -97,7 +100,7 @@ def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
     process.wait()
     before = [row["index"] for row in read(journal)]
 
-    status, _, stderr = run()
+    status, _, stderr = run("together=1")
 
     assert status == 0, stderr
     after = [row["index"] for row in read(journal)]
@@ -160,27 +163,31 @@ def test_more_networks_can_be_measured_later(run, tmp_path):
     assert len(read(tmp_path / "here-torch-fp32-b1.journal.csv")) == 3
 
 
-def test_parts_on_several_cores_become_one_table(tmp_path):
-    parts = [
-        subprocess.Popen(
-            command(
-                tmp_path, "backend=onnxruntime", f"shard={number}/2", "networks=2", "repeats=2"
-            ),
-            stdout=subprocess.DEVNULL,
-        )
-        for number in (1, 2)
-    ]
+def test_parts_on_several_cores_become_one_table(run, tmp_path):
+    core = max(os.sched_getaffinity(0))
+    other = command(tmp_path, "shard=1/2", "networks=2", "repeats=2", f"core={core}")
+    process = subprocess.Popen(other, stdout=subprocess.DEVNULL)
 
-    assert [part.wait(timeout=120) for part in parts] == [0, 0]
+    assert run("shard=2/2", "networks=2", "repeats=2")[0] == 0
+    assert process.wait(timeout=120) == 0
 
-    origin = json.loads((tmp_path / "here-onnxruntime-fp32-b1_ms.json").read_text())
+    origin = json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())
     assert (origin["networks_measured"], origin["measurements"]) == (2, 4)
     assert origin["repeats"] == 2
-    rows = read(tmp_path / "here-onnxruntime-fp32-b1.part-1-of-2.journal.csv")
+    rows = read(tmp_path / "here-torch-fp32-b1.part-1-of-2.journal.csv")
     assert len(rows) == 2
     times_ms = [float(ms) for ms in rows[0]["samples_ms"].split()]
     assert len(times_ms) == 3
     assert float(rows[0]["median_ms"]) == pytest.approx(np.median(times_ms), abs=1e-5)
+
+
+def test_onnx_runtime_is_measured_by_its_name(run, tmp_path):
+    status, _, stderr = run("backend=onnxruntime", "networks=1", "repeats=0")
+
+    assert status == 0, stderr
+    table = read_csv_table(tmp_path / "here-onnxruntime-fp32-b1_ms.csv")
+    assert table.columns == ("here/onnxruntime/fp32/b1",)
+    assert np.isfinite(table.values).sum() == 1
 
 
 def test_the_tail_goes_into_a_table_of_its_own_and_is_read_as_what_it_is(
