@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Float64, Int64
 from numpy import ndarray
@@ -41,6 +41,57 @@ class Controller(Protocol):
         Raises:
           ValueError: if the state is of another controller or of other sizes.
         """
+
+
+@runtime_checkable
+class StochasticPolicy(Protocol):
+    """A controller that draws each choice by probabilities it can tell."""
+
+    def probabilities(self) -> Float64[ndarray, "R D K"] | None:
+        """Probability of each option of each position, mean over the batch sampled last.
+
+        A choice may depend on those before it, so this is the mean of what each sample was drawn
+        by: an unbiased estimate of how often the policy takes an option. An option that a position
+        lacks has 0; None before the first sample.
+        """
+
+
+@runtime_checkable
+class LearnsFromObjectives(Protocol):
+    """A controller whose method has objectives and constraints instead of a reward."""
+
+    def update_objectives(
+        self,
+        architectures: Int64[ndarray, "R B D"],
+        accuracy: Float64[ndarray, "R B"],
+        ratios: Float64[ndarray, "R B L"],
+    ) -> None:
+        """Learn from what the rewards were made of.
+
+        `ratios` are the costs, each divided by its limit: at most 1 is within it.
+        """
+
+
+Teach: TypeAlias = Callable[
+    [
+        Int64[ndarray, "R B D"],  # architectures
+        Float64[ndarray, "R B"],  # accuracy
+        Float64[ndarray, "R B L"],  # each cost divided by its limit
+        Float64[ndarray, "R B"],  # rewards
+    ],
+    None,
+]
+
+
+def teacher_of(controller: Controller) -> Teach:
+    """How this controller is told how good its architectures are: in the terms of its method."""
+    if isinstance(controller, LearnsFromObjectives):
+        return lambda architectures, accuracy, ratios, _: controller.update_objectives(
+            architectures, accuracy, ratios
+        )
+    return lambda architectures, _accuracy, _ratios, rewards: controller.update(
+        architectures, rewards
+    )
 
 
 @dataclass

@@ -22,7 +22,7 @@ class LatencyOracle(Protocol):
 
     @property
     def source(self) -> str:
-        """`table`, `regression` or `nats`; stored beside every result."""
+        """`table`, `regression`, `nats` or `probe`; stored beside every result."""
 
     @property
     def description(self) -> str:
@@ -49,3 +49,24 @@ class LatencyOracle(Protocol):
 
     def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which of these latencies are a model's predictions, not measurements."""
+
+
+@runtime_checkable
+class LiveOracle(LatencyOracle, Protocol):
+    """Measures while the search waits, so that a time can be taken again, and may come out otherwise."""
+
+    @property
+    def confirm_top(self) -> int:
+        """How many of the best networks are timed again before one of them wins; 0 for none."""
+
+    def remember(
+        self, architectures: Int64[ndarray, "n D"], latency_ms: Float64[ndarray, " n"]
+    ) -> None:
+        """Answer as an earlier part of the same search was answered."""
+
+    def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, " n"]:
+        """New times, whatever is known; NaN where the device cannot run the network.
+
+        Raises:
+          IndexError: if an architecture lies outside the space this oracle covers.
+        """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,9 @@ from controller.base import Controller, ControllerConfig
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
+from controller.nsga2 import Nsga2Config
 from controller.rnn import RnnConfig
+from controller.tpe import TpeConfig
 from controller.uniform import UniformConfig
 from latency.base import LatencyOracle
 from nas.accuracy.auto import AutoAccuracyConfig
@@ -32,6 +35,8 @@ from nas.latency_sources import (
     RegressionLatencyConfig,
     TableLatencyConfig,
 )
+from nas.limits import Limits, limits_of
+from nas.probe_source import ProbeLatencyConfig
 from nas.search_space import NAS_BENCH_201
 from nas.units import milliseconds
 from rewards.absolute import AbsoluteReward
@@ -56,6 +61,8 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "evolution_schema": EvolutionConfig,
         "local_search_schema": LocalSearchConfig,
         "exhaustive_schema": ExhaustiveConfig,
+        "nsga2_schema": Nsga2Config,
+        "tpe_schema": TpeConfig,
     },
     "accuracy": {
         "auto": AutoAccuracyConfig,
@@ -68,6 +75,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "table": TableLatencyConfig,
         "regression": RegressionLatencyConfig,
         "nats": NatsLatencyConfig,
+        "probe": ProbeLatencyConfig,
     },
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""
@@ -78,7 +86,9 @@ class SearchConfig:
     """Everything that decides a search; conf/search.yaml holds the defaults."""
 
     T: str
-    device: str
+    E: str | None
+    P: str | None
+    device: Any  # a name; with latency=probe an address, or a list of them
     dataset: Dataset
     split: Split
     epochs: int
@@ -103,11 +113,12 @@ class Experiment:
     controller: Controller
     accuracy: Accuracy
     oracle: LatencyOracle
+    limits: Limits
 
     @cached_property
     def landscape(self) -> Landscape | None:
         """The exact answers about the whole space, for reports; None where they are not free."""
-        return survey(self.accuracy, self.oracle, self.limit_ms)
+        return survey(self.accuracy, self.oracle, self.limit_ms, self.limits)
 
 
 def register() -> None:
@@ -161,5 +172,23 @@ def build(composed: DictConfig) -> Experiment:
         config.reward,
         controller,
         config.accuracy.build(config.dataset, config.split, config.epochs),
-        config.latency.build(config.device, config.dataset),
+        config.latency.build(_device(config, limit_ms), config.dataset),
+        limits_of(config.E, config.P, config.device, config.dataset),
     )
+
+
+def _device(config: SearchConfig, limit_ms: float) -> str:
+    """What the latency source is asked for; the addresses of a list are separated by space."""
+    named = config.device
+    device = " ".join(map(str, named)) if isinstance(named, list) else str(named)
+    if not isinstance(config.latency, ProbeLatencyConfig):
+        if "://" in device:
+            raise UserError(
+                f"device={device} is an address of a board; add latency=probe to ask it"
+            )
+    elif (config.latency.unrunnable_ms or math.inf) <= limit_ms:
+        raise UserError(
+            f"latency.unrunnable_ms={config.latency.unrunnable_ms:g} is within T; a network that "
+            f"the board cannot run must count as slower"
+        )
+    return device

@@ -12,10 +12,10 @@ from nas.errors import UserError
 
 @contextmanager
 def held(file: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a file that is there while the block runs.
+    """Hold a file that is there while the block runs; with `wait`, after whoever holds it now.
 
     Raises:
-      UserError: if another process holds it and `wait` does not say to wait for it.
+      UserError: if another process holds it, and it is not waited for.
     """
     with file.open("rb") as opened:
         try:

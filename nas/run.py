@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, final
 
+from jaxtyping import Bool, Float64
+from numpy import ndarray
 from rich.console import Console
 
+from latency.base import LiveOracle
 from nas.checkpoint import Checkpointer, load_checkpoint, save_checkpoint
 from nas.config import Experiment
+from nas.confirmation import Candidate, confirm
 from nas.environment import write_environment
 from nas.figures import draw_figures
 from nas.interruption import Interruption
+from nas.operation_history import OperationHistory
 from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.progress import ProgressBar
-from nas.replay import check_answers, replay
+from nas.replay import check_answers, check_rewards, replay
 from nas.run_folder import RunFolder
-from nas.samples import Journal, cut_journal, read_journal, write_parquet
+from nas.samples import Journal, Samples, cut_journal, read_journal, write_parquet
 from nas.search import search
 from nas.search_space import NAS_BENCH_201
 from nas.summary import print_summary, summarise, write_summary
@@ -27,17 +33,18 @@ from nas.tracker import Tracker
 
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
-    """Say what the numbers are, whether T can be met, and where the reward leads.
+    """Say what the numbers are, whether the limits can be met, and where the reward leads.
 
     Raises:
       UserError: if no architecture meets the limit.
     """
     config, landscape = experiment.config, experiment.landscape
+    further = "".join(f"{limit}, " for limit in experiment.limits.each)
     lines = [
         _sources(experiment),
         (
             f"searching {config.dataset.value} on {experiment.oracle.device}, "
-            f"T = {experiment.limit_ms:g} ms, reward={choices['reward']}, "
+            f"T = {experiment.limit_ms:g} ms, {further}reward={choices['reward']}, "
             f"controller={choices['controller']}, seed {config.seed}, {config.budget:,} samples"
         ),
     ]
@@ -52,7 +59,8 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
 
 
 def _sources(experiment: Experiment) -> str:
-    return f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
+    said = f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
+    return said + "".join(f"; {limit.name} {limit.source}" for limit in experiment.limits.each)
 
 
 def _short_sources(experiment: Experiment) -> str:
@@ -77,6 +85,7 @@ class Run:
     choices: Mapping[str, str]  # group -> name, as in reward -> proposed
     folder: RunFolder
     console: Console
+    command: str  # that begins the same run
 
     def complete(self) -> dict[str, Any]:
         """Search to the end of the budget, going on from what the folder holds.
@@ -90,8 +99,9 @@ class Run:
         """
         self.console.print(f"writing to {self.folder.path}", soft_wrap=True)
         write_environment(self.folder.environment)
-        done = self._restore()
-        tracker = Tracker(self.experiment.limit_ms)
+        history = OperationHistory(self.experiment.controller, self.experiment.config.budget)
+        done = self._restore(history)
+        tracker = Tracker(self.experiment.limit_ms, self.experiment.limits)
         if done:
             tracker.add(read_journal(self.folder.journal))
         with (
@@ -102,35 +112,49 @@ class Run:
                 limit_ms=self.experiment.limit_ms,
                 budget=self.experiment.config.budget,
                 landscape=self.experiment.landscape,
+                history=history,
             ) as log,
             Interruption() as interruption,
         ):
             started_s = time.perf_counter()
-            self._sample(tracker, log, done, interruption)
-            return self._finish(log, time.perf_counter() - started_s, done)
+            self._sample(tracker, log, history, done, interruption)
+            return self._finish(log, history, time.perf_counter() - started_s, done)
 
-    def _restore(self) -> int:
+    def _restore(self, history: OperationHistory) -> int:
         """Bring the controller to the end of the journal; returns the samples it has learned from."""
         experiment, folder = self.experiment, self.folder
         if not folder.journal.is_file():
             return 0
         recorded = read_journal(folder.journal)
         check_answers(recorded, experiment.accuracy, experiment.oracle)
-        checkpointed = load_checkpoint(folder.checkpoint, experiment.controller, len(recorded))
+        if experiment.limits:
+            check_rewards(recorded, experiment.reward, experiment.limits)
+        if isinstance(experiment.oracle, LiveOracle):
+            experiment.oracle.remember(recorded.architectures, recorded.latency_ms)
+        checkpointed = load_checkpoint(
+            folder.checkpoint, experiment.controller, history, len(recorded)
+        )
         done = replay(
             experiment.controller,
             experiment.reward,
             recorded,
+            history,
             done=checkpointed,
             budget=experiment.config.budget,
             batch_size=experiment.config.controller.batch_size,
+            limits=experiment.limits,
         )
         cut_journal(folder.journal, done)
         self.console.print(f"going on from sample {done:,}")
         return done
 
     def _sample(
-        self, tracker: Tracker, log: TensorBoardLog, done: int, interruption: Interruption
+        self,
+        tracker: Tracker,
+        log: TensorBoardLog,
+        history: OperationHistory,
+        done: int,
+        interruption: Interruption,
     ) -> None:
         experiment, folder = self.experiment, self.folder
         config = experiment.config
@@ -138,7 +162,8 @@ class Run:
         with Journal(folder.journal) as journal, bar:
             consumers = (
                 journal,
-                Checkpointer(folder.checkpoint, experiment.controller),
+                history,
+                Checkpointer(folder.checkpoint, experiment.controller, history),
                 tracker,
                 bar,
                 log,
@@ -150,14 +175,17 @@ class Run:
                 experiment.reward,
                 budget=config.budget,
                 batch_size=config.controller.batch_size,
+                limits=experiment.limits,
                 done=done,
             ):
                 for consume in consumers:
                     consume(step)
                 interruption.check()
-        save_checkpoint(folder.checkpoint, experiment.controller, config.budget)
+        save_checkpoint(folder.checkpoint, experiment.controller, history, config.budget)
 
-    def _finish(self, log: TensorBoardLog, seconds: float, done: int) -> dict[str, Any]:
+    def _finish(
+        self, log: TensorBoardLog, history: OperationHistory, seconds: float, done: int
+    ) -> dict[str, Any]:
         """Write the results, the summary last: where there is one, the run has finished."""
         experiment, folder, config = self.experiment, self.folder, self.experiment.config
         samples = read_journal(folder.journal)
@@ -170,6 +198,9 @@ class Run:
             "seed": config.seed,
             "budget": config.budget,
         }
+        met = experiment.limits.met(samples.architectures)
+        feasible = (samples.latency_ms <= experiment.limit_ms) & met
+        confirmed = self._confirm(samples, feasible)
         summary = summarise(
             samples,
             None if mode is None else mode[0],
@@ -177,23 +208,29 @@ class Run:
             experiment.oracle,
             experiment.landscape,
             limit_ms=experiment.limit_ms,
+            limits=experiment.limits,
             settings=settings,
             seconds=seconds,
             resumed_at=done,
+            confirmed=confirmed,
         )
+        accuracy_test = experiment.accuracy.test(samples.architectures)
+        latency_predicted = experiment.oracle.predicted(samples.architectures)
         write_parquet(
             folder.samples,
             samples,
-            accuracy_test=experiment.accuracy.test(samples.architectures),
+            accuracy_test=accuracy_test,
             accuracy_predicted=experiment.accuracy.source == "surrogate",
-            latency_predicted=experiment.oracle.predicted(samples.architectures),
-            feasible=samples.latency_ms <= experiment.limit_ms,
+            latency_predicted=latency_predicted,
+            feasible=feasible,
+            costs={limit.name: limit.of(samples.architectures) for limit in experiment.limits.each},
         )
         figures = draw_figures(
             folder.figures,
             samples,
             experiment.landscape,
             limit_ms=experiment.limit_ms,
+            limits=experiment.limits,
             title=f"{settings['reward']} on {experiment.oracle.device}, {settings['dataset']}, "
             f"seed {config.seed}\n{_short_sources(experiment)}",
         )
@@ -202,22 +239,75 @@ class Run:
             {
                 **settings,
                 "T_ms": experiment.limit_ms,
+                **{limit.symbol: limit.bound for limit in experiment.limits.each},
                 "device": experiment.oracle.device,
                 "sources": _short_sources(experiment),
                 **{f"controller.{k}": v for k, v in asdict(config.controller).items()},
                 **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
             },
             {
-                "result/best accuracy within T": best["accuracy_searched"] if best else 0.0,
+                f"result/best accuracy within {experiment.limits.label}": best["accuracy_searched"]
+                if best
+                else 0.0,
                 "result/feasible share": summary["feasible_share"],
             },
             figures,
+        )
+        self._write_report(
+            summary,
+            samples,
+            accuracy_test=accuracy_test,
+            latency_predicted=latency_predicted,
+            feasible=feasible,
+            history=history,
         )
         write_summary(folder.summary, summary)
         folder.journal.unlink()
         print_summary(self.console, summary)
         self.console.print(
-            f"next: python -m tensorboard.main --logdir {folder.path}", soft_wrap=True
+            f"next: open {folder.report}, or python -m tensorboard.main --logdir {folder.path}",
+            soft_wrap=True,
         )
         self.console.print(_sources(experiment), soft_wrap=True)
         return summary
+
+    def _confirm(self, samples: Samples, feasible: Bool[ndarray, "n"]) -> list[Candidate] | None:
+        """Time the best again where that can come out otherwise; None where it was not done."""
+        oracle = self.experiment.oracle
+        if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
+            return None
+        self.console.print("timing the best within T again", soft_wrap=True)
+        return confirm(
+            samples,
+            feasible,
+            oracle.measure_again,
+            top=oracle.confirm_top,
+            limit_ms=self.experiment.limit_ms,
+        )
+
+    def _write_report(
+        self,
+        summary: dict[str, Any],
+        samples: Samples,
+        *,
+        accuracy_test: Float64[ndarray, "n"],
+        latency_predicted: Bool[ndarray, "n"],
+        feasible: Bool[ndarray, "n"],
+        history: OperationHistory,
+    ) -> None:
+        # a run's first sample does not wait for it
+        from nas.report.run_page import Evidence, run_page, write_report  # noqa: PLC0415
+
+        evidence = Evidence(
+            summary,
+            samples,
+            accuracy_test,
+            latency_predicted,
+            feasible,
+            self.experiment.landscape,
+            history,
+        )
+        folder = self.folder
+        machine = json.loads(folder.environment.read_text(encoding="utf-8"))
+        config = folder.config.read_text(encoding="utf-8")
+        write_report(folder.report, run_page(evidence, machine, self.command, config))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,9 @@ def main() -> None:
         sys.exit(USER_ERROR)
 
 
+_SOURCES = ("accuracy", "latency", "device")
+"""What a run is begun with and must be resumed with."""
+
 _failed: list[int] = []
 """Statuses of the runs of a sweep that could not be made; the others go on."""
 
@@ -59,31 +63,40 @@ def _search(composed: DictConfig, console: Console) -> None:
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
     if composed.resume is None:
         choices = {group: str(HydraConfig.get().runtime.choices[group]) for group in NAMES}
+        command = shlex.join(["python", "-m", "nas.search", *HydraConfig.get().overrides.task])
         interrupted = None
         begun_with: dict[str, str] = {}
     else:
         interrupted = interrupted_run_folder(Path(composed.resume))
-        composed, choices, begun_with = _load(interrupted)
+        composed, choices, begun_with, command = _load(interrupted)
     experiment = build(composed)
-    sources = {"accuracy": experiment.accuracy.source, "latency": experiment.oracle.source}
+    sources = {
+        "accuracy": experiment.accuracy.source,
+        "latency": experiment.oracle.source,
+        "device": experiment.oracle.device,
+    }
     for name, source in begun_with.items():
         if source != sources[name]:
             raise UserError(
-                f"the run was begun with {name}={source}, but here {name} comes from "
-                f"{sources[name]}; resume it with the data it was begun with"
+                f"the run was begun with {name}={source}, but here it is {sources[name]}; "
+                f"resume it with the data it was begun with, or on its board"
             )
     announce(experiment, choices, console)
     if interrupted is None:
         folder = new_run_folder(
-            Path(composed.runs), choices["reward"], experiment.oracle.device, experiment.limit_ms
+            Path(composed.runs),
+            choices["reward"],
+            experiment.oracle.device,
+            experiment.limit_ms,
+            experiment.limits,
         )
-        _save(composed, choices, sources, folder)
+        _save(composed, choices, sources, command, folder)
     else:
         folder = interrupted
     try:
         with held(folder.config):
             folder.require_unfinished()
-            Run(experiment, choices, folder, console).complete()
+            Run(experiment, choices, folder, console, command).complete()
     except KeyboardInterrupt:
         console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
         raise
@@ -94,15 +107,21 @@ def _search(composed: DictConfig, console: Console) -> None:
 
 
 def _save(
-    composed: DictConfig, choices: dict[str, str], sources: dict[str, str], folder: RunFolder
+    composed: DictConfig,
+    choices: dict[str, str],
+    sources: dict[str, str],
+    command: str,
+    folder: RunFolder,
 ) -> None:
     values = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
-    text = OmegaConf.to_yaml({"choices": choices, "sources": sources, "values": values})
+    text = OmegaConf.to_yaml(
+        {"command": command, "choices": choices, "sources": sources, "values": values}
+    )
     with replacing(folder.config) as file:
         file.write(text.encode())
 
 
-def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]]:
+def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str], str]:
     others = [text for text in HydraConfig.get().overrides.task if not text.startswith("resume=")]
     if others:
         raise UserError(
@@ -111,9 +130,10 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]
     try:
         stored: Any = OmegaConf.to_container(OmegaConf.load(folder.config))
         choices = {group: str(stored["choices"][group]) for group in NAMES}
-        sources = {name: str(stored["sources"][name]) for name in ("accuracy", "latency")}
+        sources = {name: str(stored["sources"][name]) for name in _SOURCES}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])
+        command = str(stored["command"])
     except (
         HydraException,
         OmegaConfBaseException,
@@ -123,4 +143,4 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]
         UnicodeDecodeError,
     ) as error:
         raise UserError(f"{folder.config} does not fit this version: {error}") from error
-    return composed, choices, sources
+    return composed, choices, sources, command

@@ -19,7 +19,9 @@ from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.atomic_file import replacing
+from nas.confirmation import Candidate, winner
 from nas.landscape import Landscape
+from nas.limits import NO_FURTHER_LIMITS, Limits, cost_text, label_of
 from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
 from nas.trajectory import best_feasible, sample_within_limit
@@ -38,16 +40,27 @@ def summarise(
     settings: dict[str, Any],
     seconds: float,
     resumed_at: int,
+    confirmed: list[Candidate] | None = None,
+    limits: Limits = NO_FURTHER_LIMITS,
 ) -> dict[str, Any]:
     """Every result of the run, ready for JSON; accuracies are fractions, times as named."""
 
     def entry(architecture: Int64[ndarray, "6"]) -> dict[str, Any]:
-        return _entry(architecture, accuracy, oracle, landscape, limit_ms)
+        return _entry(architecture, accuracy, oracle, landscape, limit_ms, limits=limits)
 
-    best_at = best_feasible(samples.accuracy, samples.latency_ms, limit_ms)
+    met = limits.met(samples.architectures)
+    best_at, again_ms = best_feasible(samples.accuracy, samples.latency_ms, limit_ms, met), None
+    if confirmed is not None:
+        best_again = winner(confirmed)
+        best_at = None if best_again is None else best_again.sample
+        again_ms = None if best_again is None else best_again.latency_again_ms
     best = None
     if best_at is not None:
-        best = {**entry(samples.architectures[best_at]), "sample": best_at + 1}
+        best = {
+            **entry(samples.architectures[best_at]),
+            "sample": best_at + 1,
+            "latency_again_ms": again_ms,
+        }
     optimum_index = None if landscape is None else landscape.optimum
     optimum = None if optimum_index is None else entry(NAS_BENCH_201.architectures[optimum_index])
     gap = None
@@ -58,6 +71,7 @@ def summarise(
         "schema": SCHEMA,
         **settings,
         "T_ms": limit_ms,
+        **_further(limits, samples),
         "accuracy_source": accuracy.source,
         "accuracy_description": accuracy.description,
         "split": accuracy.split.value,
@@ -70,9 +84,10 @@ def summarise(
         "seconds": seconds,
         "resumed_at_sample": resumed_at,
         "best": best,
+        "confirmation": None if confirmed is None else [_again(samples, one) for one in confirmed],
         "optimum": optimum,
         "gap": gap,
-        "feasible_share": float((samples.latency_ms <= limit_ms).mean()),
+        "feasible_share": float(((samples.latency_ms <= limit_ms) & met).mean()),
         "space_feasible_share": None if landscape is None else landscape.feasible_share,
         "sample_within_T": sample_within_limit(samples.latency_ms, limit_ms),
         "mode": entry(mode) if mode is not None and _is_known(mode, accuracy, oracle) else None,
@@ -96,11 +111,14 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     if is_predicted:
         columns = [f"{name} (predicted)" for name in columns]
     optimum = "predicted optimum" if is_predicted else "exact optimum"
-    for column in ("", *columns, "latency", "rank", "cell"):
+    limits = summary.get("limits", {})
+    label = label_of(limits)
+    costs = [limit["cost"].removesuffix("_mj") for limit in limits.values()]
+    for column in ("", *columns, "latency", *costs, "rank", "cell"):
         is_name = column == ""
         table.add_column(column, justify="left" if is_name else "right", no_wrap=is_name)
     rows = {
-        "best within T": summary["best"],
+        f"best within {label}": summary["best"],
         optimum: summary["optimum"],
         "policy's mode": summary["mode"],
     }
@@ -108,18 +126,32 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         if row is None:
             continue
         marked = " (predicted)" if row["latency_predicted"] else ""
-        beyond = "" if row["feasible"] else " > T"
+        beyond = " > T" if row["latency_ms"] > summary["T_ms"] else ""
         table.add_row(
             name,
             f"{row['accuracy_searched']:.2%}",
             "-" if row["accuracy_test"] is None else f"{row['accuracy_test']:.2%}",
             f"{row['latency_ms']:.2f} ms{beyond}{marked}",
+            *(_cost_cell(row, symbol, limit) for symbol, limit in limits.items()),
             "-" if row["rank"] is None else str(row["rank"]),
             str(row["index"]),
         )
     console.print(table)
-    if summary["best"] is None:
-        console.print(f"No sample met T = {summary['T_ms']:g} ms; raise T or the budget.")
+    for one in summary["confirmation"] or ():
+        within = "within T" if one["within_T"] else "not within T, so it does not win"
+        console.print(
+            f"timed again: cell {one['index']} {one['latency_ms']:.3f} ms, now "
+            f"{_or_none(one['latency_again_ms'])}: {within}",
+            soft_wrap=True,
+        )
+    if summary["best"] is None and summary["confirmation"]:
+        console.print(
+            f"No sample within T = {summary['T_ms']:g} ms was within it again; is the board quiet, "
+            f"are its clocks fixed?"
+        )
+    elif summary["best"] is None:
+        met = f"T = {summary['T_ms']:g} ms" if not limits else label
+        console.print(f"No sample met {met}; raise {'T' if not limits else 'one'} or the budget.")
     else:
         console.print(f"best cell {summary['best']['arch']}", soft_wrap=True)
     settled = summary["sample_within_T"]
@@ -128,7 +160,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
             f"{summary['samples']:,} samples of {summary['distinct_networks']:,} distinct "
             f"networks in {summary['seconds']:.1f} s"
         ),
-        f"{summary['feasible_share']:.1%} of the samples within T",
+        f"{summary['feasible_share']:.1%} of the samples within {label}",
         "mean latency not settled within T"
         if settled is None
         else f"mean latency within T from sample {settled:,} on",
@@ -136,6 +168,44 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     if summary["gap"] is not None:
         facts.insert(0, f"gap to the {optimum} {summary['gap'] * 100:.2f} points")
     console.print("; ".join(facts), soft_wrap=True)
+
+
+def _again(samples: Samples, one: Candidate) -> dict[str, Any]:
+    architecture = samples.architectures[one.sample]
+    return {
+        "arch": NAS_BENCH_201.format(architecture),
+        "index": int(NAS_BENCH_201.index(architecture)),
+        "sample": one.sample + 1,
+        "accuracy_searched": float(samples.accuracy[one.sample]),
+        "latency_ms": one.latency_ms,
+        "latency_again_ms": None if np.isnan(one.latency_again_ms) else one.latency_again_ms,
+        "within_T": one.within_limit,
+    }
+
+
+def _or_none(ms: float | None) -> str:
+    return "none" if ms is None else f"{ms:.3f} ms"
+
+
+def _cost_cell(row: dict[str, Any], symbol: str, limit: dict[str, Any]) -> str:
+    cost = row[limit["cost"]]
+    return cost_text(cost, limit["unit"]) + (f" > {symbol}" if cost > limit["limit"] else "")
+
+
+def _further(limits: Limits, samples: Samples) -> dict[str, Any]:
+    """`limits`, by symbol; nothing where T is the only one."""
+    found = {}
+    for limit in limits.each:
+        costs = limit.of(samples.architectures)
+        found[limit.symbol] = {
+            "cost": limit.name,
+            "unit": limit.unit,
+            "limit": limit.bound,
+            "source": limit.source,
+            "feasible_share": float((costs <= limit.bound).mean()),
+            "sample_within": sample_within_limit(costs, limit.bound),
+        }
+    return {"limits": found} if found else {}
 
 
 def _is_known(architecture: Int64[ndarray, "6"], accuracy: Accuracy, oracle: LatencyOracle) -> bool:
@@ -150,12 +220,14 @@ def _entry(
     oracle: LatencyOracle,
     landscape: Landscape | None,
     limit_ms: float,
+    *,
+    limits: Limits,
 ) -> dict[str, Any]:
     row = architecture[None]
     searched = float(accuracy(row)[0])
     test = float(accuracy.test(row)[0])
     latency_ms = float(oracle.latency_ms(row)[0])
-    feasible = latency_ms <= limit_ms
+    feasible = latency_ms <= limit_ms and bool(limits.met(row)[0])
     return {
         "arch": NAS_BENCH_201.format(architecture),
         "index": int(NAS_BENCH_201.index(row)[0]),
@@ -163,6 +235,7 @@ def _entry(
         "accuracy_valid": searched if accuracy.split is Split.valid else None,
         "accuracy_test": None if np.isnan(test) else test,
         "latency_ms": latency_ms,
+        **{limit.name: float(limit.of(row)[0]) for limit in limits.each},
         "accuracy_predicted": accuracy.source == "surrogate",
         "latency_predicted": bool(oracle.predicted(row)[0]),
         "feasible": feasible,

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 WINDOW = 100
+BINS = 50
+"""Bins of a curve, at most: a window each at 5,000 samples."""
+LEAST_IN_BIN = 20
+BAND = 0.8
+"""Share of a bin's or a window's samples, the middle ones, that a band holds."""
+
+
+def bin_edges(samples: int) -> Int64[ndarray, "bins_and_1"]:
+    """Where each of the bins of so many samples begins, and where the last one ends."""
+    count = min(BINS, max(1, samples // LEAST_IN_BIN))
+    return np.arange(count + 1) * samples // count
 
 
 def sample_within_limit(latency_ms: Float64[ndarray, "n"], limit_ms: float) -> int | None:
-    """Samples after which the mean latency of a sliding window stays within the limit.
+    """Samples after which the mean latency (or another cost, of another limit) of a sliding window stays within the limit.
 
     The window holds the last 100 samples, so 100 is the least there is; None if the mean is
     beyond the limit at the end, or there are fewer samples than that.
@@ -26,10 +37,18 @@ def sample_within_limit(latency_ms: Float64[ndarray, "n"], limit_ms: float) -> i
 
 
 def best_feasible(
-    accuracy: Float64[ndarray, "n"], latency_ms: Float64[ndarray, "n"], limit_ms: float
+    accuracy: Float64[ndarray, "n"],
+    latency_ms: Float64[ndarray, "n"],
+    limit_ms: float,
+    also: Bool[ndarray, "n"] | None = None,
 ) -> int | None:
-    """Position of the first most accurate sample within the limit; None if there is none."""
+    """Position of the first most accurate sample within the limit; None if there is none.
+
+    `also` says which samples are within the further limits.
+    """
     within = latency_ms <= limit_ms
+    if also is not None:
+        within &= also
     if not within.any():
         return None
     return int(np.argmax(np.where(within, accuracy, -np.inf)))

@@ -15,7 +15,7 @@ OPSET = 17
 """Runs on TensorRT 8.6 and newer and on every ONNX Runtime since 1.12."""
 
 
-def onnx_bytes(module: nn.Module, examples: Sequence[Tensor]) -> bytes:
+def onnx_bytes(module: nn.Module, examples: Sequence[Tensor], *, opset: int = OPSET) -> bytes:
     """The module in evaluation mode as ONNX, with the shapes of its example inputs.
 
     Inputs are called input_0, input_1 and so on, the one output is called output. Operations whose
@@ -43,7 +43,7 @@ def onnx_bytes(module: nn.Module, examples: Sequence[Tensor]) -> bytes:
                 tuple(examples),
                 file,
                 dynamo=False,
-                opset_version=OPSET,
+                opset_version=opset,
                 input_names=names,
                 output_names=["output"],
             )

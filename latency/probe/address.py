@@ -1,0 +1,100 @@
+"""Where a board is: `ssh://[user@]host[:port]`, or `cmd://` and any command that runs another.
+
+No shell of this machine ever reads an address. A shell at the far end may (ssh and adb start one),
+so the words that are sent there hold nothing that a shell would change.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+_SCHEMES = re.compile(r"\s+(?=(?:ssh|cmd)://)")
+_SSH = re.compile(
+    r"(?:(?P<user>[A-Za-z0-9_][\w.-]*)@)?"
+    r"(?P<host>[A-Za-z0-9_][\w.-]*|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\])"
+    r"(?::(?P<port>\d{1,5}))?",
+    re.ASCII,
+)
+
+INTERPRETER = ("-I", "-m", "code", "-q")
+"""Makes Python read one line of a program, and leave the rest of its input to that line.
+
+None of these words needs quoting, whatever shell is between. -I keeps a `code.py` in the working
+folder from being imported in the place of the standard library's.
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Connect:
+    """How commands on boards are started."""
+
+    python: str | None = None  # on the board; None: python3, or for a bare cmd:// this very Python
+    ssh_config: Path | None = None  # None: the user's own
+    timeout_s: float = 20.0
+
+
+def split_addresses(text: str) -> list[str]:
+    """The addresses in a text, separated by space.
+
+    Raises:
+      ValueError: if there is none.
+    """
+    addresses = [part.strip() for part in _SCHEMES.split(text.strip())]
+    for address in addresses:
+        if not address.startswith(("ssh://", "cmd://")):
+            raise ValueError(
+                f"device={address} is not the address of a board; write device=ssh://<host>, or "
+                f"device=cmd://<a command that runs another, as in docker exec -i board>"
+            )
+    return addresses
+
+
+def command_of(address: str, connect: Connect) -> list[str]:
+    """The words of the command that starts an interpreter on the board.
+
+    Raises:
+      ValueError: if the address, or the name of the Python, is malformed.
+    """
+    if connect.python is not None and (
+        connect.python.startswith("-") or not connect.python.strip()
+    ):
+        raise ValueError(f"latency.python={connect.python} is not the name of a Python")
+    scheme, _, rest = address.partition("://")
+    if scheme == "ssh":
+        return _ssh(address, rest, connect)
+    try:
+        prefix = shlex.split(rest)
+    except ValueError as error:
+        raise ValueError(f"device={address} cannot be split into words: {error}") from error
+    own = "python3" if prefix else sys.executable
+    return [*prefix, connect.python or own, *INTERPRETER]
+
+
+def _ssh(address: str, rest: str, connect: Connect) -> list[str]:
+    match = _SSH.fullmatch(rest.rstrip("/"))
+    if match is None:
+        raise ValueError(
+            f"device={address} is not of the form ssh://[user@]host[:port]; a host begins with a "
+            f"letter or a digit"
+        )
+    options = {
+        "BatchMode": "yes",  # a question for a password would wait for ever
+        "ConnectTimeout": str(max(1, round(connect.timeout_s))),
+        "ServerAliveInterval": "5",  # notices a pulled cable
+        "ServerAliveCountMax": "3",
+    }
+    words = ["ssh", "-T", *(word for pair in options.items() for word in ("-o", "=".join(pair)))]
+    if connect.ssh_config is not None:
+        words += ["-F", str(connect.ssh_config)]
+    if match["port"]:
+        words += ["-p", match["port"]]
+    if match["user"]:
+        words += ["-l", match["user"]]
+    python = shlex.quote(connect.python or "python3")  # for the shell that sshd starts
+    return [*words, "--", match["host"].strip("[]"), python, *INTERPRETER]

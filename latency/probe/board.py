@@ -1,0 +1,268 @@
+"""One board: connected when it is needed, again after it was lost; times one network at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from latency.probe.link import EndedError, Link, LinkError, printable
+from latency.probe.settings import Precision, Runtime, Settings
+
+
+class UnrunnableError(Exception):
+    """The board works, but cannot run this network; the message says why."""
+
+
+class BoardError(ConnectionError):
+    """A board that cannot be used, whatever the network; one line that begins with its address."""
+
+
+@final
+@dataclass(frozen=True)
+class Identity:
+    """What must be the same for times to be of one device."""
+
+    board: str
+    runtime: str
+    version: str  # of the runtime
+    power_mode: str  # empty where it has none
+    highest_khz: tuple[str, ...]
+
+    def __str__(self) -> str:
+        clocks = f"up to {', '.join(self.highest_khz)} kHz" if self.highest_khz else ""
+        runtime = f"{self.runtime} {self.version}".strip()
+        return ", ".join(filter(None, (self.board, runtime, self.power_mode, clocks)))
+
+    def device(self, settings: Settings) -> str:
+        """Board / runtime / precision / batch."""
+        board = re.sub(r"[^a-z0-9.]+", "-", self.board.lower()).strip("-") or "unknown"
+        return f"{board}/{self.runtime}/{settings.precision.value}/b{settings.shape[0]}"
+
+
+@final
+@dataclass(frozen=True)
+class Timed:
+    """Every time that was taken of one network, and of the control in turns with it."""
+
+    ms: Float64[ndarray, " n"]
+    control_ms: Float64[ndarray, " m"]
+    warm_up_calls: int
+    is_stable: bool  # whether the warm-up ended by stability
+    state: dict[str, Any] = field(default_factory=dict)  # clocks and temperatures after it
+
+    @property
+    def control_median_ms(self) -> float:
+        """Median of the control's times."""
+        return float(np.median(self.control_ms))
+
+
+@final
+@dataclass(frozen=True)
+class Patience:
+    """How long to wait for a board, and how often to try."""
+
+    silence_s: float = 120.0
+    tries: int = 5
+    backoff_s: float = 2.0  # before the second try; doubles each time
+
+
+@final
+class Board:
+    """Connects on construction. Each later loss of the connection is mended, or told."""
+
+    def __init__(
+        self,
+        address: str,
+        open_link: Callable[[], Link],
+        *,
+        settings: Settings,
+        control: Callable[[str], bytes],
+        patience: Patience,
+        tell: Callable[[str], None],
+    ) -> None:
+        """Connect, choose the runtime and time the control network.
+
+        Args:
+          address: for messages.
+          open_link: starts the agent.
+          settings: of every measurement.
+          control: the control network in a format (onnx, torchscript).
+          patience: with this board.
+          tell: takes a line for the user.
+
+        Raises:
+          LinkError: if the board cannot be reached.
+          BoardError: if it has no runtime, or cannot run the control network.
+        """
+        self.address = address
+        self._open_link = open_link
+        self._settings = settings
+        self._control = control
+        self._patience = patience
+        self._tell = tell
+        self._link: Link | None
+        # control_ms is the control's median now, to which later ones are compared
+        self._link, self.facts, self.identity, self.control_ms = self._connect()
+
+    @property
+    def takes(self) -> str:
+        """The format of a network for this board's runtime."""
+        return _takes(self.identity.runtime)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the command on this machine; None while it is not connected."""
+        return None if self._link is None else self._link.pid
+
+    def measure(self, network: bytes) -> Timed:
+        """Time a network; a lost board is waited for and connected again.
+
+        Raises:
+          UnrunnableError: if the board refuses the network, or its agent dies of it each time.
+          LinkError: if the board does not come back.
+          BoardError: if it comes back as another, or its clock is broken.
+        """
+        deaths, tries = 0, self._patience.tries
+        for attempt in range(1, tries + 1):
+            try:
+                link = self._connected()
+            except LinkError as error:
+                self._wait(error, attempt)
+                continue
+            try:
+                answer = link.request(
+                    {"type": "measure", "timing": self._settings.request("")["timing"]},
+                    network,
+                    silence_s=self._patience.silence_s,
+                )
+            except LinkError as error:
+                self._link = None
+                deaths += isinstance(error, EndedError)
+                if deaths == tries:
+                    raise UnrunnableError(
+                        f"the agent ended at each of {tries} tries to time it, as it does where "
+                        f"memory is short: {error}"
+                    ) from error
+                self._wait(error, attempt)
+                continue
+            return self._timed(answer)
+        raise AssertionError  # the last attempt raises
+
+    def close(self) -> None:
+        """End the agent."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+
+    def _wait(self, error: LinkError, attempt: int) -> None:
+        tries = self._patience.tries
+        if attempt == tries:
+            raise LinkError(f"{error}; given up after {tries} tries") from error
+        wait_s = self._patience.backoff_s * 2 ** (attempt - 1)
+        self._tell(f"{error}; trying again in {wait_s:g} s ({attempt} of {tries - 1})")
+        time.sleep(wait_s)
+
+    def _connected(self) -> Link:
+        if self._link is None:
+            link, _, identity, _ = self._connect()
+            if identity != self.identity:
+                raise BoardError(
+                    f"{self.address}: it came back as another: {identity}; it was {self.identity}"
+                )
+            self._link = link
+        return self._link
+
+    def _connect(self) -> tuple[Link, dict[str, Any], Identity, float]:
+        link = self._open_link()
+        silence_s = self._patience.silence_s
+        here = link.request({"type": "hello"}, silence_s=silence_s)
+        try:
+            facts: dict[str, Any] = here["facts"]
+            runtimes: dict[str, str] = here["runtimes"]
+            runtime = self._choose(runtimes)
+            identity = Identity(
+                printable(str(facts["board"])),
+                runtime,
+                printable(str(runtimes.get(runtime, ""))),
+                printable(str(facts.get("power_mode", ""))),
+                tuple(printable(str(khz)) for khz in facts.get("highest_khz", ())),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise self._senseless(here) from error
+        prepared = link.request(
+            {"type": "prepare", **self._settings.request(runtime)},
+            self._control(_takes(runtime)),
+            silence_s=silence_s,
+        )
+        if prepared.get("type") == "failed":
+            raise BoardError(
+                f"{self.address}: {runtime} there cannot run the control network: "
+                f"{printable(str(prepared.get('message')))}"
+            )
+        try:
+            control_ms = float(np.median(self._positive(prepared["control"]["ms"])))
+        except (KeyError, TypeError) as error:
+            raise self._senseless(prepared) from error
+        return link, {**facts, "runtimes": runtimes}, identity, control_ms
+
+    def _choose(self, runtimes: dict[str, str]) -> str:
+        asked = self._settings.runtime
+        if asked is Runtime.auto:
+            if not runtimes:
+                raise BoardError(
+                    f"{self.address}: no runtime there: neither trtexec nor, for its Python, "
+                    f"onnxruntime or torch; install one, or name another Python with latency.python="
+                )
+            asked = next(one for one in Runtime if one.value in runtimes)
+        elif asked.value not in runtimes and asked is not Runtime.torch_cuda:
+            there = printable(", ".join(runtimes)) or "none"
+            raise BoardError(
+                f"{self.address}: no {asked.value} there; the runtimes there are: {there}"
+            )
+        if self._settings.precision is Precision.fp16 and asked is not Runtime.tensorrt:
+            raise BoardError(
+                f"{self.address}: latency.precision=fp16 needs tensorrt, and the runtime is "
+                f"{asked.value}"
+            )
+        return asked.value
+
+    def _timed(self, answer: dict[str, Any]) -> Timed:
+        if answer.get("type") != "measured":
+            raise UnrunnableError(printable(str(answer.get("message", answer))))
+        try:
+            network, control = answer["network"], answer["control"]
+            return Timed(
+                self._positive(network["ms"]),
+                self._positive(control["ms"]),
+                int(network["warm_up_calls"]),
+                bool(network["is_stable"]),
+                dict(answer.get("state", {})),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._senseless(answer) from error
+
+    def _senseless(self, answer: dict[str, Any]) -> BoardError:
+        said = printable(str(answer))[:200]
+        return BoardError(f"{self.address}: the agent's answer makes no sense: {said}")
+
+    def _positive(self, ms: Sequence[float]) -> Float64[ndarray, " n"]:
+        wrong = [one for one in ms if not 0 < one < math.inf]
+        if wrong or not ms:
+            said = f"{wrong[0]:g} ms" if wrong else "no time at all"
+            raise BoardError(
+                f"{self.address}: an inference took {said}, so the board's clock is broken; "
+                f"nothing it says is used"
+            )
+        return np.array(ms, np.float64)
+
+
+def _takes(runtime: str) -> str:
+    return "torchscript" if runtime.startswith("torch") else "onnx"

@@ -1,0 +1,104 @@
+"""Times that were taken on a device, on disk: a line a network, written when it is measured.
+
+A file holds the times of one device under one set of settings; its name is a hash of both. A line
+that a kill has cut off is left out.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from latency.probe.board import Timed
+
+
+@final
+class Cache:
+    """Numbers of networks, to what was timed; the last line of a number counts."""
+
+    def __init__(self, folder: Path, key: dict[str, Any], about: dict[str, Any]) -> None:
+        """Read what is there.
+
+        Args:
+          folder: of all caches.
+          key: all that decides a time.
+          about: kept beside it in the first line, for a reader.
+
+        Raises:
+          OSError: if the file cannot be read.
+        """
+        text = json.dumps(key, sort_keys=True)
+        name = "".join(c if c.isalnum() or c in ".-" else "-" for c in str(key["device"]))
+        self.path = folder / f"{name}-{sha256(text.encode()).hexdigest()[:16]}.jsonl"
+        self._first = {"key": key, "about": about}
+        self._found: dict[int, Timed] = {}
+        if self.path.exists():
+            for line in self.path.read_bytes().split(b"\n"):
+                self._take(line)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def all(self) -> Iterable[Timed]:
+        """What was timed of every network."""
+        return self._found.values()
+
+    def get(self, number: int) -> Timed | None:
+        """What was timed of a network."""
+        return self._found.get(number)
+
+    def add(self, number: int, timed: Timed, board: str) -> None:
+        """Keep what was timed, in memory and on disk.
+
+        Raises:
+          OSError: if it cannot be written.
+        """
+        self._found[number] = timed
+        entry = {
+            "network": number,
+            "ms": timed.ms.tolist(),
+            "control_ms": timed.control_ms.tolist(),
+            "warm_up_calls": timed.warm_up_calls,
+            "is_stable": timed.is_stable,
+            "state": timed.state,
+            "board": board,
+        }
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not self.path.exists()
+        lines = [self._first, entry] if is_new else [entry]
+        # a line begins with its own end of line, so that one cut off by a kill spoils no other;
+        # one write in append mode, so that two processes do not mix theirs
+        text = "".join(f"\n{json.dumps(line)}\n" for line in lines).encode()
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            if os.write(file, text) != len(text):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
+        finally:
+            os.close(file)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = json.loads(line)
+            timed = Timed(
+                np.array(entry["ms"], np.float64),
+                np.array(entry["control_ms"], np.float64),
+                int(entry["warm_up_calls"]),
+                bool(entry["is_stable"]),
+                dict(entry["state"]),
+            )
+            number = int(entry["network"])
+        except (ValueError, KeyError, TypeError):
+            return  # empty, the first line, or cut off
+        if (
+            timed.ms.size
+            and timed.control_ms.size
+            and min(timed.ms.min(), timed.control_ms.min()) > 0
+        ):
+            self._found[number] = timed

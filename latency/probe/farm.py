@@ -1,0 +1,155 @@
+"""Several boards of one kind with one queue: whichever is free takes the next network."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import final
+
+from latency.probe.board import Board, BoardError, Timed, UnrunnableError
+from latency.probe.link import LinkError
+
+
+@final
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one network: its times, or why there are none."""
+
+    number: int
+    board: str  # address
+    timed: Timed | None
+    drift: float  # of the control's median against the board's first
+    refused: str = ""
+
+
+@final
+class Farm:
+    """Boards that may stand for each other. One that is lost is left out while there is another."""
+
+    def __init__(
+        self, boards: Sequence[Board], control_drift: float, tell: Callable[[str], None]
+    ) -> None:
+        """Compare the boards.
+
+        Raises:
+          BoardError: if they are not of one kind.
+        """
+        first, *others = boards
+        for other in others:
+            if other.identity != first.identity:
+                raise BoardError(
+                    f"{first.address} is {first.identity}; {other.address} is {other.identity}: "
+                    f"their times are not of one device; probe them in two runs"
+                )
+            ratio = other.control_ms / first.control_ms
+            if abs(ratio - 1) > control_drift:
+                tell(
+                    f"warning: the control network takes {other.control_ms:.3f} ms on "
+                    f"{other.address} and {first.control_ms:.3f} ms on {first.address}"
+                )
+        self._boards = list(boards)
+        self._control_drift = control_drift
+        self._tell = tell
+
+    @property
+    def boards(self) -> tuple[Board, ...]:
+        """Those that are still in use."""
+        return tuple(self._boards)
+
+    def measure(
+        self, numbers: Sequence[int], network: Callable[[int, str], bytes]
+    ) -> Iterator[Outcome]:
+        """Outcomes as they come; `network` gives a number's content in a format.
+
+        Raises:
+          LinkError, BoardError: if no board is left; what was yielded before is not lost.
+        """
+        if len(self._boards) == 1:
+            for number in numbers:
+                yield self._take(self._boards[0], number, network)
+        else:
+            yield from self._share(numbers, network)
+
+    def _take(self, board: Board, number: int, network: Callable[[int, str], bytes]) -> Outcome:
+        """Time one network; once more if the board was disturbed meanwhile."""
+        content = network(number, board.takes)
+        drift = 0.0
+        try:
+            for _ in range(2):
+                timed = board.measure(content)
+                drift = timed.control_median_ms / board.control_ms - 1
+                if abs(drift) <= self._control_drift:
+                    break
+        except UnrunnableError as error:
+            return Outcome(number, board.address, None, drift, str(error))
+        return Outcome(number, board.address, timed, drift)
+
+    def _share(
+        self, numbers: Sequence[int], network: Callable[[int, str], bytes]
+    ) -> Iterator[Outcome]:
+        export = threading.Lock()  # torch writes one network at a time
+
+        def locked(number: int, takes: str) -> bytes:
+            with export:
+                return network(number, takes)
+
+        shared = _Shared(lambda board, number: self._take(board, number, locked))
+        for number in numbers:
+            shared.waiting.put(number)
+        for board in self._boards:
+            threading.Thread(target=shared.work, args=(board,), daemon=True).start()
+        left = len(numbers)
+        try:
+            while left:
+                outcome = shared.done.get()
+                if isinstance(outcome, Outcome):
+                    left -= 1
+                    yield outcome
+                else:
+                    self._leave_out(outcome)
+                    shared.waiting.put(outcome.number)
+        finally:
+            shared.stop.set()
+
+    def _leave_out(self, lost: _Lost) -> None:
+        self._boards.remove(lost.board)
+        lost.board.close()
+        if not isinstance(lost.error, (LinkError, BoardError)) or not self._boards:
+            raise lost.error
+        others = len(self._boards)
+        self._tell(f"{lost.error}; going on with {others} board{'s' if others > 1 else ''}")
+
+
+@final
+@dataclass(frozen=True)
+class _Lost:
+    """A board that ended with an error, and the network it was at."""
+
+    board: Board
+    number: int
+    error: Exception
+
+
+@final
+class _Shared:
+    """What a thread a board takes from and adds to."""
+
+    def __init__(self, take: Callable[[Board, int], Outcome]) -> None:
+        self.waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.done: queue.SimpleQueue[Outcome | _Lost] = queue.SimpleQueue()
+        self.stop = threading.Event()
+        self._take = take
+
+    def work(self, board: Board) -> None:
+        """Take networks until told to stop, or the board is lost."""
+        while not self.stop.is_set():
+            with suppress(queue.Empty):
+                number = self.waiting.get(timeout=0.05)
+                try:
+                    self.done.put(self._take(board, number))
+                except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
+                    self.done.put(_Lost(board, number, error))
+                    return

@@ -1,0 +1,242 @@
+"""One connection to one board: the agent is sent, then messages go there and back.
+
+Every wait has a limit, and every way in which a connection can break is a `LinkError`.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, final
+
+from latency.probe import agent
+
+_CHUNK = 1 << 16
+_KEPT = _CHUNK  # bytes that are kept of what is no message
+
+
+class LinkError(ConnectionError):
+    """The connection could not be made, or broke; one line that begins with the board's address."""
+
+
+class SilentError(LinkError):
+    """Nothing came for too long: the cable was pulled, the agent was stopped, or it hangs."""
+
+
+class EndedError(LinkError):
+    """The command ended: the agent was killed, the board rebooted, or it was never reached."""
+
+
+class GarbledError(LinkError):
+    """What came is no message of this version."""
+
+
+def agent_source() -> bytes:
+    """The agent's file."""
+    return Path(agent.__file__).read_bytes()
+
+
+@final
+class Link:
+    """A running agent. Not for use by several threads at once."""
+
+    def __init__(
+        self,
+        address: str,
+        command: list[str],
+        timeout_s: float,
+        source: Callable[[], bytes] = agent_source,
+    ) -> None:
+        """Start the command and send it the agent.
+
+        Raises:
+          LinkError: if that cannot be done within the time.
+        """
+        self._address = address
+        self._decoder = agent.Decoder()
+        self._errors = bytearray()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell reads it
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # Ctrl-C is for the search, which then ends this itself
+            )
+        except OSError as error:
+            raise LinkError(f"{address}: cannot run {command[0]}: {error.strerror}") from error
+        self.close = weakref.finalize(self, _end, self._process)
+        for pipe in (self._stdin, self._stdout, self._stderr):
+            os.set_blocking(pipe.fileno(), False)
+        try:
+            self._start(source(), timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Of the command on this machine."""
+        return self._process.pid
+
+    def request(
+        self, header: dict[str, Any], payload: bytes = b"", *, silence_s: float
+    ) -> dict[str, Any]:
+        """The answer to a message. The wait is for a sign of life, of which a long task gives many.
+
+        Raises:
+          LinkError: if the connection breaks; it is of no use then.
+        """
+        try:
+            return self._request(agent.encode(header, payload), silence_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _request(self, message: bytes, silence_s: float) -> dict[str, Any]:
+        outgoing = memoryview(message)
+        deadline_s = time.monotonic() + silence_s
+        while True:
+            answer = self._next()
+            if answer is not None and answer.get("type") != "alive":
+                return answer
+            left = len(outgoing)
+            if answer is None:
+                outgoing = self._exchange(outgoing, deadline_s, silence_s)
+            if answer is not None or len(outgoing) < left:  # bytes that say nothing do not count
+                deadline_s = time.monotonic() + silence_s
+
+    def _next(self) -> dict[str, Any] | None:
+        try:
+            message = self._decoder.next()
+        except (agent.ProtocolError, ValueError) as error:
+            raise GarbledError(f"{self._address}: {error}") from error
+        return None if message is None else message[0]
+
+    def _start(self, source: bytes, timeout_s: float) -> None:
+        """Wait for the interpreter, then give it the agent: what it reads ahead it would lose."""
+        deadline_s = time.monotonic() + timeout_s
+        ready = b"edgenas-agent-%d" % len(source)
+        line = (  # an echo of it is not what it prints
+            f"import sys;s='edgenas-agent-%d'%{len(source)};sys.stdout.write(s);"
+            f"sys.stdout.flush();exec(compile(sys.stdin.buffer.read({len(source)}),"
+            f"'edgenas_agent.py','exec'),{{'__name__':'edgenas_agent'}})\n"
+        )
+        outgoing = memoryview(line.encode())
+        heard = self._decoder.skipped
+        while ready not in heard:
+            outgoing = self._exchange(outgoing, deadline_s, timeout_s, heard)
+            del heard[:-_KEPT]
+        heard.clear()
+        outgoing = memoryview(source)
+        while outgoing:
+            outgoing = self._exchange(outgoing, deadline_s, timeout_s)
+
+    def _exchange(
+        self,
+        outgoing: memoryview,
+        deadline_s: float,
+        limit_s: float,
+        heard: bytearray | None = None,
+    ) -> memoryview:
+        """Write and read what can be without waiting, after waiting until something can be.
+
+        Returns what is left to write.
+        """
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._stdout, selectors.EVENT_READ)
+            if not self._stderr.closed:
+                selector.register(self._stderr, selectors.EVENT_READ)
+            if outgoing:
+                selector.register(self._stdin, selectors.EVENT_WRITE)
+            left_s = deadline_s - time.monotonic()
+            ready = selector.select(max(0.0, left_s))
+        if not ready or left_s <= 0:
+            raise SilentError(f"{self._address}: silent for {limit_s:g} s{self._complaint()}")
+        files = [key.fileobj for key, _ in ready]
+        if self._stderr in files:
+            self._read_errors()
+        if self._stdout in files:
+            data = os.read(self._stdout.fileno(), _CHUNK)
+            if not data:
+                raise self._ended()
+            if heard is None:
+                self._decoder.feed(data)
+            else:
+                heard += data
+        if self._stdin in files:
+            try:
+                written = os.write(self._stdin.fileno(), outgoing[:_CHUNK])
+            except BrokenPipeError:
+                raise self._ended() from None
+            return outgoing[written:]
+        return outgoing
+
+    def _read_errors(self) -> None:
+        data = os.read(self._stderr.fileno(), _CHUNK)
+        self._errors += data
+        del self._errors[:-_KEPT]
+        if not data:
+            self._stderr.close()
+
+    def _ended(self) -> EndedError:
+        try:
+            status = self._process.wait(2)
+        except subprocess.TimeoutExpired:
+            status = None
+        with suppress(BlockingIOError):  # somebody else holds it open
+            while not self._stderr.closed:
+                self._read_errors()
+        how = "closed its output" if status is None else f"ended with status {status}"
+        if status is not None and status < 0:
+            how = f"was killed by signal {-status}"
+        return EndedError(f"{self._address}: the command {how}{self._complaint()}")
+
+    def _complaint(self) -> str:
+        """The last line that the command said, on standard error if there is one."""
+        heard = self._errors or self._decoder.skipped
+        lines = heard.decode("utf-8", "replace").split("\n")
+        said = [printable(" ".join(line.split())) for line in lines if line.strip()]
+        return f" ({said[-1][:300]})" if said else ""
+
+    @property
+    def _stdin(self) -> IO[bytes]:
+        return _pipe(self._process.stdin)
+
+    @property
+    def _stdout(self) -> IO[bytes]:
+        return _pipe(self._process.stdout)
+
+    @property
+    def _stderr(self) -> IO[bytes]:
+        return _pipe(self._process.stderr)
+
+
+def printable(text: str) -> str:
+    """What a board says, without what would make a terminal do something."""
+    return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _pipe(file: IO[bytes] | None) -> IO[bytes]:
+    assert file is not None  # each was asked for
+    return file
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipes: the agent ends with its input. One that does not is killed."""
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe is not None:
+            pipe.close()
+    try:
+        process.wait(0.5)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own
+        process.wait()

@@ -1,0 +1,1 @@
+"""Studies: rewards x controllers x devices x limits x seeds, with statistics and one page."""

@@ -1,0 +1,68 @@
+"""The settings of a study: which rewards, controllers, devices, limits and seeds, and where to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import final
+
+from omegaconf import MISSING
+
+from nas.accuracy.base import AccuracyConfig, Dataset, Split
+from nas.latency_sources import LatencyConfig
+
+
+class Axis(Enum):
+    """What a study compares: everything else of two searches is the same."""
+
+    reward = "reward"
+    controller = "controller"
+
+
+class Backend(Enum):
+    """How joblib starts the worker processes."""
+
+    loky = "loky"
+    ray = "ray"
+
+
+@final
+@dataclass
+class StudyConfig:
+    """Everything that decides a study; conf/study.yaml holds the defaults.
+
+    A reward or controller is its name, with settings of its own behind it where they are not the
+    defaults: `rnn lr=0.002`. A limit is a time, or the share of the device's cells that meet it:
+    `30%`. The product of `grid` is searched beside the defaults.
+    """
+
+    name: str  # in the folder's name and on the page
+    rewards: list[str]
+    controllers: list[str]
+    devices: list[str]
+    limits: list[str]
+    problems: list[str]  # more of them, beside devices x limits: `help-gold-6226@11ms`
+    seeds: int
+    first_seed: int
+    budget: int  # samples
+    compare: Axis
+    reference: str  # the reward or controller that the others are tested against; none if empty
+    thesis: bool  # set the published figures beside the study's
+    dataset: Dataset
+    split: Split
+    epochs: int
+    grid: list[str]  # settings and their values: `controller.lr=0.001,0.01`
+    grid_devices: list[str]  # all, if empty
+    grid_rewards: list[str]  # all, if empty
+    workers: int | None  # processes; by default, one for each processor
+    backend: Backend
+    worker: int  # numbers the jobs of a launcher
+    runs: str
+    folder: str | None
+    resume: str | None
+    accuracy: AccuracyConfig = MISSING
+    latency: LatencyConfig = MISSING
+
+
+FREE = ("workers", "backend", "worker", "runs", "folder", "resume")
+"""Settings that decide where and how fast, and not what is found."""

@@ -1,0 +1,261 @@
+"""What a study has to search: the product of its axes, as cells, each with what it needs.
+
+A cell is one reward, controller, device, limit and choice of settings; all seeds of it are
+replicas of one vectorised search.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from itertools import product
+from typing import Any, final
+
+import numpy as np
+from hydra import compose
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from controller.base import ControllerConfig
+from latency.base import LatencyOracle
+from nas.accuracy.base import Accuracy
+from nas.errors import UserError
+from nas.landscape import Landscape, survey
+from nas.preflight import describe_limit, require_complete
+from nas.search_space import NAS_BENCH_201
+from nas.study.config import Axis, StudyConfig
+from nas.units import milliseconds
+from rewards.base import Reward
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """One search of the study, whatever the seed."""
+
+    reward: str
+    controller: str
+    device: str
+    limit_ms: float
+    settings: tuple[str, ...] = ()  # of the grid; none where the defaults are searched
+
+    @property
+    def key(self) -> str:
+        """What the cell is, in one line; its name in the ledger."""
+        words = [f"reward={self.reward}", f"controller={self.controller}", f"device={self.device}"]
+        return " ".join([*words, f"T={self.limit_ms:g}ms", *self.settings])
+
+    @property
+    def stem(self) -> str:
+        """Name of its files: readable, and different for every cell."""
+        words = (self.reward, self.controller, self.device, f"{self.limit_ms:g}ms")
+        slug = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")
+        return f"{slug[:80]}-{sha256(self.key.encode()).hexdigest()[:10]}"
+
+
+@final
+@dataclass(frozen=True)
+class Job:
+    """A cell and the objects that search it."""
+
+    cell: Cell
+    reward: Reward
+    controller: ControllerConfig
+    accuracy: Accuracy
+    oracle: LatencyOracle
+
+
+@final
+@dataclass(frozen=True)
+class Plan:
+    """A study before its first sample."""
+
+    config: StudyConfig
+    accuracy: Accuracy
+    oracles: Mapping[str, LatencyOracle]  # by device
+    landscapes: Mapping[tuple[str, float], Landscape]  # by device and limit in ms
+    jobs: tuple[Job, ...]
+
+    @property
+    def seeds(self) -> range:
+        """Seeds of every cell."""
+        return range(self.config.first_seed, self.config.first_seed + self.config.seeds)
+
+
+def make_plan(composed: DictConfig) -> Plan:
+    """The plan of a composed configuration.
+
+    Raises:
+      UserError: if a value is out of its range, a name unknown, a source cannot answer for the
+        whole space, or no architecture meets a limit.
+    """
+    config = _checked(composed)
+    accuracy = config.accuracy.build(config.dataset, config.split, config.epochs)
+    oracles: dict[str, LatencyOracle] = {}
+    named: dict[str, LatencyOracle] = {}
+    landscapes: dict[tuple[str, float], Landscape] = {}
+    problems: dict[str, list[tuple[str, float]]] = {}  # by the device's name in the settings
+    for name, limit in _problems(config):
+        if name not in named:
+            named[name] = config.latency.build(name, config.dataset)
+        oracle = named[name]
+        problem = (oracle.device, _limit_ms(limit, accuracy, oracle))
+        landscape = _survey(accuracy, oracle, problem[1])
+        describe_limit(landscape, oracle.device)  # refuses a limit that nothing meets
+        oracles[oracle.device] = oracle
+        landscapes[problem] = landscape
+        known = problems.setdefault(name, [])
+        if problem not in known:
+            known.append(problem)
+    maker = _Maker()
+    jobs: dict[Cell, Job] = {}
+    for name, rewards, settings in _parts(config, list(problems)):
+        for (device, limit_ms), reward, controller in product(
+            problems[name], rewards, config.controllers
+        ):
+            cell = Cell(reward, controller, device, limit_ms, settings)
+            made = maker.reward(reward, limit_ms, settings), maker.controller(controller, settings)
+            same = jobs.get(replace(cell, settings=()))
+            if settings and same and made == (same.reward, same.controller):
+                continue  # a point of the grid that is the defaults
+            jobs[cell] = Job(cell, *made, accuracy, oracles[device])
+    return Plan(config, accuracy, oracles, landscapes, tuple(jobs.values()))
+
+
+def _checked(composed: DictConfig) -> StudyConfig:
+    for name in sorted(OmegaConf.missing_keys(composed)):
+        raise UserError(f"{name} is not set; write {name}=<value>")
+    try:
+        config = OmegaConf.to_object(composed)
+    except OmegaConfBaseException as error:
+        raise UserError(str(error).splitlines()[0]) from error
+    if not isinstance(config, StudyConfig):
+        raise TypeError(f"composed a {type(config).__name__}, not a StudyConfig")
+    for name, value, least in (
+        ("budget", config.budget, 1),
+        ("seeds", config.seeds, 1),
+        ("first_seed", config.first_seed, 0),
+        ("workers", config.workers, 1),
+    ):
+        if value is not None and value < least:
+            raise UserError(f"{name}={value} must be at least {least}")
+    for name in ("rewards", "controllers"):
+        values = getattr(config, name)
+        if not values or len(set(values)) < len(values):
+            raise UserError(f"{name}={_listed(values)} must name at least one, and none twice")
+    if not config.problems and not (config.devices and config.limits):
+        raise UserError("nothing to search: set devices and limits, or problems=[device@limit]")
+    compared = config.rewards if config.compare is Axis.reward else config.controllers
+    if config.reference and config.reference not in compared:
+        raise UserError(
+            f"reference={config.reference} is not one of the {config.compare.value}s "
+            f"{_listed(compared)}"
+        )
+    return config
+
+
+def _problems(config: StudyConfig) -> Iterator[tuple[str, str]]:
+    yield from product(config.devices, config.limits)
+    for problem in config.problems:
+        device, at, limit = problem.rpartition("@")
+        if not at:
+            raise UserError(f"problems={problem} is not of the form device@limit, as x/b1@17ms")
+        yield device, limit
+
+
+def _parts(
+    config: StudyConfig, devices: Sequence[str]
+) -> Iterator[tuple[str, Sequence[str], tuple[str, ...]]]:
+    """(device, rewards, settings): the defaults everywhere, then the grid where it is wanted."""
+    for device in devices:
+        yield device, config.rewards, ()
+    axes = [_axis(text) for text in config.grid]
+    for chosen, known, what in (
+        (config.grid_devices, devices, "grid_devices"),
+        (config.grid_rewards, config.rewards, "grid_rewards"),
+    ):
+        unknown = [name for name in chosen if name not in known]
+        if unknown:
+            raise UserError(f"{what}={unknown[0]} is not one of {_listed(known)}")
+    if axes:
+        rewards = config.grid_rewards or config.rewards
+        for device, point in product(config.grid_devices or devices, product(*axes)):
+            yield device, rewards, point
+
+
+def _axis(text: str) -> list[str]:
+    """The overrides of one line of the grid, such as controller.lr=0.001,0.01."""
+    name, equals, values = text.partition("=")
+    if not equals or not all(values.split(",")):
+        raise UserError(f"grid={text} is not of the form controller.lr=0.001,0.01")
+    if name.partition(".")[0] not in {"reward", "controller"}:
+        raise UserError(f"grid={text} must begin with reward. or controller.")
+    return [f"{name}={value}" for value in values.split(",")]
+
+
+def _limit_ms(text: str, accuracy: Accuracy, oracle: LatencyOracle) -> float:
+    """Milliseconds of a time, or of the share of the device's architectures that meet it."""
+    if not text.endswith("%"):
+        return milliseconds(text)
+    try:
+        share = float(text[:-1]) / 100
+    except ValueError as error:
+        raise UserError(f"limits={text} is not a share; write for example 30%") from error
+    if not 0 < share <= 1:
+        raise UserError(f"limits={text} is not a share between 0% and 100%")
+    latency_ms = _survey(accuracy, oracle, np.inf).latency_ms
+    return round(float(np.quantile(latency_ms, share)), 4)
+
+
+def _survey(accuracy: Accuracy, oracle: LatencyOracle, limit_ms: float) -> Landscape:
+    landscape = survey(accuracy, oracle, limit_ms)
+    if landscape is None:
+        raise UserError(
+            "a study measures the distance to the exact optimum, so its sources must answer for "
+            "the whole space: accuracy=table or surrogate, latency=table or regression"
+        )
+    require_complete(landscape, oracle.device)
+    return landscape
+
+
+@final
+class _Maker:
+    """Rewards and controllers by name, each composed once."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, ...], Any] = {}
+
+    def reward(self, text: str, limit_ms: float, settings: Sequence[str]) -> Reward:
+        own = [word for word in settings if word.startswith("reward.")]
+        made: Reward = self._make("reward", text, f"T={limit_ms!r}ms", own)
+        return made
+
+    def controller(self, text: str, settings: Sequence[str]) -> ControllerConfig:
+        own = [word for word in settings if word.startswith("controller.")]
+        # any limit that every reward takes
+        made: ControllerConfig = self._make("controller", text, "T=17ms", own)
+        if made.batch_size < 1:
+            raise UserError(f"controller.batch_size={made.batch_size} must be at least 1")
+        try:
+            made.build(NAS_BENCH_201.num_choices, [0])
+        except ValueError as error:
+            raise UserError(f"{text}: {error}") from error
+        return made
+
+    def _make(self, group: str, text: str, limit: str, settings: Sequence[str]) -> Any:
+        name, *words = text.split() or [""]
+        overrides = [f"{group}={name}", limit, *(f"{group}.{w}" for w in words), *settings]
+        key = tuple(overrides)
+        if key not in self._made:
+            node = compose("search", overrides)[group]
+            try:
+                self._made[key] = OmegaConf.to_object(node)
+            except (OmegaConfBaseException, ValueError) as error:
+                raise UserError(f"{text}: {str(error).splitlines()[0]}") from error
+        return self._made[key]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "(none)"

@@ -1,0 +1,81 @@
+"""The study's main figures as a table on the terminal, and its sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from nas.study.config import Axis
+from nas.study.results import Results
+from nas.study.statistics import Interval
+
+SHOWN = {
+    Axis.reward: {
+        "gap": "gap (points)",
+        "settled": "samples until within T",
+        "feasible_share": "share within T",
+    },
+    Axis.controller: {
+        "gap_at_200_queries": "gap at 200 queries",
+        "gap": "gap (points)",
+        "queries_to_optimum": "queries to optimum",
+    },
+}
+"""Measures on the terminal, by what is compared, with the titles that fit there."""
+
+
+def text_of(interval: Interval | None, *, digits: int | None = None) -> str:
+    """An interval for readers: `3.1 [2.9, 3.4]`, with `never` for the infinite."""
+    if interval is None:
+        return "unknown"
+    middle, low, high = (
+        number_text(x, digits) for x in (interval.middle, interval.low, interval.high)
+    )
+    return middle if low == high == middle else f"{middle} [{low}, {high}]"
+
+
+def number_text(value: float, digits: int | None = None) -> str:
+    """A number with so many digits behind the point, or as many as its size asks for."""
+    if math.isinf(value):
+        return "never"
+    if digits is None:
+        whole = value == round(value) and abs(value) >= 1
+        digits = 0 if whole or abs(value) >= 100 else 2 if abs(value) >= 1 else 3
+    return f"{value:,.{digits}f}"
+
+
+def print_results(console: Console, results: Results, sentences: Sequence[str]) -> None:
+    """Medians with their intervals, a table a problem, and what follows from them."""
+    config = results.config
+    shown = {
+        name: title
+        for name, title in SHOWN[config.compare].items()
+        if name in {measure.name for measure in results.measures}
+    }
+    console.print(
+        f"medians over {len(results.seeds)} seeds with bootstrap 95 % intervals; gaps are points below "
+        f"the exact optimum within T after {config.budget:,} samples",
+        soft_wrap=True,
+    )
+    cells = [cell for cell in results.values if not cell.settings]
+    for device, limit_ms in dict.fromkeys((cell.device, cell.limit_ms) for cell in cells):
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        table.add_column("")
+        for title in shown.values():
+            table.add_column(title, justify="right", no_wrap=True)
+        for cell in cells:
+            if (cell.device, cell.limit_ms) == (device, limit_ms):
+                medians = results.medians[cell]
+                name = cell.reward if len(config.controllers) == 1 else cell.controller
+                if len(config.rewards) > 1 < len(config.controllers):
+                    name = f"{cell.reward}, {cell.controller}"
+                table.add_row(name, *(text_of(medians[measure]) for measure in shown))
+        console.print(f"[bold]{device}, T = {limit_ms:g} ms", soft_wrap=True)
+        console.print(table)
+    if len(results.values) > len(cells):
+        console.print(f"and {len(results.values) - len(cells)} cells of the grid, in the files")
+    for sentence in sentences:
+        console.print(sentence, soft_wrap=True)

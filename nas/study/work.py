@@ -1,0 +1,201 @@
+"""The cells of a study, searched by several processes; what fails takes nothing else with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import final
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from nas.errors import UserError
+from nas.exit_status import reason
+from nas.study.config import Backend
+from nas.study.folder import StudyFolder
+from nas.study.plan import Job
+from nas.study.trace import save_trace, trace
+
+
+@final
+class Outcome(Enum):
+    """What became of a job."""
+
+    finished = "finished"
+    failed = "failed"
+    elsewhere = "elsewhere"  # another process has it, or had it
+
+
+def work(
+    jobs: Sequence[Job],
+    folder: StudyFolder,
+    seeds: Sequence[int],
+    budget: int,
+    *,
+    workers: int,
+    backend: Backend,
+    console: Console,
+) -> None:
+    """Search the cells that are not finished and that no other process has.
+
+    Raises:
+      UserError: if a worker process died, or the backend is not installed.
+      OSError: if the folder cannot be written.
+    """
+    waiting = set(folder.pending([job.cell for job in jobs]))
+    pending = sorted(
+        (job for job in jobs if job.cell in waiting), key=lambda job: -_work(job, budget)
+    )  # the longest first, so that no process ends long after the others
+    console.print(
+        f"{len(jobs)} cells of {len(seeds)} seeds x {budget:,} samples, {len(pending)} to go, "
+        f"{min(workers, max(len(pending), 1))} at a time -> {folder.path}",
+        soft_wrap=True,
+    )
+    with _Shown(console, [_work(job, budget) for job in pending]) as shown:
+        outcomes = _outcomes(pending, folder, seeds, budget, workers=workers, backend=backend)
+        for job, outcome in outcomes:
+            shown.add(job, outcome, _work(job, budget))
+
+
+def _outcomes(
+    jobs: Sequence[Job],
+    folder: StudyFolder,
+    seeds: Sequence[int],
+    budget: int,
+    *,
+    workers: int,
+    backend: Backend,
+) -> Iterator[tuple[Job, Outcome]]:
+    if min(workers, len(jobs)) <= 1 and backend is Backend.loky:
+        for job in jobs:
+            yield job, search_cell(job, folder, seeds, budget)
+        return
+    from joblib import Parallel, delayed  # noqa: PLC0415 - not needed in one process
+    from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
+
+    calls = [delayed(_in_worker)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
+    # each cell is told as it ends; Ray's backend tells of all together, so it is given few
+    rounds, told = [calls], "generator_unordered"
+    if backend is Backend.ray:
+        _start_ray(workers)
+        rounds = [calls[start : start + workers] for start in range(0, len(calls), workers)]
+        told = "list"
+    parallel = Parallel(
+        workers, backend=backend.value, batch_size=1, pre_dispatch="n_jobs", return_as=told
+    )
+    try:
+        for some in rounds:
+            for number, outcome in parallel(some):
+                yield jobs[number], outcome
+    except TerminatedWorkerError as error:
+        raise UserError(
+            f"a worker process died, for want of memory perhaps; finished cells are kept, go on "
+            f"with resume={folder.path}, or with workers=1"
+        ) from error
+
+
+def _start_ray(workers: int) -> None:
+    """Ray on this machine, reached from this machine alone, or the cluster of RAY_ADDRESS."""
+    try:
+        import ray  # noqa: PLC0415 - an extra that few have
+        from ray.util.joblib import register_ray  # noqa: PLC0415 - ditto
+    except ImportError as error:
+        raise UserError("backend=ray needs Ray: pip install ray; or backend=loky") from error
+    if not ray.is_initialized() and "RAY_ADDRESS" not in os.environ:
+        ray.init(
+            num_cpus=workers,
+            include_dashboard=False,
+            log_to_driver=False,
+            _node_ip_address="127.0.0.1",
+        )
+    register_ray()
+
+
+def _in_worker(
+    number: int, job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
+) -> tuple[int, Outcome]:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends the workers
+    return number, search_cell(job, folder, seeds, budget)
+
+
+def search_cell(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int) -> Outcome:
+    """Search one cell if nobody else does, and write it and its line of the ledger.
+
+    Raises:
+      OSError: if the folder cannot be written.
+    """
+    with folder.claimed(job.cell) as mine:
+        if not mine:
+            return Outcome.elsewhere
+        try:
+            traced = trace(job, seeds, budget)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other cells go on
+            folder.record(job.cell, {"state": "failed", "error": _why(error)})
+            return Outcome.failed
+        save_trace(folder.file(job.cell), traced)
+        facts = {"seconds": round(traced.seconds, 3), "process": os.getpid()}
+        file = str(folder.file(job.cell).relative_to(folder.path))
+        folder.record(job.cell, {"state": "finished", "file": file, **facts})
+    return Outcome.finished
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, UserError):
+        return str(error)
+    if isinstance(error, OSError):
+        return reason(error)
+    return "".join(traceback.format_exception(error))[-4000:]
+
+
+def _work(job: Job, budget: int) -> float:
+    """How long a cell takes, in arbitrary units.
+
+    A step costs about as much as five samples of 32 seeds; measured with controller=rnn.
+    """
+    return -(-budget // job.controller.batch_size) + budget / 5
+
+
+@final
+class _Shown:
+    """A bar with the time left on a terminal, a line a cell elsewhere."""
+
+    def __init__(self, console: Console, works: Sequence[float]) -> None:
+        self._console = console
+        self._total, self._cells = sum(works), len(works)
+        self._done, self._count = 0.0, 0
+        self._started_s = time.perf_counter()
+        self._bar = Progress(
+            BarColumn(bar_width=20),
+            TaskProgressColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=self._total)
+
+    def __enter__(self) -> _Shown:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._bar.stop()
+
+    def add(self, job: Job, outcome: Outcome, work: float) -> None:
+        """One job has ended."""
+        self._count += 1
+        self._done += work
+        what = f"{self._count} / {self._cells} cells"
+        if self._console.is_terminal:
+            self._bar.update(self._task, completed=self._done, description=what)
+            return
+        spent_s = time.perf_counter() - self._started_s
+        left_s = spent_s * (self._total - self._done) / self._done
+        said = "" if outcome is Outcome.finished else f" {outcome.value}:"
+        self._console.print(
+            f"{what}, {left_s / 60:.1f} min left:{said} {job.cell.key}", soft_wrap=True
+        )

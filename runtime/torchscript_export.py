@@ -1,0 +1,20 @@
+"""A torch module as TorchScript, for boards whose only runtime is torch, which reads no ONNX."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+def torchscript_bytes(module: nn.Module, examples: Sequence[Tensor]) -> bytes:
+    """The module in evaluation mode, traced with its example inputs and frozen."""
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # of its age; torch 1.10 of JetPack 4.6 reads nothing newer
+        traced: torch.jit.ScriptModule = torch.jit.trace(module.eval(), tuple(examples))  # type: ignore[no-untyped-call]  # torch's own gap
+        content = io.BytesIO()
+        torch.jit.save(torch.jit.freeze(traced), content)
+    return content.getvalue()

@@ -1,0 +1,138 @@
+"""What tests of the probe are given: tiny networks, and real agents in processes of this machine."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from latency.probe.address import Connect, command_of
+from latency.probe.board import Board, Patience
+from latency.probe.link import Link, agent_source
+from latency.probe.settings import Precision, Runtime, Settings
+from runtime.timing import TimingConfig
+
+QUICK = TimingConfig(samples=3, warm_up_window=1, warm_up_most=2)
+SHAPE = (1, 3, 8, 8)
+
+
+def onnx_network(*nodes):
+    """A network of these nodes, from `images` to `output`, as a file for old readers too."""
+    graph = helper.make_graph(
+        list(nodes),
+        "network",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, SHAPE)],
+        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [None] * 4)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
+def pythons():
+    """Of each minor version that is on this machine one interpreter, the oldest first."""
+    root = Path(os.environ.get("PYENV_ROOT", Path("~/.pyenv").expanduser()))
+    offered = [*map(str, root.glob("versions/3.*/bin/python3")), sys.executable]
+    offered += filter(None, (shutil.which(f"python3.{minor}") for minor in range(6, 20)))
+    found = {}
+    for path in offered:
+        said = subprocess.run([path, "-V"], capture_output=True, text=True, check=False)
+        version = re.fullmatch(r"Python 3\.(\d+)\..*\n", said.stdout)
+        if version and int(version[1]) >= 6:
+            found.setdefault(int(version[1]), path)
+    return {f"3.{minor}": found[minor] for minor in sorted(found)}
+
+
+PYTHONS = pythons()
+
+
+@pytest.fixture(params=PYTHONS.values(), ids=PYTHONS)
+def any_python(request):
+    return request.param
+
+
+@pytest.fixture
+def oldest_python():
+    return next(iter(PYTHONS.values()))
+
+
+@pytest.fixture(scope="session")
+def small():
+    """One operation: a network that is timed in no time."""
+    return onnx_network(helper.make_node("Relu", ["images"], ["output"]))
+
+
+@pytest.fixture(scope="session")
+def huge():
+    """A small file whose one tensor needs 3 GB."""
+    repeats = helper.make_tensor("repeats", TensorProto.INT64, [4], [1, 1, 2000, 2000])
+    return onnx_network(
+        helper.make_node("Constant", [], ["repeats"], value=repeats),
+        helper.make_node("Tile", ["images", "repeats"], ["output"]),
+    )
+
+
+@pytest.fixture
+def settings():
+    return Settings(Runtime.onnxruntime, Precision.fp32, SHAPE, 1, None, QUICK)
+
+
+@pytest.fixture
+def told():
+    """The lines that the user would see."""
+    return []
+
+
+@pytest.fixture
+def connect(settings, small, told):
+    """Connect to a board; `sources` are the agents of its first and later connections.
+
+    Without an address it is a process of this machine.
+    """
+    boards = []
+
+    def make(
+        address="cmd://",
+        *,
+        sources=None,
+        patience=Patience(silence_s=20.0, tries=3, backoff_s=0.01),  # noqa: B008 - it is frozen
+        reach=Connect(python=sys.executable, timeout_s=20.0),  # noqa: B008 - it is frozen
+        settings=settings,
+    ):
+        left = list(sources or (agent_source(),))
+
+        def open_link():
+            source = left.pop(0) if len(left) > 1 else left[0]
+            return Link(address, command_of(address, reach), reach.timeout_s, lambda: source)
+
+        board = Board(
+            address,
+            open_link,
+            settings=settings,
+            control=lambda takes: small if takes == "onnx" else b"",
+            patience=patience,
+            tell=told.append,
+        )
+        boards.append(board)
+        return board
+
+    yield make
+    for board in boards:
+        board.close()
+
+
+@pytest.fixture
+def faulty():
+    """The agent's text with one passage replaced, which must be there."""
+
+    def replaced(before, after, times=1):
+        text = agent_source().decode()
+        assert text.count(before) == times
+        return text.replace(before, after).encode()
+
+    return replaced

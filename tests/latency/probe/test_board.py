@@ -1,0 +1,319 @@
+"""A board and all that can go wrong with it; every agent here is a real process."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from latency.probe.address import Connect, command_of
+from latency.probe.board import Board, BoardError, Patience, UnrunnableError
+from latency.probe.link import EndedError, GarbledError, Link, LinkError, SilentError, agent_source
+from latency.probe.settings import Precision, Runtime
+from runtime.torchscript_export import torchscript_bytes
+
+IN_MEASURE = "        loaded = self._load(network)\n"
+
+
+def test_a_network_is_timed_in_turns_with_the_control(connect, small):
+    board = connect()
+
+    timed = board.measure(small)
+
+    assert timed.ms.shape == timed.control_ms.shape == (3,)
+    assert (timed.ms > 0).all()
+    assert board.control_ms > 0
+    assert board.identity.version == onnxruntime.__version__
+    assert board.facts["processors"] == os.cpu_count()
+
+
+@pytest.mark.slow
+def test_torch_alone_is_sent_torchscript(settings, told):
+    import torch  # noqa: PLC0415 - most tests need no torch
+
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3), torch.nn.BatchNorm2d(3))
+    content = {"torchscript": torchscript_bytes(module, [torch.zeros(settings.shape)])}
+    board = Board(
+        "cmd://",
+        lambda: Link("cmd://", command_of("cmd://", Connect()), 20.0),
+        settings=replace(settings, runtime=Runtime.torch),
+        control=content.__getitem__,
+        patience=Patience(silence_s=60.0, tries=1),
+        tell=told.append,
+    )
+
+    assert (board.measure(content[board.takes]).ms > 0).all()
+    board.close()
+
+
+def test_a_login_banner_before_and_prints_in_between_do_no_harm(connect, small, faulty):
+    chatty = faulty(IN_MEASURE, f"{IN_MEASURE}        print('libraries print')\n")
+    noisy = chatty.replace(
+        b"self._send(encode(self._ans", b"self._send(b'\\xf5!\\n' + encode(self._ans"
+    )
+
+    board = connect("cmd://sh -c 'echo Welcome to board; exec \"$@\"' sh", sources=(noisy,))
+
+    assert (board.measure(small).ms > 0).all()
+
+
+def test_an_agent_that_is_killed_while_it_measures_is_started_again(
+    connect, small, faulty, told, tmp_path
+):
+    once = (
+        f"        if not os.path.exists({str(tmp_path / 'killed')!r}):\n"
+        f"            open({str(tmp_path / 'killed')!r}, 'w').close()\n"
+        "            os.kill(os.getpid(), 9)\n"
+    )
+    board = connect(sources=(faulty(IN_MEASURE, once + IN_MEASURE),))
+
+    timed = board.measure(small)
+
+    assert (timed.ms > 0).all()
+    (line,) = told
+    assert "was killed by signal 9; trying again" in line
+
+
+def test_a_pulled_cable_is_silence_and_ends_by_the_time_limit(connect, small, faulty, told):
+    stopped = faulty(IN_MEASURE, "        os.kill(os.getpid(), 19)\n" + IN_MEASURE)
+    board = connect(
+        sources=(stopped, agent_source()), patience=Patience(silence_s=2.0, tries=2, backoff_s=0.0)
+    )
+
+    assert (board.measure(small).ms > 0).all()
+    assert "silent for 2 s; trying again" in told[0]
+
+
+def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
+    long = faulty(
+        '            "runtimes": find_runtimes(),',
+        '            "signs": [(time.sleep(0.3), self._send(encode({"type": "alive"})))[1]\n'
+        "                      for _ in range(4)],",
+    )
+    link = Link("cmd://", command_of("cmd://", Connect()), 20.0, lambda: long)
+
+    assert len(link.request({"type": "hello"}, silence_s=0.9)["signs"]) == 4
+    link.close()
+
+
+def test_an_agent_that_dies_of_a_network_each_time_makes_that_network_unrunnable(
+    connect, small, faulty, told
+):
+    board = connect(sources=(faulty(IN_MEASURE, "        os.kill(os.getpid(), 9)\n"),))
+
+    with pytest.raises(UnrunnableError, match=r"the agent ended at each of 3 tries.*memory"):
+        board.measure(small)
+    assert len(told) == 2
+
+
+@pytest.mark.skipif(shutil.which("prlimit") is None, reason="limits memory by util-linux's prlimit")
+def test_a_network_that_does_not_fit_into_memory_is_refused_and_the_next_is_timed(
+    connect, small, huge
+):
+    board = connect(f"cmd://prlimit --as={3 << 30}", patience=Patience(silence_s=20.0, tries=1))
+
+    with pytest.raises(UnrunnableError, match=r"(?i)alloc"):
+        board.measure(huge)
+    assert (board.measure(small).ms > 0).all()
+
+
+def test_a_file_that_is_no_network_is_refused_and_the_next_is_timed(connect, small):
+    board = connect()
+
+    for content in (b"", b"not a network", b"\x08\x07" * 50):
+        with pytest.raises(UnrunnableError, match=r"(?i)invalid|fail|protobuf"):
+            board.measure(content)
+    assert (board.measure(small).ms > 0).all()
+
+
+def test_a_board_that_does_not_come_back_is_told_in_one_line(connect, small, faulty):
+    board = connect(
+        "cmd://",
+        sources=(
+            faulty(IN_MEASURE, "        os.kill(os.getpid(), 9)\n" + IN_MEASURE),
+            b"raise SystemExit('power is off')",
+        ),
+    )
+
+    with pytest.raises(
+        LinkError, match=r"^cmd://: .*power is off.*given up after 3 tries"
+    ) as raised:
+        board.measure(small)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
+    board = connect(
+        sources=(
+            faulty(IN_MEASURE, "        os.kill(os.getpid(), 9)\n" + IN_MEASURE),
+            faulty(
+                '"board": _read("/proc/device-tree/model")', '"board": "another" or _read("/proc")'
+            ),
+        )
+    )
+
+    with pytest.raises(BoardError, match=r"it came back as .*another"):
+        board.measure(small)
+
+
+@pytest.mark.parametrize(
+    ("fault", "error", "says"),
+    [
+        (
+            ("VERSION = 1", "VERSION = 2"),
+            EndedError,
+            "speaks version 1 of the protocol, this side 2",
+        ),
+        (
+            ("_CHECK.pack(zlib.crc32(body) & 0xFFFFFFFF)", "_CHECK.pack(1)"),
+            GarbledError,
+            "its checksum is wrong",
+        ),
+        (
+            (
+                "self._send(encode(self._answer(*message)))",
+                "self._send(encode({'a': 1})[:20]); return",
+            ),
+            EndedError,
+            "ended with status 0",
+        ),
+        (
+            ('"board": _read(', '"bored": _read('),
+            BoardError,
+            "the agent's answer makes no sense",
+        ),
+        (
+            ("start = time.perf_counter()", "start = 2 * time.perf_counter()"),
+            BoardError,
+            r"an inference took -\d.* ms, so the board's clock is broken",
+        ),
+        (
+            ("return (time.perf_counter() - start) * 1e3", "return float('nan')"),
+            BoardError,
+            "an inference took nan ms",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_line_that_names_the_board(
+    connect, faulty, fault, error, says
+):
+    with pytest.raises(error, match=f"^cmd://: .*{says}") as raised:
+        connect(sources=(faulty(*fault),))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        (
+            "self._send(encode(self._answer(*message)))",
+            "self._send(encode({'half': 'a message'})[:20]); time.sleep(60)",
+        ),
+        ("return MAGIC + body", "return b'login: '"),
+        ("self._send(encode(self._answer(*message)))", "while True: self._send(b'noise' * 99)"),
+    ],
+)
+def test_half_a_message_a_prompt_for_a_password_and_endless_noise_end_by_the_time_limit(
+    connect, faulty, fault
+):
+    with pytest.raises(SilentError, match=r"^cmd://: silent for 0\.3 s"):
+        connect(sources=(faulty(*fault),), patience=Patience(silence_s=0.3, tries=1))
+
+
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ("cmd://no-such-command", "cannot run no-such-command: No such file or directory"),
+        ("cmd://sh -c 'echo no route to host >&2; exit 255'", r"status 255 \(no route to host\)"),
+        ("cmd://sh -c 'kill -9 $$'", "was killed by signal 9"),
+        ("cmd://sh -c 'echo Password: ; sleep 60'", r"silent for 0.3 s \(Password:\)"),
+        ("cmd://sh -c yes", "silent for 0.3 s"),
+        ("cmd://cat -", "ended with status 1"),
+    ],
+)
+def test_a_board_that_cannot_be_reached_is_told_in_one_line_at_once(connect, address, says):
+    with pytest.raises(LinkError, match=f"^{address.split()[0]}.*{says}") as raised:
+        connect(address, reach=Connect(python="python3", timeout_s=0.3))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_python_without_any_runtime_is_told_with_the_way_out(connect, settings):
+    bare = Path(sys.base_prefix) / "bin" / "python3"
+    probe = "import importlib.util as u; print(*map(u.find_spec, ('onnxruntime', 'torch')))"
+    said = subprocess.run([bare, "-c", probe], capture_output=True, check=False)
+    if said.stdout.split() != [b"None", b"None"] or shutil.which("trtexec"):
+        pytest.skip(f"{bare} has a runtime")
+
+    with pytest.raises(BoardError, match=r"no runtime there: .*latency.python="):
+        connect(reach=Connect(python=str(bare)), settings=replace(settings, runtime=Runtime.auto))
+
+
+def test_a_runtime_that_is_asked_for_but_not_there_is_told_with_those_that_are(connect, settings):
+    if shutil.which("trtexec"):
+        pytest.skip("TensorRT is here")
+    with pytest.raises(
+        BoardError, match=r"no tensorrt there; the runtimes there are: .*onnxruntime"
+    ):
+        connect(settings=replace(settings, runtime=Runtime.tensorrt))
+
+
+def test_half_precision_is_refused_where_the_runtime_has_none(connect, settings):
+    with pytest.raises(BoardError, match="fp16 needs tensorrt, and the runtime is onnxruntime"):
+        connect(settings=replace(settings, precision=Precision.fp16))
+
+
+def test_a_core_that_is_not_there_is_refused(connect, settings):
+    with pytest.raises(BoardError, match="cannot pin to core 4096"):
+        connect(settings=replace(settings, core=4096))
+
+
+def test_no_process_is_left_behind_even_one_that_was_stopped(connect):
+    board = connect()
+    os.kill(board.pid, signal.SIGSTOP)
+
+    pid = board.pid
+    board.close()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.fixture
+def trtexec(tmp_path, monkeypatch):
+    """TensorRT is not here: a stand-in with its options shows the commands, not a time."""
+    tool = tmp_path / "trtexec"
+    tool.write_text(
+        f"#!{sys.executable}\n"
+        "import json, sys\n"
+        "options = dict(word[2:].split('=') for word in sys.argv[1:] if '=' in word)\n"
+        "if 'onnx' in options:\n"
+        "    network = open(options['onnx'], 'rb').read()\n"
+        "    if b'Relu' not in network: sys.exit('[E] ModelImporter: no network')\n"
+        "    open(options['saveEngine'], 'wb').write(network)\n"
+        "else:\n"
+        "    open(options['loadEngine']).close()\n"
+        "    rows = [{'latencyMs': 1.5, 'computeMs': 1}] * int(options['iterations'])\n"
+        "    json.dump(rows, open(options['exportTimes'], 'w'))\n"
+    )
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("trtexec")
+def test_trtexec_is_driven_by_its_files_from_the_oldest_python_that_is_here(
+    connect, settings, small, oldest_python
+):
+
+    reach = Connect(python=oldest_python, timeout_s=20.0)
+    board = connect(settings=replace(settings, runtime=Runtime.auto), reach=reach)
+
+    assert board.identity.runtime == "tensorrt"
+    assert np.array_equal(board.measure(small).ms, [1.5, 1.5, 1.5])
+    with pytest.raises(UnrunnableError, match=r"trtexec ended with 1: \[E\] ModelImporter"):
+        board.measure(b"no network")

@@ -1,0 +1,108 @@
+"""Several boards with one queue; each is a real process of this machine."""
+
+import pytest
+
+from latency.probe.board import BoardError, Patience
+from latency.probe.farm import Farm
+from latency.probe.link import LinkError
+
+IN_MEASURE = "        loaded = self._load(network)\n"
+ONE_TRY = Patience(silence_s=20.0, tries=1)
+ANY_DRIFT = 1e6  # other processes may run beside the tests
+
+
+def test_boards_share_the_work_and_a_lost_one_is_left_out(connect, small, faulty, told):
+    dying = faulty(IN_MEASURE, "        time.sleep(0.2); os._exit(1)\n")
+    boards = [
+        connect("cmd://", sources=(dying,), patience=ONE_TRY),
+        connect("cmd://", patience=ONE_TRY),
+    ]
+    boards[0].measure = lost(boards[0])
+    farm = Farm(boards, ANY_DRIFT, told.append)
+
+    outcomes = list(farm.measure(range(12), lambda *_: small))
+
+    assert sorted(outcome.number for outcome in outcomes) == list(range(12))
+    assert all((outcome.timed.ms > 0).all() for outcome in outcomes)
+    assert farm.boards == (boards[1],)
+    assert any("going on with 1 board" in line for line in told)
+
+
+def lost(board):
+    """Its measure, where a network that kills the agent counts as a lost board."""
+    measure = board.measure
+
+    def raising(network):
+        try:
+            return measure(network)
+        except Exception as error:
+            raise LinkError(str(error)) from error
+
+    return raising
+
+
+def test_what_was_measured_before_the_last_board_is_lost_has_been_handed_out(
+    connect, small, faulty, told
+):
+    third = faulty(
+        IN_MEASURE,
+        "        self.n = getattr(self, 'n', 0) + 1\n"
+        "        if self.n == 3: os._exit(1)\n" + IN_MEASURE,
+    )
+    farm = Farm(
+        [
+            connect(
+                sources=(third, b"raise SystemExit('power is off')"),
+                patience=Patience(silence_s=20.0, tries=2, backoff_s=0.01),
+            )
+        ],
+        ANY_DRIFT,
+        told.append,
+    )
+    found = []
+
+    with pytest.raises(LinkError, match=r"power is off.*given up after 2 tries"):
+        found.extend(
+            outcome.number for outcome in each(farm.measure([7, 8, 9], lambda *_: small), found)
+        )
+    assert found == [7, 8]
+
+
+def each(outcomes, found):
+    for outcome in outcomes:
+        found.append(outcome.number)
+    return ()
+
+
+def test_boards_of_two_kinds_are_refused(connect, faulty, told):
+    other = faulty('"board": _read("/proc/device-tree/model")', '"board": "raspi" or _read("/")')
+
+    with pytest.raises(BoardError, match=r"is raspi.*their times are not of one device"):
+        Farm([connect(), connect("cmd://", sources=(other,))], 0.05, told.append)
+
+
+def test_a_network_the_board_cannot_run_is_an_outcome_and_the_others_follow(connect, small, told):
+    farm = Farm([connect()], ANY_DRIFT, told.append)
+
+    refused, timed = farm.measure([1, 2], lambda number, _: small if number == 2 else b"?")
+
+    assert refused.timed is None
+    assert "InvalidProtobuf" in refused.refused
+    assert (timed.timed.ms > 0).all()
+
+
+def test_a_drifting_control_has_the_network_measured_once_more(connect, small, faulty, told):
+    slower = faulty(
+        'control, timed = self._time([self._control, loaded], request["timing"])',
+        "control, timed = self._time([self._control, loaded], request['timing'])\n"
+        "        self.n = getattr(self, 'n', 0) + 1\n"
+        "        control['ms'] = [1e6 if self.n == 1 else 1e9 if self.n > 2 else 1.0] * 3",
+    )
+    board = connect(sources=(slower,))
+    board.control_ms = 1.0
+    farm = Farm([board], 0.05, told.append)
+
+    mended, disturbed = farm.measure([1, 2], lambda *_: small)
+
+    assert mended.drift == 0
+    assert disturbed.drift > 1e8

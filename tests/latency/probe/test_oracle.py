@@ -1,0 +1,203 @@
+"""The oracle over a real board: what is known first, then the board."""
+
+import numpy as np
+import pytest
+
+from latency.base import LatencyOracle, LiveOracle, UnmeasuredError
+from latency.probe.address import Connect, command_of
+from latency.probe.board import Board, BoardError, Patience
+from latency.probe.cache import Cache
+from latency.probe.farm import Farm
+from latency.probe.link import Link
+from latency.probe.oracle import Networks, OnDisturbance, ProbeLatency
+from latency.probe.settings import Precision, Runtime, Settings
+from runtime.timing import Statistic, TimingConfig
+
+KEY = {"device": "board/onnxruntime/fp32/b1"}
+QUICK = Settings(
+    Runtime.onnxruntime,
+    Precision.fp32,
+    (1, 3, 8, 8),
+    1,
+    None,
+    TimingConfig(samples=3, warm_up_window=1, warm_up_most=2),
+)
+BROKEN = 3
+ANY_DRIFT = 1e6  # other processes may run beside the tests
+
+
+@pytest.fixture
+def asked():
+    """The networks that were written for the board, in order."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def live(small):
+    """One board for all tests here: nothing is changed in it."""
+    board = Board(
+        "cmd://",
+        lambda: Link("cmd://", command_of("cmd://", Connect()), 20.0),
+        settings=QUICK,
+        control=lambda _: small,
+        patience=Patience(silence_s=20.0, tries=1),
+        tell=print,
+    )
+    yield board
+    board.close()
+
+
+@pytest.fixture
+def slower(live, monkeypatch):
+    """The board ran its control three times faster, or slower, before."""
+    return lambda factor: monkeypatch.setattr(live, "control_ms", live.control_ms * factor)
+
+
+@pytest.fixture
+def make(live, small, told, asked, tmp_path):
+    """An oracle of a space of two choices of four, where (a, b) and (b, a) are one network."""
+
+    def number_of(rows):
+        if rows.size and not 0 <= rows.min() <= rows.max() < 4:
+            raise IndexError("outside")
+        low, high = np.sort(rows, axis=-1)[..., 0], np.sort(rows, axis=-1)[..., 1]
+        return np.asarray(4 * low + high)
+
+    def content_of(number, takes):
+        asked.append((number, takes))
+        return b"no network" if number == BROKEN else small
+
+    def oracle(**options):
+        farm = Farm([live], options.get("control_drift", ANY_DRIFT), told.append)
+        return ProbeLatency(
+            device="board/onnxruntime/fp32/b1",
+            description="24 networks",
+            farm=farm,
+            cache=Cache(tmp_path, KEY, {}),
+            networks=Networks(number_of, content_of, "network {}".format),
+            tell=told.append,
+            **{"control_drift": ANY_DRIFT, **options},
+        )
+
+    return oracle
+
+
+def rows(*pairs):
+    return np.array(pairs, np.int64)
+
+
+def test_each_network_is_asked_for_once_and_is_then_known(make, asked):
+    oracle = make()
+
+    first = oracle.latency_ms(rows((1, 2), (2, 2), (2, 1))[None])
+    second = oracle.latency_ms(rows((2, 2), (1, 2)))
+
+    assert [number for number, _ in asked] == [6, 10]
+    assert first.shape == (1, 3)
+    assert first[0, 0] == first[0, 2]
+    assert second.tolist() == [first[0, 1], first[0, 0]]
+    assert (first > 0).all()
+    assert not oracle.predicted(rows((1, 2))).any()
+    assert oracle.known(rows((1, 2), (3, 3))).all()
+    assert oracle.latency_ms(rows((1, 2))[0]).shape == ()
+
+
+def test_it_is_a_live_oracle_of_which_nothing_is_free(make):
+    oracle = make()
+
+    assert isinstance(oracle, LatencyOracle)
+    assert isinstance(oracle, LiveOracle)
+    assert not oracle.tabular
+    assert oracle.source == "probe"
+    with pytest.raises(IndexError):
+        oracle.latency_ms(rows((0, 4)))
+
+
+def test_a_later_run_finds_in_the_cache_what_an_earlier_one_measured(make, asked):
+    before = make().latency_ms(rows((1, 2), (2, 2)))
+    asked.clear()
+
+    after = make().latency_ms(rows((2, 2), (2, 1), (1, 1)))
+
+    assert after.tolist()[:2] == [before[1], before[0]]
+    assert [number for number, _ in asked] == [5]
+
+
+def test_the_statistic_is_chosen_after_the_measurement(make, asked):
+    median = make().latency_ms(rows((1, 2)))
+    asked.clear()
+
+    tail = make(statistic=Statistic.p99).latency_ms(rows((1, 2)))
+
+    assert not asked
+    assert tail > median
+
+
+def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, slower):
+    make().latency_ms(rows((1, 2)))
+    asked.clear()
+    slower(3)
+
+    make(control_drift=0.05).latency_ms(rows((1, 2)))
+
+    assert [number for number, _ in asked] == [6]
+
+
+def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, told, slower):
+    oracle = make(control_drift=0.05)
+    slower(3)
+
+    oracle.latency_ms(rows((1, 2)))
+
+    assert told[-1].startswith("flagged: cmd://: the control network drifted by -")
+    assert "network 6" in told[-1]
+    assert len(oracle.cache) == 0
+
+
+def test_a_drift_stops_where_that_is_asked_for(make, slower):
+    oracle = make(control_drift=0.05, on_disturbance=OnDisturbance.stop)
+    slower(3)
+
+    with pytest.raises(BoardError, match=r"drifted by .* while network 6 was timed, twice; keep"):
+        oracle.latency_ms(rows((1, 2)))
+
+
+def test_a_network_that_the_board_cannot_run_is_told_with_the_way_out_and_no_other_is_lost(make):
+    oracle = make()
+
+    with pytest.raises(UnmeasuredError, match=r"cmd:// cannot run network 3: .*unrunnable_ms="):
+        oracle.latency_ms(rows((0, 1), (0, 3), (0, 2)))
+    assert oracle.cache.get(1) is not None
+
+
+def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, told):
+    oracle = make(unrunnable_ms=1000.0)
+
+    latency_ms = oracle.latency_ms(rows((0, 3), (0, 2)))
+
+    assert latency_ms[0] == 1000
+    assert latency_ms[1] < 1000
+    assert oracle.predicted(rows((0, 3), (3, 0), (0, 2))).tolist() == [True, True, False]
+    assert "it counts as 1000 ms" in told[-1]
+    assert np.isnan(oracle.measure_again(rows((0, 3)))).all()
+
+
+def test_a_time_that_is_taken_again_is_new_and_changes_no_answer(make):
+    oracle = make()
+    first = oracle.latency_ms(rows((1, 2), (1, 1)))
+
+    again = oracle.measure_again(rows((1, 2), (2, 1), (1, 1)))
+
+    assert (again > 0).all()
+    assert again[0] == again[1]
+    assert oracle.latency_ms(rows((1, 2), (1, 1))).tolist() == first.tolist()
+
+
+def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):
+    oracle = make(unrunnable_ms=1000.0)
+
+    oracle.remember(rows((1, 2), (0, 3)), np.array([7.5, 1000.0]))
+
+    assert oracle.latency_ms(rows((2, 1), (0, 3))).tolist() == [7.5, 1000]
+    assert oracle.predicted(rows((2, 1), (0, 3))).tolist() == [False, True]
+    assert not asked

@@ -1,0 +1,86 @@
+"""What the tests of studies are given: tiny studies on synthetic tables, in this process."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from hydra import compose, initialize_config_module
+from hydra.core.config_store import ConfigStore
+from rich.console import Console
+
+from nas.config import register
+from nas.study.command import run_study
+from nas.study.config import StudyConfig
+from nas.study.plan import make_plan
+
+SMALL = (
+    "name=tiny",
+    "rewards=[proposed,mnasnet]",
+    "devices=[synthetic-board]",
+    "limits=[11ms]",
+    "seeds=3",
+    "budget=48",
+    "workers=1",
+)
+
+
+@contextmanager
+def _hydra_on(tables):
+    """Hydra's names, as within the command, and these tables."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("NAS_DATA", str(tables))
+        register()
+        ConfigStore.instance().store(name="study_schema", node=StudyConfig)
+        with initialize_config_module("conf", version_base="1.3"):
+            yield
+
+
+def _run(*given):
+    console = Console(file=io.StringIO(), width=100, highlight=False)
+    choices = {"accuracy": "auto", "latency": "auto"}
+    run_study(compose("study", list(given)), choices, given, console)
+    return console.file.getvalue()
+
+
+@pytest.fixture
+def plan_of(synthetic_tables):
+    """A plan, from settings as on the command line."""
+    with _hydra_on(synthetic_tables):
+        yield lambda *overrides: make_plan(compose("study", [*SMALL, *overrides]))
+
+
+@pytest.fixture
+def study(synthetic_tables):
+    """Run a study in this process; returns what it printed."""
+    with _hydra_on(synthetic_tables):
+        yield lambda *overrides, small=SMALL: _run(*small, *overrides)
+
+
+@pytest.fixture(scope="session")
+def finished_study(synthetic_tables, tmp_path_factory):
+    """A folder that nothing may change, and what was printed."""
+    path = tmp_path_factory.mktemp("study") / "one"
+    with _hydra_on(synthetic_tables):
+        return path, _run(*SMALL, "thesis=true", f"folder={path}")
+
+
+@pytest.fixture
+def command(tmp_path, synthetic_tables):
+    """A study's command line and its environment, for a process of its own."""
+
+    def start(*overrides, small=SMALL, **options):
+        return subprocess.Popen(
+            [sys.executable, "-m", "nas.study", *overrides, *small, f"runs={tmp_path}"],
+            env={**os.environ, "NAS_DATA": str(synthetic_tables)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **options,
+        )
+
+    return start

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import pytest
+
+from nas.errors import UserError
+
+
+def keys(plan):
+    return [job.cell.key for job in plan.jobs]
+
+
+def test_a_plan_is_the_product_of_its_axes(plan_of):
+    plan = plan_of("controllers=[rnn,uniform]", "limits=[11ms,12ms]")
+
+    assert len(set(keys(plan))) == 2 * 2 * 2
+    assert len({job.cell.stem for job in plan.jobs}) == 8
+    assert "reward=mnasnet controller=uniform device=synthetic-board T=12ms" in keys(plan)
+
+
+def test_a_name_may_carry_settings_of_its_own(plan_of):
+    plan = plan_of(
+        "rewards=['proposed latency_weight=0.05']",
+        "controllers=['rnn lr=0.5 batch_size=3']",
+        "reference=''",
+    )
+
+    (job,) = plan.jobs
+    assert job.reward.latency_weight == 0.05
+    assert (job.controller.lr, job.controller.batch_size) == (0.5, 3)
+
+
+def test_the_grid_is_searched_beside_the_defaults_where_it_is_wanted(plan_of):
+    plan = plan_of(
+        'grid=["controller.lr=0.1,0.2","reward.latency_weight=0.3"]', "grid_rewards=[proposed]"
+    )
+
+    assert [job.cell.settings for job in plan.jobs if job.cell.settings] == [
+        ("controller.lr=0.1", "reward.latency_weight=0.3"),
+        ("controller.lr=0.2", "reward.latency_weight=0.3"),
+    ]
+    assert len(plan.jobs) == 4
+    assert plan.jobs[-1].controller.lr == 0.2
+    assert plan.jobs[-1].reward.latency_weight == 0.3
+
+
+def test_a_point_of_the_grid_that_is_the_defaults_is_searched_once(plan_of):
+    plan = plan_of("grid=['controller.batch_size=4,16']")
+
+    found = [(job.cell.settings, job.controller.batch_size) for job in plan.jobs]
+    assert found == [((), 16)] * 2 + [(("controller.batch_size=4",), 4)] * 2
+
+
+def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_once(plan_of):
+    plan = plan_of("limits=['30%']", "problems=[synthetic-board@20ms,synthetic-board@0.02s]")
+
+    share, loose = plan.landscapes.values()
+    assert share.feasible_share == pytest.approx(0.3, abs=1e-3)
+    assert loose.limit_ms == 20
+    assert len(plan.jobs) == 4
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("limits=[1ms]", "cannot be met"),
+        ("limits=[17]", "has no unit"),
+        ("limits=['0%']", "between 0% and 100%"),
+        ("limits=['x%']", "not a share"),
+        ("devices=[]", "nothing to search"),
+        ("devices=[nowhere]", "nowhere"),
+        ("problems=[synthetic-board]", "device@limit"),
+        ("rewards=[]", "at least one"),
+        ("rewards=[proposed,proposed]", "none twice"),
+        ("reference=absolute", "not one of the rewards"),
+        ("seeds=0", "seeds=0 must be at least 1"),
+        ("budget=0", "budget=0 must be at least 1"),
+        ("workers=0", "workers=0 must be at least 1"),
+        ("grid=['controller.lr=']", "not of the form"),
+        ("grid=['budget=1']", "must begin with reward. or controller."),
+        ("grid_devices=[elsewhere]", "elsewhere is not one of synthetic-board"),
+        ("controllers=['rnn lr=-1']", "rnn"),
+    ],
+)
+def test_a_plan_that_cannot_work_is_refused_in_one_line(plan_of, override, said):
+    extra = ["grid=['controller.lr=0.1']"] if override.startswith("grid_") else []
+
+    with pytest.raises(UserError) as refused:
+        plan_of(override, *extra)
+
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)

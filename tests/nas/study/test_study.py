@@ -1,0 +1,270 @@
+"""What a study leaves behind, and what survives a kill, a crash and company."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from nas.errors import UserError
+from nas.study.folder import StudyFolder
+from nas.study.trace import load_trace, trace
+from nas.study.work import Outcome, search_cell
+
+SETTINGS = {"choices": {}, "sources": {}, "values": {"budget": 48}}
+
+
+def ledger(path):
+    return json.loads((path / "study.json").read_text())["cells"]
+
+
+def states(path):
+    return sorted(entry["state"] for entry in ledger(path).values())
+
+
+def cells(path):
+    return {file.name: file.stat().st_mtime_ns for file in (path / "cells").glob("*.npz")}
+
+
+def wait_for(condition, process):
+    until = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+class TestASmallStudy:
+    @pytest.fixture
+    def path(self, tmp_path, finished_study):
+        shutil.copytree(finished_study[0], tmp_path / "one")
+        return tmp_path / "one"
+
+    def test_it_leaves_the_documented_files(self, finished_study):
+        path, printed = finished_study
+        assert {file.name for file in path.iterdir()} == {
+            "config.yaml",
+            "environment.json",
+            "tables.npz",
+            "study.json",
+            "cells",
+            "locks",
+            "measures.csv",
+            "results.json",
+            "report.html",
+        }
+        assert states(path) == ["finished", "finished"]
+        assert "predicted" not in printed
+
+    def test_its_files_agree(self, path, plan_of):
+        with (path / "measures.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        results = json.loads((path / "results.json").read_text())
+
+        assert [row["seed"] for row in rows] == ["0", "1", "2"] * 2
+        for cell in results["cells"]:
+            shares = [float(r["feasible_share"]) for r in rows if r["reward"] == cell["reward"]]
+            assert cell["medians"]["feasible_share"]["middle"] == pytest.approx(np.median(shares))
+        job = plan_of().jobs[0]
+        traced = load_trace(StudyFolder(path).file(job.cell))
+        latency_ms = job.oracle.latency_ms(_rows(traced.index))
+        assert (latency_ms <= 11).mean(1).tolist() == pytest.approx(
+            [float(r["feasible_share"]) for r in rows if r["reward"] == job.cell.reward]
+        )
+
+    def test_going_on_with_a_finished_study_searches_nothing_and_reports_again(self, path, study):
+        before = cells(path)
+        (path / "report.html").unlink()
+
+        printed = study(f"resume={path}", small=())
+
+        assert "0 to go" in printed
+        assert cells(path) == before
+        assert (path / "report.html").is_file()
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ("budget=64", "budget=48, not 64"),
+            ("rewards=[proposed]", "rewards="),
+        ],
+    )
+    def test_other_settings_are_refused_in_one_line(self, path, study, change, said):
+        before = cells(path)
+
+        with pytest.raises(UserError, match="name another folder") as refused:
+            study(f"folder={path}", "thesis=true", change)
+
+        assert said in str(refused.value)
+        assert "\n" not in str(refused.value)
+        assert cells(path) == before
+
+    def test_other_tables_are_refused(self, path, study, synthetic_tables, tmp_path, monkeypatch):
+        other = tmp_path / "tables"
+        other.mkdir()
+        for file in synthetic_tables.glob("*.csv"):
+            text = file.read_text()
+            (other / file.name).write_text(text.replace(",5", ",4"))
+        monkeypatch.setenv("NAS_DATA", str(other))
+
+        with pytest.raises(UserError, match="sha256"):
+            study(f"resume={path}", small=())
+
+    def test_resume_takes_no_other_settings(self, path, study):
+        with pytest.raises(UserError, match="leave out budget=64"):
+            study(f"resume={path}", "budget=64", small=())
+
+    def test_a_cell_whose_file_is_gone_is_searched_again_and_a_damaged_one_is_named(
+        self, path, study
+    ):
+        one, two = sorted((path / "cells").glob("*.npz"))
+        before = load_trace(one).index
+        one.unlink()
+
+        study(f"resume={path}", small=())
+
+        assert (load_trace(one).index == before).all()
+        two.write_bytes(two.read_bytes()[:200])
+        with pytest.raises(UserError, match=two.name):
+            study(f"resume={path}", small=())
+
+
+def _rows(index):
+    from nas.search_space import NAS_BENCH_201  # noqa: PLC0415 - one use
+
+    return NAS_BENCH_201.architectures[index]
+
+
+def test_the_same_study_finds_the_same_twice(plan_of):
+    job = plan_of().jobs[0]
+
+    first, second = (trace(job, range(3), 48) for _ in range(2))
+
+    assert (first.index == second.index).all()
+
+
+def test_a_crashed_cell_loses_no_other_and_is_tried_again(study, tmp_path, monkeypatch):
+    path = tmp_path / "one"
+    real = trace
+
+    def crash(job, seeds, budget):
+        if job.cell.reward == "mnasnet":
+            raise ZeroDivisionError("a bug")
+        return real(job, seeds, budget)
+
+    monkeypatch.setattr("nas.study.work.trace", crash)
+    with pytest.raises(UserError, match=r"1 of 2 cells failed.*mnasnet.*a bug"):
+        study(f"folder={path}")
+    assert states(path) == ["failed", "finished"]
+    before = cells(path)
+
+    monkeypatch.setattr("nas.study.work.trace", real)
+    study(f"resume={path}", small=())
+
+    assert states(path) == ["finished", "finished"]
+    assert before.items() <= cells(path).items()
+
+
+def test_a_cell_that_another_process_holds_is_left_to_it(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    job = plan.jobs[0]
+    folder.begin(SETTINGS, [job.cell])
+
+    with folder.claimed(job.cell) as mine:
+        assert mine
+        assert search_cell(job, folder, plan.seeds, 48) is Outcome.elsewhere
+    assert search_cell(job, folder, plan.seeds, 48) is Outcome.finished
+    assert search_cell(job, folder, plan.seeds, 48) is Outcome.elsewhere
+
+
+def test_a_kill_between_file_and_ledger_is_mended(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    all_cells = [job.cell for job in plan.jobs]
+    folder.begin(SETTINGS, all_cells)
+    search_cell(plan.jobs[0], folder, plan.seeds, 48)
+    folder.ledger.unlink()
+
+    folder.begin(SETTINGS, all_cells)
+
+    assert states(folder.path) == ["finished", "pending"]
+    assert folder.pending(all_cells) == all_cells[1:]
+
+
+def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
+    (tmp_path / "letter.txt").write_text("Dear")
+
+    with pytest.raises(UserError, match=r"is no study, but holds letter\.txt"):
+        study(f"folder={tmp_path}")
+    with pytest.raises(UserError, match="not the folder of a study"):
+        study(f"resume={tmp_path}", small=())
+
+    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_path):
+    path = tmp_path / "one"
+    many = ("seeds=4", "budget=1500", "controllers=[rnn,uniform,evolution]", f"folder={path}")
+    killed = command(*many)
+    wait_for(lambda: path.is_dir() and cells(path), killed)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    before = cells(path)
+    assert 0 < len(before) < 6
+
+    both = [command(*many) for _ in range(2)]
+    outputs = [process.communicate(timeout=120) for process in both]
+
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert states(path) == ["finished"] * 6
+    assert before.items() <= cells(path).items()
+    assert (path / "report.html").is_file()
+
+
+def test_ctrl_c_is_one_line_that_tells_how_to_go_on(command, tmp_path):
+    path = tmp_path / "one"
+    running = command("seeds=8", "budget=20000", "workers=2", f"folder={path}")
+    wait_for((path / "study.json").is_file, running)
+    time.sleep(0.5)
+
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+
+    assert running.returncode in {130, -signal.SIGINT}, err  # a shell calls both 130
+    assert f"resume={path}" in out
+    assert err == "edgenas: interrupted\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_hydras_launchers_start_the_jobs_of_a_study(command, tmp_path, launcher):
+    path = tmp_path / "one"
+
+    jobs = command("-m", f"hydra/launcher={launcher}", "worker=0,1", f"folder={path}")
+    out, err = jobs.communicate(timeout=300)
+
+    assert jobs.returncode == 0, out + err
+    assert states(path) == ["finished", "finished"]
+    assert (path / "report.html").is_file()
+
+
+@pytest.mark.slow
+def test_jobs_of_a_launcher_must_be_told_their_folder(command):
+    jobs = command("-m", "worker=0,1")
+    _, err = jobs.communicate(timeout=120)
+
+    assert jobs.returncode == 2
+    assert "name the folder that the jobs share" in err
+    assert "Traceback" not in err
+
+
+def test_ray_is_asked_for_where_it_is_missing(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+
+    with pytest.raises(UserError, match="pip install ray; or backend=loky"):
+        study(f"folder={tmp_path / 'one'}", "backend=ray")
