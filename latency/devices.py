@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, final
+
+from runtime.timing import Statistic
 
 _REGISTRY = Path(__file__).with_name("devices.yaml")
 
@@ -41,6 +43,21 @@ class Device:
     once_per_network: bool = False
     flaws: tuple[str, ...] = ()  # what to know before trusting a number
     found: tuple[str, ...] = ()  # where these facts were read, and what is not stated
+    statistic: Statistic = Statistic.median  # of its times; sources that state none count as this
+
+    def of(self, statistic: Statistic) -> Device:
+        """The same device with another statistic of its times, under an id that says so."""
+        return replace(
+            self,
+            id=id_of_statistic(self.id, statistic),
+            column=id_of_statistic(self.column, statistic),
+            statistic=statistic,
+        )
+
+
+def id_of_statistic(name: str, statistic: Statistic) -> str:
+    """An id or column that says whose tail it is, so that two statistics are never mixed."""
+    return name if statistic is Statistic.median else f"{name}@{statistic.value}"
 
 
 def unregistered(column: str) -> Device:

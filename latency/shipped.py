@@ -1,7 +1,7 @@
 """Our own measurements, in the package: in `measured/`, a table and its origin for each device.
 
-A table is a compressed CSV with one row a network that was timed: `index`, the official number of
-the first architecture that is this network, and milliseconds. What a number stands for, this module
+A table is a compressed CSV with one row an architecture that was timed: `index`, its official
+number, and milliseconds. What a number stands for, this module
 does not know. The origin beside it (JSON) says where, when and how the times were taken;
 `measured/README.md` is the card of all of them. Both are written by `python -m nas.fitting.shipped`.
 """
@@ -35,7 +35,7 @@ DIGITS = 5
 @final
 @dataclass(frozen=True)
 class ShippedTable:
-    """One device's times, of the networks that were measured and of no others."""
+    """One device's times, of the architectures that were measured and of no others."""
 
     path: Path
     index: Int64[ndarray, " n"]

@@ -17,6 +17,7 @@ from latency.base import LatencyOracle
 from latency.devices import Device
 from latency.nats import NATS_DEVICE, NatsLatency
 from latency.regression import EmbeddedModel, embedded_models
+from latency.shipped import shipped_paths
 from latency.table import TableLatency
 from nas.accuracy.base import Dataset
 from nas.csv_tables import data_folder
@@ -24,6 +25,7 @@ from nas.errors import UserError
 from nas.latency_regression import model_of, predicted_ms
 from nas.measured_latency import MeasuredLatency, device_named, measured_on, without_path
 from nas.search_space import NAS_BENCH_201
+from runtime.timing import Statistic
 
 
 class Unmeasured(Enum):
@@ -51,10 +53,11 @@ class LatencyConfig(ABC):
 class AutoLatencyConfig(LatencyConfig):
     """Measurements where a file has them, predictions for the rest."""
 
+    statistic: Statistic = Statistic.median
+
     def build(self, device: str, dataset: Dataset) -> TableLatency:
         """A table with its holes filled, or the embedded model where no file has the device."""
-        found = device_named(device)
-        measured = measured_on(found)
+        found, measured = _measured(device, self.statistic)
         if measured is None:
             return _predicted_table(found, None, dataset)
         return _measured_table(found, measured, dataset, Unmeasured.regression)
@@ -66,11 +69,11 @@ class TableLatencyConfig(LatencyConfig):
     """Measurements in any latency CSV of the data folder; see `nas.csv_tables`."""
 
     unmeasured: Unmeasured = Unmeasured.error
+    statistic: Statistic = Statistic.median
 
     def build(self, device: str, dataset: Dataset) -> TableLatency:
         """Read the device's column."""
-        found = device_named(device)
-        measured = measured_on(found)
+        found, measured = _measured(device, self.statistic)
         if measured is None:
             raise UserError(
                 f"no latency file in {data_folder()} has column {found.column} of device "
@@ -85,11 +88,14 @@ class TableLatencyConfig(LatencyConfig):
 class RegressionLatencyConfig(LatencyConfig):
     """The device's linear model for every cell, even for those that were measured."""
 
+    statistic: Statistic = Statistic.median
+
     def build(self, device: str, dataset: Dataset) -> TableLatency:
         """The embedded model; a device that has none is fitted on its measured cells."""
-        found = device_named(device)
-        measured = None if found.id in embedded_models() else measured_on(found)
-        return _predicted_table(found, measured, dataset)
+        found = device_named(device, self.statistic)
+        if found.id in embedded_models():
+            return _predicted_table(found, None, dataset)
+        return _predicted_table(*_measured(device, self.statistic), dataset)
 
 
 @final
@@ -114,6 +120,18 @@ class NatsLatencyConfig(LatencyConfig):
             latency_ms_of=lambda index: archive.latency_ms(index, dataset),
             holds=archive.has,
         )
+
+
+def _measured(name: str, statistic: Statistic) -> tuple[Device, MeasuredLatency | None]:
+    device = device_named(name, statistic)
+    measured = measured_on(device)
+    if measured is None and statistic is not Statistic.median:
+        raise UserError(
+            f"latency.statistic={statistic.value}, but no table has column {device.column}: the "
+            f"public tables hold one number a cell; `python -m nas.measure` and our own tables "
+            f"({', '.join(shipped_paths())}) have tails"
+        )
+    return device, measured
 
 
 def _measured_table(

@@ -5,6 +5,7 @@ $ python -m nas.measure board=my-board networks=200
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -18,9 +19,9 @@ from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.measurements import Measurement
 from nas.search_space import NAS_BENCH_201
-from runtime.inference import Backend, Device, Precision
+from runtime.backend import Backend, Device, Precision
 from runtime.quiet import QuietConfig, Watch
-from runtime.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
+from runtime.timing import Statistic, Stopwatch, TimingConfig, settle, time_interleaved
 
 CONTROL = 1462
 """Index of the control network: every edge is a 3x3 convolution, the slowest of the space."""
@@ -44,6 +45,7 @@ class MeasureConfig:
     dataset: Dataset
     batch_size: int
     core: int
+    shard: str
     networks: int | None
     repeats: int
     together: int
@@ -52,26 +54,50 @@ class MeasureConfig:
     seed: int
     out: str
     precision: Precision = Precision.fp32
+    threads: int = 1
     timing: TimingConfig = field(default_factory=TimingConfig)
     quiet: QuietConfig = field(default_factory=QuietConfig)
 
     @property
     def device_id(self) -> str:
-        """Board / runtime / precision / batch."""
-        runtime = {Backend.torch: "torch", Backend.graph: "torch-graph"}[self.backend]
-        return f"{self.board}/{runtime}/{self.precision.value}/b{self.batch_size}"
+        """Board / runtime / precision / batch; more threads than one are another runtime."""
+        runtime = {
+            Backend.torch: "torch",
+            Backend.graph: "torch-graph",
+            Backend.onnxruntime: "onnxruntime",
+        }[self.backend]
+        threads = "" if self.threads == 1 else f"-t{self.threads}"
+        return f"{self.board}/{runtime}{threads}/{self.precision.value}/b{self.batch_size}"
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Which part of how many this process measures, counted from 1.
+
+        Raises:
+          UserError: if there is no such part.
+        """
+        match = re.fullmatch(r"(\d+)/(\d+)", self.shard)
+        number, parts = map(int, match.groups()) if match else (0, 0)
+        if not 1 <= number <= parts:
+            raise UserError(f"shard={self.shard} is not a part like 1/4, 2/4, 3/4 or 4/4")
+        return number, parts
 
 
 def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
     """Official numbers in the order they are measured: one of each network, then the repeats.
+
+    Of several parts each gets every so many of both, the repeats moved on by one: what a part
+    repeats, another has measured.
 
     Raises:
       UserError: if there are not that many networks, or a setting is below 1.
     """
     for name, value in (
         ("batch_size", config.batch_size),
+        ("threads", config.threads),
         ("together", config.together),
         ("timing.samples", config.timing.samples),
+        ("timing.turn", config.timing.turn),
         ("timing.warm_up_window", config.timing.warm_up_window),
     ):
         if value < 1:
@@ -83,7 +109,20 @@ def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
     if not 0 <= config.repeats <= count:
         raise UserError(f"repeats={config.repeats} is not between 0 and networks={count}")
     order = np.random.default_rng(config.seed).permutation(distinct)[:count]
-    return np.concatenate([order, order[: config.repeats]])
+    number, parts = config.part
+    return np.concatenate(
+        [order[number - 1 :: parts], order[: config.repeats][(number - 2) % parts :: parts]]
+    )
+
+
+def chosen(config: MeasureConfig) -> str:
+    """What the plan measures, in words for the table's origin."""
+    distinct = len(np.unique(NAS_BENCH_201.network_class))
+    count = distinct if config.networks is None else config.networks
+    return (
+        f"{count:,} of the {distinct:,} distinct networks, the first cell of each, in a random "
+        f"order (seed {config.seed})"
+    )
 
 
 def measure(
@@ -92,28 +131,33 @@ def measure(
     inference: Callable[[int], Callable[[], object]],
     stopwatch: Stopwatch,
     watch: Watch,
+    *,
+    clock_mhz: Callable[[], float | None] = lambda: None,
 ) -> Iterator[list[Measurement]]:
     """Time networks, a few at a time in turns with the control.
 
     Raises:
       UserError: if the machine is not quiet and the config says to stop; nothing that was
         yielded before is lost.
+      OSError: if the clock goes back.
     """
     generator = np.random.default_rng(config.seed)
     control = inference(CONTROL)
+    settle(control, config.timing, stopwatch)
     for start in range(0, len(pending), config.together):
         indices = pending[start : start + config.together]
         subjects = [control, *(inference(index) for index in indices)]
         control_samples, *timed = time_interleaved(subjects, config.timing, generator, stopwatch)
+        mhz = clock_mhz()
         control_ms = float(np.median(control_samples.ms))
-        disturbances = tuple(watch.disturbances(control_ms))
-        if disturbances and config.on_disturbance is OnDisturbance.stop:
+        drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
+        if (drift or disturbances) and config.on_disturbance is OnDisturbance.stop:
             raise UserError(
-                f"the machine is not quiet: {'; '.join(disturbances)}; make it so and run the same "
+                f"the machine is not quiet: {'; '.join((*drift, *disturbances))}; make it so and run the same "
                 f"command again to go on, or take on_disturbance=flag"
             )
         yield [
-            Measurement(index, samples, control_ms, disturbances)
+            Measurement(index, samples, control_ms, mhz, drift, disturbances)
             for index, samples in zip(indices, timed, strict=True)
         ]
 

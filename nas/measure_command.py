@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-import re
 from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timezone
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any
 
 import hydra
-import numpy as np
 from hydra.core.config_store import ConfigStore
 from jaxtyping import Int64
 from numpy import ndarray
@@ -22,16 +14,18 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
 
-from nas.atomic_file import replacing
 from nas.config import CONF
-from nas.csv_writer import write_csv_table
 from nas.errors import UserError
 from nas.file_lock import held
 from nas.hydra_errors import one_line_hydra_errors
-from nas.measure import CONTROL, MeasureConfig, measure, plan
-from nas.measurements import append, latency_of_space, mend, noise, read
+from nas.measure import MeasureConfig, measure, plan
+from nas.measured_table import write_measured_table
+from nas.measurement_folder import MeasurementFolder
+from nas.measurements import append, judged, mend, read
 from nas.search_space import NAS_BENCH_201
-from runtime.quiet import Watch
+from runtime.backend import Device
+from runtime.quiet import Sense, Watch
+from runtime.senses import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
 from runtime.timing import Stopwatch
 
 
@@ -55,59 +49,39 @@ def _hydra_main(composed: DictConfig) -> None:
 
 def _measure(config: MeasureConfig, console: Console) -> None:
     order = plan(config)
-    folder = Path(config.out)
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", config.device_id)
-    journal = folder / f"{slug}.journal.csv"
-    settings = folder / f"{slug}.settings.json"
-    folder.mkdir(parents=True, exist_ok=True)
-    _require_same(config, settings)
-    with held(settings):
-        mend(journal)
-        _measure_pending(config, order, journal, console)
-        _write_table(config, folder, slug, console)
-
-
-def _require_same(config: MeasureConfig, settings: Path) -> None:
-    """Keep what decides a time beside the journal, and refuse to mix in times of other settings."""
-    container: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
-    free = {"networks", "repeats", "statistic", "on_disturbance", "out", "quiet"}
-    deciding = {name: value for name, value in container.items() if name not in free}
-    if not settings.exists():
-        with replacing(settings) as file:
-            file.write((json.dumps(deciding, indent=2) + "\n").encode())
-    try:
-        before = json.loads(settings.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(
-            f"{settings} is corrupt ({error}); name another folder with out="
-        ) from error
-    for name, value in deciding.items():
-        if before.get(name) != value:
-            raise UserError(
-                f"{settings.parent} holds times with {name}={before.get(name)}, not {value}; "
-                f"name another folder with out="
-            )
+    folder = MeasurementFolder(config)
+    folder.require_same()
+    with held(folder.settings):
+        mend(folder.journal)
+        _measure_pending(config, folder, order, console)
+        write_measured_table(config, folder, console)
 
 
 def _measure_pending(
-    config: MeasureConfig, order: Int64[ndarray, " n"], journal: Path, console: Console
+    config: MeasureConfig, folder: MeasurementFolder, order: Int64[ndarray, " n"], console: Console
 ) -> None:
-    rows = read(journal)
-    pending = _pending(order.tolist(), [int(row["index"]) for row in rows])
+    rows = judged(read(folder.journal), config.quiet.control_drift)
+    quiet = [int(row["index"]) for row in rows if not row["disturbances"]]
+    pending = _pending(order.tolist(), quiet)  # what was disturbed is measured again
     console.print(
         f"{config.device_id}: {len(order):,} measurements of {len(set(order.tolist())):,} networks, "
-        f"{len(pending):,} to go -> {journal}",
+        f"{len(pending):,} to go -> {folder.journal}",
         soft_wrap=True,
     )
     if pending:
-        _pin(config.core)
-        inference, stopwatch = _on_this_machine(config)
-        watch = Watch(config.quiet, control_ms=float(rows[0]["control_ms"]) if rows else None)
-        rounds = measure(pending, config, inference, stopwatch, watch)
+        cores = _pin(config.core, config.threads)
+        inference, stopwatch, clock_mhz = _on_this_machine(config)
+        watch = Watch(
+            config.quiet,
+            _senses(config, cores),
+            control_ms={float(row["control_ms"]) for row in rows},
+            clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
+        )
+        rounds = measure(pending, config, inference, stopwatch, watch, clock_mhz=clock_mhz)
         total = -(-len(pending) // config.together)
         for measured in track(rounds, "measuring", total=total, console=console):
-            append(journal, measured)
-            for line in measured[0].disturbances:
+            append(folder.journal, measured)
+            for line in (*measured[0].drift, *measured[0].disturbances):
                 console.print(f"flagged: {line}", soft_wrap=True)
 
 
@@ -122,97 +96,54 @@ def _pending(order: list[int], measured: list[int]) -> list[int]:
     return pending[::-1]
 
 
-def _pin(core: int) -> None:
-    """Keep this process on one processor, with threads that do not spin for work."""
+def _pin(core: int, threads: int) -> set[int]:
+    """Keep this process on as many processors as threads, which do not spin for work."""
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, later
-    allowed = os.sched_getaffinity(0)
-    if core not in allowed:
-        raise UserError(f"core={core} is not one of {', '.join(map(str, sorted(allowed)))}")
-    os.sched_setaffinity(0, {core})
+    cores, allowed = set(range(core, core + threads)), os.sched_getaffinity(0)
+    for one in sorted(cores - allowed):
+        because = f" (core={core} threads={threads})" if threads > 1 else ""
+        raise UserError(f"core={one} is not one of {', '.join(map(str, sorted(allowed)))}{because}")
+    os.sched_setaffinity(0, cores)
+    return cores
+
+
+def _senses(config: MeasureConfig, cores: set[int]) -> list[Sense]:
+    _, parts = config.part
+    senses: list[Sense] = [
+        OtherLoad(config.quiet.other_load, cores, expected=config.threads * (parts - 1)),
+        Stolen(config.quiet.stolen, cores),
+        Throttles(),
+    ]
+    return [*senses, gpu_throttling] if config.device is Device.cuda else senses
 
 
 def _on_this_machine(
     config: MeasureConfig,
-) -> tuple[Callable[[int], Callable[[], object]], Stopwatch]:
+) -> tuple[Callable[[int], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
     import torch  # noqa: PLC0415 - after its threads have been told how to wait
 
     from nas.network import build_network, example_images  # noqa: PLC0415 - imports torch
-    from runtime.inference import Device, prepare  # noqa: PLC0415 - slow to import, and not always needed
+    from runtime.inference import prepare  # noqa: PLC0415 - imports torch
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(config.threads)
     images = example_images(config.dataset, batch_size=config.batch_size)
 
     def inference(index: int) -> Callable[[], object]:
         network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
         try:
-            return prepare(network, images, config.device, config.backend, config.precision)
+            return prepare(
+                network,
+                images,
+                config.device,
+                config.backend,
+                config.precision,
+                threads=config.threads,
+            )
         except ValueError as error:
             raise UserError(str(error)) from error
 
-    if config.device is Device.cuda:
-        return inference, Stopwatch(torch.cuda.synchronize)
-    return inference, Stopwatch()
-
-
-def _write_table(config: MeasureConfig, folder: Path, slug: str, console: Console) -> None:
-    rows = read(folder / f"{slug}.journal.csv")
-    latency_ms = latency_of_space(rows, config.statistic)
-    measured = int(np.unique(NAS_BENCH_201.network_class[~np.isnan(latency_ms)]).size)
-    if not measured:
-        raise UserError(
-            f"every one of the {len(rows)} measurements in {folder} was disturbed; see its journal"
-        )
-    table = folder / f"{slug}_ms.csv"
-    write_csv_table(table, {config.device_id: latency_ms})
-    spread = noise(rows, config.statistic)
-    origin = {
-        "device": config.device_id,
-        "statistic": config.statistic.value,
-        "networks_measured": measured,
-        "networks_distinct": int(np.unique(NAS_BENCH_201.network_class).size),
-        "measurements_disturbed": sum(bool(row["disturbances"]) for row in rows),
-        "repeats_median_relative_difference": spread,
-        "control": NAS_BENCH_201.strings[CONTROL],
-        **_machine(config),
-        "settings": OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True),
-    }
-    sidecar = folder / f"{slug}_ms.json"
-    with replacing(sidecar) as file:
-        file.write((json.dumps(origin, indent=2) + "\n").encode())
-    noise_text = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
-    console.print(
-        f"{measured:,} of {origin['networks_distinct']:,} networks measured undisturbed{noise_text} "
-        f"-> {table}, {sidecar}",
-        soft_wrap=True,
-    )
-    console.print(
-        f"next: copy {table.name} into your folder of tables, then python -m nas.search "
-        f"device={config.device_id}",
-        soft_wrap=True,
-    )
-
-
-def _machine(config: MeasureConfig) -> dict[str, Any]:
-    import torch  # noqa: PLC0415 - imported by now, or not needed before
-
-    facts: dict[str, Any] = {
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "platform": platform.platform(),
-        "cpu": _cpu_name(),
-        "processors": os.cpu_count(),
-        "torch_threads": 1,
-        "versions": {name: version(name) for name in ("torch", "numpy", "edgenas")},
-    }
-    if config.device.value == "cuda" and torch.cuda.is_available():
-        facts["gpu"] = torch.cuda.get_device_name()
-        facts["cuda"] = torch.version.cuda
-    return facts
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    if config.device is not Device.cuda:
+        return inference, Stopwatch(), lambda: cpu_mhz(config.core)
+    if torch.cuda.is_available():
+        return inference, Stopwatch(torch.cuda.synchronize), gpu_mhz
+    return inference, Stopwatch(), gpu_mhz  # ONNX Runtime waits for the GPU itself

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-from latency.devices import Device, find, registered, unregistered
+from latency.devices import Device, find, id_of_statistic, registered, unregistered
 from latency.shipped import read_shipped, shipped_paths
 from nas.csv_tables import (
     PREDICTED,
@@ -24,6 +24,7 @@ from nas.csv_tables import (
 )
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
+from runtime.timing import Statistic
 
 NEAR_ZERO_MS = 0.1
 """Less than any runtime needs to run the layers around the cells."""
@@ -52,18 +53,20 @@ class MeasuredLatency:
         return (f"{empty} cells without a path from input to output are under {NEAR_ZERO_MS} ms",)
 
 
-def device_named(name: str) -> Device:
+def device_named(name: str, statistic: Statistic = Statistic.median) -> Device:
     """The device of an id, of a column's name, or of a column in the user's own file.
+
+    With another statistic than the median it is the device of that statistic, `<id>@p95`.
 
     Raises:
       UserError: if there is none; it offers the nearest names.
     """
     device = find(name)
-    if device is not None:
-        return device
     columns = tuple(latency_files(data_folder()))
-    if name in columns:
-        return unregistered(name)
+    if device is None and {name, id_of_statistic(name, statistic)} & set(columns):
+        device = unregistered(name)
+    if device is not None:
+        return device.of(statistic)
     known = {n for device in registered() for n in (device.id, device.column)}.union(columns)
     nearest = get_close_matches(name, sorted(known), cutoff=0.4)
     offer = f"; the nearest are {', '.join(nearest)}" if nearest else ""
@@ -111,15 +114,20 @@ def _positive(table: CsvTable, column: str) -> Float64[ndarray, "15625"]:
 
 
 def _shipped(device: Device) -> MeasuredLatency | None:
-    """Our own table of a device; where each network was timed once, all its cells get its time."""
-    path = shipped_paths().get(device.id)
+    """Our own table of a device; the cells that were not timed are not in it."""
+    paths = {
+        id_of_statistic(name, device.statistic): path for name, path in shipped_paths().items()
+    }
+    path = paths.get(device.id)
     if path is None:
         return None
     table = read_shipped(path)
     values_ms = np.full(NAS_BENCH_201.size, np.nan)
-    values_ms[table.index] = table.median_ms
-    if device.once_per_network:
-        values_ms = values_ms[NAS_BENCH_201.network_class]
+    values_ms[table.index] = {
+        Statistic.median: table.median_ms,
+        Statistic.p95: table.p95_ms,
+        Statistic.p99: table.p99_ms,
+    }[device.statistic]
     return MeasuredLatency(path, values_ms)
 
 

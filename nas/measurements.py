@@ -1,4 +1,4 @@
-"""The journal of a measurement: a line a network, on disk before the next is timed."""
+"""The journal of a measurement: a line a network with all its times, on disk before the next."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from numpy import ndarray
 from nas.atomic_file import naming
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
+from runtime.quiet import drifted, quiet_control_ms
 from runtime.timing import Samples, Statistic
 
 _FIELDS = (
@@ -24,11 +25,12 @@ _FIELDS = (
     "p99_ms",
     "median_low_ms",
     "median_high_ms",
-    "samples",
     "warm_up_calls",
     "is_stable",
     "control_ms",
+    "clock_mhz",
     "disturbances",
+    "samples_ms",
 )
 
 
@@ -40,7 +42,9 @@ class Measurement:
     index: int  # official number of the architecture
     samples: Samples
     control_ms: float  # median of the control network, timed in turns with this one
-    disturbances: tuple[str, ...]  # empty where the machine was quiet
+    clock_mhz: float | None  # of the processor or GPU, right after; None where it is not told
+    drift: tuple[str, ...]  # of the control, as far as it was known then; judged again when read
+    disturbances: tuple[str, ...]  # what else was not quiet
 
     def fields(self) -> list[object]:
         """One line of the journal."""
@@ -50,11 +54,12 @@ class Measurement:
             NAS_BENCH_201.strings[self.index],
             *(float(statistic.of(ms)) for statistic in Statistic),
             *self.samples.interval(Statistic.median),
-            len(ms),
             self.samples.warm_up_calls,
             int(self.samples.is_stable),
             self.control_ms,
+            self.clock_mhz,
             "; ".join(self.disturbances),
+            " ".join(f"{each:.5f}" for each in ms),  # to 10 ns; in the order they were taken
         ]
 
 
@@ -98,31 +103,52 @@ def mend(path: Path) -> None:
             path.write_bytes(whole)
 
 
-def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, "15625"]:
-    """Milliseconds of every architecture whose network was measured undisturbed, else NaN.
+def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:
+    """The lines of one journal, each also disturbed where the control is off its quiet time.
 
-    A network that was measured several times counts with the median of them. Isomorphic cells
-    are one network, so they get one latency.
+    While it was measured, that time was not known; with all lines it is. `control_drift` is added:
+    how far off, relative.
+    """
+    control_ms = {float(row["control_ms"]) for row in rows if not row["disturbances"]}
+    if not control_ms:
+        return rows
+    quiet_ms = quiet_control_ms(control_ms)
+    verdicts = []
+    for row in rows:
+        now_ms = float(row["control_ms"])
+        told = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
+        verdict = "; ".join(filter(None, told))
+        drift = f"{now_ms / quiet_ms - 1:.5f}"
+        verdicts.append({**row, "control_drift": drift, "disturbances": verdict})
+    return verdicts
+
+
+def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, "15625"]:
+    """Milliseconds of every architecture that was measured undisturbed, else NaN.
+
+    One that was measured several times counts with the median of them. Cells that are the same
+    network do not get its time: no runtime here finds out that they are (docs/measuring.md).
     """
     taken: dict[int, list[float]] = {}
     for row in rows:
         if not row["disturbances"]:
             taken.setdefault(int(row["index"]), []).append(float(row[f"{statistic.value}_ms"]))
-    of_network = np.full(NAS_BENCH_201.size, np.nan)
+    of_space = np.full(NAS_BENCH_201.size, np.nan)
     for index, times in taken.items():
-        of_network[index] = np.median(times)
-    return np.asarray(of_network[NAS_BENCH_201.network_class])
+        of_space[index] = np.median(times)
+    return of_space
 
 
-def noise(rows: list[dict[str, str]], statistic: Statistic) -> float | None:
-    """Median relative difference of the networks that were measured twice; None without any."""
+def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, " n"]:
+    """Relative difference of each later measurement of a network to its first, undisturbed ones."""
     first: dict[str, float] = {}
     differences = []
     for row in rows:
         if row["disturbances"]:
             continue
         ms = float(row[f"{statistic.value}_ms"])
-        before = first.setdefault(row["index"], ms)
-        if before is not ms:
-            differences.append(abs(ms - before) / before)
-    return float(np.median(differences)) if differences else None
+        if row["index"] in first:
+            differences.append(abs(ms / first[row["index"]] - 1))
+        else:
+            first[row["index"]] = ms
+    return np.array(differences)

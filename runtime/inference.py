@@ -1,46 +1,25 @@
-"""One inference of a network as something to call: eager or a CUDA graph, in 32 or 16 bits."""
+"""One inference of a network as something to call: by which runtime, in 32 or 16 bits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from dataclasses import dataclass
+from typing import final
 
 import torch
 from torch import Tensor, nn
+
+from runtime.backend import Backend, Device, Precision
 
 CAPTURE_WARM_UP = 3
 """Eager calls before a capture, as torch asks for: they let cuDNN choose its kernels."""
 
 
-class Device(Enum):
-    """Where it runs."""
-
-    cpu = "cpu"
-    cuda = "cuda"
-
-
-class Backend(Enum):
-    """How it runs."""
-
-    torch = "torch"  # eager
-    graph = "graph"  # one CUDA graph, captured once: what a deployed network costs
-
-
-class Precision(Enum):
-    """What weights, input and everything between them are stored in."""
-
-    fp32 = "fp32"  # on CUDA torch may still convolve in TF32, its default
-    bf16 = "bf16"
-    fp16 = "fp16"
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Torch's name of it."""
-        return {
-            Precision.fp32: torch.float32,
-            Precision.bf16: torch.bfloat16,
-            Precision.fp16: torch.float16,
-        }[self]
+_DTYPES = {
+    Precision.fp32: torch.float32,
+    Precision.bf16: torch.bfloat16,
+    Precision.fp16: torch.float16,
+}
 
 
 def prepare(
@@ -49,21 +28,34 @@ def prepare(
     device: Device,
     backend: Backend,
     precision: Precision = Precision.fp32,
-) -> Callable[[], Tensor]:
+    *,
+    threads: int = 1,
+) -> Callable[[], object]:
     """Bring a network and its input to the device; each call is one inference.
 
-    The network is put in evaluation mode. The output of a captured network is one tensor that
-    every call overwrites.
+    The network is put in evaluation mode. Input and output lie on the device, so a call copies
+    neither. The output of a graph or of ONNX Runtime is one buffer that every call overwrites.
+
+    Args:
+      network: any module of one input.
+      images: its input.
+      device: where it runs.
+      backend: how it runs.
+      precision: of weights, input and everything between them.
+      threads: of ONNX Runtime; torch has one number for the process, `torch.set_num_threads`.
 
     Raises:
-      ValueError: if the backend does not run on the device, or there is no such device.
+      ValueError: if the backend does not run on the device or in the precision, or there is no
+        such device.
     """
+    if backend is Backend.onnxruntime:
+        return _in_onnx_runtime(network, images, device, precision, threads)
     if device is Device.cuda and not torch.cuda.is_available():
         raise ValueError("device=cuda, but torch finds no CUDA device here; device=cpu is there")
     if backend is Backend.graph and device is not Device.cuda:
         raise ValueError(f"backend=graph captures CUDA graphs, but device={device.value}")
-    network = network.eval().to(device.value, precision.dtype)
-    images = images.to(device.value, precision.dtype)
+    network = network.eval().to(device.value, _DTYPES[precision])
+    images = images.to(device.value, _DTYPES[precision])
 
     def eager() -> Tensor:
         with torch.inference_mode():
@@ -71,6 +63,27 @@ def prepare(
         return output
 
     return eager if backend is Backend.torch else _captured(eager)
+
+
+def _in_onnx_runtime(
+    network: nn.Module, images: Tensor, device: Device, precision: Precision, threads: int
+) -> Callable[[], object]:
+    # The processor's kernels would compute 16 bits in 32 and convert to and fro.
+    known = [Precision.fp32] if device is Device.cpu else [Precision.fp32, Precision.fp16]
+    if precision not in known:
+        raise ValueError(
+            f"backend=onnxruntime on device={device.value} computes in "
+            f"{' or '.join(one.value for one in known)}, not {precision.value}; "
+            f"backend=torch has it"
+        )
+    from runtime.onnx_export import onnx_bytes  # noqa: PLC0415 - of this backend only
+    from runtime.onnx_session import OnnxSession, Provider  # noqa: PLC0415 - of this backend only
+
+    network, images = network.to(_DTYPES[precision]), images.to(_DTYPES[precision])
+    session = OnnxSession(
+        onnx_bytes(network, [images]), threads=threads, provider=Provider[device.value]
+    )
+    return session.bound(images.numpy())
 
 
 def _captured(eager: Callable[[], Tensor]) -> Callable[[], Tensor]:
@@ -83,9 +96,21 @@ def _captured(eager: Callable[[], Tensor]) -> Callable[[], Tensor]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         output = eager()
+    return _Captured(graph, eager, output)
 
-    def replay() -> Tensor:
-        graph.replay()
-        return output
 
-    return replay
+@final
+@dataclass(frozen=True)
+class _Captured:
+    """A graph, and what it reads: it knows addresses, not owners.
+
+    The next capture gives all memory without an owner back to the device.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    eager: Callable[[], Tensor]  # owns weights and input
+    output: Tensor
+
+    def __call__(self) -> Tensor:
+        self.graph.replay()
+        return self.output

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import final
 
-import psutil
+import numpy as np
 
-_THROTTLED = "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"
+Sense = Callable[[], list[str]]
+"""Says what was out of the ordinary since it was asked last; each finding is a line for the user."""
 
 
 @final
@@ -17,58 +17,72 @@ _THROTTLED = "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"
 class QuietConfig:
     """What counts as a disturbance."""
 
-    control_drift: float = 0.05  # of the control network's median against its first
+    control_drift: float = 0.05  # of the control network's median against its lower quartile
     other_load: float = 0.2  # processors kept busy by others
+    stolen: float = 0.02  # share of the processor's time that the hypervisor gave to others
+    clock_drop: float = 0.1  # of the clock against its first, where it can be read
 
 
-def processors_busy_elsewhere(interval_s: float = 0.1) -> float:
-    """Processors that other processes keep busy, mean over an interval in which this one sleeps."""
-    return psutil.cpu_percent(interval_s) / 100 * (psutil.cpu_count() or 1)
+def quiet_control_ms(control_ms: Collection[float]) -> float:
+    """What the control takes while nothing disturbs it: the lower quartile of its times.
+
+    Disturbances make it slower. Its first time may be one of them, and those of others on the
+    same host can last for half a measurement.
+    """
+    return float(np.quantile(list(control_ms), 0.25, method="lower"))
 
 
-def throttle_count() -> int:
-    """How often the processors have throttled since they were started; 0 where it is not told."""
-    paths = Path("/").glob(_THROTTLED.lstrip("/"))
-    return sum(int(path.read_text()) for path in paths)
+def drifted(control_ms: float, quiet_ms: float, limit: float) -> list[str]:
+    """A line for the user if the control is off what it takes in quiet by more than the limit."""
+    drift = control_ms / quiet_ms - 1
+    if abs(drift) <= limit:
+        return []
+    return [
+        f"the control network takes {control_ms:.3f} ms, {drift:+.1%} against {quiet_ms:.3f} ms"
+    ]
 
 
 @final
 class Watch:
-    """Compares the machine with what it was at the start; each finding is a line for the user."""
+    """Compares the machine with what it was before; each finding is a line for the user."""
 
     def __init__(
         self,
         config: QuietConfig,
-        busy_elsewhere: Callable[[], float] = processors_busy_elsewhere,
-        throttled: Callable[[], int] = throttle_count,
-        control_ms: float | None = None,
+        senses: Sequence[Sense],
+        control_ms: Collection[float] = (),
+        clock_mhz: float | None = None,
     ) -> None:
-        self._config = config
-        self._busy_elsewhere = busy_elsewhere
-        self._throttled = throttled
-        self._throttled_before = throttled()
-        self._control_ms = control_ms  # of an earlier part of the same measurement
+        """Begins to watch.
 
-    def disturbances(self, control_ms: float) -> list[str]:
-        """What has been out of the ordinary since the last call, given the control's median now.
-
-        The control is compared with that of an earlier part of the measurement, or else with
-        that of the first call.
+        Args:
+          config: what counts as a disturbance.
+          senses: what is asked beside control and clock; `runtime.senses` has them.
+          control_ms: the control's times so far, where the measurement goes on.
+          clock_mhz: the clock at its beginning.
         """
+        self._config = config
+        self._senses = senses
+        self._control_ms = list(control_ms)
+        self._clock_mhz = clock_mhz
+
+    def drift(self, control_ms: float) -> list[str]:
+        """How far the control is off its quiet time, as far as that is known by now."""
+        self._control_ms.append(control_ms)
+        quiet_ms = quiet_control_ms(self._control_ms)
+        return drifted(control_ms, quiet_ms, self._config.control_drift)
+
+    def disturbances(self, clock_mhz: float | None = None) -> list[str]:
+        """What else has been out of the ordinary since the last call, given the clock now."""
         found = []
-        if self._control_ms is None:
-            self._control_ms = control_ms
-        drift = control_ms / self._control_ms - 1
-        if abs(drift) > self._config.control_drift:
-            found.append(
-                f"the control network takes {control_ms:.3f} ms, {drift:+.1%} against its first "
-                f"{self._control_ms:.3f} ms"
-            )
-        busy = self._busy_elsewhere()
-        if busy > self._config.other_load:
-            found.append(f"other processes keep {busy:.1f} processors busy")
-        throttled = self._throttled()
-        if throttled > self._throttled_before:
-            found.append(f"the processors throttled {throttled - self._throttled_before} times")
-            self._throttled_before = throttled
+        self._clock_mhz = self._clock_mhz or clock_mhz
+        if clock_mhz and self._clock_mhz:
+            drop = 1 - clock_mhz / self._clock_mhz
+            if drop > self._config.clock_drop:
+                found.append(
+                    f"the clock is at {clock_mhz:,.0f} MHz, {-drop:+.0%} against its first "
+                    f"{self._clock_mhz:,.0f} MHz"
+                )
+        for sense in self._senses:
+            found += sense()
         return found

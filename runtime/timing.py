@@ -1,7 +1,9 @@
 """Honest timing of anything callable: warm-up until stable, interleaved order, every sample kept.
 
 Subjects that are compared are timed in turns, in an order shuffled anew each round, so that a
-machine that slows down slows all of them. What is slow to settle (caches, clocks, autotuning) is
+machine that slows down slows all of them. A turn is a few calls in a row, as of a network that runs
+again and again; on a processor one that runs between others finds its weights gone from the caches
+each time. What is slow to settle (caches, clocks, autotuning) is
 waited for, not assumed away by a fixed number of calls.
 """
 
@@ -37,9 +39,11 @@ class TimingConfig:
     """How long to wait for stability, and how much to sample then."""
 
     samples: int = 30
+    turn: int = 5  # samples in a row, after one call that is not timed: others emptied the caches
     warm_up_window: int = 5  # calls whose medians are compared
     warm_up_tolerance: float = 0.05  # relative difference of two windows that counts as stable
     warm_up_most: int = 100  # calls after which instability is accepted and told
+    settle_s: float = 2.0  # busy time before anything is timed: clocks rise, caches fill
 
 
 @final
@@ -70,12 +74,27 @@ class Stopwatch:
     clock_ns: Callable[[], int] = time.perf_counter_ns  # monotonic
 
     def ms(self, subject: Callable[[], object]) -> float:
-        """Milliseconds of one call."""
+        """Milliseconds of one call.
+
+        Raises:
+          OSError: if the clock goes back, as a broken one does.
+        """
         self.synchronise()
         start_ns = self.clock_ns()
         subject()
         self.synchronise()
-        return (self.clock_ns() - start_ns) / 1e6
+        taken_ns = self.clock_ns() - start_ns
+        if taken_ns < 0:
+            raise OSError(f"the clock went back by {-taken_ns:,} ns while a network ran")
+        return taken_ns / 1e6
+
+
+def settle(subject: Callable[[], object], config: TimingConfig, stopwatch: Stopwatch) -> None:
+    """Keep the device busy until its first times are no longer those of a cold one."""
+    left_ms = 1000 * config.settle_s
+    while left_ms > 0:
+        # a call that the clock cannot resolve counts as a microsecond, or this would not end
+        left_ms -= max(stopwatch.ms(subject), 1e-3)
 
 
 def warm_up(
@@ -102,9 +121,11 @@ def time_interleaved(
     """Warm every subject up, then time all of them in turns, in a new order each round."""
     warmed = [warm_up(subject, config, stopwatch) for subject in subjects]
     ms = np.empty((len(subjects), config.samples))
-    for round_number in range(config.samples):
+    for start in range(0, config.samples, config.turn):
+        turn = slice(start, min(start + config.turn, config.samples))
         for place in generator.permutation(len(subjects)):
-            ms[place, round_number] = stopwatch.ms(subjects[place])
+            subjects[place]()
+            ms[place, turn] = [stopwatch.ms(subjects[place]) for _ in range(turn.start, turn.stop)]
     return [
         Samples(row, calls, is_stable) for row, (calls, is_stable) in zip(ms, warmed, strict=True)
     ]

@@ -1,6 +1,6 @@
 """Puts a measurement into the package: `python -m nas.fitting.shipped MEASUREMENT_ms.json ...`.
 
-Reads the origin that `python -m nas.measure` wrote and the journal beside it; writes the table and
+Reads the origin that `python -m nas.measure` wrote and the journals beside it; writes the table and
 the origin that `latency.shipped` reads. Disturbed measurements are left out; an architecture that
 was measured several times counts with the median of them.
 """
@@ -16,9 +16,10 @@ import numpy as np
 
 from latency.shipped import FOLDER, TABLE_SUFFIX, write_shipped
 from nas.exit_status import one_line_errors
-from nas.measurements import read
+from nas.measurement_folder import rows_of
+from runtime.quiet import QuietConfig
 
-_MACHINE_ONLY = ("out", "core", "on_disturbance")  # settings that say nothing of the times
+_MACHINE_ONLY = ("out", "core", "shard", "on_disturbance")  # settings that say nothing of the times
 
 
 @one_line_errors()
@@ -37,7 +38,7 @@ def ship(origin: Path, folder: Path) -> Path:
         name: value for name, value in facts["settings"].items() if name not in _MACHINE_ONLY
     }
     taken: dict[int, list[list[float]]] = {}
-    for row in read(origin.with_name(f"{slug}.journal.csv")):
+    for row in rows_of(origin.parent, slug, QuietConfig(**facts["settings"]["quiet"])):
         if not row["disturbances"]:
             times_ms = [float(row[name]) for name in ("median_ms", "p95_ms", "p99_ms")]
             taken.setdefault(int(row["index"]), []).append(times_ms)

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from latency.devices import find
+from latency.devices import Kind, find
 from latency.shipped import COLUMNS, FOLDER, origin_of, read_shipped, shipped_paths, write_shipped
 
 PATHS = pytest.mark.parametrize("path", shipped_paths().values(), ids=lambda path: path.stem)
@@ -54,9 +54,14 @@ def test_an_origin_says_where_when_and_how(path):
     assert device is not None
     assert origin["statistic"] == "median"
     assert origin["rows_measured"] == len(read_shipped(path).index)
-    for name in ("date", "gpu", "driver", "cuda", "versions", "clocks", "control", "chosen"):
+    told = {
+        Kind.gpu: ("gpu", "driver", "cuda", "clocks"),
+        Kind.cpu: ("cpu", "cpu_clock", "threads"),
+    }
+    for name in ("date", "versions", "control", "chosen", *told[device.kind]):
         assert origin[name], name
-    assert origin["repeats_median_relative_difference"] < 0.02
+    noise = {Kind.gpu: 0.02, Kind.cpu: 0.04}  # a virtual machine's neighbours share its caches
+    assert origin["repeats_median_relative_difference"] < noise[device.kind]
     assert origin["control_largest_drift"] <= origin["settings"]["quiet"]["control_drift"]
 
 

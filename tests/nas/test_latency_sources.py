@@ -10,9 +10,11 @@ from omegaconf import OmegaConf
 
 from latency.base import UnmeasuredError
 from latency.devices import registered
+from latency.regression import fit
 from latency.shipped import shipped_paths
 from nas.accuracy.base import Dataset
 from nas.devices_report import known_devices
+from nas.encoding import cell_features
 from nas.errors import UserError
 from nas.latency_sources import (
     AutoLatencyConfig,
@@ -22,6 +24,7 @@ from nas.latency_sources import (
     Unmeasured,
 )
 from nas.search_space import NAS_BENCH_201, OPERATIONS
+from runtime.timing import Statistic
 
 JETSON = "jetson-nano/fp32/b1"
 ARCHITECTURES = NAS_BENCH_201.architectures
@@ -200,11 +203,31 @@ def test_a_file_of_the_user_comes_before_our_own_table(folder, column):
     assert np.array_equal(oracle.latency_ms(ARCHITECTURES[:100]), LAW_MS[:100])
 
 
-def test_where_each_network_was_timed_once_its_cells_share_the_time():
-    oracle = TableLatencyConfig().build("h200/torch-graph/fp32/b8", Dataset.cifar100)
+def test_a_cell_as_written_is_predicted_better_than_copied_from_one_that_is_the_same_network():
+    times_ms = TableLatencyConfig().build(H200, Dataset.cifar100).latency_ms(ARCHITECTURES)
+    networks = np.unique(NAS_BENCH_201.network_class)
+    others = np.setdiff1d(np.arange(15_625), networks)
+    model = fit(cell_features(ARCHITECTURES[networks]), times_ms[networks])
 
-    first = NAS_BENCH_201.canonical(ARCHITECTURES)
-    assert np.array_equal(oracle.latency_ms(ARCHITECTURES), oracle.latency_ms(first))
+    predicted_ms = model.predict_ms(cell_features(ARCHITECTURES[others]))
+    copied_ms = times_ms[NAS_BENCH_201.network_class[others]]
+
+    def typical_error(guessed_ms):
+        return np.median(np.abs(guessed_ms / times_ms[others] - 1))
+
+    assert typical_error(predicted_ms) < 0.01
+    assert typical_error(copied_ms) > 0.1
+
+
+def test_a_tail_of_our_own_tables_is_another_device_and_longer():
+    device = "xeon-emerald-rapids/onnxruntime/fp32/b1"
+    median = AutoLatencyConfig().build(device, Dataset.cifar100)
+    tail = AutoLatencyConfig(Statistic.p95).build(device, Dataset.cifar100)
+
+    measured = ~median.is_predicted
+    assert tail.device == f"{device}@p95"
+    assert (tail.table_ms[measured] >= median.table_ms[measured]).all()
+    assert np.array_equal(tail.is_predicted, median.is_predicted)
 
 
 def test_near_zero_latencies_are_kept_and_counted(folder):

@@ -1,24 +1,16 @@
-"""Measuring, on a clock that the test turns and on this machine."""
+"""Measuring, on a clock that the test turns."""
 
 from __future__ import annotations
-
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
 from nas.accuracy.base import Dataset
-from nas.csv_tables import read_csv_table
 from nas.errors import UserError
 from nas.measure import CONTROL, MeasureConfig, OnDisturbance, measure, plan
-from nas.measurements import append, latency_of_space, mend, noise, read
+from nas.measurements import append, judged, latency_of_space, mend, read, repeat_differences
 from nas.search_space import NAS_BENCH_201
-from runtime.inference import Backend, Device, Precision
+from runtime.backend import Backend, Device, Precision
 from runtime.quiet import QuietConfig, Watch
 from runtime.timing import Statistic, Stopwatch, TimingConfig
 
@@ -31,6 +23,7 @@ def config(**changes):
         "dataset": Dataset.cifar100,
         "batch_size": 1,
         "core": 0,
+        "shard": "1/1",
         "networks": 6,
         "repeats": 2,
         "together": 4,
@@ -38,7 +31,7 @@ def config(**changes):
         "on_disturbance": OnDisturbance.stop,
         "seed": 0,
         "out": "unused",
-        "timing": TimingConfig(4, 2, 0.05, 10),
+        "timing": TimingConfig(4, 2, 2, 0.05, 10, settle_s=0.01),
     }
     return MeasureConfig(**{**settings, **changes})
 
@@ -62,7 +55,7 @@ class Machine:
 
     @property
     def watch(self):
-        return Watch(QuietConfig(0.05, 0.2), lambda: 0.0, lambda: 0)
+        return Watch(QuietConfig(), [])
 
 
 def test_the_control_is_the_cell_of_3x3_convolutions():
@@ -72,6 +65,22 @@ def test_the_control_is_the_cell_of_3x3_convolutions():
 def test_the_id_of_a_device_says_its_precision():
     assert config().device_id == "board/torch/fp32/b1"
     assert config(precision=Precision.bf16).device_id == "board/torch/bf16/b1"
+    assert config(backend=Backend.onnxruntime).device_id == "board/onnxruntime/fp32/b1"
+    assert config(threads=4).device_id == "board/torch-t4/fp32/b1"
+
+
+def test_parts_share_out_the_plan_and_repeat_what_another_has_measured():
+    whole = plan(config(networks=29, repeats=11)).tolist()
+    parts = [plan(config(networks=29, repeats=11, shard=f"{n}/4")).tolist() for n in (1, 2, 3, 4)]
+
+    assert sorted(index for part in parts for index in part) == sorted(whole)
+    assert all(len(set(part)) == len(part) for part in parts)
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
+def test_a_part_that_there_is_not_is_refused(shard):
+    with pytest.raises(UserError, match="is not a part like"):
+        plan(config(shard=shard))
 
 
 def test_every_network_is_measured_once_and_some_are_repeated():
@@ -129,12 +138,26 @@ def test_a_flagged_measurement_leaves_its_cell_empty(tmp_path):
     for group in disturbed(machine, groups):
         append(journal, group)
 
-    latency_ms = latency_of_space(read(journal), Statistic.median)
+    latency_ms = latency_of_space(judged(read(journal), 0.05), Statistic.median)
     assert np.isnan(latency_ms[[11, 284]]).all()
     assert latency_ms[0] == 0.0
 
 
-def test_isomorphic_cells_get_the_time_of_the_one_that_was_measured(tmp_path):
+def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_came_first(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    machine.slowdown = 1.3
+    flagging = config(together=1, on_disturbance=OnDisturbance.flag)
+    for group in measure([5, 7], flagging, machine.inference, machine.stopwatch, machine.watch):
+        append(journal, group)
+        machine.slowdown = 1.0
+
+    first, second = judged(read(journal), 0.05)
+
+    assert "+30.0%" in first["disturbances"]
+    assert second["disturbances"] == ""
+
+
+def test_the_time_of_a_cell_is_not_that_of_another_which_is_the_same_network(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
     (pair,) = np.flatnonzero(np.bincount(NAS_BENCH_201.network_class) == 2)[:1]
     (group,) = measure([int(pair)], config(), machine.inference, machine.stopwatch, machine.watch)
@@ -142,10 +165,8 @@ def test_isomorphic_cells_get_the_time_of_the_one_that_was_measured(tmp_path):
 
     latency_ms = latency_of_space(read(journal), Statistic.median)
 
-    members = np.flatnonzero(NAS_BENCH_201.network_class == pair)
-    assert len(members) == 2
-    assert (latency_ms[members] == pair / 1000).all()
-    assert np.isnan(latency_ms).sum() == NAS_BENCH_201.size - 2
+    assert latency_ms[pair] == pair / 1000
+    assert np.isnan(latency_ms).sum() == NAS_BENCH_201.size - 1
 
 
 def test_the_noise_is_the_difference_of_repeats(tmp_path):
@@ -155,7 +176,9 @@ def test_the_noise_is_the_difference_of_repeats(tmp_path):
         for group in measure([500], config(), machine.inference, machine.stopwatch, machine.watch):
             append(journal, group)
 
-    assert noise(read(journal), Statistic.median) == pytest.approx(0.03)
+    differences = repeat_differences(read(journal), Statistic.median)
+
+    assert differences.tolist() == pytest.approx([0.03])
 
 
 def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
@@ -168,109 +191,3 @@ def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
     append(journal, group[1:])
 
     assert [row["index"] for row in read(journal)] == ["5", "7"]
-
-
-def run(folder, *overrides):
-    return subprocess.run(
-        [sys.executable, "-m", "nas.measure", f"out={folder}", *_last_of_each(*QUICK, *overrides)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-
-def _last_of_each(*overrides):
-    return {text.split("=")[0]: text for text in overrides}.values()
-
-
-QUICK = (
-    "board=here",
-    "dataset=imagenet16",
-    "networks=4",
-    "repeats=1",
-    "together=1",
-    "timing.samples=3",
-    "timing.warm_up_window=1",
-    "timing.warm_up_most=2",
-    "on_disturbance=flag",
-    "quiet.control_drift=1000",  # a test machine is not quiet; this is no measurement
-    "quiet.other_load=1000",
-)
-
-
-def test_this_machine_is_measured_into_a_table_with_its_origin(tmp_path):
-    finished = run(tmp_path)
-
-    assert finished.returncode == 0, finished.stderr
-    table = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv")
-    assert table.columns == ("here/torch/fp32/b1",)
-    measured = table.values[0][~np.isnan(table.values[0])]
-    assert len(measured) >= 4
-    assert (measured > 0).all()
-    origin = json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())
-    assert origin["networks_measured"] == 4
-    assert origin["statistic"] == "median"
-    assert origin["versions"]["torch"]
-    assert origin["settings"]["timing"]["samples"] == 3
-
-
-def test_a_killed_measurement_goes_on_and_measures_nothing_twice(tmp_path):
-    journal = tmp_path / "here-torch-fp32-b1.journal.csv"
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nas.measure", f"out={tmp_path}", *QUICK], stdout=subprocess.DEVNULL
-    )
-    while not (journal.exists() and len(read(journal)) >= 2):
-        assert process.poll() is None
-        time.sleep(0.01)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    before = [row["index"] for row in read(journal)]
-
-    finished = run(tmp_path)
-
-    assert finished.returncode == 0, finished.stderr
-    after = [row["index"] for row in read(journal)]
-    assert after[: len(before)] == before
-    assert len(after) == 5
-    assert after[0] == after[4]  # the repeat
-
-
-@pytest.mark.parametrize(
-    ("overrides", "said"),
-    [
-        (("device=cuda",), "no CUDA device"),
-        (("backend=graph",), "device=cpu"),
-        (("core=4096",), "core=4096 is not one of"),
-        (("networks=0",), "networks=0"),
-        (("together=0",), "together=0 must be at least 1"),
-        (("timing.samples=0",), "timing.samples=0 must be at least 1"),
-        (("batch_size=0",), "batch_size=0 must be at least 1"),
-        (("board=???",), "board is not set"),
-        (("statistic=mean",), "median"),
-    ],
-)
-def test_what_cannot_be_measured_is_one_line(tmp_path, overrides, said):
-    finished = run(tmp_path, *overrides)
-
-    assert finished.returncode == 2, finished.stdout
-    (line,) = finished.stderr.splitlines()
-    assert line.startswith("edgenas: ")
-    assert said in line
-
-
-def test_times_of_another_data_set_are_not_mixed_in(tmp_path):
-    assert run(tmp_path, "networks=1", "repeats=0").returncode == 0
-
-    refused = run(tmp_path, "networks=2", "repeats=0", "dataset=cifar100")
-
-    assert refused.returncode == 2
-    assert "dataset=imagenet16, not cifar100" in refused.stderr
-
-
-def test_more_networks_can_be_measured_later(tmp_path):
-    assert run(tmp_path, "networks=1", "repeats=0").returncode == 0
-
-    assert run(tmp_path, "networks=3", "repeats=0").returncode == 0
-
-    assert len(read(tmp_path / "here-torch-fp32-b1.journal.csv")) == 3

@@ -87,6 +87,31 @@ def test_a_search_on_our_own_measurements_needs_no_file(tmp_path):
     assert "15,625 measured cells" in " ".join(finished.stdout.split())
 
 
+XEON = "xeon-emerald-rapids/onnxruntime/fp32/b1"
+
+
+def test_a_search_limits_the_tail_of_our_own_measurements(tmp_path):
+    finished = search(
+        tmp_path, f"device={XEON}", "latency.statistic=p95", "T=1ms", "budget=60", "reward=mnasnet"
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    said = " ".join(finished.stdout.split())
+    assert f"{XEON}@p95" in said
+    assert "6,338 measured cells" in said
+    assert "9,287 predicted by regression" in said
+
+
+def test_a_search_on_measurements_only_is_refused_where_some_are_missing(tmp_path):
+    finished = search(
+        tmp_path, f"device={XEON}", "latency=table", "T=1ms", "budget=60", "reward=mnasnet"
+    )
+
+    line = one_line(finished)
+    assert f"9,287 of the 15,625 architectures were not measured on {XEON}" in line
+    assert "latency=auto, predicts them and marks them" in line
+
+
 class TestOnABareMachine:
     """No data anywhere: the embedded surrogate and the embedded regression."""
 

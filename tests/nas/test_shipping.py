@@ -11,7 +11,8 @@ from runtime.timing import Samples
 
 
 def measurement(index, ms, *disturbances):
-    return Measurement(index, Samples(np.full(30, ms), 10, is_stable=True), 1.0, disturbances)
+    samples = Samples(np.full(30, ms), 10, is_stable=True)
+    return Measurement(index, samples, 1.0, None, (), disturbances)
 
 
 def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):
@@ -19,7 +20,8 @@ def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):
         tmp_path / "board.journal.csv",
         [measurement(5, 1.0), measurement(7, 2.0, "noise"), measurement(5, 1.5)],
     )
-    settings = {"out": "measurements", "core": 3, "seed": 0}
+    decisive = {"seed": 0, "quiet": {"control_drift": 0.05}}
+    settings = {"out": "measurements", "core": 3, **decisive}
     (tmp_path / "board_ms.json").write_text(json.dumps({"device": "x", "settings": settings}))
     (tmp_path / "package").mkdir()
 
@@ -27,4 +29,4 @@ def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):
 
     table = read_shipped(path)
     assert (table.index.tolist(), table.median_ms.tolist()) == ([5], [1.25])
-    assert origin_of(path) == {"device": "x", "settings": {"seed": 0}, "rows_measured": 1}
+    assert origin_of(path) == {"device": "x", "settings": decisive, "rows_measured": 1}

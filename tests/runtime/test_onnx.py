@@ -1,5 +1,7 @@
 """From torch to ONNX Runtime and back to the same numbers."""
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -32,6 +34,17 @@ def test_a_module_of_two_inputs_keeps_their_order():
     session = OnnxSession(onnx_bytes(Difference(), [a, b]))
 
     assert session(a.numpy(), b.numpy()) == 2.0
+
+
+def test_a_bound_input_lives_as_long_as_the_inference():
+    session, array = OnnxSession(onnx_bytes(nn.Identity(), [torch.ones(2)])), np.full(2, 3.0, "f4")
+    input_ = weakref.ref(array)
+    run = session.bound(array)
+
+    del array
+
+    assert input_() is not None
+    assert run().numpy().tolist() == [3.0, 3.0]
 
 
 def test_bytes_that_are_no_network_are_refused():

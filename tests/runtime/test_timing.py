@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.timing import Samples, Statistic, Stopwatch, TimingConfig, time_interleaved, warm_up
+from runtime.timing import (
+    Samples,
+    Statistic,
+    Stopwatch,
+    TimingConfig,
+    settle,
+    time_interleaved,
+    warm_up,
+)
 
 
 class Clock:
@@ -36,7 +44,7 @@ def forever(ms):
         yield ms
 
 
-CONFIG = TimingConfig(samples=6, warm_up_window=3, warm_up_tolerance=0.05, warm_up_most=30)
+CONFIG = TimingConfig(samples=6, turn=2, warm_up_window=3, warm_up_tolerance=0.05, warm_up_most=30)
 
 
 def test_a_call_is_timed_from_an_idle_device_to_an_idle_device():
@@ -75,23 +83,50 @@ def test_subjects_are_timed_in_turns_after_their_warm_up_and_every_sample_is_kep
     clock = Clock()
     subjects = [clock.subject(name, forever(ms)) for name, ms in (("a", 1.0), ("b", 2.0))]
 
-    found = time_interleaved(subjects, CONFIG, np.random.default_rng(0), clock.stopwatch)
+    found = time_interleaved(subjects, CONFIG, np.random.default_rng(1), clock.stopwatch)
 
-    timed = clock.log[sum(samples.warm_up_calls for samples in found) :]
-    rounds = [set(timed[i : i + 2]) for i in range(0, len(timed), 2)]
-    assert rounds == [{"a", "b"}] * CONFIG.samples
-    assert timed not in (["a", "b"] * CONFIG.samples, ["b", "a"] * CONFIG.samples)
+    called = "".join(clock.log[sum(samples.warm_up_calls for samples in found) :])
+    rounds = [called[i : i + 6] for i in range(0, len(called), 6)]
+    assert set(rounds) == {"aaabbb", "bbbaaa"}  # in both orders, each turn with a call untimed
+    assert len(rounds) == 3
     assert [samples.ms.tolist() for samples in found] == [[1.0] * 6, [2.0] * 6]
+
+
+def test_the_first_call_of_a_turn_is_not_timed():
+    clock = Clock()
+    subject = clock.subject("a", [1.0] * 6 + [9.0, 1.0, 2.0, 9.0, 3.0, 4.0, 9.0, 5.0])
+    config = TimingConfig(samples=5, turn=2, warm_up_window=3, warm_up_most=6)
+
+    (samples,) = time_interleaved([subject], config, np.random.default_rng(0), clock.stopwatch)
+
+    assert samples.ms.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_device_settles_for_as_long_as_is_asked():
+    clock = Clock()
+
+    settle(clock.subject("a", forever(30.0)), TimingConfig(settle_s=1.0), clock.stopwatch)
+
+    assert 1.0 <= clock.now_ns / 1e9 < 1.04
+
+
+def test_a_clock_that_goes_back_is_an_error_and_no_time():
+    times = iter([5_000_000, 4_000_000])
+
+    with pytest.raises(OSError, match="went back by 1,000,000 ns"):
+        Stopwatch(clock_ns=lambda: next(times)).ms(lambda: None)
 
 
 def test_a_machine_that_slows_down_slows_every_subject_alike():
     clock = Clock()
     drift = iter(np.linspace(1, 3, 1000))
     subjects = [
-        clock.subject(name, (ms * next(drift) for _ in range(500)))
+        clock.subject(name, (ms * next(drift) for _ in range(1000)))
         for name, ms in (("a", 1.0), ("b", 1.0))
     ]
-    config = TimingConfig(samples=100, warm_up_window=2, warm_up_tolerance=1, warm_up_most=4)
+    config = TimingConfig(
+        samples=100, turn=1, warm_up_window=2, warm_up_tolerance=1, warm_up_most=4
+    )
 
     a, b = time_interleaved(subjects, config, np.random.default_rng(0), clock.stopwatch)
 

@@ -1,0 +1,116 @@
+"""What a measurement leaves: a table in the open layout, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+from rich.console import Console
+
+from latency.devices import id_of_statistic
+from nas.atomic_file import replacing
+from nas.csv_writer import write_csv_table
+from nas.errors import UserError
+from nas.file_lock import held
+from nas.measure import CONTROL, MeasureConfig, chosen
+from nas.measurement_folder import MeasurementFolder, settings_of
+from nas.measurements import latency_of_space, repeat_differences
+from nas.search_space import NAS_BENCH_201
+from runtime.backend import Device
+from runtime.machine import machine_facts
+
+Rows = list[dict[str, str]]
+
+
+def write_measured_table(
+    config: MeasureConfig, folder: MeasurementFolder, console: Console
+) -> None:
+    """Write the table of all that was measured so far, by whichever parts, and its origin.
+
+    Raises:
+      UserError: if everything was disturbed.
+    """
+    lock = folder.path / f"{folder.slug}.lock"
+    lock.touch()
+    with held(lock, wait=True):  # parts that end together: the last one writes what all have
+        rows = folder.rows()
+        latency_ms = latency_of_space(rows, config.statistic)
+        measured = int((~np.isnan(latency_ms)).sum())
+        if not measured:
+            raise UserError(
+                f"every one of the {len(rows)} measurements in {folder.path} was disturbed; see "
+                f"its journal"
+            )
+        name = id_of_statistic(config.device_id, config.statistic)
+        write_csv_table(folder.table, {name: latency_ms})
+        origin = {
+            "device": name,
+            "statistic": config.statistic.value,
+            "networks_measured": measured,
+            "networks_distinct": int(np.unique(NAS_BENCH_201.network_class).size),
+            "chosen": chosen(config),
+            **_quality(rows, config),
+            "control": NAS_BENCH_201.strings[CONTROL],
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **machine_facts(config.core, gpu=config.device is Device.cuda),
+            "threads": config.threads,
+            "settings": settings_of(config),
+        }
+        with replacing(folder.origin) as file:
+            file.write((json.dumps(origin, indent=2) + "\n").encode())
+    spread = origin["repeats_median_relative_difference"]
+    noise = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
+    console.print(
+        f"{measured:,} of {origin['networks_distinct']:,} networks measured undisturbed{noise} "
+        f"-> {folder.table}, {folder.origin}",
+        soft_wrap=True,
+    )
+    told = "" if name == config.device_id else f" latency.statistic={config.statistic.value}"
+    console.print(
+        f"next: copy {folder.table.name} into your folder of tables, then python -m nas.search "
+        f"device={config.device_id}{told}",
+        soft_wrap=True,
+    )
+
+
+def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
+    """What the journal says of the times: how often, how steady, how disturbed."""
+    kept = [row for row in rows if not row["disturbances"]]
+    differences = repeat_differences(rows, config.statistic)
+    column = {
+        name: np.array([float(row[name]) for row in kept])
+        for name in ("median_ms", "median_low_ms", "median_high_ms", "control_ms")
+    }
+    widths = (column["median_high_ms"] - column["median_low_ms"]) / column["median_ms"]
+    control_ms = column["control_ms"]
+    return {
+        "measurements": len(rows),
+        "measurements_disturbed": len(rows) - len(kept),
+        "measurements_not_settled": sum(row["is_stable"] == "0" for row in kept),
+        "samples_of_each": config.timing.samples,
+        "median_95_percent_interval_relative_width": _quantiles(widths),
+        "repeats": len(differences),
+        "repeats_median_relative_difference": _quantile(differences, 0.5),
+        "repeats_p90_relative_difference": _quantile(differences, 0.9),
+        "control_ms": _quantile(control_ms, 0.5),
+        "control_largest_drift": max(abs(float(row["control_drift"])) for row in kept),
+        "control_ms_range": [float(control_ms.min()), float(control_ms.max())],
+        "clock_mhz_range": _range([row["clock_mhz"] for row in kept]),
+    }
+
+
+def _quantiles(values: Float64[ndarray, " n"]) -> dict[str, float | None]:
+    return {"median": _quantile(values, 0.5), "p90": _quantile(values, 0.9)}
+
+
+def _quantile(values: Float64[ndarray, " n"], q: float) -> float | None:
+    return round(float(np.quantile(values, q)), 6) if values.size else None
+
+
+def _range(texts: list[str]) -> list[float] | None:
+    told = [float(text) for text in texts if text]
+    return [min(told), max(told)] if told else None

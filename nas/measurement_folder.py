@@ -1,0 +1,97 @@
+"""The folder of a measurement: what lies in it under which name, and that nothing is mixed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any, final
+
+from omegaconf import OmegaConf
+
+from nas.atomic_file import replacing
+from nas.errors import UserError
+from nas.measure import MeasureConfig
+from nas.measurements import judged, read
+from runtime.quiet import QuietConfig
+from runtime.timing import Statistic
+
+_FREE = ("networks", "repeats", "statistic", "on_disturbance", "out", "quiet")
+"""Settings that decide no time; they may change when a measurement goes on."""
+
+_OF_A_PART = ("core", "shard")
+"""Settings in which the parts of one measurement differ."""
+
+
+@final
+class MeasurementFolder:
+    """Paths of one device's measurement; a part of it has a journal and settings of its own."""
+
+    def __init__(self, config: MeasureConfig) -> None:
+        """Makes the folder."""
+        self._config = config
+        self.slug = re.sub(r"[^A-Za-z0-9.]+", "-", config.device_id)
+        self.path = Path(config.out)
+        self.path.mkdir(parents=True, exist_ok=True)
+        number, parts = config.part
+        name = self.slug if parts == 1 else f"{self.slug}.part-{number}-of-{parts}"
+        self.journal = self.path / f"{name}.journal.csv"
+        self.settings = self.path / f"{name}.settings.json"
+        tail = "" if config.statistic is Statistic.median else f"-{config.statistic.value}"
+        self.table = self.path / f"{self.slug}{tail}_ms.csv"
+        self.origin = self.table.with_suffix(".json")
+
+    def require_same(self) -> None:
+        """Keep what decides a time beside the journal, and refuse to mix in times of other settings.
+
+        Raises:
+          UserError: if this part, or another, has been measured with other settings.
+        """
+        deciding = settings_of(self._config)
+        for name in _FREE:
+            del deciding[name]
+        if not self.settings.exists():
+            with replacing(self.settings) as file:
+                file.write((json.dumps(deciding, indent=2) + "\n").encode())
+        for path in (self.settings, *parts_of(self.path, self.slug, "settings.json")):
+            try:
+                before = json.loads(path.read_text(encoding="utf-8"))
+            except ValueError as error:
+                raise UserError(
+                    f"{path} is corrupt ({error}); name another folder with out="
+                ) from error
+            for name, value in deciding.items():
+                may_differ = path != self.settings and name in _OF_A_PART
+                if before.get(name) != value and not may_differ:
+                    raise UserError(
+                        f"{path} holds {name}={before.get(name)}, not {value}; "
+                        f"name another folder with out="
+                    )
+
+    def rows(self) -> list[dict[str, str]]:
+        """All lines of all parts."""
+        return rows_of(self.path, self.slug, self._config.quiet)
+
+
+def rows_of(folder: Path, slug: str, quiet: QuietConfig) -> list[dict[str, str]]:
+    """All lines of all parts of a measurement; every part's control is compared with itself."""
+    return [
+        row
+        for path in parts_of(folder, slug, "journal.csv")
+        for row in judged(read(path), quiet.control_drift)
+    ]
+
+
+def parts_of(folder: Path, slug: str, ending: str) -> list[Path]:
+    """The files of one kind: that of a measurement in one part, and of one in several."""
+    whole = folder / f"{slug}.{ending}"
+    return [
+        *([whole] if whole.exists() else []),
+        *sorted(folder.glob(f"{slug}.part-*-of-*.{ending}")),
+    ]
+
+
+def settings_of(config: MeasureConfig) -> dict[str, Any]:
+    """Every setting, as plain values."""
+    container: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    return dict(container)

@@ -1,0 +1,241 @@
+"""`python -m nas.measure` on this machine: real networks, real files."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import nas.measure_command
+import nas.search_command
+from nas.accuracy.base import Dataset
+from nas.csv_tables import read_csv_table
+from nas.latency_sources import TableLatencyConfig
+from nas.measurements import read
+from runtime.timing import Statistic
+
+QUICK = (
+    "board=here",
+    "dataset=imagenet16",
+    "networks=4",
+    "repeats=1",
+    "together=4",
+    "timing.samples=3",
+    "timing.warm_up_window=1",
+    "timing.warm_up_most=2",
+    "timing.settle_s=0.01",
+    "on_disturbance=flag",
+    "quiet.control_drift=1000",  # a test machine is not quiet; this is no measurement
+    "quiet.other_load=1000",
+    "quiet.stolen=1000",
+    "quiet.clock_drop=1",
+)
+
+
+def command(folder, *overrides):
+    last_of_each = {text.split("=")[0]: text for text in (*QUICK, *overrides)}.values()
+    return [sys.executable, "-m", "nas.measure", f"out={folder}", *last_of_each]
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """Runs a command in this process, which is torch's import faster; status, stdout, stderr."""
+    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    for name in ("OMP_WAIT_POLICY", "HYDRA_FULL_ERROR"):
+        monkeypatch.setenv(name, "")  # the commands set them; what was there comes back
+
+    def call(main, words):
+        monkeypatch.setattr("sys.argv", words)
+        try:
+            main()
+            status = 0
+        except SystemExit as left:
+            status = left.code
+        return status, *capsys.readouterr()
+
+    yield call
+    torch.set_num_threads(threads)
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.fixture
+def run(here, tmp_path):
+    """Measures into the test's folder, in this process."""
+    return lambda *overrides: here(nas.measure_command.main, command(tmp_path, *overrides)[2:])
+
+
+def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
+    status, _, stderr = run()
+
+    assert status == 0, stderr
+    table = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv")
+    assert table.columns == ("here/torch/fp32/b1",)
+    measured = table.values[0][~np.isnan(table.values[0])]
+    assert len(measured) == 4
+    assert (measured > 0).all()
+    origin = json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())
+    assert origin["networks_measured"] == 4
+    assert origin["statistic"] == "median"
+    assert "4 of the 6,466 distinct networks" in origin["chosen"]
+    assert 0 <= origin["control_largest_drift"] < 1000
+    assert origin["versions"]["torch"]
+    assert origin["settings"]["timing"]["samples"] == 3
+
+
+def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
+    journal = tmp_path / "here-torch-fp32-b1.journal.csv"
+    one_by_one = command(tmp_path, "together=1")
+    process = subprocess.Popen(one_by_one, stdout=subprocess.DEVNULL)
+    while not (journal.exists() and len(read(journal)) >= 2):
+        assert process.poll() is None
+        time.sleep(0.01)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = [row["index"] for row in read(journal)]
+
+    status, _, stderr = run("together=1")
+
+    assert status == 0, stderr
+    after = [row["index"] for row in read(journal)]
+    assert after[: len(before)] == before
+    assert len(after) == 5
+    assert after[0] == after[4]  # the repeat
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("device=cuda",), "no CUDA device"),
+        (("backend=graph",), "device=cpu"),
+        (("core=4096",), "core=4096 is not one of"),
+        (("networks=0",), "networks=0"),
+        (("together=0",), "together=0 must be at least 1"),
+        (("timing.samples=0",), "timing.samples=0 must be at least 1"),
+        (("shard=3/2",), "shard=3/2 is not a part"),
+        (("threads=2", "core=4095"), "core=4095 is not one of"),
+        (("backend=onnxruntime", "precision=bf16"), "computes in fp32, not bf16"),
+        (("backend=onnxruntime", "device=cuda"), "no CUDAExecutionProvider"),
+        (("batch_size=0",), "batch_size=0 must be at least 1"),
+        (("board=???",), "board is not set"),
+        (("statistic=mean",), "median"),
+    ],
+)
+def test_what_cannot_be_measured_is_one_line(run, overrides, said):
+    status, stdout, stderr = run(*overrides)
+
+    assert status == 2, stdout
+    (line,) = stderr.splitlines()
+    assert line.startswith("edgenas: ")
+    assert said in line
+
+
+def test_a_refusal_is_the_exit_status_of_the_process(tmp_path):
+    finished = subprocess.run(
+        command(tmp_path, "shard=3/2"), capture_output=True, text=True, check=False, timeout=120
+    )
+
+    assert finished.returncode == 2
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("edgenas: shard=3/2 is not a part")
+
+
+def test_times_of_another_data_set_are_not_mixed_in(run):
+    assert run("networks=1", "repeats=0")[0] == 0
+
+    status, _, stderr = run("networks=2", "repeats=0", "dataset=cifar100")
+
+    assert status == 2
+    assert "dataset=imagenet16, not cifar100" in stderr
+
+
+def test_more_networks_can_be_measured_later(run, tmp_path):
+    assert run("networks=1", "repeats=0")[0] == 0
+
+    assert run("networks=3", "repeats=0")[0] == 0
+
+    assert len(read(tmp_path / "here-torch-fp32-b1.journal.csv")) == 3
+
+
+def test_parts_on_several_cores_become_one_table(run, tmp_path):
+    core = max(os.sched_getaffinity(0))
+    other = command(tmp_path, "shard=1/2", "networks=2", "repeats=2", f"core={core}")
+    process = subprocess.Popen(other, stdout=subprocess.DEVNULL)
+
+    assert run("shard=2/2", "networks=2", "repeats=2")[0] == 0
+    assert process.wait(timeout=120) == 0
+
+    origin = json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())
+    assert (origin["networks_measured"], origin["measurements"]) == (2, 4)
+    assert origin["repeats"] == 2
+    rows = read(tmp_path / "here-torch-fp32-b1.part-1-of-2.journal.csv")
+    assert len(rows) == 2
+    times_ms = [float(ms) for ms in rows[0]["samples_ms"].split()]
+    assert len(times_ms) == 3
+    assert float(rows[0]["median_ms"]) == pytest.approx(np.median(times_ms), abs=1e-5)
+
+
+def test_onnx_runtime_is_measured_by_its_name(run, tmp_path):
+    status, _, stderr = run("backend=onnxruntime", "networks=1", "repeats=0")
+
+    assert status == 0, stderr
+    table = read_csv_table(tmp_path / "here-onnxruntime-fp32-b1_ms.csv")
+    assert table.columns == ("here/onnxruntime/fp32/b1",)
+    assert np.isfinite(table.values).sum() == 1
+
+
+def test_the_tail_goes_into_a_table_of_its_own_and_is_read_as_what_it_is(
+    run, tmp_path, monkeypatch
+):
+    assert run()[0] == 0
+    status, stdout, stderr = run("statistic=p95")
+
+    assert status == 0, stderr
+    assert "0 to go" in stdout
+    tail = read_csv_table(tmp_path / "here-torch-fp32-b1-p95_ms.csv")
+    median = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv")
+    assert tail.columns == ("here/torch/fp32/b1@p95",)
+    assert np.nansum(tail.values - median.values) > 0
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+    oracle = TableLatencyConfig(statistic=Statistic.p95).build(
+        "here/torch/fp32/b1", Dataset.imagenet16
+    )
+    assert oracle.device == "here/torch/fp32/b1@p95"
+    assert np.nansum(oracle.table_ms) == pytest.approx(np.nansum(tail.values))
+
+
+@pytest.mark.slow
+def test_the_tail_that_was_measured_here_limits_a_search(here, run, tmp_path, monkeypatch):
+    measured, _, stderr = run("networks=50", "repeats=0", "together=50", "statistic=p95")
+    assert measured == 0, stderr
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+    tail_ms = np.nanmedian(read_csv_table(tmp_path / "here-torch-fp32-b1-p95_ms.csv").values)
+
+    status, stdout, stderr = here(
+        nas.search_command.main,
+        [
+            *("nas.search", "device=here/torch/fp32/b1", "latency.statistic=p95"),
+            *(f"T={tail_ms:.3f}ms", "reward=mnasnet", "budget=20", f"runs={tmp_path / 'runs'}"),
+        ],
+    )
+
+    assert status == 0, stderr
+    said = " ".join(stdout.split())
+    assert "here/torch/fp32/b1@p95" in said
+    assert "50 measured cells; 15,575 predicted by regression" in said
+
+
+def test_what_was_disturbed_is_measured_again(run):
+    disturbed, _, stderr = run("quiet.other_load=-1", "networks=2", "repeats=0")
+    again, stdout, _ = run("networks=2", "repeats=0")
+
+    assert disturbed == 2
+    assert "was disturbed" in stderr
+    assert again == 0
+    assert "2 to go" in stdout
