@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float64, Int64
 from numpy import ndarray
+
+Score = Callable[[Float64[ndarray, "*n"], Float64[ndarray, "*n L"]], Float64[ndarray, "*n"]]
+"""The reward of an accuracy and of the costs, each divided by its limit."""
 
 
 @runtime_checkable
@@ -41,6 +44,39 @@ class Controller(Protocol):
         Raises:
           ValueError: if the state is of another controller or of other sizes.
         """
+
+
+@runtime_checkable
+class LearnsFromOutcomes(Protocol):
+    """A controller that models what rewards are made of."""
+
+    def update_outcomes(
+        self,
+        architectures: Int64[ndarray, "R B D"],
+        accuracy: Float64[ndarray, "R B"],
+        ratios: Float64[ndarray, "R B L"],
+        score: Score,
+    ) -> None:
+        """Learn from accuracy and costs, each cost divided by its limit: 1 is just within it."""
+
+
+def learn(
+    controller: Controller,
+    architectures: Int64[ndarray, "R B D"],
+    accuracy: Float64[ndarray, "R B"],
+    ratios: Float64[ndarray, "R B L"],
+    score: Score,
+) -> Float64[ndarray, "R B"]:
+    """Tell a controller how good its architectures are, in the terms that it learns from.
+
+    Returns their rewards.
+    """
+    rewards = score(accuracy, ratios)
+    if isinstance(controller, LearnsFromOutcomes):
+        controller.update_outcomes(architectures, accuracy, ratios, score)
+    else:
+        controller.update(architectures, rewards)
+    return rewards
 
 
 @dataclass
