@@ -5,13 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from jaxtyping import Float64, Int64
 from numpy import ndarray
-
-Score = Callable[[Float64[ndarray, "*n"], Float64[ndarray, "*n L"]], Float64[ndarray, "*n"]]
-"""The reward of an accuracy and of the costs, each divided by its limit."""
 
 
 @runtime_checkable
@@ -47,8 +44,33 @@ class Controller(Protocol):
 
 
 @runtime_checkable
+class LearnsFromObjectives(Protocol):
+    """A controller whose method has objectives and constraints instead of a reward."""
+
+    def update_objectives(
+        self,
+        architectures: Int64[ndarray, "R B D"],
+        accuracy: Float64[ndarray, "R B"],
+        ratios: Float64[ndarray, "R B L"],
+    ) -> None:
+        """Learn from what the rewards were made of.
+
+        `ratios` are the costs, each divided by its limit: at most 1 is within it.
+        """
+
+
+Score: TypeAlias = Callable[
+    [
+        Float64[ndarray, "*n"],  # accuracy
+        Float64[ndarray, "*n L"],  # each cost divided by its limit
+    ],
+    Float64[ndarray, "*n"],  # reward
+]
+
+
+@runtime_checkable
 class LearnsFromOutcomes(Protocol):
-    """A controller that models what rewards are made of."""
+    """A controller that predicts what rewards are made of, and makes rewards of its predictions."""
 
     def update_outcomes(
         self,
@@ -57,26 +79,33 @@ class LearnsFromOutcomes(Protocol):
         ratios: Float64[ndarray, "R B L"],
         score: Score,
     ) -> None:
-        """Learn from accuracy and costs, each cost divided by its limit: 1 is just within it."""
+        """Learn from what the rewards were made of, and from how."""
 
 
-def learn(
-    controller: Controller,
-    architectures: Int64[ndarray, "R B D"],
-    accuracy: Float64[ndarray, "R B"],
-    ratios: Float64[ndarray, "R B L"],
-    score: Score,
-) -> Float64[ndarray, "R B"]:
-    """Tell a controller how good its architectures are, in the terms that it learns from.
+Teach: TypeAlias = Callable[
+    [
+        Int64[ndarray, "R B D"],  # architectures
+        Float64[ndarray, "R B"],  # accuracy
+        Float64[ndarray, "R B L"],  # each cost divided by its limit
+        Float64[ndarray, "R B"],  # rewards
+    ],
+    None,
+]
 
-    Returns their rewards.
-    """
-    rewards = score(accuracy, ratios)
+
+def teacher_of(controller: Controller, score: Score) -> Teach:
+    """How this controller is told how good its architectures are: in the terms of its method."""
     if isinstance(controller, LearnsFromOutcomes):
-        controller.update_outcomes(architectures, accuracy, ratios, score)
-    else:
-        controller.update(architectures, rewards)
-    return rewards
+        return lambda architectures, accuracy, ratios, _: controller.update_outcomes(
+            architectures, accuracy, ratios, score
+        )
+    if isinstance(controller, LearnsFromObjectives):
+        return lambda architectures, accuracy, ratios, _: controller.update_objectives(
+            architectures, accuracy, ratios
+        )
+    return lambda architectures, _accuracy, _ratios, rewards: controller.update(
+        architectures, rewards
+    )
 
 
 @dataclass

@@ -22,6 +22,7 @@ from controller.policy import LstmPolicy
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
+OPT = {}
 _NONE = -1  # no architecture is planned
 
 
@@ -132,7 +133,8 @@ class GuidedController:
     ) -> Int64[ndarray, "B"]:
         """The unknown that promise most, among the policy's and the neighbours of the best known."""
         near = [self._space.neighbours(n) for n in model.best(self._config.polish, score).tolist()]
-        candidates = np.unique(np.concatenate([pool, *near]))
+        wide = np.random.default_rng(len(model)).integers(0,self._space.size,OPT.get("wide",0))
+        candidates = np.unique(np.concatenate([pool, wide, *near]))
         candidates = candidates[~model.knows(candidates)]
         promise = model.expected_improvement(candidates, score)
         chosen = candidates[np.argsort(-promise, kind="stable")[: self._config.batch_size]]

@@ -14,8 +14,11 @@ from omegaconf.errors import OmegaConfBaseException
 from controller.base import Controller, ControllerConfig
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
+from controller.guided import GuidedConfig
 from controller.local_search import LocalSearchConfig
+from controller.nsga2 import Nsga2Config
 from controller.rnn import RnnConfig
+from controller.tpe import TpeConfig
 from controller.uniform import UniformConfig
 from latency.base import LatencyOracle
 from nas.accuracy.auto import AutoAccuracyConfig
@@ -32,6 +35,7 @@ from nas.latency_sources import (
     RegressionLatencyConfig,
     TableLatencyConfig,
 )
+from nas.limits import Limits, limits_of
 from nas.search_space import NAS_BENCH_201
 from nas.units import milliseconds
 from rewards.absolute import AbsoluteReward
@@ -52,10 +56,13 @@ NAMES: dict[str, dict[str, type[Any]]] = {
     },
     "controller": {
         "rnn_schema": RnnConfig,  # `_schema`: conf/controller/ holds the values
+        "guided_schema": GuidedConfig,
         "uniform_schema": UniformConfig,
         "evolution_schema": EvolutionConfig,
         "local_search_schema": LocalSearchConfig,
         "exhaustive_schema": ExhaustiveConfig,
+        "nsga2_schema": Nsga2Config,
+        "tpe_schema": TpeConfig,
     },
     "accuracy": {
         "auto": AutoAccuracyConfig,
@@ -78,6 +85,8 @@ class SearchConfig:
     """Everything that decides a search; conf/search.yaml holds the defaults."""
 
     T: str
+    E: str | None
+    P: str | None
     device: str
     dataset: Dataset
     split: Split
@@ -103,11 +112,12 @@ class Experiment:
     controller: Controller
     accuracy: Accuracy
     oracle: LatencyOracle
+    limits: Limits
 
     @cached_property
     def landscape(self) -> Landscape | None:
         """The exact answers about the whole space, for reports; None where they are not free."""
-        return survey(self.accuracy, self.oracle, self.limit_ms)
+        return survey(self.accuracy, self.oracle, self.limit_ms, self.limits)
 
 
 def register() -> None:
@@ -162,4 +172,5 @@ def build(composed: DictConfig) -> Experiment:
         controller,
         config.accuracy.build(config.dataset, config.split, config.epochs),
         config.latency.build(config.device, config.dataset),
+        limits_of(config.E, config.P, config.device, config.dataset),
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -89,17 +89,33 @@ def latency_files(folder: Path) -> dict[str, Path]:
       UserError: if two files have a column of the same name, or one named `*_ms.csv` is no
         table.
     """
+    others = (
+        path
+        for path in sorted(folder.glob("*.csv"))
+        if path.name != ACCURACY_FILE and not path.name.endswith(ENERGY_SUFFIX)
+    )
+    return _file_of_each_column("latency", others, LATENCY_SUFFIX)
+
+
+def energy_files(folder: Path) -> dict[str, Path]:
+    """The file of each energy column in a folder.
+
+    Raises:
+      UserError: if two files have a column of the same name, or one is no table.
+    """
+    return _file_of_each_column("energy", sorted(folder.glob(f"*{ENERGY_SUFFIX}")), ENERGY_SUFFIX)
+
+
+def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for path in sorted(folder.glob("*.csv")):
-        if path.name == ACCURACY_FILE or path.name.endswith(ENERGY_SUFFIX):
-            continue
+    for path in paths:
         names = header(path)
-        if not names and path.name.endswith(LATENCY_SUFFIX):
+        if not names and path.name.endswith(suffix):
             raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
         for name in numeric_columns(names):
             if name in found:
                 raise UserError(
-                    f"latency column {name!r} is in {found[name]} and in {path}; rename one"
+                    f"{what} column {name!r} is in {found[name]} and in {path}; rename one"
                 )
             found[name] = path
     return found

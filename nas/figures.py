@@ -12,6 +12,7 @@ import numpy as np
 
 from nas.atomic_file import replacing
 from nas.landscape import Landscape
+from nas.limits import NO_FURTHER_LIMITS, Limits
 from nas.samples import Samples
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 BINS = 20
 """Bins of figure 5-2: 250 samples each at 5,000 samples."""
 
-_INK, _LIMIT, _ACCENT = "#1f3b57", "#c0392b", "#e08e0b"
+_INK, _LIMIT, _ACCENT, _BEYOND = "#1f3b57", "#c0392b", "#e08e0b", "#f3d3ce"
 
 
 def draw_figures(
@@ -32,11 +33,12 @@ def draw_figures(
     *,
     limit_ms: float,
     title: str,
+    limits: Limits = NO_FURTHER_LIMITS,
 ) -> dict[str, Path]:
     """Draw every figure as PNG; returns their paths by name."""
     drawn = {
         "heatmap": _heat_map(samples, limit_ms, title),
-        "curves": _curves(samples, limit_ms, title),
+        "curves": _curves(samples, limit_ms, title, limits),
         "scatter": _scatter(samples, landscape, limit_ms, title),
     }
     paths = {}
@@ -51,7 +53,7 @@ def _new(title: str, rows: int = 1) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - at the end of a run
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import, and not always needed
 
-    figure = Figure(figsize=(7.5, 5.0), layout="constrained")
+    figure = Figure(figsize=(7.5, 5.0 + 1.8 * max(0, rows - 2)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
     figure.suptitle(title, fontsize=10)
@@ -85,9 +87,9 @@ def _heat_map(samples: Samples, limit_ms: float, title: str) -> Figure:
     return figure
 
 
-def _curves(samples: Samples, limit_ms: float, title: str) -> Figure:
-    """Mean accuracy and latency of 20 bins of samples, in order."""
-    figure, (above, below) = _new(title, rows=2)
+def _curves(samples: Samples, limit_ms: float, title: str, limits: Limits) -> Figure:
+    """Mean accuracy, latency and further limited costs of 20 bins of samples, in order."""
+    figure, (above, below, *others) = _new(title, rows=2 + len(limits.each))
     bins = np.array_split(np.arange(len(samples)), min(BINS, len(samples)))
     ends = [indices[-1] + 1 for indices in bins]
     above.plot(ends, [samples.accuracy[i].mean() * 100 for i in bins], "o-", color=_INK)
@@ -95,8 +97,14 @@ def _curves(samples: Samples, limit_ms: float, title: str) -> Figure:
     below.plot(ends, [samples.latency_ms[i].mean() for i in bins], "o-", color=_INK)
     below.axhline(limit_ms, color=_LIMIT, linestyle="--", label=f"T = {limit_ms:g} ms")
     below.set_ylabel("mean latency (ms)")
-    below.set_xlabel(f"samples (means of {len(bins[0]):,})")
     below.legend()
+    for axes, limit in zip(others, limits.each, strict=True):
+        costs = limit.of(samples.architectures)
+        axes.plot(ends, [costs[i].mean() for i in bins], "o-", color=_INK)
+        axes.axhline(limit.bound, color=_LIMIT, linestyle="--", label=str(limit))
+        axes.set_ylabel(f"mean {limit.title}")
+        axes.legend()
+    (below, *others)[-1].set_xlabel(f"samples (means of {len(bins[0]):,})")
     return figure
 
 
@@ -107,6 +115,15 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
         axes.scatter(
             landscape.latency_ms, landscape.accuracy * 100, s=2, color="0.88", label="whole space"
         )
+        if landscape.limits:
+            beyond = ~landscape.limits.all_met
+            axes.scatter(
+                landscape.latency_ms[beyond],
+                landscape.accuracy[beyond] * 100,
+                s=2,
+                color=_BEYOND,
+                label=f"of it beyond {' or '.join(landscape.limits.symbols)}",
+            )
         front = landscape.pareto_front
         axes.step(
             landscape.latency_ms[front],
@@ -114,7 +131,7 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
             where="post",
             color=_ACCENT,
             linewidth=1.2,
-            label="Pareto front of the whole space",
+            label=f"Pareto front of the {_everyone(landscape.limits)}",
         )
     order = np.arange(1, len(samples) + 1)
     dots = axes.scatter(
@@ -129,7 +146,7 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
             color=_ACCENT,
             edgecolor=_INK,
             zorder=3,
-            label="optimum within T",
+            label=f"optimum within {landscape.limits.label}",
         )
     axes.axvline(limit_ms, color=_LIMIT, linestyle="--", label=f"T = {limit_ms:g} ms")
     axes.set_xlabel("latency (ms)")
@@ -137,3 +154,8 @@ def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, tit
     axes.legend(loc="lower right", fontsize=8)
     figure.colorbar(dots, label="sample")
     return figure
+
+
+def _everyone(limits: Limits) -> str:
+    """Among whom the Pareto front is the best."""
+    return f"cells within {' and '.join(limits.symbols)}" if limits else "whole space"

@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
+from nas.limits import NO_FURTHER_LIMITS, Limits
 from nas.search_space import NAS_BENCH_201
 from rewards.base import Reward
 
@@ -18,20 +19,21 @@ from rewards.base import Reward
 @final
 @dataclass(frozen=True)
 class Landscape:
-    """Accuracy and latency of the whole space, by official index, and a limit on the latency."""
+    """Accuracy and latency of the whole space, by official index, and what is within the limits."""
 
     accuracy: Float64[ndarray, "15625"]  # on the split that is searched on, a fraction
     latency_ms: Float64[ndarray, "15625"]  # NaN where this device was not measured
     limit_ms: float
+    limits: Limits = NO_FURTHER_LIMITS
 
     @property
     def feasible(self) -> Bool[ndarray, "15625"]:
-        """Which architectures are known to meet the limit."""
-        return self.latency_ms <= self.limit_ms  # False for NaN
+        """Which architectures are known to meet every limit."""
+        return np.asarray((self.latency_ms <= self.limit_ms) & self.limits.all_met)  # not for NaN
 
     @property
     def feasible_share(self) -> float:
-        """Share of the whole space that is known to meet the limit."""
+        """Share of the whole space that is known to meet every limit."""
         return float(self.feasible.mean())
 
     @property
@@ -42,7 +44,8 @@ class Landscape:
     def favourite(self, reward: Reward) -> int | None:
         """Index of the architecture that the reward itself likes best."""
         known = ~np.isnan(self.latency_ms)
-        rewards = reward(self.accuracy, np.where(known, self.latency_ms, 1.0))
+        latency_ms = np.where(known, self.latency_ms, 1.0)
+        rewards = reward(self.accuracy, latency_ms, self.limits.all_ratios)
         return self._best(np.where(known, rewards, -np.inf))
 
     def rank(self, accuracy: float) -> int:
@@ -51,9 +54,12 @@ class Landscape:
 
     @property
     def pareto_front(self) -> Int64[ndarray, "n"]:
-        """Indices of the architectures that none beats in both, from fast to slow."""
+        """Indices of the architectures that none beats in both, from fast to slow.
+
+        Those beyond a limit other than the latency's take no part.
+        """
         order = np.lexsort((-self.accuracy, self.latency_ms))
-        order = order[~np.isnan(self.latency_ms[order])]
+        order = order[(~np.isnan(self.latency_ms) & self.limits.all_met)[order]]
         best_before = np.maximum.accumulate(np.concatenate([[-np.inf], self.accuracy[order]]))[:-1]
         front: Int64[ndarray, "n"] = order[self.accuracy[order] > best_before]
         return front
@@ -65,7 +71,12 @@ class Landscape:
         return int(best[np.argmin(self.latency_ms[best])])
 
 
-def survey(accuracy: Accuracy, oracle: LatencyOracle, limit_ms: float) -> Landscape | None:
+def survey(
+    accuracy: Accuracy,
+    oracle: LatencyOracle,
+    limit_ms: float,
+    limits: Limits = NO_FURTHER_LIMITS,
+) -> Landscape | None:
     """The landscape, or None where asking for the whole space is not free."""
     if not (accuracy.tabular and oracle.tabular):
         return None
@@ -73,4 +84,4 @@ def survey(accuracy: Accuracy, oracle: LatencyOracle, limit_ms: float) -> Landsc
     known = oracle.known(everything)
     latency_ms = np.full(len(everything), np.nan)
     latency_ms[known] = oracle.latency_ms(everything[known])
-    return Landscape(accuracy(everything), latency_ms, limit_ms)
+    return Landscape(accuracy(everything), latency_ms, limit_ms, limits)

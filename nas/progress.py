@@ -52,9 +52,16 @@ class ProgressBar:
         self._shown = step.samples
         accuracy, latency_ms, _ = self._tracker.recent_means()
         best = self._tracker.best_accuracy
-        known = f"best within T {best:.2%}" if best >= 0 else "none within T yet"
-        figures = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms  {known}"
+        label = self._tracker.limits.label
+        known = f"best within {label} {best:.2%}" if best >= 0 else f"none within {label} yet"
+        costs = "".join(
+            f" {limit.text(mean)} / {limit.text(limit.bound)}"
+            for limit, mean in self._tracker.recent_costs()
+        )
+        figures = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms{costs}  {known}"
         if self._console.is_terminal:
             self._bar.update(self._task, completed=step.samples, description=figures)
         else:
-            self._console.print(f"{step.samples:>7,} / {self._budget:,} samples  {figures}")
+            self._console.print(
+                f"{step.samples:>7,} / {self._budget:,} samples  {figures}", soft_wrap=True
+            )

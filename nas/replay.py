@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.base import Controller
+from controller.base import Controller, teacher_of
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.errors import UserError
+from nas.limits import NO_FURTHER_LIMITS, Limits
 from nas.samples import Samples
 from rewards.base import Reward
 
@@ -40,6 +41,22 @@ def check_answers(recorded: Samples, accuracy: Accuracy, oracle: LatencyOracle) 
             )
 
 
+def check_rewards(recorded: Samples, reward: Reward, limits: Limits) -> None:
+    """Refuse a journal whose rewards were made of other energies; the journal holds no costs.
+
+    Raises:
+      UserError: if a recorded reward differs.
+    """
+    now = reward(recorded.accuracy, recorded.latency_ms, limits.ratios(recorded.architectures))
+    differs = ~np.isclose(now, recorded.rewards, rtol=1e-9, atol=1e-12)
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise UserError(
+            f"sample {row + 1:,} of the run has reward {recorded.rewards[row]:g}, but by the costs "
+            f"known now it is {now[row]:g}; resume it with the data it was begun with"
+        )
+
+
 def replay(
     controller: Controller,
     reward: Reward,
@@ -48,6 +65,7 @@ def replay(
     done: int,
     budget: int,
     batch_size: int,
+    limits: Limits = NO_FURTHER_LIMITS,
 ) -> int:
     """Advance a controller that has learned from `done` samples over the rest of a journal.
 
@@ -56,6 +74,7 @@ def replay(
     Raises:
       UserError: if the controller does not propose what the journal holds.
     """
+    teach = teacher_of(controller, reward.of_ratios)
     while done < budget:
         stop = done + min(batch_size, budget - done)
         if stop > len(recorded):
@@ -67,6 +86,8 @@ def replay(
                 f"with other settings or another version"
             )
         top1, latency_ms = recorded.accuracy[None, done:stop], recorded.latency_ms[None, done:stop]
-        controller.update(architectures, reward(top1, latency_ms))
+        further = limits.ratios(architectures)
+        rewards = reward(top1, latency_ms, further)
+        teach(architectures, top1, reward.ratios(latency_ms, further), rewards)
         done = stop
     return done

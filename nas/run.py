@@ -16,7 +16,7 @@ from nas.figures import draw_figures
 from nas.interruption import Interruption
 from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.progress import ProgressBar
-from nas.replay import check_answers, replay
+from nas.replay import check_answers, check_rewards, replay
 from nas.run_folder import RunFolder
 from nas.samples import Journal, cut_journal, read_journal, write_parquet
 from nas.search import search
@@ -27,17 +27,18 @@ from nas.tracker import Tracker
 
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
-    """Say what the numbers are, whether T can be met, and where the reward leads.
+    """Say what the numbers are, whether the limits can be met, and where the reward leads.
 
     Raises:
       UserError: if no architecture meets the limit.
     """
     config, landscape = experiment.config, experiment.landscape
+    further = "".join(f"{limit}, " for limit in experiment.limits.each)
     lines = [
         _sources(experiment),
         (
             f"searching {config.dataset.value} on {experiment.oracle.device}, "
-            f"T = {experiment.limit_ms:g} ms, reward={choices['reward']}, "
+            f"T = {experiment.limit_ms:g} ms, {further}reward={choices['reward']}, "
             f"controller={choices['controller']}, seed {config.seed}, {config.budget:,} samples"
         ),
     ]
@@ -52,7 +53,8 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
 
 
 def _sources(experiment: Experiment) -> str:
-    return f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
+    said = f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
+    return said + "".join(f"; {limit.name} {limit.source}" for limit in experiment.limits.each)
 
 
 def _short_sources(experiment: Experiment) -> str:
@@ -91,7 +93,7 @@ class Run:
         self.console.print(f"writing to {self.folder.path}", soft_wrap=True)
         write_environment(self.folder.environment)
         done = self._restore()
-        tracker = Tracker(self.experiment.limit_ms)
+        tracker = Tracker(self.experiment.limit_ms, self.experiment.limits)
         if done:
             tracker.add(read_journal(self.folder.journal))
         with (
@@ -116,6 +118,8 @@ class Run:
             return 0
         recorded = read_journal(folder.journal)
         check_answers(recorded, experiment.accuracy, experiment.oracle)
+        if experiment.limits:
+            check_rewards(recorded, experiment.reward, experiment.limits)
         checkpointed = load_checkpoint(folder.checkpoint, experiment.controller, len(recorded))
         done = replay(
             experiment.controller,
@@ -124,6 +128,7 @@ class Run:
             done=checkpointed,
             budget=experiment.config.budget,
             batch_size=experiment.config.controller.batch_size,
+            limits=experiment.limits,
         )
         cut_journal(folder.journal, done)
         self.console.print(f"going on from sample {done:,}")
@@ -150,6 +155,7 @@ class Run:
                 experiment.reward,
                 budget=config.budget,
                 batch_size=config.controller.batch_size,
+                limits=experiment.limits,
                 done=done,
             ):
                 for consume in consumers:
@@ -177,6 +183,7 @@ class Run:
             experiment.oracle,
             experiment.landscape,
             limit_ms=experiment.limit_ms,
+            limits=experiment.limits,
             settings=settings,
             seconds=seconds,
             resumed_at=done,
@@ -187,13 +194,16 @@ class Run:
             accuracy_test=experiment.accuracy.test(samples.architectures),
             accuracy_predicted=experiment.accuracy.source == "surrogate",
             latency_predicted=experiment.oracle.predicted(samples.architectures),
-            feasible=samples.latency_ms <= experiment.limit_ms,
+            feasible=(samples.latency_ms <= experiment.limit_ms)
+            & experiment.limits.met(samples.architectures),
+            costs={limit.name: limit.of(samples.architectures) for limit in experiment.limits.each},
         )
         figures = draw_figures(
             folder.figures,
             samples,
             experiment.landscape,
             limit_ms=experiment.limit_ms,
+            limits=experiment.limits,
             title=f"{settings['reward']} on {experiment.oracle.device}, {settings['dataset']}, "
             f"seed {config.seed}\n{_short_sources(experiment)}",
         )
@@ -202,13 +212,16 @@ class Run:
             {
                 **settings,
                 "T_ms": experiment.limit_ms,
+                **{limit.symbol: limit.bound for limit in experiment.limits.each},
                 "device": experiment.oracle.device,
                 "sources": _short_sources(experiment),
                 **{f"controller.{k}": v for k, v in asdict(config.controller).items()},
                 **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
             },
             {
-                "result/best accuracy within T": best["accuracy_searched"] if best else 0.0,
+                f"result/best accuracy within {experiment.limits.label}": best["accuracy_searched"]
+                if best
+                else 0.0,
                 "result/feasible share": summary["feasible_share"],
             },
             figures,

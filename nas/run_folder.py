@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import final
 
 from nas.errors import UserError
+from nas.limits import NO_FURTHER_LIMITS, Limits
 
 
 @final
@@ -68,11 +69,17 @@ class RunFolder:
             raise UserError(f"{self.path} has finished already; its results are in {self.summary}")
 
 
-def new_run_folder(runs: Path, reward: str, device: str, limit_ms: float) -> RunFolder:
-    """Make `<runs>/<date>/<time>-<reward>-<device>-T<limit>ms`, numbered if it is there already."""
+def new_run_folder(
+    runs: Path, reward: str, device: str, limit_ms: float, limits: Limits = NO_FURTHER_LIMITS
+) -> RunFolder:
+    """Make `<runs>/<date>/<time>-<reward>-<device>-T<limit>ms`, numbered if it is there already.
+
+    Further limits follow, as in `-T17ms-E5mJ-P1M`.
+    """
     now = datetime.now().astimezone()
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-")
     name = f"{now:%H-%M-%S}-{reward}-{slug}-T{limit_ms:g}ms"
+    name += "".join(f"-{limit}" for limit in limits.each).replace(" = ", "").replace(" ", "")
     for number in range(1, 1000):
         path = runs / f"{now:%Y-%m-%d}" / (name if number == 1 else f"{name}-{number}")
         try:

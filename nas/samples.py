@@ -6,7 +6,7 @@ killed run keeps what it sampled; the finished run keeps the Parquet file instea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -129,8 +129,12 @@ def write_parquet(
     accuracy_predicted: bool,
     latency_predicted: Bool[ndarray, "n"],
     feasible: Bool[ndarray, "n"],
+    costs: Mapping[str, Float64[ndarray, "n"]] | None = None,
 ) -> None:
-    """Write one row a sample, in order: `index` is the architecture's official number."""
+    """Write one row a sample, in order: `index` is the architecture's official number.
+
+    `costs` are further columns, by name: those that have a limit beside the latency.
+    """
     import pyarrow as pa  # noqa: PLC0415 - a run's first sample does not wait for it
     import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import, and not always needed
 
@@ -147,6 +151,7 @@ def write_parquet(
             "latency_predicted": latency_predicted,
             "feasible": feasible,
             "reward": samples.rewards,
+            **(costs or {}),
         }
     )
     with replacing(path) as file:

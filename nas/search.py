@@ -12,9 +12,10 @@ from typing import final
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import Controller
+from controller.base import Controller, teacher_of
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
+from nas.limits import NO_FURTHER_LIMITS, Limits
 from rewards.base import Reward
 
 
@@ -44,6 +45,7 @@ def search(
     *,
     budget: int,
     batch_size: int,
+    limits: Limits = NO_FURTHER_LIMITS,
     done: int = 0,
 ) -> Iterator[Step]:
     """Sample `budget` architectures in each replica, of which `done` have been sampled before.
@@ -52,12 +54,14 @@ def search(
       UserError: if the accuracy source lacks an architecture.
       UnmeasuredError: if the latency oracle does.
     """
+    teach = teacher_of(controller, reward.of_ratios)
     while done < budget:
         architectures = controller.sample(min(batch_size, budget - done))
         top1 = accuracy(architectures)
         latency_ms = oracle.latency_ms(architectures)
-        rewards = reward(top1, latency_ms)
-        controller.update(architectures, rewards)
+        further = limits.ratios(architectures)
+        rewards = reward(top1, latency_ms, further)
+        teach(architectures, top1, reward.ratios(latency_ms, further), rewards)
         step = Step(done, architectures, top1, latency_ms, rewards, controller.diagnostics())
         yield step
         done = step.samples

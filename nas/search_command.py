@@ -75,7 +75,11 @@ def _search(composed: DictConfig, console: Console) -> None:
     announce(experiment, choices, console)
     if interrupted is None:
         folder = new_run_folder(
-            Path(composed.runs), choices["reward"], experiment.oracle.device, experiment.limit_ms
+            Path(composed.runs),
+            choices["reward"],
+            experiment.oracle.device,
+            experiment.limit_ms,
+            experiment.limits,
         )
         _save(composed, choices, sources, folder)
     else:

@@ -20,6 +20,7 @@ from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.atomic_file import replacing
 from nas.landscape import Landscape
+from nas.limits import NO_FURTHER_LIMITS, Limits, cost_text, label_of
 from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
 from nas.trajectory import best_feasible, sample_within_limit
@@ -38,13 +39,15 @@ def summarise(
     settings: dict[str, Any],
     seconds: float,
     resumed_at: int,
+    limits: Limits = NO_FURTHER_LIMITS,
 ) -> dict[str, Any]:
     """Every result of the run, ready for JSON; accuracies are fractions, times as named."""
 
     def entry(architecture: Int64[ndarray, "6"]) -> dict[str, Any]:
-        return _entry(architecture, accuracy, oracle, landscape, limit_ms)
+        return _entry(architecture, accuracy, oracle, landscape, limit_ms, limits=limits)
 
-    best_at = best_feasible(samples.accuracy, samples.latency_ms, limit_ms)
+    met = limits.met(samples.architectures)
+    best_at = best_feasible(samples.accuracy, samples.latency_ms, limit_ms, met)
     best = None
     if best_at is not None:
         best = {**entry(samples.architectures[best_at]), "sample": best_at + 1}
@@ -58,6 +61,7 @@ def summarise(
         "schema": SCHEMA,
         **settings,
         "T_ms": limit_ms,
+        **_further(limits, samples),
         "accuracy_source": accuracy.source,
         "accuracy_description": accuracy.description,
         "split": accuracy.split.value,
@@ -72,7 +76,7 @@ def summarise(
         "best": best,
         "optimum": optimum,
         "gap": gap,
-        "feasible_share": float((samples.latency_ms <= limit_ms).mean()),
+        "feasible_share": float(((samples.latency_ms <= limit_ms) & met).mean()),
         "space_feasible_share": None if landscape is None else landscape.feasible_share,
         "sample_within_T": sample_within_limit(samples.latency_ms, limit_ms),
         "mode": entry(mode) if mode is not None and _is_known(mode, accuracy, oracle) else None,
@@ -96,11 +100,14 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     if is_predicted:
         columns = [f"{name} (predicted)" for name in columns]
     optimum = "predicted optimum" if is_predicted else "exact optimum"
-    for column in ("", *columns, "latency", "rank", "cell"):
+    limits = summary.get("limits", {})
+    label = label_of(limits)
+    costs = [limit["cost"].removesuffix("_mj") for limit in limits.values()]
+    for column in ("", *columns, "latency", *costs, "rank", "cell"):
         is_name = column == ""
         table.add_column(column, justify="left" if is_name else "right", no_wrap=is_name)
     rows = {
-        "best within T": summary["best"],
+        f"best within {label}": summary["best"],
         optimum: summary["optimum"],
         "policy's mode": summary["mode"],
     }
@@ -108,18 +115,20 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         if row is None:
             continue
         marked = " (predicted)" if row["latency_predicted"] else ""
-        beyond = "" if row["feasible"] else " > T"
+        beyond = " > T" if row["latency_ms"] > summary["T_ms"] else ""
         table.add_row(
             name,
             f"{row['accuracy_searched']:.2%}",
             "-" if row["accuracy_test"] is None else f"{row['accuracy_test']:.2%}",
             f"{row['latency_ms']:.2f} ms{beyond}{marked}",
+            *(_cost_cell(row, symbol, limit) for symbol, limit in limits.items()),
             "-" if row["rank"] is None else str(row["rank"]),
             str(row["index"]),
         )
     console.print(table)
     if summary["best"] is None:
-        console.print(f"No sample met T = {summary['T_ms']:g} ms; raise T or the budget.")
+        met = f"T = {summary['T_ms']:g} ms" if not limits else label
+        console.print(f"No sample met {met}; raise {'T' if not limits else 'one'} or the budget.")
     else:
         console.print(f"best cell {summary['best']['arch']}", soft_wrap=True)
     settled = summary["sample_within_T"]
@@ -128,7 +137,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
             f"{summary['samples']:,} samples of {summary['distinct_networks']:,} distinct "
             f"networks in {summary['seconds']:.1f} s"
         ),
-        f"{summary['feasible_share']:.1%} of the samples within T",
+        f"{summary['feasible_share']:.1%} of the samples within {label}",
         "mean latency not settled within T"
         if settled is None
         else f"mean latency within T from sample {settled:,} on",
@@ -136,6 +145,27 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     if summary["gap"] is not None:
         facts.insert(0, f"gap to the {optimum} {summary['gap'] * 100:.2f} points")
     console.print("; ".join(facts), soft_wrap=True)
+
+
+def _cost_cell(row: dict[str, Any], symbol: str, limit: dict[str, Any]) -> str:
+    cost = row[limit["cost"]]
+    return cost_text(cost, limit["unit"]) + (f" > {symbol}" if cost > limit["limit"] else "")
+
+
+def _further(limits: Limits, samples: Samples) -> dict[str, Any]:
+    """`limits`, by symbol; nothing where T is the only one."""
+    found = {}
+    for limit in limits.each:
+        costs = limit.of(samples.architectures)
+        found[limit.symbol] = {
+            "cost": limit.name,
+            "unit": limit.unit,
+            "limit": limit.bound,
+            "source": limit.source,
+            "feasible_share": float((costs <= limit.bound).mean()),
+            "sample_within": sample_within_limit(costs, limit.bound),
+        }
+    return {"limits": found} if found else {}
 
 
 def _is_known(architecture: Int64[ndarray, "6"], accuracy: Accuracy, oracle: LatencyOracle) -> bool:
@@ -150,12 +180,14 @@ def _entry(
     oracle: LatencyOracle,
     landscape: Landscape | None,
     limit_ms: float,
+    *,
+    limits: Limits,
 ) -> dict[str, Any]:
     row = architecture[None]
     searched = float(accuracy(row)[0])
     test = float(accuracy.test(row)[0])
     latency_ms = float(oracle.latency_ms(row)[0])
-    feasible = latency_ms <= limit_ms
+    feasible = latency_ms <= limit_ms and bool(limits.met(row)[0])
     return {
         "arch": NAS_BENCH_201.format(architecture),
         "index": int(NAS_BENCH_201.index(row)[0]),
@@ -163,6 +195,7 @@ def _entry(
         "accuracy_valid": searched if accuracy.split is Split.valid else None,
         "accuracy_test": None if np.isnan(test) else test,
         "latency_ms": latency_ms,
+        **{limit.name: float(limit.of(row)[0]) for limit in limits.each},
         "accuracy_predicted": accuracy.source == "surrogate",
         "latency_predicted": bool(oracle.predicted(row)[0]),
         "feasible": feasible,

@@ -89,10 +89,13 @@ class TensorBoardLog:
         writer.add_scalar("accuracy/mean of the last 100", accuracy, samples)
         writer.add_scalar(_LATENCY, latency_ms, samples)
         writer.add_scalar(_LIMIT, self._limit_ms, samples)
+        for limit, mean in self._tracker.recent_costs():
+            writer.add_scalar(f"{limit.name}/mean of the last 100", mean, samples)
+            writer.add_scalar(f"{limit.name}/{limit.symbol}", limit.bound, samples)
         writer.add_scalar("search/feasible share", self._tracker.feasible_share, samples)
         best = self._tracker.best_accuracy
         if best >= 0:
-            writer.add_scalar("search/best within T", best, samples)
+            writer.add_scalar(f"search/best within {self._tracker.limits.label}", best, samples)
             if self._optimum_accuracy is not None:
                 writer.add_scalar(
                     "search/gap to the optimum", self._optimum_accuracy - best, samples
@@ -129,9 +132,11 @@ class TensorBoardLog:
                 str(self._folder), purge_step=self._done + 1 if self._done else None
             )
             self._writer.add_text("sources", self._sources)
-            self._writer.add_custom_scalars(
-                {"Convergence": {"latency and its limit (ms)": ["Multiline", [_LATENCY, _LIMIT]]}}
-            )
+            charts = {"latency and its limit (ms)": ["Multiline", [_LATENCY, _LIMIT]]}
+            for limit in self._tracker.limits.each:
+                tags = [f"{limit.name}/mean of the last 100", f"{limit.name}/{limit.symbol}"]
+                charts[f"{limit.name} and its limit"] = ["Multiline", tags]
+            self._writer.add_custom_scalars({"Convergence": charts})
         return self._writer
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from numpy import ndarray
 
 WINDOW = 100
 
 
 def sample_within_limit(latency_ms: Float64[ndarray, "n"], limit_ms: float) -> int | None:
-    """Samples after which the mean latency of a sliding window stays within the limit.
+    """Samples after which the mean latency (or another cost, of another limit) of a sliding window stays within the limit.
 
     The window holds the last 100 samples, so 100 is the least there is; None if the mean is
     beyond the limit at the end, or there are fewer samples than that.
@@ -26,10 +26,18 @@ def sample_within_limit(latency_ms: Float64[ndarray, "n"], limit_ms: float) -> i
 
 
 def best_feasible(
-    accuracy: Float64[ndarray, "n"], latency_ms: Float64[ndarray, "n"], limit_ms: float
+    accuracy: Float64[ndarray, "n"],
+    latency_ms: Float64[ndarray, "n"],
+    limit_ms: float,
+    also: Bool[ndarray, "n"] | None = None,
 ) -> int | None:
-    """Position of the first most accurate sample within the limit; None if there is none."""
+    """Position of the first most accurate sample within the limit; None if there is none.
+
+    `also` says which samples are within the further limits.
+    """
     within = latency_ms <= limit_ms
+    if also is not None:
+        within &= also
     if not within.any():
         return None
     return int(np.argmax(np.where(within, accuracy, -np.inf)))

@@ -22,16 +22,48 @@ class Reward(ABC):
     def __call__(self, accuracy: float, latency_ms: float) -> float: ...
     @overload
     def __call__(
-        self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]
+        self,
+        accuracy: Float64[ndarray, "*n"],
+        latency_ms: Float64[ndarray, "*n"],
+        further: Float64[ndarray, "*n L"] | None = None,
     ) -> Float64[ndarray, "*n"]: ...
     def __call__(
         self,
         accuracy: float | Float64[ndarray, "*n"],
         latency_ms: float | Float64[ndarray, "*n"],
+        further: Float64[ndarray, "*n L"] | None = None,
     ) -> float | Float64[ndarray, "*n"]:
-        """Reward of each pair of accuracy (a fraction) and latency (milliseconds, positive)."""
+        """Reward of each pair of accuracy (a fraction) and latency (milliseconds, positive).
+
+        `further` are the other costs, each divided by its own limit; with none of them, the
+        reward is that of its paper.
+        """
+        if further is not None and further.shape[-1]:
+            return self.score_limits(np.asarray(accuracy), np.asarray(latency_ms), further)
         rewards = self.score(np.atleast_1d(accuracy), np.atleast_1d(latency_ms))
         return rewards if np.ndim(accuracy) or np.ndim(latency_ms) else float(rewards[0])
+
+    def ratios(
+        self, latency_ms: Float64[ndarray, "*n"], further: Float64[ndarray, "*n L"]
+    ) -> Float64[ndarray, "*n M"]:
+        """Every cost divided by its limit, the latency first."""
+        return np.concatenate([(latency_ms / self.target_ms)[..., None], further], axis=-1)
+
+    def of_ratios(
+        self, accuracy: Float64[ndarray, "*n"], ratios: Float64[ndarray, "*n M"]
+    ) -> Float64[ndarray, "*n"]:
+        """The reward of an accuracy and of what `ratios` makes of the costs."""
+        return self(accuracy, ratios[..., 0] * self.target_ms, ratios[..., 1:])
+
+    def score_limits(
+        self,
+        accuracy: Float64[ndarray, "*n"],
+        latency_ms: Float64[ndarray, "*n"],
+        further: Float64[ndarray, "*n L"],
+    ) -> Float64[ndarray, "*n"]:
+        """As if the latency were, of its limit, what the worst of the costs is of its own."""
+        worst = self.ratios(latency_ms, further).max(-1)
+        return self.score(accuracy, worst * self.target_ms)
 
     @abstractmethod
     def score(

@@ -39,7 +39,19 @@ class MnasReward(Reward):
         self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]
     ) -> Float64[ndarray, "*n"]:
         """The formula, on arrays of one shape."""
-        ratio = latency_ms / self.target_ms
-        w = np.where(ratio <= 1, self.exponent_within, self.exponent_beyond)
-        rewards: Float64[ndarray, "*n"] = accuracy * ratio**w
+        rewards: Float64[ndarray, "*n"] = accuracy * self._factor(latency_ms / self.target_ms)
         return rewards
+
+    def score_limits(
+        self,
+        accuracy: Float64[ndarray, "*n"],
+        latency_ms: Float64[ndarray, "*n"],
+        further: Float64[ndarray, "*n L"],
+    ) -> Float64[ndarray, "*n"]:
+        """The product has a factor for each limit, all with the same exponents."""
+        return np.asarray(self.score(accuracy, latency_ms) * self._factor(further).prod(-1))
+
+    def _factor(self, ratio: Float64[ndarray, "*n"]) -> Float64[ndarray, "*n"]:
+        w = np.where(ratio <= 1, self.exponent_within, self.exponent_beyond)
+        factor: Float64[ndarray, "*n"] = ratio**w
+        return factor

@@ -5,6 +5,7 @@ import pytest
 
 from nas.errors import UserError
 from nas.landscape import Landscape
+from nas.limits import Limit, Limits
 from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.search_space import NAS_BENCH_201
 from rewards.constrained import ConstrainedReward
@@ -115,3 +116,51 @@ def test_a_reward_whose_maximum_is_near_the_limit_is_not():
 def test_a_table_with_holes_is_refused_with_a_cell_and_the_way_out(landscape):
     with pytest.raises(UserError, match=r"were not measured on board, such as \|.*latency=auto"):
         require_complete(landscape, "board")
+
+
+def with_energy(landscape, costs, bound):
+    """The same landscape under a second limit, of synthetic energies."""
+    energy = np.full(SIZE, 1000.0)
+    energy[: len(costs)] = costs
+    limit = Limit("E", "energy_mj", "mJ", bound, "synthetic", energy)
+    return Landscape(landscape.accuracy, landscape.latency_ms, landscape.limit_ms, Limits((limit,)))
+
+
+def test_the_optimum_and_the_front_are_within_every_limit():
+    landscape = with_energy(of([0.7, 0.6, 0.5], [9.0, 16.0, 1.0]), [6.0, 5.0, 4.0], 5.0)
+
+    assert landscape.feasible.sum() == 2
+    assert landscape.optimum == landscape.favourite(ConstrainedReward(17.0)) == 1
+    assert landscape.pareto_front.tolist() == [2, 1]
+    assert landscape.rank(0.5) == 2
+
+
+def test_the_shares_of_each_limit_and_of_all_are_told():
+    landscape = with_energy(of([0.7, 0.6, 0.5], [9.0, 16.0, 1.0]), [6.0, 5.0, 4.0], 5.0)
+
+    line = describe_limit(landscape, "board")
+
+    assert line.startswith("0.0% of the space is within T and E (fastest 1.00")
+    assert "E least 4 mJ, median 1e+03 mJ" in line
+    assert "alone, T 0.0%, E 0.0%" in line
+
+
+def test_a_second_limit_that_nothing_meets_is_refused_with_the_least_there_is():
+    with pytest.raises(UserError, match=r"E = 3 mJ cannot be met: the least is 4 mJ.*raise E"):
+        describe_limit(with_energy(of([0.7], [9.0]), [4.0], 3.0), "board")
+
+
+def test_limits_that_nothing_meets_together_are_refused_with_what_each_allows():
+    landscape = with_energy(of([0.7, 0.6], [9.0, 99.0]), [6.0, 4.0], 5.0)
+
+    with pytest.raises(UserError, match=r"T and E cannot be met together on board: alone, T 0\.0%"):
+        describe_limit(landscape, "board")
+
+
+def test_a_reward_whose_maximum_breaks_the_second_limit_is_warned_of():
+    landscape = with_energy(of([0.60, 0.70], [16.0, 16.0]), [5.0, 6.0], 5.0)
+
+    line = describe_reward(landscape, MnasReward(17.0))
+
+    assert line.startswith("warning: the reward's maximum is 70.00% at 16.00 ms, 6 mJ")
+    assert "breaks E by 20%" in line

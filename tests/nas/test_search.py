@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from controller.nsga2 import Nsga2Config
 from controller.rnn import RnnConfig
+from controller.tpe import TpeConfig
 from controller.uniform import UniformConfig
 from latency.base import UnmeasuredError
 from latency.table import TableLatency
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
+from nas.checkpoint import load_checkpoint, save_checkpoint
+from nas.replay import replay
+from nas.samples import Samples
 from nas.search import search
 from nas.search_space import NAS_BENCH_201
 from rewards.constrained import ConstrainedReward
@@ -20,6 +25,7 @@ WORTH = np.indices(GRID).sum(0) / 24  # synthetic: the more, the more accurate a
 ACCURACY = TabularAccuracy("table", "synthetic", Split.valid, WORTH, WORTH)
 ORACLE = TableLatency("board", "table", "synthetic", 1 + 40 * WORTH, np.zeros(GRID, bool))
 REWARD = ConstrainedReward(30.0)
+STEP_COLUMNS = ("architectures", "accuracy", "latency_ms", "rewards")
 
 
 def steps(config, seeds, budget, **options):
@@ -84,3 +90,30 @@ def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
 
     assert seen
     assert all(np.isfinite(step.latency_ms).all() for step in seen)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TpeConfig(batch_size=3, n_startup_trials=5, n_ei_candidates=8),
+        Nsga2Config(batch_size=3, population_size=8, constrained=True),
+    ],
+)
+def test_a_replay_from_a_checkpoint_teaches_what_the_search_taught(config, tmp_path):
+    begun, again = (config.build(GRID, [0]) for _ in range(2))
+    parts = {"budget": 60, "batch_size": 3}
+    whole = []
+    for step in search(begun, ACCURACY, ORACLE, REWARD, **parts):
+        whole.append(step)
+        if step.samples == 15:
+            save_checkpoint(tmp_path / "checkpoint.npz", begun, step.samples)
+    columns = [[getattr(step, name)[0] for step in whole] for name in STEP_COLUMNS]
+    journal = Samples(*(np.concatenate(column)[:31] for column in columns))
+
+    learned = load_checkpoint(tmp_path / "checkpoint.npz", again, len(journal))
+    done = replay(again, REWARD, journal, done=learned, **parts)
+
+    rest = search(again, ACCURACY, ORACLE, REWARD, done=done, **parts)
+    assert (learned, done) == (15, 30)
+    for step, expected in zip(rest, whole[10:], strict=True):
+        np.testing.assert_array_equal(step.architectures, expected.architectures)

@@ -124,3 +124,58 @@ def test_the_maximum_of_constrained_is_the_constrained_optimum(networks):
 def test_at_the_target_every_reward_but_the_proposed_is_the_accuracy():
     for name in ("mnasnet", "mnasnet_hard", "absolute", "constrained"):
         assert REWARDS[name](0.6, T_MS) == pytest.approx(0.6)
+
+
+ratios = st.floats(0.01, 10)
+
+
+@every_reward
+@given(accuracies, latencies)
+def test_without_further_limits_a_reward_is_its_paper_s_to_the_bit(reward, accuracy, latency_ms):
+    alone = reward(np.array([accuracy]), np.array([latency_ms]))
+
+    assert reward(np.array([accuracy]), np.array([latency_ms]), np.empty((1, 0))) == alone
+
+
+@pytest.mark.parametrize("name", ["proposed", "absolute", "constrained"])
+@given(accuracies, ratios, ratios, ratios)
+def test_with_further_limits_the_worst_ratio_counts(name, accuracy, latency, energy, size):
+    reward, worst = REWARDS[name], max(latency, energy, size)
+
+    found = reward(np.array([accuracy]), np.array([latency * T_MS]), np.array([[energy, size]]))
+
+    assert found[0] == pytest.approx(reward(accuracy, worst * T_MS), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["mnasnet", "mnasnet_hard"])
+@given(accuracies, ratios, ratios, ratios)
+def test_mnasnet_s_product_has_a_factor_for_each_limit(name, accuracy, latency, energy, size):
+    reward = REWARDS[name]
+
+    found = reward(np.array([accuracy]), np.array([latency * T_MS]), np.array([[energy, size]]))
+
+    factors = [reward(1.0, ratio * T_MS) for ratio in (latency, energy, size)]
+    assert found[0] == pytest.approx(accuracy * np.prod(factors), rel=1e-9, abs=1e-12)
+
+
+@given(st.lists(st.tuples(accuracies, latencies, ratios, ratios), min_size=1))
+def test_constrained_is_the_accuracy_within_all_limits_and_below_zero_beyond_any(networks):
+    accuracy, latency_ms, *further = np.array(networks).T
+    further = np.stack(further, axis=-1)
+
+    rewards = REWARDS["constrained"](accuracy, latency_ms, further)
+
+    within = (latency_ms <= T_MS) & (further <= 1).all(-1)
+    np.testing.assert_array_equal(rewards[within], accuracy[within])
+    assert (rewards[~within] < 0).all()
+
+
+@pytest.mark.parametrize("name", ["proposed", "mnasnet", "mnasnet_hard", "constrained"])
+@given(accuracies, latencies, ratios, ratios)
+def test_dearer_is_never_better(name, accuracy, latency_ms, one, other):
+    cheap, dear = sorted((one, other))
+    arrays = np.full(2, accuracy), np.full(2, latency_ms), np.array([[cheap], [dear]])
+
+    rewards = REWARDS[name](*arrays)
+
+    assert rewards[1] <= rewards[0]

@@ -1,0 +1,45 @@
+"""pymoo's NSGA-II (Deb et al., IEEE TEVC 2002): a front of accuracy against every cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from controller.base import ControllerConfig
+from controller.replicated import ReplicatedController, missing_extra
+
+
+@final
+@dataclass
+class Nsga2Config(ControllerConfig):
+    """Settings of NSGA-II; conf/controller/nsga2.yaml holds their defaults."""
+
+    population_size: int
+    constrained: bool  # the paper's section VI: within the limits dominates beyond them
+
+    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> ReplicatedController:
+        """The controller for positions with these numbers of options, a replica a seed.
+
+        Raises:
+          ValueError: if a setting lies outside its range, or pymoo is not installed.
+        """
+        if self.population_size < 2:
+            raise ValueError(
+                f"controller.population_size={self.population_size} must be at least 2"
+            )
+        try:
+            from controller.pymoo_nsga2 import (  # noqa: PLC0415 - an extra, and slow to import
+                PymooNsga2,
+            )
+        except ModuleNotFoundError as error:
+            raise missing_extra("nsga2", "pymoo") from error
+
+        def begin(generator: np.random.Generator) -> PymooNsga2:
+            return PymooNsga2(
+                num_choices, generator, size=self.population_size, constrained=self.constrained
+            )
+
+        return ReplicatedController(begin, seeds)

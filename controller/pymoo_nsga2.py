@@ -1,0 +1,153 @@
+"""One NSGA-II search through pymoo's ask and tell, with operators for choices without an order.
+
+The algorithm is never stored: its population is put into a new one, with its ranks and crowding
+distances, which are those of the generation before and cannot be computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+from pymoo.algorithms.moo.nsga2 import NSGA2
+from pymoo.core.population import Population
+from pymoo.core.problem import Problem
+from pymoo.core.termination import NoTermination
+from pymoo.core.variable import Choice
+from pymoo.operators.crossover.ux import UniformCrossover
+from pymoo.operators.mutation.rm import ChoiceRandomMutation
+from pymoo.operators.sampling.rnd import IntegerRandomSampling
+
+
+@final
+class PymooNsga2:
+    """Maximises the accuracy and minimises each ratio.
+
+    A generation ends when as many architectures as the population has were told. A batch that
+    outruns it is filled with more children of the same parents.
+    """
+
+    def __init__(
+        self,
+        num_choices: Sequence[int],
+        generator: np.random.Generator,
+        *,
+        size: int,
+        constrained: bool,
+    ) -> None:
+        self._num_choices = np.array(num_choices)
+        self._generator = generator
+        self._size = size
+        self._constrained = constrained
+        self._begin()
+
+    def _begin(self) -> None:
+        problem = Problem(
+            vars={str(d): Choice(options=np.arange(k)) for d, k in enumerate(self._num_choices)},
+            xl=np.zeros_like(self._num_choices),
+            xu=self._num_choices - 1,
+            n_ieq_constr=1,
+        )
+        self._algorithm = NSGA2(
+            pop_size=self._size,
+            sampling=IntegerRandomSampling(),
+            crossover=UniformCrossover(),
+            mutation=ChoiceRandomMutation(),
+        )
+        self._algorithm.setup(problem, termination=NoTermination())
+        self._algorithm.random_state = self._generator
+        self._ahead = np.empty((0, len(self._num_choices)), np.int64)
+        self._told = Population.new(X=self._ahead)
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
+        """Names and shapes of the arrays of the state."""
+        positions = len(self._num_choices)
+        found: dict[str, tuple[int | None, ...]] = {"ahead": (None, positions)}
+        for name in ("living", "told"):
+            found[name] = (None, positions)
+            found[f"{name}_objectives"] = (None, None)
+            found[f"{name}_excess"] = (None,)
+        return {**found, "living_rank": (None,), "living_crowding": (None,)}
+
+    def propose(self, count: int) -> Int64[ndarray, "B D"]:
+        """The next of this generation."""
+        while len(self._ahead) < count:
+            self._ahead = np.concatenate([self._ahead, self._bred()])
+        proposed, self._ahead = np.split(self._ahead, [count])
+        return proposed
+
+    def _bred(self) -> Int64[ndarray, "size D"]:
+        """As many new architectures as the population has."""
+        children = self._algorithm.ask()
+        found = np.empty((0, len(self._num_choices)), np.int64)
+        if children is not None:
+            found = children.get("X").astype(np.int64)
+        # pymoo gives fewer where it finds none that are new, and would stop where it finds none
+        self._algorithm.termination.force_termination = False
+        missing = (self._size - len(found), len(self._num_choices))
+        return np.concatenate([found, self._generator.integers(self._num_choices, size=missing)])
+
+    def learn(
+        self,
+        architectures: Int64[ndarray, "B D"],
+        accuracy: Float64[ndarray, "B"],
+        ratios: Float64[ndarray, "B L"],
+    ) -> None:
+        """Let the fittest survive when a generation has been told."""
+        objectives = np.concatenate([-accuracy[:, None], ratios], axis=1)
+        excess = np.maximum(ratios - 1, 0).sum(-1) * self._constrained
+        self._told = Population.merge(self._told, _people(architectures, objectives, excess))
+        if len(self._told) >= self._size:
+            self._algorithm.tell(infills=self._told)
+            self._told = self._told[:0]
+            self._ahead = self._ahead[:0]
+
+    def state(self) -> dict[str, ndarray]:
+        """Who lives, who was told of this generation, and who of it is yet to be proposed."""
+        living = self._algorithm.pop if self._algorithm.is_initialized else self._told[:0]
+        return {
+            "ahead": self._ahead.copy(),
+            **self._arrays("living", living),
+            "living_rank": np.array([one.get("rank") for one in living], float),
+            "living_crowding": np.array([one.get("crowding") for one in living], float),
+            **self._arrays("told", self._told),
+        }
+
+    def restore(self, state: Mapping[str, ndarray]) -> None:
+        """A new algorithm with the same population."""
+        self._begin()
+        self._ahead = state["ahead"].copy()
+        self._told = _people_of("told", state)
+        if len(state["living"]):
+            living = _people_of("living", state)
+            living.set("rank", state["living_rank"])
+            living.set("crowding", state["living_crowding"])
+            self._algorithm.pop = living
+            self._algorithm.is_initialized = True
+            self._algorithm.n_iter = 1  # a number of generations that nothing here reads
+
+    def _arrays(self, name: str, people: Population) -> dict[str, ndarray]:
+        count, positions = len(people), len(self._num_choices)
+        objectives = np.array([one.F for one in people], float)
+        return {
+            name: np.array([one.X for one in people], np.int64).reshape(count, positions),
+            f"{name}_objectives": objectives.reshape(count, -1 if count else 0),
+            f"{name}_excess": np.array([one.G[0] for one in people], float),
+        }
+
+
+def _people_of(name: str, state: Mapping[str, ndarray]) -> Population:
+    return _people(state[name], state[f"{name}_objectives"], state[f"{name}_excess"])
+
+
+def _people(
+    architectures: Int64[ndarray, "n D"],
+    objectives: Float64[ndarray, "n O"],
+    excess: Float64[ndarray, "n"],
+) -> Population:
+    """Evaluated individuals of pymoo."""
+    return Population.new(X=architectures, F=objectives, G=excess[:, None])

@@ -1,0 +1,107 @@
+"""R searches of a library that knows one search only, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from controller.randomness import ReplicaGenerators
+from controller.state import require_shapes
+
+
+class LibrarySearch(Protocol):
+    """One search. What it is told decides what comes next, and where its generator stands."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
+        """Names and shapes of the arrays of its state; None stands for any length."""
+
+    def propose(self, count: int) -> Int64[ndarray, "B D"]:
+        """The next architectures to be evaluated."""
+
+    def learn(
+        self,
+        architectures: Int64[ndarray, "B D"],
+        accuracy: Float64[ndarray, "B"],
+        ratios: Float64[ndarray, "B L"],
+    ) -> None:
+        """Take in how good proposed architectures are."""
+
+    def state(self) -> dict[str, ndarray]:
+        """What it has been told, of the same shapes in every replica.
+
+        Architectures that were proposed and not told are not part of it.
+        """
+
+    def restore(self, state: Mapping[str, ndarray]) -> None:
+        """Know what was known when `state` was taken."""
+
+
+@final
+class ReplicatedController:
+    """A search a seed, each with a generator of its own."""
+
+    def __init__(
+        self, begin: Callable[[np.random.Generator], LibrarySearch], seeds: Sequence[int]
+    ) -> None:
+        self._generators = ReplicaGenerators(seeds)
+        self._searches = [begin(generator) for generator in self._generators.each]
+
+    def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
+        """Propose architectures, a batch for each replica."""
+        return np.stack([search.propose(batch_size) for search in self._searches])
+
+    def update_objectives(
+        self,
+        architectures: Int64[ndarray, "R B D"],
+        accuracy: Float64[ndarray, "R B"],
+        ratios: Float64[ndarray, "R B L"],
+    ) -> None:
+        """Learn from the accuracy, and from each cost as a share of its limit."""
+        for told in zip(self._searches, architectures, accuracy, ratios, strict=True):
+            search, *outcome = told
+            search.learn(*outcome)
+
+    def update(
+        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
+    ) -> None:
+        """Learn from rewards alone: one objective, and no constraint."""
+        self.update_objectives(architectures, rewards, np.empty((*rewards.shape, 0)))
+
+    def mode(self) -> None:
+        """There is no policy."""
+
+    def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
+        """Nothing to log."""
+        return {}
+
+    def state(self) -> dict[str, ndarray]:
+        """What each search was told, and where the random streams stand."""
+        each = [search.state() for search in self._searches]
+        stacked = {name: np.stack([state[name] for state in each]) for name in each[0]}
+        return {"generators": self._generators.state(), **stacked}
+
+    def restore(self, state: Mapping[str, ndarray]) -> None:
+        """Go on exactly where `state` was taken.
+
+        Raises:
+          ValueError: if the state is of another controller or of other sizes.
+        """
+        replicas = len(self._searches)
+        shapes = {name: (replicas, *shape) for name, shape in self._searches[0].shapes.items()}
+        require_shapes(state, {"generators": (replicas,), **shapes})
+        self._generators.restore(state["generators"])
+        for replica, search in enumerate(self._searches):
+            search.restore({name: state[name][replica] for name in shapes})
+
+
+def missing_extra(controller: str, library: str) -> ValueError:
+    """What to say where a library is not installed."""
+    return ValueError(
+        f"controller={controller} needs {library}, which is not installed; "
+        f"pip install 'edgenas[searchers]'"
+    )

@@ -1,0 +1,47 @@
+"""Optuna's TPE (Bergstra et al., NeurIPS 2011), with every limit as a constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from controller.base import ControllerConfig
+from controller.replicated import ReplicatedController, missing_extra
+
+
+@final
+@dataclass
+class TpeConfig(ControllerConfig):
+    """Settings of TPE, by Optuna's names; conf/controller/tpe.yaml holds their defaults."""
+
+    n_startup_trials: int  # random ones before the first model
+    n_ei_candidates: int  # drawn from the model of the good ones for each choice
+
+    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> ReplicatedController:
+        """The controller for positions with these numbers of options, a replica a seed.
+
+        Raises:
+          ValueError: if a setting lies outside its range, or Optuna is not installed.
+        """
+        for name in ("n_startup_trials", "n_ei_candidates"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"controller.{name}={getattr(self, name)} must be at least 1")
+        try:
+            from controller.optuna_tpe import (  # noqa: PLC0415 - an extra, and slow to import
+                OptunaTpe,
+            )
+        except ModuleNotFoundError as error:
+            raise missing_extra("tpe", "Optuna") from error
+
+        def begin(generator: np.random.Generator) -> OptunaTpe:
+            return OptunaTpe(
+                num_choices,
+                generator,
+                n_startup_trials=self.n_startup_trials,
+                n_ei_candidates=self.n_ei_candidates,
+            )
+
+        return ReplicatedController(begin, seeds)

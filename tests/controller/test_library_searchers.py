@@ -1,0 +1,137 @@
+"""NSGA-II and TPE learn from the objectives and the limits, not from a reward."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from controller.base import LearnsFromObjectives, teacher_of
+from controller.nsga2 import Nsga2Config
+from controller.rnn import RnnConfig
+from controller.tpe import TpeConfig
+
+NUM_CHOICES = (5, 5, 5, 5, 5, 5)
+TPE = TpeConfig(batch_size=4, n_startup_trials=10, n_ei_candidates=12)
+
+
+def score(_accuracy, _ratios):
+    raise AssertionError("they have no use for a reward")
+
+
+def nsga2(*, constrained=False, population_size=20):
+    return Nsga2Config(batch_size=5, population_size=population_size, constrained=constrained)
+
+
+def measured(architectures):
+    """Synthetic: the larger the choices, the more accurate, and the dearer in two ways."""
+    accuracy = architectures.mean(-1) / 4
+    return accuracy, np.stack([accuracy * 2, 0.5 + architectures[..., 0] / 8], axis=-1)
+
+
+def advance(controller, steps, batch_size=5):
+    sampled = []
+    for _ in range(steps):
+        architectures = controller.sample(batch_size)
+        accuracy, ratios = measured(architectures)
+        rewards = np.full(accuracy.shape, np.nan)  # which nobody may look at
+        teacher_of(controller, score)(architectures, accuracy, ratios, rewards)
+        sampled.append(architectures)
+    return np.concatenate(sampled, axis=1)
+
+
+def feasible_share(architectures):
+    return (measured(architectures)[1] <= 1).all(-1).mean()
+
+
+@pytest.mark.parametrize("config", [TPE, nsga2(), nsga2(constrained=True)])
+def test_a_restored_search_goes_on_with_the_same_samples(config):
+    whole = config.build(NUM_CHOICES, [3, 4])
+    advance(whole, 13)  # in the midst of a generation
+    state = whole.state()
+    expected = advance(whole, 12)
+    other = config.build(NUM_CHOICES, [98, 99])
+
+    other.restore(state)
+
+    np.testing.assert_array_equal(advance(other, 12), expected)
+
+
+def test_nsga2_finds_both_ends_of_the_front_and_what_lies_between():
+    controller = nsga2().build(NUM_CHOICES, [0, 1])
+
+    advance(controller, 100)
+
+    for population in controller.state()["living"]:
+        accuracy = np.unique(measured(population)[0])
+        assert accuracy[0] < 0.1
+        assert accuracy[-1] > 0.9
+        assert np.diff(accuracy).max() < 0.2
+
+
+def test_the_constraint_draws_nsga2_into_the_limits():
+    free = advance(nsga2().build(NUM_CHOICES, [0, 1]), 60)[:, -100:]
+    within = advance(nsga2(constrained=True).build(NUM_CHOICES, [0, 1]), 60)[:, -100:]
+
+    assert feasible_share(within) > feasible_share(free) + 0.2
+
+
+def test_tpe_climbs_to_the_limits_and_stays_within_them():
+    sampled = advance(TPE.build(NUM_CHOICES, [0, 1]), 40)
+
+    first, last = sampled[:, :50], sampled[:, -50:]
+    assert feasible_share(last) > 0.4
+    accuracy, ratios = measured(last)
+    best = np.where((ratios <= 1).all(-1), accuracy, 0).max(-1)
+    assert (best == 0.5).all()  # the limit
+    assert measured(first)[0].std() > accuracy.std()
+
+
+def test_the_reward_goes_to_those_who_learn_from_rewards():
+    config = RnnConfig(batch_size=4, lr=0.02, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0)
+    one, other = (config.build(NUM_CHOICES, [0]) for _ in range(2))
+    architectures = one.sample(4)
+    rewards = np.linspace(0, 1, 4)[None]
+
+    teacher_of(one, score)(architectures, *measured(architectures), rewards)
+    other.update(other.sample(4), rewards)
+
+    assert not isinstance(one, LearnsFromObjectives)
+    np.testing.assert_array_equal(one.state()["parameters"], other.state()["parameters"])
+
+
+def test_a_batch_may_be_larger_than_a_generation():
+    controller = nsga2(population_size=4).build(NUM_CHOICES, [0])
+
+    assert advance(controller, 3, batch_size=30).shape == (1, 90, 6)
+
+
+def test_a_space_that_is_exhausted_is_sampled_at_random():
+    controller = nsga2(population_size=6).build((2, 1, 2), [0])
+
+    assert advance(controller, 15).shape == (1, 75, 3)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (nsga2(population_size=1), "population_size=1"),
+        (TpeConfig(1, n_startup_trials=0, n_ei_candidates=1), "n_startup_trials=0"),
+        (TpeConfig(1, n_startup_trials=1, n_ei_candidates=0), "n_ei_candidates=0"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused_and_named(config, named):
+    with pytest.raises(ValueError, match=f"controller.{named}"):
+        config.build(NUM_CHOICES, [0])
+
+
+def test_the_libraries_are_imported_only_when_they_are_chosen():
+    program = "import sys, nas.config; print({'optuna', 'pymoo'} & set(sys.modules))"
+
+    finished = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert finished.stdout == "set()\n"
