@@ -22,7 +22,6 @@ from controller.policy import LstmPolicy
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
-OPT = {}
 _NONE = -1  # no architecture is planned
 
 
@@ -47,6 +46,7 @@ class GuidedController:
         self._generators = ReplicaGenerators(seeds)
         self._policy = LstmPolicy(num_choices, config.hidden_size, self._generators.each)
         self._models = [self._empty_model() for _ in seeds]
+        self._pool = np.zeros((len(seeds), config.pool + config.anywhere), np.int64)
         self._plan = np.full((len(seeds), config.batch_size), _NONE)
         self._best = np.full(len(seeds), -np.inf)
         self._stale = np.zeros(len(seeds), np.int64)  # queries since the best was found
@@ -88,23 +88,35 @@ class GuidedController:
             self._learn(replica, *told)
             for replica, told in enumerate(zip(numbers.tolist(), outcomes, rewards, strict=True))
         ]
+        if self._updates % self._config.teach_every == 0:
+            self._teach(score)
         self._updates += 1
-        teaches = self._updates % self._config.teach_every == 0
-        u = self._generators.uniform(self._config.pool, len(self._space.num_choices))
-        drawn = self._policy.draw(u)
-        pool = self._space.numbers(drawn.choices)
-        advantage = np.zeros(pool.shape, np.float32)
         for replica, model in enumerate(self._models):
-            if len(model) < self._config.random:
-                continue
-            if news[replica]:
-                self._plan[replica] = self._planned(model, pool[replica], score)
-            if teaches:
-                advantage[replica] = standard_ranks(model.expected(pool[replica], score))
-        if teaches:
-            self._entropy = self._policy.reinforce(
-                drawn, advantage, self._config.entropy_weight, self._config.lr
-            ).astype(float)
+            if news[replica] and len(model) >= self._config.random:
+                self._plan[replica] = self._planned(model, self._pool[replica], score)
+
+    def _teach(self, score: Score) -> None:
+        """Draw a new pool, and move the policy towards what the model expects most of.
+
+        Some draws give way to the best that are known, lest a policy that has settled on less never
+        draws them (self-imitation: Oh et al., ICML 2018).
+        """
+        u = self._generators.uniform(self._config.pool, len(self._space.num_choices))
+        choices = self._policy.draw(u).choices
+        ours = self._space.numbers(choices)
+        anywhere = self._generators.uniform(self._config.anywhere) * self._space.size
+        self._pool = np.concatenate([ours, anywhere.astype(np.int64)], axis=1)
+        advantage = np.zeros(ours.shape, np.float32)
+        for replica, model in enumerate(self._models):
+            if len(model) >= self._config.random:
+                best = model.best(self._config.imitate, score)
+                ours[replica, : len(best)] = best
+                choices[replica, : len(best)] = self._space.architectures(best)
+                advantage[replica] = standard_ranks(model.expected(ours[replica], score))
+        made = self._policy.emit(choices)
+        self._entropy = self._policy.reinforce(
+            made, advantage, self._config.entropy_weight, self._config.lr
+        ).astype(float)
 
     def _learn(
         self,
@@ -131,10 +143,9 @@ class GuidedController:
     def _planned(
         self, model: OutcomeModel, pool: Int64[ndarray, "n"], score: Score
     ) -> Int64[ndarray, "B"]:
-        """The unknown that promise most, among the policy's and the neighbours of the best known."""
+        """The unknown that promise most, of a pool and of the neighbours of the best known."""
         near = [self._space.neighbours(n) for n in model.best(self._config.polish, score).tolist()]
-        wide = np.random.default_rng(len(model)).integers(0,self._space.size,OPT.get("wide",0))
-        candidates = np.unique(np.concatenate([pool, wide, *near]))
+        candidates = np.unique(np.concatenate([pool, *near]))
         candidates = candidates[~model.knows(candidates)]
         promise = model.expected_improvement(candidates, score)
         chosen = candidates[np.argsort(-promise, kind="stable")[: self._config.batch_size]]
@@ -159,6 +170,7 @@ class GuidedController:
         return {
             **self._policy.state(),
             "generators": self._generators.state(),
+            "pool": self._pool.copy(),
             "plan": self._plan.copy(),
             "best": self._best.copy(),
             "stale": self._stale.copy(),
@@ -178,6 +190,7 @@ class GuidedController:
         require_shapes(state, {**shapes, **self._of_any_length})
         self._policy.restore(state)
         self._generators.restore(state["generators"])
+        self._pool = state["pool"].copy()
         self._plan = state["plan"].copy()
         self._best = state["best"].copy()
         self._stale = state["stale"].copy()
@@ -211,7 +224,9 @@ class GuidedConfig(ControllerConfig):
     entropy_weight: float
     teach_every: int  # updates from one step of the policy to the next
     pool: int  # architectures that the policy draws for the model to judge
+    anywhere: int  # architectures drawn uniformly beside them, lest the policy narrows the view
     polish: int  # best known architectures, whose neighbours are judged too
+    imitate: int  # best known architectures that the policy learns from beside its draws
     random: int  # first queries, drawn by the untaught policy
     patience: float  # queries without improvement after which they are 1/e as frequent
     reach: float  # of the kernel, and the noise beside it: controller/gaussian_process.py
@@ -227,12 +242,18 @@ class GuidedConfig(ControllerConfig):
             ("hidden_size", 1),
             ("teach_every", 1),
             ("pool", 1),
+            ("anywhere", 0),
             ("polish", 0),
+            ("imitate", 0),
             ("random", 2),
         ):
             value = getattr(self, name)
             if value < least:
                 raise ValueError(f"controller.{name}={value} must be at least {least}")
+        if self.imitate > self.pool:
+            raise ValueError(
+                f"controller.imitate={self.imitate} must be at most controller.pool={self.pool}"
+            )
         for name in ("lr", "patience", "reach", "noise"):
             value = getattr(self, name)
             if not 0 < value < math.inf:

@@ -45,7 +45,8 @@ class OutcomeModel:
     @property
     def outcomes(self) -> Float64[ndarray, "n M"]:
         """What was measured of each: the objective, and each cost as a share of its limit."""
-        return self._outcomes[: len(self)].copy()
+        known: Float64[ndarray, "n M"] = self._outcomes[: len(self)].copy()
+        return known
 
     def knows(self, numbers: Int64[ndarray, "n"]) -> Bool[ndarray, "n"]:
         """Which of these have been measured."""
