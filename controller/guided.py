@@ -47,7 +47,12 @@ class GuidedController:
         self._policy = LstmPolicy(num_choices, config.hidden_size, self._generators.each)
         self._models = [self._empty_model() for _ in seeds]
         self._pool = np.zeros((len(seeds), config.pool + config.anywhere), np.int64)
-        self._plan = np.full((len(seeds), config.batch_size), _NONE)
+        self._plan = np.full((len(seeds), config.batch_size, 2), _NONE)  # best, and best in limits
+        self._plan_costs = np.zeros(self._plan.shape)  # the largest of each, as is expected
+        self._leader = np.full(len(seeds), _NONE)  # the best known
+        self._leader_cost = np.full(len(seeds), np.inf)
+        self._costs = np.zeros((len(seeds), config.window))  # of the last samples; 0 before any
+        self._paid = np.zeros(len(seeds), np.int64)  # how many samples those are
         self._best = np.full(len(seeds), -np.inf)
         self._stale = np.zeros(len(seeds), np.int64)  # queries since the best was found
         self._updates = 0
@@ -60,11 +65,23 @@ class GuidedController:
         """Propose architectures, a batch for each replica: what is planned, or the policy's."""
         u = self._generators.uniform(batch_size, len(self._space.num_choices) + 1)
         choices = self._policy.draw(u[..., 1:]).choices
-        plan = self._plan[:, :batch_size]
+        plan = self._affordable()[:, :batch_size]
         asks = u[:, : plan.shape[1], 0] < np.exp(-self._stale / self._config.patience)[:, None]
         asks &= plan != _NONE
         choices[:, : plan.shape[1]][asks] = self._space.architectures(plan[asks])
         return choices
+
+    def _affordable(self) -> Int64[ndarray, "R B"]:
+        """The plan, as far as the mean cost of the last samples leaves room for it.
+
+        Else the cheaper plan; else, to make room, the best that is known.
+        """
+        length = np.minimum(self._paid + 1, self._config.window)
+        room = (1 - self._config.margin) * length - self._costs[:, 1:].sum(-1)
+        fits = self._plan_costs <= room[:, None, None]
+        makes_room = self._plan_costs[..., 1] <= self._leader_cost[:, None]
+        cheaper = np.where(fits[..., 1] | makes_room, self._plan[..., 1], self._leader[:, None])
+        return np.where(fits[..., 0], self._plan[..., 0], cheaper)
 
     def update(
         self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
@@ -91,9 +108,14 @@ class GuidedController:
         if self._updates % self._config.teach_every == 0:
             self._teach(score)
         self._updates += 1
+        costs = ratios.max(-1, initial=0)
         for replica, model in enumerate(self._models):
+            if self._leader[replica] != _NONE:
+                kept = np.append(self._costs[replica], costs[replica])
+                self._costs[replica] = kept[-self._config.window :]
+                self._paid[replica] += costs.shape[1]
             if news[replica] and len(model) >= self._config.random:
-                self._plan[replica] = self._planned(model, self._pool[replica], score)
+                self._make_plan(replica, score)
 
     def _teach(self, score: Score) -> None:
         """Draw a new pool, and move the policy towards what the model expects most of.
@@ -140,18 +162,23 @@ class GuidedController:
         model.fit()
         return True
 
-    def _planned(
-        self, model: OutcomeModel, pool: Int64[ndarray, "n"], score: Score
-    ) -> Int64[ndarray, "B"]:
-        """The unknown that promise most, of a pool and of the neighbours of the best known."""
-        near = [self._space.neighbours(n) for n in model.best(self._config.polish, score).tolist()]
-        candidates = np.unique(np.concatenate([pool, *near]))
+    def _make_plan(self, replica: int, score: Score) -> None:
+        """Choose what promises most, of the pool and of the neighbours of the best known."""
+        model = self._models[replica]
+        best = model.best(max(self._config.polish, 1), score)
+        near = [self._space.neighbours(n) for n in best[: self._config.polish].tolist()]
+        candidates = np.unique(np.concatenate([self._pool[replica], *near]))
         candidates = candidates[~model.knows(candidates)]
         promise = model.expected_improvement(candidates, score)
-        chosen = candidates[np.argsort(-promise, kind="stable")[: self._config.batch_size]]
-        plan = np.full(self._config.batch_size, _NONE)
-        plan[: len(chosen)] = chosen
-        return plan
+        candidates = candidates[np.argsort(-promise, kind="stable")]
+        costs = model.expected_cost(candidates)
+        self._plan[replica] = _NONE
+        for kind, among in enumerate((costs < np.inf, costs <= 1 - self._config.margin)):
+            chosen = np.flatnonzero(among)[: self._config.batch_size]
+            self._plan[replica, : len(chosen), kind] = candidates[chosen]
+            self._plan_costs[replica, : len(chosen), kind] = costs[chosen]
+        self._leader[replica] = best[0]
+        self._leader_cost[replica] = model.cost(int(best[0]))
 
     def mode(self) -> Int64[ndarray, "R D"]:
         """The architecture the policy prefers, choice after choice."""
@@ -172,6 +199,11 @@ class GuidedController:
             "generators": self._generators.state(),
             "pool": self._pool.copy(),
             "plan": self._plan.copy(),
+            "plan_costs": self._plan_costs.copy(),
+            "leader": self._leader.copy(),
+            "leader_cost": self._leader_cost.copy(),
+            "costs": self._costs.copy(),
+            "paid": self._paid.copy(),
             "best": self._best.copy(),
             "stale": self._stale.copy(),
             "updates": np.array(self._updates),
@@ -192,6 +224,11 @@ class GuidedController:
         self._generators.restore(state["generators"])
         self._pool = state["pool"].copy()
         self._plan = state["plan"].copy()
+        self._plan_costs = state["plan_costs"].copy()
+        self._leader = state["leader"].copy()
+        self._leader_cost = state["leader_cost"].copy()
+        self._costs = state["costs"].copy()
+        self._paid = state["paid"].copy()
         self._best = state["best"].copy()
         self._stale = state["stale"].copy()
         self._updates = int(state["updates"])
@@ -229,6 +266,8 @@ class GuidedConfig(ControllerConfig):
     imitate: int  # best known architectures that the policy learns from beside its draws
     random: int  # first queries, drawn by the untaught policy
     patience: float  # queries without improvement after which they are 1/e as frequent
+    window: int  # samples whose mean cost is to stay within every limit
+    margin: float  # and by how much of it
     reach: float  # of the kernel, and the noise beside it: controller/gaussian_process.py
     noise: float
 
@@ -246,6 +285,7 @@ class GuidedConfig(ControllerConfig):
             ("polish", 0),
             ("imitate", 0),
             ("random", 2),
+            ("window", 1),
         ):
             value = getattr(self, name)
             if value < least:

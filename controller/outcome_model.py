@@ -95,6 +95,16 @@ class OutcomeModel:
         )
         return better
 
+    def cost(self, number: int) -> float:
+        """The largest cost of a known architecture, as a share of its limit; 0 if there is none."""
+        return float(self._outcomes[self._row[number], 1:].max(initial=0))
+
+    def expected_cost(self, numbers: Int64[ndarray, "n"]) -> Float64[ndarray, "n"]:
+        """The largest cost to be expected of each, as a share of its limit; 0 if there is none."""
+        mean = self._process.predict(self._space.architectures(numbers))
+        costs: Float64[ndarray, "n"] = np.exp(mean + self._error**2 / 2)[:, 1:].max(-1, initial=0)
+        return costs
+
     def _rewards(self, score: Score) -> Float64[ndarray, "n"]:
         known = self._outcomes[: len(self)]
         return score(known[:, 0], known[:, 1:])

@@ -34,6 +34,8 @@ CONFIGS = {
         imitate=2,
         random=10,
         patience=20.0,
+        window=20,
+        margin=0.03,
         reach=1.5,
         noise=0.05,
     ),
