@@ -290,6 +290,8 @@ class GuidedConfig(ControllerConfig):
             value = getattr(self, name)
             if value < least:
                 raise ValueError(f"controller.{name}={value} must be at least {least}")
+        if not 0 <= self.margin < 1:
+            raise ValueError(f"controller.margin={self.margin:g} must be in [0, 1)")
         if self.imitate > self.pool:
             raise ValueError(
                 f"controller.imitate={self.imitate} must be at most controller.pool={self.pool}"
