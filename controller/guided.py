@@ -168,9 +168,7 @@ class GuidedController:
         best = model.best(max(self._config.polish, 1), score)
         near = [self._space.neighbours(n) for n in best[: self._config.polish].tolist()]
         candidates = np.unique(np.concatenate([self._pool[replica], *near]))
-        candidates = candidates[~model.knows(candidates)]
-        promise = model.expected_improvement(candidates, score)
-        candidates = candidates[np.argsort(-promise, kind="stable")]
+        candidates = model.by_promise(candidates[~model.knows(candidates)], score)
         costs = model.expected_cost(candidates)
         self._plan[replica] = _NONE
         for kind, among in enumerate((costs < np.inf, costs <= 1 - self._config.margin)):

@@ -85,15 +85,16 @@ class OutcomeModel:
         found: Float64[ndarray, "n"] = rewards[which]
         return found
 
-    def expected_improvement(
-        self, numbers: Int64[ndarray, "n"], score: Score
-    ) -> Float64[ndarray, "n"]:
-        """By how much each may be expected to surpass the best reward known."""
+    def by_promise(self, numbers: Int64[ndarray, "n"], score: Score) -> Int64[ndarray, "n"]:
+        """Unknown architectures, those first of which the largest improvement is to be expected.
+
+        Of two that are as good as sure not to surpass the best, the one of the higher expected
+        reward comes first: the model may be wrong.
+        """
         imagined, weights = self._imagine(numbers, score)
-        better: Float64[ndarray, "n"] = (
-            np.maximum(imagined - self._rewards(score).max(), 0) @ weights
-        )
-        return better
+        improvement = np.maximum(imagined - self._rewards(score).max(), 0) @ weights
+        order: Int64[ndarray, "n"] = np.lexsort((-(imagined @ weights), -improvement))
+        return numbers[order]
 
     def cost(self, number: int) -> float:
         """The largest cost of a known architecture, as a share of its limit; 0 if there is none."""
