@@ -93,8 +93,8 @@ class OutcomeModel:
         """
         imagined, weights = self._imagine(numbers, score)
         improvement = np.maximum(imagined - self._rewards(score).max(), 0) @ weights
-        order: Int64[ndarray, "n"] = np.lexsort((-(imagined @ weights), -improvement))
-        return numbers[order]
+        ordered: Int64[ndarray, "n"] = numbers[np.lexsort((-(imagined @ weights), -improvement))]
+        return ordered
 
     def cost(self, number: int) -> float:
         """The largest cost of a known architecture, as a share of its limit; 0 if there is none."""
