@@ -1,7 +1,7 @@
 """A policy gradient guided by a model of what was measured (DyNA-PPO: Angermueller et al., ICLR 2020).
 
 The LSTM policy draws many architectures, which costs nothing; a Gaussian process predicts their
-outcomes; the one that promises most is asked for, and the policy learns from all the predictions.
+accuracy and costs; what promises most is asked for, and the policy learns from all the predictions.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ from numpy import ndarray
 from controller.base import ControllerConfig, Score
 from controller.choice_space import ChoiceSpace
 from controller.outcome_model import OutcomeModel
-from controller.policy import LstmPolicy
+from controller.policy import LstmPolicy, require_hidden_size
+from controller.query_plan import NONE, QueryPlan
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
-
-_NONE = -1  # no architecture is planned
 
 
 @final
@@ -47,12 +46,7 @@ class GuidedController:
         self._policy = LstmPolicy(num_choices, config.hidden_size, self._generators.each)
         self._models = [self._empty_model() for _ in seeds]
         self._pool = np.zeros((len(seeds), config.pool + config.anywhere), np.int64)
-        self._plan = np.full((len(seeds), config.batch_size, 2), _NONE)  # best, and best in limits
-        self._plan_costs = np.zeros(self._plan.shape)  # the largest of each, as is expected
-        self._leader = np.full(len(seeds), _NONE)  # the best known
-        self._leader_cost = np.full(len(seeds), np.inf)
-        self._costs = np.zeros((len(seeds), config.window))  # of the last samples; 0 before any
-        self._paid = np.zeros(len(seeds), np.int64)  # how many samples those are
+        self._plan = QueryPlan(len(seeds), config.batch_size, config.window, config.margin)
         self._best = np.full(len(seeds), -np.inf)
         self._stale = np.zeros(len(seeds), np.int64)  # queries since the best was found
         self._updates = 0
@@ -65,23 +59,11 @@ class GuidedController:
         """Propose architectures, a batch for each replica: what is planned, or the policy's."""
         u = self._generators.uniform(batch_size, len(self._space.num_choices) + 1)
         choices = self._policy.draw(u[..., 1:]).choices
-        plan = self._affordable()[:, :batch_size]
+        plan = self._plan.affordable()[:, :batch_size]
         asks = u[:, : plan.shape[1], 0] < np.exp(-self._stale / self._config.patience)[:, None]
-        asks &= plan != _NONE
+        asks &= plan != NONE
         choices[:, : plan.shape[1]][asks] = self._space.architectures(plan[asks])
         return choices
-
-    def _affordable(self) -> Int64[ndarray, "R B"]:
-        """The plan, as far as the mean cost of the last samples leaves room for it.
-
-        Else the cheaper plan; else, to make room, the best that is known.
-        """
-        length = np.minimum(self._paid + 1, self._config.window)
-        room = (1 - self._config.margin) * length - self._costs[:, 1:].sum(-1)
-        fits = self._plan_costs <= room[:, None, None]
-        makes_room = self._plan_costs[..., 1] <= self._leader_cost[:, None]
-        cheaper = np.where(fits[..., 1] | makes_room, self._plan[..., 1], self._leader[:, None])
-        return np.where(fits[..., 0], self._plan[..., 0], cheaper)
 
     def update(
         self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
@@ -110,10 +92,7 @@ class GuidedController:
         self._updates += 1
         costs = ratios.max(-1, initial=0)
         for replica, model in enumerate(self._models):
-            if self._leader[replica] != _NONE:
-                kept = np.append(self._costs[replica], costs[replica])
-                self._costs[replica] = kept[-self._config.window :]
-                self._paid[replica] += costs.shape[1]
+            self._plan.book(replica, costs[replica])
             if news[replica] and len(model) >= self._config.random:
                 self._make_plan(replica, score)
 
@@ -165,18 +144,13 @@ class GuidedController:
     def _make_plan(self, replica: int, score: Score) -> None:
         """Choose what promises most, of the pool and of the neighbours of the best known."""
         model = self._models[replica]
-        best = model.best(max(self._config.polish, 1), score)
-        near = [self._space.neighbours(n) for n in best[: self._config.polish].tolist()]
+        best = model.best(max(self._config.polish, 1), score).tolist()
+        near = [self._space.neighbours(number) for number in best[: self._config.polish]]
         candidates = np.unique(np.concatenate([self._pool[replica], *near]))
         candidates = model.by_promise(candidates[~model.knows(candidates)], score)
-        costs = model.expected_cost(candidates)
-        self._plan[replica] = _NONE
-        for kind, among in enumerate((costs < np.inf, costs <= 1 - self._config.margin)):
-            chosen = np.flatnonzero(among)[: self._config.batch_size]
-            self._plan[replica, : len(chosen), kind] = candidates[chosen]
-            self._plan_costs[replica, : len(chosen), kind] = costs[chosen]
-        self._leader[replica] = best[0]
-        self._leader_cost[replica] = model.cost(int(best[0]))
+        self._plan.make(
+            replica, candidates, model.expected_cost(candidates), best[0], model.cost(best[0])
+        )
 
     def mode(self) -> Int64[ndarray, "R D"]:
         """The architecture the policy prefers, choice after choice."""
@@ -196,12 +170,7 @@ class GuidedController:
             **self._policy.state(),
             "generators": self._generators.state(),
             "pool": self._pool.copy(),
-            "plan": self._plan.copy(),
-            "plan_costs": self._plan_costs.copy(),
-            "leader": self._leader.copy(),
-            "leader_cost": self._leader_cost.copy(),
-            "costs": self._costs.copy(),
-            "paid": self._paid.copy(),
+            **self._plan.state(),
             "best": self._best.copy(),
             "stale": self._stale.copy(),
             "updates": np.array(self._updates),
@@ -221,12 +190,7 @@ class GuidedController:
         self._policy.restore(state)
         self._generators.restore(state["generators"])
         self._pool = state["pool"].copy()
-        self._plan = state["plan"].copy()
-        self._plan_costs = state["plan_costs"].copy()
-        self._leader = state["leader"].copy()
-        self._leader_cost = state["leader_cost"].copy()
-        self._costs = state["costs"].copy()
-        self._paid = state["paid"].copy()
+        self._plan.restore(state)
         self._best = state["best"].copy()
         self._stale = state["stale"].copy()
         self._updates = int(state["updates"])
@@ -275,8 +239,8 @@ class GuidedConfig(ControllerConfig):
         Raises:
           ValueError: if a setting lies outside its range.
         """
+        require_hidden_size(self.hidden_size)
         for name, least in (
-            ("hidden_size", 1),
             ("teach_every", 1),
             ("pool", 1),
             ("anywhere", 0),

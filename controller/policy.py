@@ -12,6 +12,20 @@ from numpy import ndarray
 from controller.adam import Adam
 from controller.lstm import Lstm, Pass
 
+MOST_HIDDEN = 4096  # beyond, a policy of six choices is a typing error
+
+
+def require_hidden_size(hidden_size: int) -> None:
+    """Refuse a setting that is out of its range.
+
+    Raises:
+      ValueError: if it is.
+    """
+    if not 1 <= hidden_size <= MOST_HIDDEN:
+        raise ValueError(
+            f"controller.hidden_size={hidden_size} must be between 1 and {MOST_HIDDEN}"
+        )
+
 
 @final
 class LstmPolicy:

@@ -13,11 +13,9 @@ from numpy import ndarray
 
 from controller.base import ControllerConfig
 from controller.lstm import Pass
-from controller.policy import LstmPolicy
+from controller.policy import LstmPolicy, require_hidden_size
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
-
-MOST_HIDDEN = 4096  # beyond, a policy of six choices is a typing error
 
 
 @final
@@ -101,10 +99,7 @@ class RnnConfig(ControllerConfig):
         """
         if not 0 < self.lr < math.inf:
             raise ValueError(f"controller.lr={self.lr:g} must be positive and finite")
-        if not 1 <= self.hidden_size <= MOST_HIDDEN:
-            raise ValueError(
-                f"controller.hidden_size={self.hidden_size} must be between 1 and {MOST_HIDDEN}"
-            )
+        require_hidden_size(self.hidden_size)
         if not 0 <= self.baseline_decay < 1:
             raise ValueError(f"controller.baseline_decay={self.baseline_decay:g} must be in [0, 1)")
         if not 0 <= self.entropy_weight < math.inf:
