@@ -57,7 +57,7 @@ def advance(controller, samples, *, batch_size=1):
 
 @pytest.fixture(scope="module")
 def search():
-    controller = CONFIG.build(NUM_CHOICES, range(6))
+    controller = CONFIG.build(NUM_CHOICES, range(3))
     return controller, advance(controller, 500)
 
 
