@@ -72,6 +72,29 @@ class LearnsFromObjectives(Protocol):
         """
 
 
+Score: TypeAlias = Callable[
+    [
+        Float64[ndarray, "*n"],  # accuracy
+        Float64[ndarray, "*n L"],  # each cost divided by its limit
+    ],
+    Float64[ndarray, "*n"],  # reward
+]
+
+
+@runtime_checkable
+class LearnsFromOutcomes(Protocol):
+    """A controller that predicts what rewards are made of, and makes rewards of its predictions."""
+
+    def update_outcomes(
+        self,
+        architectures: Int64[ndarray, "R B D"],
+        accuracy: Float64[ndarray, "R B"],
+        ratios: Float64[ndarray, "R B L"],
+        score: Score,
+    ) -> None:
+        """Learn from what the rewards were made of, and from how."""
+
+
 Teach: TypeAlias = Callable[
     [
         Int64[ndarray, "R B D"],  # architectures
@@ -83,8 +106,12 @@ Teach: TypeAlias = Callable[
 ]
 
 
-def teacher_of(controller: Controller) -> Teach:
+def teacher_of(controller: Controller, score: Score) -> Teach:
     """How this controller is told how good its architectures are: in the terms of its method."""
+    if isinstance(controller, LearnsFromOutcomes):
+        return lambda architectures, accuracy, ratios, _: controller.update_outcomes(
+            architectures, accuracy, ratios, score
+        )
     if isinstance(controller, LearnsFromObjectives):
         return lambda architectures, accuracy, ratios, _: controller.update_objectives(
             architectures, accuracy, ratios

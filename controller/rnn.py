@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.adam import Adam
 from controller.base import ControllerConfig
-from controller.lstm import Lstm, Pass
+from controller.lstm import Pass
+from controller.policy import LstmPolicy, require_hidden_size
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
-
-MOST_HIDDEN = 4096  # beyond, a policy of six choices is a typing error
 
 
 @final
@@ -26,27 +24,16 @@ class RnnController:
 
     def __init__(self, config: RnnConfig, num_choices: Sequence[int], seeds: Sequence[int]) -> None:
         self._config = config
-        self._lstm = Lstm(tuple(num_choices), config.hidden_size)
+        self._positions = len(num_choices)
         self._generators = ReplicaGenerators(seeds)
-        self._parameters = self._lstm.initial(self._generators.each)
-        self._weights = self._lstm.view(self._parameters)
-        self._optimiser = Adam(self._parameters)
+        self._policy = LstmPolicy(num_choices, config.hidden_size, self._generators.each)
         self._baseline = np.full(len(seeds), np.nan)  # NaN until the first rewards
         self._entropy = np.full(len(seeds), np.nan)
         self._last: Pass | None = None
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Propose architectures, a batch for each replica."""
-        u = self._generators.uniform(batch_size, len(self._lstm.num_choices)).astype(np.float32)
-
-        def draw(position: int, probabilities: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
-            passed = probabilities.cumsum(-1) <= u[..., position, None]
-            drawn = passed.sum(-1)
-            # rounding may leave the last sum below u
-            choices: Int64[ndarray, "R B"] = np.minimum(drawn, self._lstm.num_choices[position] - 1)
-            return choices
-
-        self._last = self._lstm.forward(self._weights, batch_size, draw)
+        self._last = self._policy.draw(self._generators.uniform(batch_size, self._positions))
         return self._last.choices
 
     def update(
@@ -55,30 +42,19 @@ class RnnController:
         """Learn from the rewards of proposed architectures."""
         made = self._last
         if made is None or made.choices is not architectures:
-            made = self._lstm.forward(
-                self._weights, architectures.shape[1], lambda t, _: architectures[..., t]
-            )
+            made = self._policy.emit(architectures)
         mean_reward = rewards.mean(-1)
         baseline = np.where(np.isnan(self._baseline), mean_reward, self._baseline)
         advantage = (rewards - baseline[:, None]).astype(np.float32)
         decay = self._config.baseline_decay
         self._baseline = decay * baseline + (1 - decay) * mean_reward
-
-        options = np.arange(made.probabilities.shape[-1])
-        chosen = architectures.swapaxes(-1, -2)[..., None] == options
-        plogp = made.probabilities * made.log_probabilities
-        entropy = -plogp.sum(-1, keepdims=True)
-        self._entropy = entropy.sum(axis=(1, 3)).mean(-1)
-        # descent on -(advantage * log p(chosen)) - weight * entropy, by the logits
-        grad = advantage[:, None, :, None] * (made.probabilities - chosen)
-        grad += self._config.entropy_weight * (plogp + made.probabilities * entropy)
-        grad /= architectures.shape[1]
-        gradient = self._lstm.backward(self._weights, made, grad)
-        self._optimiser.step(self._parameters, gradient, self._config.lr)
+        self._entropy = self._policy.reinforce(
+            made, advantage, self._config.entropy_weight, self._config.lr
+        )
 
     def mode(self) -> Int64[ndarray, "R D"]:
         """The architecture the policy prefers, choice after choice."""
-        return self._lstm.forward(self._weights, 1, lambda _, p: p.argmax(-1)).choices[:, 0]
+        return self._policy.mode()
 
     def probabilities(self) -> Float64[ndarray, "R D K"] | None:
         """Probability of each option of each position, mean over the batch sampled last."""
@@ -91,10 +67,7 @@ class RnnController:
     def state(self) -> dict[str, ndarray]:
         """Everything that decides what comes next, as arrays without objects."""
         return {
-            "parameters": self._parameters.copy(),
-            "adam_first": self._optimiser.first.copy(),
-            "adam_second": self._optimiser.second.copy(),
-            "adam_steps": np.array(self._optimiser.steps),
+            **self._policy.state(),
             "baseline": self._baseline.copy(),
             "generators": self._generators.state(),
         }
@@ -106,10 +79,7 @@ class RnnController:
           ValueError: if the state is of another controller or of other sizes.
         """
         require_shapes(state, {name: np.shape(array) for name, array in self.state().items()})
-        self._parameters[:] = state["parameters"]
-        self._optimiser.first[:] = state["adam_first"]
-        self._optimiser.second[:] = state["adam_second"]
-        self._optimiser.steps = int(state["adam_steps"])
+        self._policy.restore(state)
         self._baseline = state["baseline"].copy()
         self._generators.restore(state["generators"])
         self._last = None
@@ -133,10 +103,7 @@ class RnnConfig(ControllerConfig):
         """
         if not 0 < self.lr < math.inf:
             raise ValueError(f"controller.lr={self.lr:g} must be positive and finite")
-        if not 1 <= self.hidden_size <= MOST_HIDDEN:
-            raise ValueError(
-                f"controller.hidden_size={self.hidden_size} must be between 1 and {MOST_HIDDEN}"
-            )
+        require_hidden_size(self.hidden_size)
         if not 0 <= self.baseline_decay < 1:
             raise ValueError(f"controller.baseline_decay={self.baseline_decay:g} must be in [0, 1)")
         if not 0 <= self.entropy_weight < math.inf:

@@ -15,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from controller.base import Controller, ControllerConfig
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
+from controller.guided import GuidedConfig
 from controller.local_search import LocalSearchConfig
 from controller.nsga2 import Nsga2Config
 from controller.rnn import RnnConfig
@@ -58,6 +59,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
     },
     "controller": {
         "rnn_schema": RnnConfig,  # `_schema`: conf/controller/ holds the values
+        "guided_schema": GuidedConfig,
         "uniform_schema": UniformConfig,
         "evolution_schema": EvolutionConfig,
         "local_search_schema": LocalSearchConfig,

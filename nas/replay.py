@@ -76,7 +76,7 @@ def replay(
     Raises:
       UserError: if the controller does not propose what the journal holds.
     """
-    teach = teacher_of(controller)
+    teach = teacher_of(controller, reward.of_ratios)
     while done < budget:
         stop = done + min(batch_size, budget - done)
         if stop > len(recorded):

@@ -54,7 +54,7 @@ def search(
       UserError: if the accuracy source lacks an architecture.
       UnmeasuredError: if the latency oracle does.
     """
-    teach = teacher_of(controller)
+    teach = teacher_of(controller, reward.of_ratios)
     while done < budget:
         architectures = controller.sample(min(batch_size, budget - done))
         top1 = accuracy(architectures)

@@ -49,6 +49,12 @@ class Reward(ABC):
         """Every cost divided by its limit, the latency first."""
         return np.concatenate([(latency_ms / self.target_ms)[..., None], further], axis=-1)
 
+    def of_ratios(
+        self, accuracy: Float64[ndarray, "*n"], ratios: Float64[ndarray, "*n M"]
+    ) -> Float64[ndarray, "*n"]:
+        """The reward of an accuracy and of what `ratios` makes of the costs."""
+        return self(accuracy, ratios[..., 0] * self.target_ms, ratios[..., 1:])
+
     def score_limits(
         self,
         accuracy: Float64[ndarray, "*n"],

@@ -10,6 +10,7 @@ import pytest
 from controller.base import Controller
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
+from controller.guided import GuidedConfig
 from controller.local_search import LocalSearchConfig
 from controller.nsga2 import Nsga2Config
 from controller.rnn import RnnConfig
@@ -20,6 +21,23 @@ NUM_CHOICES = (5, 3, 5, 4, 2, 5)
 CONFIGS = {
     "rnn": RnnConfig(
         batch_size=4, lr=0.02, hidden_size=12, baseline_decay=0.9, entropy_weight=0.01
+    ),
+    "guided": GuidedConfig(
+        batch_size=4,
+        lr=0.02,
+        hidden_size=12,
+        entropy_weight=0.03,
+        teach_every=2,
+        pool=32,
+        anywhere=16,
+        polish=2,
+        imitate=2,
+        random=10,
+        patience=20.0,
+        window=20,
+        margin=0.03,
+        reach=1.5,
+        noise=0.05,
     ),
     "uniform": UniformConfig(batch_size=4),
     "evolution": EvolutionConfig(batch_size=4, population_size=20, sample_size=5),
