@@ -2,13 +2,13 @@
 
 Jobs of a request are placed one after another: the next one when the one before was launched on an
 asynchronous lane, or ended on a synchronous one. Requests of a network are served one after another,
-in the order of their arrival.
+in the order of their arrival; the next one begins when no job of the one before is on a lane.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
@@ -58,6 +58,10 @@ class Dispatcher:
         self._lost: set[int] = set()
         self._waiting: list[deque[int]] = [deque() for _ in chains]
         """Requests of each network; the first is being served."""
+        self._on_lanes: Counter[int] = Counter()
+        """Jobs of each request being served."""
+        self._over: set[int] = set()
+        """Requests being served of which no further job is to be placed."""
 
     def arrived(self, request: int, now_ms: float) -> Ticket | None:
         """A request came; its first job, if its network was idle."""
@@ -70,29 +74,48 @@ class Dispatcher:
     def taken(self, ticket: Ticket, now_ms: float) -> Ticket | None:
         """A worker took the job, or it was launched; the next job, if it was launched."""
         self._ledger.take(ticket.job, ticket.lane, now_ms)
-        if not self._lanes[ticket.lane].asynchronous or self.is_last(ticket.job):
+        if (
+            not self._lanes[ticket.lane].asynchronous
+            or self.is_last(ticket.job)
+            or ticket.job.request in self._over
+        ):
             return None
         return self._next(ticket, now_ms)
 
     def ended(self, ticket: Ticket, now_ms: float) -> Ticket | None:
         """The job ended; the next one of its request, or the first of the network's next."""
-        self._ledger.end(ticket.job, ticket.lane, now_ms)
+        self._leave(ticket, now_ms)
         if self.is_last(ticket.job):
-            return self._next_request(ticket.job.network, now_ms)
+            self._over.add(ticket.job.request)  # should one be heard of that ended before
+        if ticket.job.request in self._over:
+            return self._next_request(ticket.job, now_ms)
         return None if self._lanes[ticket.lane].asynchronous else self._next(ticket, now_ms)
 
     def failed(self, ticket: Ticket, now_ms: float) -> Ticket | None:
         """The job raised or will never end: its request is over, and the network's next begins.
 
-        None of the request's other jobs may be on a lane any more.
+        Should jobs of the request still be on asynchronous lanes, it begins when they have ended.
         """
-        self._ledger.end(ticket.job, ticket.lane, now_ms)
-        return self._next_request(ticket.job.network, now_ms)
+        self._leave(ticket, now_ms)
+        self._over.add(ticket.job.request)
+        return self._next_request(ticket.job, now_ms)
 
     def returned(self, ticket: Ticket, now_ms: float) -> Ticket:
         """The lane gave the job back before it began; the same job, placed anew."""
-        self._ledger.end(ticket.job, ticket.lane, now_ms)
+        self._leave(ticket, now_ms)
         return self._place(ticket.job, ticket.previous_lane, now_ms)
+
+    def removed(self, network: int) -> tuple[int, ...]:
+        """The network is not wanted any more; its requests that have come and have not been served.
+
+        Of the one being served no further job is placed; those on lanes are still to be reported.
+        """
+        waiting = self._waiting[network]
+        over = tuple(waiting)
+        if waiting:
+            self._over.add(waiting[0])
+            self._waiting[network] = deque([waiting[0]])
+        return over
 
     def lost(self, lane: int) -> None:
         """The lane will run nothing any more; from now on its predicted times are infinite."""
@@ -106,10 +129,18 @@ class Dispatcher:
         job = replace(ticket.job, index=ticket.job.index + 1)
         return self._place(job, ticket.lane, now_ms)
 
-    def _next_request(self, network: int, now_ms: float) -> Ticket | None:
-        waiting = self._waiting[network]
+    def _leave(self, ticket: Ticket, now_ms: float) -> None:
+        self._ledger.end(ticket.job, ticket.lane, now_ms)
+        self._on_lanes[ticket.job.request] -= 1
+
+    def _next_request(self, job: Job, now_ms: float) -> Ticket | None:
+        if self._on_lanes[job.request] > 0:
+            return None
+        del self._on_lanes[job.request]
+        self._over.discard(job.request)
+        waiting = self._waiting[job.network]
         waiting.popleft()
-        return self._place(Job(waiting[0], network, 0), None, now_ms) if waiting else None
+        return self._place(Job(waiting[0], job.network, 0), None, now_ms) if waiting else None
 
     def _ready_ms(self, job: Job, previous_lane: int | None, now_ms: float) -> float:
         if previous_lane is None:
@@ -141,4 +172,5 @@ class Dispatcher:
                 f"to {self._lanes[lane].name}, which cannot run it"
             )
         self._ledger.put(job, lane, 0.0 if lane in self._lost else placement.charged_ms)
+        self._on_lanes[job.request] += 1
         return Ticket(job, lane, previous_lane)
