@@ -127,9 +127,7 @@ class Compiled(Runnable):
         for device in self._devices - {CPU}:
             places[CPU] = pinned_like(x)
             places[device] = (
-                on_gpu(places[CPU], device)
-                if self._shared
-                else torch.empty_like(x, device=device)
+                on_gpu(places[CPU], device) if self._shared else torch.empty_like(x, device=device)
             )
         return places
 
@@ -187,7 +185,9 @@ class _Inference(Running):
             for value in compiled.reads(index):
                 if device not in self._places[value]:
                     (source,) = self._places[value]
-                    moves.append(_Move(compiled.value(value, source), compiled.value(value, device)))
+                    moves.append(
+                        _Move(compiled.value(value, source), compiled.value(value, device))
+                    )
                     self._places[value].add(device)
         self._places[index] = {device}
         compute = compiled.job(index, lane)

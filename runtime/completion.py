@@ -26,6 +26,11 @@ class Completion(Protocol):
 
     @property
     @abstractmethod
+    def has_succeeded(self) -> bool:
+        """Whether it has ended, and raised nothing."""
+
+    @property
+    @abstractmethod
     def began_s(self) -> float:
         """When it began; not a number before its end."""
 
@@ -55,6 +60,11 @@ class HostCompletion(Completion):
         self._over.wait()
         if self._error is not None:
             raise self._error
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it has ended, and raised nothing."""
+        return self._over.is_set() and self._error is None
 
     @property
     def began_s(self) -> float:

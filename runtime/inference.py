@@ -74,7 +74,7 @@ def prepare(
 
 
 def _captured(eager: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's own gap
+    stream: torch.cuda.Stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(CAPTURE_WARM_UP):

@@ -71,7 +71,9 @@ def test_onnx_sessions_give_the_module_but_for_rounding(networks, name, rule):
 
     torch.testing.assert_close(infer(compiled, x, [0]), plain, **TOLERANCE)
     torch.testing.assert_close(infer(compiled, x, [0, 1]), plain, **TOLERANCE)
-    torch.testing.assert_close(infer(compiled, -x, [1, 1, 0]), infer(compiled, -x, [1]), **TOLERANCE)
+    torch.testing.assert_close(
+        infer(compiled, -x, [1, 1, 0]), infer(compiled, -x, [1]), **TOLERANCE
+    )
 
 
 def test_what_only_looks_at_its_input_in_another_way_costs_nothing():

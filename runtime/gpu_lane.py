@@ -1,0 +1,272 @@
+"""A stream of a GPU as a lane: jobs are launched when they are put, and end when an event says so."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from types import TracebackType
+from typing import final
+
+import torch
+
+from runtime.chain import Lane
+from runtime.completion import Completion, Compute
+from runtime.cuda_graph import GraphEngine
+from runtime.dispatcher import Ticket
+from runtime.engine import EagerEngine, Engine
+from runtime.lanes import Began, Ended, Events, RealLane
+from runtime.sm_slices import SmSlice
+
+
+@final
+class CudaCompletion(Completion):
+    """Of a job on a stream: two events around it."""
+
+    def __init__(self, origin: CudaOrigin, *, spin: bool) -> None:
+        """Of a job about to be launched; who waits for it spins, or sleeps."""
+        self._origin = origin
+        self.begin = torch.cuda.Event(enable_timing=True)
+        self.end = torch.cuda.Event(enable_timing=True, blocking=not spin)
+
+    def wait(self) -> None:
+        """Waits for the event, not for the device; Python's lock is free meanwhile."""
+        self.end.synchronize()
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether the GPU is past it."""
+        return bool(self.end.query())
+
+    @property
+    def began_s(self) -> float:
+        """When the GPU came to it, by the GPU's clock."""
+        return self._origin.at_s(self.begin)
+
+    @property
+    def ended_s(self) -> float:
+        """When its last kernel ended, by the GPU's clock."""
+        return self._origin.at_s(self.end)
+
+    @property
+    def took_s(self) -> float:
+        """Between the events."""
+        return float(self.begin.elapsed_time(self.end)) / 1e3
+
+
+@final
+class CudaOrigin:
+    """A moment on both clocks; they drift apart by some parts in a million."""
+
+    def __init__(self, stream: torch.cuda.Stream) -> None:
+        """Now: waits for the stream, and for one event more."""
+        self._event = torch.cuda.Event(enable_timing=True)
+        stream.synchronize()
+        self._event.record(stream)
+        self._event.synchronize()
+        self._at_s = time.perf_counter()
+
+    def at_s(self, event: torch.cuda.Event) -> float:
+        """When an event happened, on the clock of `time.perf_counter`; nan if it has not yet."""
+        if not event.query():
+            return math.nan
+        return self._at_s + float(self._event.elapsed_time(event)) / 1e3
+
+
+@final
+@dataclass(frozen=True)
+class _Launched:
+    ticket: Ticket
+    completion: CudaCompletion
+    events: Events
+
+
+@final
+class GpuLane(RealLane):
+    """A stream, if asked for with a priority and on some of the GPU's multiprocessors only.
+
+    To be used in a `with` statement. Whoever puts a job launches it; a thread of the lane waits for
+    the ends. What has been launched cannot be taken back.
+    """
+
+    def __init__(
+        self,
+        device: int = 0,
+        *,
+        name: str | None = None,
+        priority: int = 0,
+        sms: SmSlice | None = None,
+        captured: bool = True,
+        spin: bool = False,
+    ) -> None:
+        """Makes the stream.
+
+        Args:
+          device: which GPU.
+          name: None for the device's, with the number of multiprocessors.
+          priority: lower comes first; `torch.cuda.Stream.priority_range()` gives both ends.
+          sms: the lane's own multiprocessors, which it does not close; None for all.
+          captured: whether jobs are CUDA graphs; else they are eager torch.
+          spin: whether who waits for a job keeps a core busy, to hear of its end some microseconds
+            earlier.
+
+        Raises:
+          RuntimeError: if there is no such GPU.
+        """
+        self._stream: torch.cuda.Stream = (
+            torch.cuda.Stream(device, priority=priority)
+            if sms is None
+            else sms.stream(priority=priority)
+        )
+        default = f"gpu{device}" if sms is None else f"gpu{device}/sm{sms.count}"
+        self._lane = Lane(default if name is None else name, asynchronous=True)
+        self._engine: Engine = (
+            GraphEngine(self._stream) if captured else EagerEngine(self._stream.device)
+        )
+        self._launched: SimpleQueue[_Launched | None] = SimpleQueue()
+        self._closed = False
+        self._spin = spin
+        self._origin = CudaOrigin(self._stream)
+        self._thread = Thread(target=self._reap, name=self._lane.name, daemon=True)
+        self._thread.start()
+
+    @property
+    def lane(self) -> Lane:
+        """What a scheduler knows of it."""
+        return self._lane
+
+    @property
+    def engine(self) -> Engine:
+        """What makes jobs for it."""
+        return self._engine
+
+    @property
+    def stream(self) -> torch.cuda.Stream:
+        """On which it works."""
+        return self._stream
+
+    def put(
+        self,
+        ticket: Ticket,
+        compute: Compute,
+        events: Events,
+        after: Completion | None = None,
+    ) -> Completion:
+        """Launches a job, in the calling thread."""
+        self._check_open()
+        before = torch.cuda.current_stream()
+        began_s = time.perf_counter()
+        try:
+            with torch.inference_mode():
+                completion = self._launch(compute, after)
+        except Exception as error:  # noqa: BLE001 - whatever a job raises ends its request only
+            events.put(Ended(ticket, began_s, time.perf_counter(), error))
+            return _Failed(error)
+        finally:
+            torch.cuda.set_stream(before)
+        events.put(Began(ticket, began_s))
+        self._launched.put(_Launched(ticket, completion, events))
+        return completion
+
+    def launch(self, compute: Compute, after: Completion | None = None) -> Completion:
+        """Launches a job of which nobody needs to hear; leaves the lane's stream current.
+
+        It does not turn gradients off.
+
+        Raises:
+          RuntimeError: if the lane is closed.
+          BaseException: whatever the job raises before the GPU has it.
+        """
+        return self._launch(compute, after)
+
+    def _launch(self, compute: Compute, after: Completion | None) -> CudaCompletion:
+        self._check_open()
+        torch.cuda.set_stream(self._stream)
+        if isinstance(after, CudaCompletion):
+            self._stream.wait_event(after.end)
+        elif after is not None:
+            after.wait()
+        completion = CudaCompletion(self._origin, spin=self._spin)
+        completion.begin.record(self._stream)
+        compute()
+        completion.end.record(self._stream)
+        return completion
+
+    def issue(self, compute: Compute) -> None:
+        """As `launch`, but nobody will ever know when the job ended."""
+        torch.cuda.set_stream(self._stream)
+        compute()
+
+    def renew_origin(self) -> None:
+        """Sets the GPU's clock by the computer's anew; waits for the stream."""
+        self._origin = CudaOrigin(self._stream)
+
+    def withdraw(self) -> tuple[Ticket, ...]:
+        """Nothing: what was put was launched."""
+        return ()
+
+    def close(self, wait_s: float = 10.0) -> bool:
+        """Launches no further job, and waits for those on the stream."""
+        self._closed = True
+        self._launched.put(None)
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def __enter__(self) -> GpuLane:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(f"lane {self._lane.name} is closed")
+
+    def _reap(self) -> None:
+        torch.cuda.set_device(self._stream.device)
+        last_s = -math.inf
+        while (one := self._launched.get()) is not None:
+            error: BaseException | None = None
+            began_s = last_s
+            try:
+                one.completion.wait()
+                ended_s = time.perf_counter()
+                began_s = ended_s - one.completion.took_s
+            except RuntimeError as raised:  # the GPU itself says no, to all that follows too
+                ended_s, error = time.perf_counter(), raised
+            one.events.put(Ended(one.ticket, max(began_s, last_s), ended_s, error))
+            last_s = ended_s
+
+
+@final
+@dataclass(frozen=True)
+class _Failed(Completion):
+    """Of a job that was not launched."""
+
+    error: BaseException
+
+    def wait(self) -> None:
+        """Raises at once."""
+        raise self.error
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Never."""
+        return False
+
+    @property
+    def began_s(self) -> float:
+        """Never."""
+        return math.nan
+
+    @property
+    def ended_s(self) -> float:
+        """Never."""
+        return math.nan
