@@ -67,7 +67,7 @@ class Compiled(Runnable):
         with torch.inference_mode(mode=False), torch.no_grad():
             self._values = {NETWORK_INPUT: self._input_memory(x)}
             for value in self._values[NETWORK_INPUT].values():
-                value.copy_(x)
+                value.copy_(x)  # waits, unlike one that is not to block
             examples = [*self._examples(x)] if len(devices) > 1 else None
             self._jobs = [self._of_segment(i, examples) for i in range(len(program))]
 

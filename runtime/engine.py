@@ -74,7 +74,7 @@ class EagerEngine(Engine):
         result, altered = tried(segment, reads)
         if is_view(result, reads):
             return (partial(_alter, segment, reads) if altered else nothing), result
-        written = result.clone() if output is None else output
+        written = result.clone() if output is None else output.copy_(result)
         return partial(_overwrite, segment, reads, written), written
 
 
@@ -123,7 +123,7 @@ class OnnxEngine(Engine):
         if segment not in self._sessions:
             self._sessions[segment] = OnnxSession(onnx_bytes(segment.body, reads))
         session = self._sessions[segment]
-        written = result.clone() if output is None else output
+        written = result.clone() if output is None else output.copy_(result)
         if all(one.is_contiguous() for one in (*reads, written)):
             return session.bound([one.numpy() for one in reads], written.numpy()), written
         return partial(_translate, session, reads, written), written
@@ -143,6 +143,8 @@ def tried(segment: Segment, inputs: tuple[Tensor, ...]) -> tuple[Tensor, bool]:
     versions = [one._version for one in inputs]  # noqa: SLF001 - torch has no other way to ask
     with torch.inference_mode(mode=False), torch.no_grad():
         result = segment(*inputs)
+    if result.is_cuda:
+        torch.cuda.current_stream(result.device).synchronize()  # it may be read on another
     return result, versions != [one._version for one in inputs]  # noqa: SLF001
 
 
