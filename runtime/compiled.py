@@ -13,6 +13,7 @@ from torch import Tensor
 
 from runtime.completion import Compute
 from runtime.engine import CPU, Engine, is_view, tried
+from runtime.kinds import Kind
 from runtime.mapped_memory import on_gpu, pinned_like
 from runtime.program import NETWORK_INPUT, Program
 from runtime.running import Runnable, Running
@@ -73,6 +74,15 @@ class Compiled(Runnable):
 
     def __len__(self) -> int:
         return len(self._program)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Of each segment."""
+        return self._program.kinds
+
+    def runs_on(self, lane: int) -> bool:
+        """Whether an engine was given for the lane."""
+        return self._engines[lane] is not None
 
     def start(self, x: Tensor) -> Running:
         """Begins an inference; the one before it must be over.

@@ -176,7 +176,7 @@ class Prepared(Ready):
         """
         engine = stream.engine
         program = decompose(source.module, source.x, source.rule, cells=source.cells)
-        self._kinds = tuple(segment.kind for segment in program.segments)
+        self._kinds = program.kinds
         self._captured = captured
         self._running: Running
         if captured:

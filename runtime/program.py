@@ -58,6 +58,15 @@ class Program:
     def __len__(self) -> int:
         return len(self.segments)
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Of each segment."""
+        return tuple(segment.kind for segment in self.segments)
+
+    def runs_on(self, lane: int) -> bool:  # noqa: ARG002 - any that can use the weights' device
+        """Whether the lane may be asked to run it."""
+        return True
+
     def start(self, x: Float[Tensor, "n ..."]) -> Inference:
         """Begins an inference."""
         return Inference(self, x)

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from torch import Tensor
 
 from runtime.completion import Compute
+from runtime.kinds import Kind
 
 
 @runtime_checkable
@@ -35,6 +36,15 @@ class Runnable(Protocol):
     @abstractmethod
     def __len__(self) -> int:
         """Segments."""
+
+    @property
+    @abstractmethod
+    def kinds(self) -> tuple[Kind, ...]:
+        """Of each segment."""
+
+    @abstractmethod
+    def runs_on(self, lane: int) -> bool:
+        """Whether the lane may be asked to run it."""
 
     @abstractmethod
     def start(self, x: Tensor) -> Running:

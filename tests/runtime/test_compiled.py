@@ -1,6 +1,7 @@
 """A network in memory of its own computes what the module does, whichever lane runs which part."""
 
 import gc
+import math
 import weakref
 
 import pytest
@@ -18,6 +19,7 @@ from runtime.models.densenet import DenseLayer
 from runtime.models.nas_bench_201 import Cell, ResidualBlock
 from runtime.models.resnet import Block
 from runtime.policies import ByNetwork, OneLane
+from runtime.profile import measured_chain
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -200,3 +202,15 @@ def test_lanes_run_compiled_networks_as_they_run_plain_ones(networks, asynchrono
             _, results = execute(served, closed(2, 3), (left, right), policy)
 
             assert all(torch.equal(results[i], expected[i % 2]) for i in range(6))
+
+
+def test_where_a_network_has_no_engine_its_measured_times_are_infinite():
+    x = torch.ones(1, 2)
+    program = decompose(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval(), x)
+    with CpuLane(name="left") as left, CpuLane(name="right") as right:
+        compiled = Compiled(program, x, [None, right.engine])
+
+        chain = measured_chain("net", compiled, x, (left, right), repeats=2)
+
+    assert chain.kinds == program.kinds
+    assert all(math.isinf(left_ms) and right_ms > 0 for left_ms, right_ms in chain.predicted_ms)
