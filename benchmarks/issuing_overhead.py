@@ -66,9 +66,7 @@ def bodies(way, feeds):
     if way == "single_context":
         return [partial(_serially, [feed]) for feed in feeds]
     queue = SimpleQueue()
-    fill, issue = (
-        (_fill, _issue) if way == "queue_stream" else (woken_for_each_job, issue_and_wake)
-    )
+    fill, issue = (_fill, _issue) if way == "queue_stream" else (woken_for_each_job, issue_and_wake)
     return [*(partial(fill, feed, queue) for feed in feeds), partial(issue, queue, len(feeds))]
 
 
