@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice, takewhile
 from typing import final
 
 from runtime.chain import Chain, Job, Lane, Request, check
 from runtime.ledger import Ledger
-from runtime.policy import Policy, Situation
+from runtime.policy import Outlook, Policy, Situation
 
 
 @final
@@ -62,10 +64,16 @@ class Dispatcher:
         """Jobs of each request being served."""
         self._over: set[int] = set()
         """Requests being served of which no further job is to be placed."""
+        by_arrival = sorted(range(len(requests)), key=lambda i: requests[i].arrival_ms)
+        self._unheard = dict.fromkeys(by_arrival)
+        """Requests of which nobody has said that they came, by arrival."""
+        self._latest: dict[int, Ticket] = {}
+        """Of each network the last job put."""
 
     def arrived(self, request: int, now_ms: float) -> Ticket | None:
         """A request came; its first job, if its network was idle."""
         network = self._requests[request].network
+        del self._unheard[request]
         self._waiting[network].append(request)
         if len(self._waiting[network]) > 1:
             return None
@@ -110,6 +118,7 @@ class Dispatcher:
 
         Of the one being served no further job is placed; those on lanes are still to be reported.
         """
+        self._unheard = {i: None for i in self._unheard if self._requests[i].network != network}
         waiting = self._waiting[network]
         over = tuple(waiting)
         if waiting:
@@ -147,12 +156,57 @@ class Dispatcher:
             return 0.0
         return self._ledger.left_ms(replace(job, index=job.index - 1), previous_lane, now_ms)
 
+    def _predicted_ms(self, job: Job) -> tuple[float, ...]:
+        times_ms = self._chains[job.network].predicted_ms[job.index]
+        if not self._lost:
+            return times_ms
+        return tuple(
+            math.inf if lane in self._lost else time_ms for lane, time_ms in enumerate(times_ms)
+        )
+
+    def _outlook(self, job: Job, previous_lane: int | None, now_ms: float) -> tuple[Outlook, ...]:
+        """What is to be placed, of all networks."""
+        came: dict[int, list[int]] = {network: [] for network in range(len(self._chains))}
+        for i in takewhile(lambda i: self._requests[i].arrival_ms <= now_ms, self._unheard):
+            came[self._requests[i].network].append(i)
+        own = Outlook(
+            (*self._rest(job), *self._waiting_jobs(job.network, came[job.network])),
+            previous_lane,
+            self._ready_ms(job, previous_lane, now_ms),
+        )
+        others = []
+        for network, requests in came.items():
+            if network == job.network:
+                continue
+            rest: list[tuple[bool, tuple[float, ...]]] = []
+            ready_ms = 0.0
+            lane = None
+            if self._waiting[network]:
+                latest = self._latest[network]
+                ready_ms = self._ledger.left_ms(latest.job, latest.lane, now_ms)
+                if not (self.is_last(latest.job) or latest.job.request in self._over):
+                    lane = latest.lane
+                    rest += self._rest(replace(latest.job, index=latest.job.index + 1))
+            rest += self._waiting_jobs(network, requests)
+            if rest:
+                others.append(Outlook(tuple(rest), lane, ready_ms))
+        return own, *others
+
+    def _waiting_jobs(
+        self, network: int, came: Sequence[int]
+    ) -> Iterator[tuple[bool, tuple[float, ...]]]:
+        for request in (*islice(self._waiting[network], 1, None), *came):
+            yield from self._rest(Job(request, network, 0))
+
+    def _rest(self, job: Job) -> Iterator[tuple[bool, tuple[float, ...]]]:
+        for index in range(job.index, len(self._chains[job.network])):
+            yield index == 0, self._predicted_ms(replace(job, index=index))
+
     def _place(self, job: Job, previous_lane: int | None, now_ms: float) -> Ticket:
         chain = self._chains[job.network]
-        predicted_ms = tuple(
-            math.inf if lane in self._lost else time_ms
-            for lane, time_ms in enumerate(chain.predicted_ms[job.index])
-        )
+        predicted_ms = self._predicted_ms(job)
+        if all(map(math.isinf, predicted_ms)):  # its lanes are lost, so no policy can help
+            return self._put(job, next(iter(self._lost)), 0.0, previous_lane)
         placement = self._policy.place(
             Situation(
                 job=job,
@@ -163,6 +217,7 @@ class Dispatcher:
                 backlog_ms=self._ledger.backlog_ms(now_ms),
                 previous_lane=previous_lane,
                 ready_ms=self._ready_ms(job, previous_lane, now_ms),
+                outlook=partial(self._outlook, job, previous_lane, now_ms),
             )
         )
         lane = placement.lane
@@ -171,6 +226,12 @@ class Dispatcher:
                 f"{self._policy} put job {job.index} of {chain.name} "
                 f"to {self._lanes[lane].name}, which cannot run it"
             )
-        self._ledger.put(job, lane, 0.0 if lane in self._lost else placement.charged_ms)
+        charged_ms = 0.0 if lane in self._lost else placement.charged_ms
+        return self._put(job, lane, charged_ms, previous_lane)
+
+    def _put(self, job: Job, lane: int, charged_ms: float, previous_lane: int | None) -> Ticket:
+        self._ledger.put(job, lane, charged_ms)
         self._on_lanes[job.request] += 1
-        return Ticket(job, lane, previous_lane)
+        ticket = Ticket(job, lane, previous_lane)
+        self._latest[job.network] = ticket
+        return ticket

@@ -16,6 +16,7 @@ from runtime.decompose import decompose
 from runtime.executor import Network, execute
 from runtime.kinds import Kind
 from runtime.lanes import CpuLane
+from runtime.look_ahead import LookAhead
 from runtime.metrics import makespan_ms
 from runtime.optimum import best_schedule
 from runtime.policies import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
@@ -30,6 +31,7 @@ def policies(lanes):
     return st.one_of(
         st.builds(QueueTime, TIMES_MS),
         st.builds(EarliestFinish, st.none() | sync_ms),
+        st.builds(LookAhead, st.none() | sync_ms, st.integers(1, 3), st.integers(3, 9)),
         st.builds(OneLane, st.integers(0, lanes - 1)),
         st.builds(
             ByKind,
