@@ -2,7 +2,8 @@
 
 Jobs of a request are placed one after another: the next one when the one before was launched on an
 asynchronous lane, or ended on a synchronous one. Requests of a network are served one after another,
-in the order of their arrival; the next one begins when no job of the one before is on a lane.
+in the order of their arrival unless told otherwise; the next one begins when no job of the one
+before is on a lane.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import final
 
 from runtime.chain import Chain, Job, Lane, Request, check
 from runtime.ledger import Ledger
+from runtime.order import Order, insert
 from runtime.policy import Outlook, Policy, Situation
 
 
@@ -28,6 +30,8 @@ class Ticket:
     job: Job
     lane: int
     previous_lane: int | None
+    rank: float = 0.0
+    """Of jobs that wait for a synchronous lane the least is first, then the one put first."""
 
 
 @final
@@ -44,6 +48,7 @@ class Dispatcher:
         requests: Sequence[Request],
         lanes: Sequence[Lane],
         policy: Policy,
+        order: Order = Order.FIRST_COME,
     ) -> None:
         """Nothing has arrived.
 
@@ -56,10 +61,11 @@ class Dispatcher:
         self._requests = requests
         self._lanes = tuple(lanes)
         self._policy = policy
+        self._order = order
         self._ledger = Ledger(lanes)
         self._lost: set[int] = set()
         self._waiting: list[deque[int]] = [deque() for _ in chains]
-        """Requests of each network; the first is being served."""
+        """Requests of each network; the first is being served, the others are in order."""
         self._on_lanes: Counter[int] = Counter()
         """Jobs of each request being served."""
         self._over: set[int] = set()
@@ -74,9 +80,13 @@ class Dispatcher:
         """A request came; its first job, if its network was idle."""
         network = self._requests[request].network
         del self._unheard[request]
-        self._waiting[network].append(request)
-        if len(self._waiting[network]) > 1:
+        waiting = self._waiting[network]
+        if waiting:
+            served = waiting.popleft()
+            insert(waiting, request, self._rank)
+            waiting.appendleft(served)
             return None
+        waiting.append(request)
         return self._place(Job(request, network, 0), None, now_ms)
 
     def taken(self, ticket: Ticket, now_ms: float) -> Ticket | None:
@@ -133,6 +143,9 @@ class Dispatcher:
     def is_last(self, job: Job) -> bool:
         """Whether the job is the last of its request."""
         return job.index == len(self._chains[job.network]) - 1
+
+    def _rank(self, request: int) -> float:
+        return self._order.rank(self._requests[request])
 
     def _next(self, ticket: Ticket, now_ms: float) -> Ticket:
         job = replace(ticket.job, index=ticket.job.index + 1)
@@ -232,6 +245,6 @@ class Dispatcher:
     def _put(self, job: Job, lane: int, charged_ms: float, previous_lane: int | None) -> Ticket:
         self._ledger.put(job, lane, charged_ms)
         self._on_lanes[job.request] += 1
-        ticket = Ticket(job, lane, previous_lane)
+        ticket = Ticket(job, lane, previous_lane, self._rank(job.request))
         self._latest[job.network] = ticket
         return ticket

@@ -19,6 +19,7 @@ from runtime.chain import Chain, Job, Request
 from runtime.completion import Completion
 from runtime.dispatcher import Dispatcher, Ticket
 from runtime.lanes import Began, Ended, RealLane
+from runtime.order import Order
 from runtime.policy import Policy
 from runtime.running import Runnable, Running
 from runtime.schedule import Executed, Schedule
@@ -81,6 +82,7 @@ def execute(
     *,
     job_timeout_s: float | None = None,
     control: Control | None = None,
+    order: Order = Order.FIRST_COME,
 ) -> tuple[Schedule, tuple[Tensor | BaseException, ...]]:
     """Serves all requests; arrivals and the schedule's times count from the call.
 
@@ -94,8 +96,9 @@ def execute(
       lanes: where jobs can run; they stay open.
       policy: decides where they do.
       job_timeout_s: None waits for ever. A job's time counts from when it is the first of its lane
-        and the job before it has ended.
+        to have begun and the job before it has ended.
       control: of this execution alone; None if nobody is to interfere.
+      order: who comes first of those who wait.
 
     Returns:
       The schedule of the jobs that ran to their end, and for each request its output or what one of
@@ -107,7 +110,7 @@ def execute(
         to a lane that cannot run it.
     """
     chains = tuple(network.chain for network in networks)
-    dispatcher = Dispatcher(chains, requests, [lane.lane for lane in lanes], policy)
+    dispatcher = Dispatcher(chains, requests, [lane.lane for lane in lanes], policy, order)
     control = Control() if control is None else control
     execution = _Execution(networks, requests, lanes, dispatcher, control._events)  # noqa: SLF001 - the other end of it
     try:
@@ -141,8 +144,8 @@ class _Execution:
         self._events = events
         self._begin_s = time.perf_counter()
         self._inferences: dict[int, Running] = {}
-        self._latest: dict[int, Completion] = {}
-        """Of the last job put of each request."""
+        self._latest: dict[int, tuple[Job, Completion, Completion | None]] = {}
+        """The last job put of each request, its completion and that of the job before it."""
         self._underway: list[dict[Job, Ticket]] = [{} for _ in lanes]
         """On each lane, in the order in which they were put."""
         self._jobs_of: Counter[int] = Counter()
@@ -195,12 +198,20 @@ class _Execution:
             self._inferences[job.request] = network.program.start(network.x)
         self._underway[ticket.lane][job] = ticket
         self._jobs_of[job.request] += 1
-        self._latest[job.request] = self._lanes[ticket.lane].put(
+        before = self._before(job)
+        completion = self._lanes[ticket.lane].put(
             ticket,
             self._inferences[job.request].job(job.index, ticket.lane),
             self._events,
-            None if ticket.previous_lane in {None, ticket.lane} else self._latest[job.request],
+            None if ticket.previous_lane in {None, ticket.lane} else before,
         )
+        self._latest[job.request] = job, completion, before
+
+    def _before(self, job: Job) -> Completion | None:
+        if job.request not in self._latest:
+            return None
+        latest, completion, before = self._latest[job.request]
+        return before if latest == job else completion  # the same job, if a lane gave it back
 
     def _hear(self, event: Began | Ended | _Remove) -> None:
         if isinstance(event, _Remove):
@@ -253,9 +264,9 @@ class _Execution:
 
     def _set_clocks(self) -> None:
         for lane, tickets in enumerate(self._underway):
-            job = next(iter(tickets), None)
+            job = next((one for one in tickets if one in self._begun), None)
             clock = self._clocks[lane]
-            if job is None or job not in self._begun or self._waits(tickets[job]):
+            if job is None or self._waits(tickets[job]):
                 self._clocks[lane] = None
             elif clock is None or clock[0] != job:
                 self._clocks[lane] = job, time.perf_counter()

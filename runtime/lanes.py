@@ -21,6 +21,7 @@ from runtime.chain import Lane
 from runtime.completion import Completion, Compute, HostCompletion
 from runtime.dispatcher import Ticket
 from runtime.engine import EagerEngine, Engine
+from runtime.order import insert
 
 
 @final
@@ -52,7 +53,11 @@ class Events(Protocol):
 
 @runtime_checkable
 class RealLane(Protocol):
-    """Runs jobs one after another, in the order in which they were put."""
+    """Runs jobs one after another.
+
+    An asynchronous lane runs them in the order in which they were put, a
+    synchronous one by the rank of their tickets, and equals in that order.
+    """
 
     @property
     @abstractmethod
@@ -245,9 +250,11 @@ class CpuLane(RealLane):
         with self._changed:
             if self._closed:
                 raise RuntimeError(f"lane {self._lane.name} is closed")
-            self._queue.append(item)
             if self._lane.asynchronous:
+                self._queue.append(item)
                 self._say_began(item, time.perf_counter())
+            else:
+                insert(self._queue, item, _rank)
             self._changed.notify()
         return item.completion
 
@@ -291,6 +298,10 @@ class CpuLane(RealLane):
         item.completion.end(began_s, ended_s, error)
         if item.ticket is not None and item.events is not None:
             item.events.put(Ended(item.ticket, began_s, ended_s, error))
+
+
+def _rank(item: _Item) -> float:
+    return 0.0 if item.ticket is None else item.ticket.rank
 
 
 @contextmanager

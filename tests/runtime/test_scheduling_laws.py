@@ -186,6 +186,12 @@ def cpu_lanes():
 
 
 @pytest.fixture(scope="module")
+def mixed_lanes():
+    with CpuLane(name="core") as core, CpuLane(name="stream", asynchronous=True) as stream:
+        yield core, stream
+
+
+@pytest.fixture(scope="module")
 def programs():
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -199,6 +205,16 @@ def programs():
 @given(st.data())
 @settings(max_examples=25)
 def test_real_lanes_are_lawful_and_compute_what_the_modules_do(cpu_lanes, programs, data):
+    assert_real_lanes_are_lawful(data, cpu_lanes, programs)
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_a_core_and_a_lane_that_launches_are_lawful_too(mixed_lanes, programs, data):
+    assert_real_lanes_are_lawful(data, mixed_lanes, programs)
+
+
+def assert_real_lanes_are_lawful(data, lanes, programs):
     networks = []
     for program, x, _ in programs:
         times = data.draw(
@@ -210,7 +226,7 @@ def test_real_lanes_are_lawful_and_compute_what_the_modules_do(cpu_lanes, progra
     requests = data.draw(st.lists(request, max_size=8), label="requests")
     policy = data.draw(policies(2), label="policy")
 
-    schedule, results = execute(networks, requests, cpu_lanes, policy)
+    schedule, results = execute(networks, requests, lanes, policy)
 
     assert_lawful(schedule)
     for served, result in zip(requests, results, strict=True):
