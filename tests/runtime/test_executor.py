@@ -22,6 +22,7 @@ from runtime.dispatcher import Ticket
 from runtime.executor import Control, LaneTimeoutError, Network, execute
 from runtime.kinds import Kind
 from runtime.lanes import Began, CpuLane, Ended, RealLane
+from runtime.look_ahead import LookAhead
 from runtime.metrics import deadline_misses
 from runtime.order import Order
 from runtime.policies import ByNetwork, EarliestFinish, OneLane, QueueTime
@@ -497,7 +498,7 @@ def test_a_job_given_back_waits_for_the_one_before_it_wherever_it_goes(two_lanes
 
 LANES = st.lists(st.booleans(), min_size=1, max_size=3)
 """By lane whether it is asynchronous."""
-POLICIES = [QueueTime(), EarliestFinish(), ByNetwork()]
+POLICIES = [QueueTime(), EarliestFinish(), LookAhead(), ByNetwork()]
 
 
 @given(LANES, st.sampled_from(POLICIES), st.data())

@@ -19,6 +19,7 @@ from runtime.lanes import CpuLane
 from runtime.look_ahead import LookAhead
 from runtime.metrics import makespan_ms
 from runtime.optimum import best_schedule
+from runtime.order import Order
 from runtime.policies import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
 from runtime.simulator import simulate
 
@@ -106,6 +107,23 @@ def assert_a_lane_runs_one_job_at_a_time(schedule):
 @given(simulations())
 def test_a_simulation_is_lawful(schedule):
     assert_lawful(schedule)
+
+
+@given(workloads(), st.sampled_from(Order), st.data())
+def test_in_any_order_every_job_runs_once(workload, order, data):
+    nets, arrivals, lanes = workload
+    policy = data.draw(policies(len(lanes)))
+    ranks = data.draw(st.lists(st.integers(0, 2), min_size=len(arrivals), max_size=len(arrivals)))
+    requests = [
+        Request(one.network, one.arrival_ms, 3.0 * rank, rank)
+        for one, rank in zip(arrivals, ranks, strict=True)
+    ]
+
+    schedule = simulate(nets, requests, lanes, policy, order=order)
+
+    assert_every_job_ran_once(schedule)
+    assert_a_lane_runs_one_job_at_a_time(schedule)
+    assert makespan_ms(schedule) >= lower_bound_ms(nets, requests) * ROUNDING
 
 
 @given(simulations())
