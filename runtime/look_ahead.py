@@ -43,9 +43,7 @@ class LookAhead(Policy):
     def place(self, situation: Situation) -> Placement:
         """The lane for this job."""
         begin = _Play.of(situation, self.sync_ms, self.horizon)
-        ends_ms = (
-            begin.ends_ms()
-        )  # decide where some other job has no lane left, so all is infinite
+        ends_ms = begin.ends_ms()  # decide where another job has no lane left: all is infinite
         best = min(
             range(len(ends_ms)),
             key=lambda lane: (*begin.put(lane).value(self.depth - 1), ends_ms[lane]),
@@ -56,7 +54,7 @@ class LookAhead(Policy):
 
 @final
 class _Play:
-    """What is placed from here on; a moment of it is never changed, but continued in a copy."""
+    """What is placed from here on: `put` goes on in a copy, `value` plays this one to its end."""
 
     def __init__(
         self,
