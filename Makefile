@@ -4,7 +4,7 @@ ARGS   ?=
 BIN    := .venv/bin
 READY  := .venv/.ready
 
-.PHONY: search test test-slow check format bench wheel clean
+.PHONY: search test test-slow test-gpu check format bench wheel clean
 
 search: $(READY)
 	$(BIN)/python -m nas.search $(ARGS)
@@ -14,6 +14,9 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow $(ARGS)
+
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -m gpu $(ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -27,8 +27,9 @@ import numpy as np
 import torch
 from torch import nn
 
+from runtime.backend import Backend, Device
 from runtime.decompose import Rule, decompose
-from runtime.inference import Backend, Device, prepare
+from runtime.inference import prepare
 from runtime.models.alexnet import AlexNet
 from runtime.models.densenet import DenseNet
 from runtime.models.nas_bench_201 import CellNetwork

@@ -61,6 +61,8 @@ class Request:
     arrival_ms: float = 0.0
     deadline_ms: float = math.inf
     """After the arrival."""
+    priority: int = 0
+    """The least is first, where priorities count."""
 
 
 @final

@@ -83,11 +83,11 @@ def _in_onnx_runtime(
     session = OnnxSession(
         onnx_bytes(network, [images]), threads=threads, provider=Provider[device.value]
     )
-    return session.bound(images.numpy())
+    return session.resident(images.numpy())
 
 
 def _captured(eager: Callable[[], Tensor]) -> Callable[[], Tensor]:
-    stream: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]  # torch's own gap
+    stream: torch.cuda.Stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         for _ in range(CAPTURE_WARM_UP):

@@ -49,6 +49,7 @@ def onnx_bytes(module: nn.Module, examples: Sequence[Tensor], *, opset: int = OP
             )
             return file.read_bytes()
     except Exception as error:
-        raise RuntimeError(f"torch cannot write this network as ONNX: {error}") from error
+        reason = str(error).partition("\n")[0]  # a dump of the graph may follow
+        raise RuntimeError(f"torch cannot write this network as ONNX: {reason}") from error
     finally:
         exporter.setLevel(level)

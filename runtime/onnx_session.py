@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import onnxruntime
@@ -79,7 +79,7 @@ class OnnxSession:
         )
         return outputs[0]
 
-    def bound(self, *inputs: Shaped[ndarray, "..."]) -> Callable[[], object]:
+    def resident(self, *inputs: Shaped[ndarray, "..."]) -> Callable[[], object]:
         """One inference to call, with these inputs in the device's memory and the output kept there.
 
         No call copies anything between host and device; each ends when the device has finished.
@@ -96,12 +96,40 @@ class OnnxSession:
         (buffer,) = binding.get_outputs()
         binding.bind_ortvalue_output(output.name, buffer)  # else each call would take memory
 
-        return _Bound(self._session, binding, values, buffer)
+        return _Resident(self._session, binding, values, buffer)
+
+    def bound(
+        self, inputs: Sequence[Shaped[ndarray, "..."]], output: Shaped[ndarray, "..."]
+    ) -> Callable[[], None]:
+        """One inference from memory to memory at each call, nothing being copied.
+
+        Args:
+          inputs: what to read, in the network's order.
+          output: what to write; both contiguous, and kept as long as the call is.
+        """
+        binding = self._session.io_binding()
+        for name, one in zip(self._names, inputs, strict=True):
+            binding.bind_input(name, "cpu", 0, one.dtype, one.shape, one.ctypes.data)
+        (name,) = (one.name for one in self._session.get_outputs())
+        binding.bind_output(name, "cpu", 0, output.dtype, output.shape, output.ctypes.data)
+        return _Bound(self._session, binding, (*inputs, output))
 
 
 @final
 @dataclass(frozen=True)
 class _Bound:
+    session: Any
+    binding: Any
+    memory: tuple[Shaped[ndarray, "..."], ...]
+    """The binding knows addresses only; here the arrays are kept."""
+
+    def __call__(self) -> None:
+        self.session.run_with_iobinding(self.binding)
+
+
+@final
+@dataclass(frozen=True)
+class _Resident:
     """A session and what it reads and writes; a value on the processor is its array's memory."""
 
     session: onnxruntime.InferenceSession

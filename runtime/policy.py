@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Protocol, final, runtime_checkable
 
 from runtime.chain import Job, Lane
 from runtime.kinds import Kind
+
+
+@final
+@dataclass(frozen=True)
+class Outlook:
+    """What of one network has arrived and is not on a lane."""
+
+    jobs: tuple[tuple[bool, tuple[float, ...]], ...]
+    """Whether the job is the first of a request, and its predicted times, one a lane."""
+    previous_lane: int | None
+    """Where the job before them went; None if they begin a request."""
+    ready_ms: float
+    """When that job will have ended, as predicted; 0 if it has."""
 
 
 @final
@@ -30,6 +44,9 @@ class Situation:
     """Where the job before this one went; None for the first of a request."""
     ready_ms: float
     """When the job before it will have ended, as predicted; 0 if it has."""
+    outlook: Callable[[], tuple[Outlook, ...]] = field(default=tuple, compare=False, repr=False)
+    """All networks with jobs to be placed, this job's first with this job as the first. To be asked
+    while the job is being placed; it takes time in proportion to those jobs."""
 
 
 @final

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from runtime.completion import Compute
 from runtime.kinds import Kind
+from runtime.running import Running
 
 NETWORK_INPUT = -1
 """Stands for the network's input where the index of a segment would stand."""
@@ -54,6 +58,34 @@ class Program:
     def __len__(self) -> int:
         return len(self.segments)
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """Of each segment."""
+        return tuple(segment.kind for segment in self.segments)
+
+    def runs_on(self, lane: int) -> bool:  # noqa: ARG002 - any that can use the weights' device
+        """Whether the lane may be asked to run it."""
+        return True
+
+    def start(self, x: Float[Tensor, "n ..."]) -> Inference:
+        """Begins an inference."""
+        return Inference(self, x)
+
+    def on(self, device: torch.device) -> Program:
+        """The same with its weights on a device: itself, or a copy that is made once."""
+        if device not in self._copies:
+            moved = [
+                replace(segment, body=deepcopy(segment.body).to(device))
+                for segment in self.segments
+            ]
+            self._copies[device] = Program(tuple(moved), self.output)
+        return self._copies[device]
+
+    @cached_property
+    def _copies(self) -> dict[torch.device, Program]:
+        weights = (w for s in self.segments for w in [*s.body.parameters(), *s.body.buffers()])
+        return {weight.device: self for weight in weights}
+
     def run(self, x: Float[Tensor, "n ..."]) -> Tensor:
         """Runs all segments in order; the same result as calling the module."""
         inference = Inference(self, x)
@@ -83,13 +115,17 @@ class Program:
 
 
 @final
-class Inference:
+class Inference(Running):
     """One run of a program, a segment at a time; a value is dropped after its last use."""
 
     def __init__(self, program: Program, x: Float[Tensor, "n ..."]) -> None:
         self._program = program
         self._values = {NETWORK_INPUT: x}
         self._next = 0
+
+    def job(self, index: int, lane: int) -> Compute:  # noqa: ARG002 - values lie where they lie
+        """What computes segment `index`, the next one, on any lane of the weights' device."""
+        return self.step
 
     def step(self) -> None:
         """Runs the next segment; whatever it raises passes through, and it is still the next.

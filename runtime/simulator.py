@@ -12,10 +12,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from operator import attrgetter
 from typing import final
 
 from runtime.chain import Chain, Job, Lane, Request
 from runtime.dispatcher import Dispatcher, Ticket
+from runtime.order import Order, insert
 from runtime.policies import Delays, delay_ms
 from runtime.policy import Policy
 from runtime.schedule import Executed, Schedule
@@ -29,6 +31,7 @@ def simulate(
     *,
     sync_ms: Delays | None = None,
     actual_ms: Callable[[Job, int], float] | None = None,
+    order: Order = Order.FIRST_COME,
 ) -> Schedule:
     """Serves all requests.
 
@@ -39,12 +42,13 @@ def simulate(
       policy: decides where they do, knowing predicted times only.
       sync_ms: what a job takes longer by the lane before and its own; None for nothing.
       actual_ms: how long a job takes on a lane; None if predictions are right.
+      order: who comes first of those who wait.
 
     Raises:
       ValueError: if chains, requests and lanes do not belong together, or the policy puts a job to
         a lane that cannot run it.
     """
-    dispatcher = Dispatcher(chains, requests, lanes, policy)
+    dispatcher = Dispatcher(chains, requests, lanes, policy, order)
     return _Simulation(chains, requests, lanes, dispatcher, sync_ms, actual_ms).run()
 
 
@@ -92,7 +96,10 @@ class _Simulation:
 
     def _put(self, ticket: Ticket | None) -> None:
         if ticket is not None:
-            self._queues[ticket.lane].append(ticket)
+            if self._lanes[ticket.lane].asynchronous:
+                self._queues[ticket.lane].append(ticket)
+            else:
+                insert(self._queues[ticket.lane], ticket, attrgetter("rank"))
             self._at(self._now_ms, partial(self._take, ticket.lane))
 
     def _take(self, lane: int) -> None:

@@ -14,7 +14,7 @@ def torchscript_bytes(module: nn.Module, examples: Sequence[Tensor]) -> bytes:
     """The module in evaluation mode, traced with its example inputs and frozen."""
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")  # of its age; torch 1.10 of JetPack 4.6 reads nothing newer
-        traced: torch.jit.ScriptModule = torch.jit.trace(module.eval(), tuple(examples))  # type: ignore[no-untyped-call]  # torch's own gap
+        traced: torch.jit.ScriptModule = torch.jit.trace(module.eval(), tuple(examples))
         content = io.BytesIO()
         torch.jit.save(torch.jit.freeze(traced), content)
     return content.getvalue()

@@ -226,7 +226,7 @@ class Torch(_InProcess):
         import torch
 
         torch.set_num_threads(self._threads)
-        module = torch.jit.load(io.BytesIO(content), map_location=self._device)  # type: ignore[no-untyped-call]  # torch's own gap
+        module = torch.jit.load(io.BytesIO(content), map_location=self._device)
         images = torch.randn(*shape).to(self._device)
 
         def call() -> object:

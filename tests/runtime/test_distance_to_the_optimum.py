@@ -2,9 +2,10 @@
 
 Random closed sets of two or three networks of two to four jobs, a CPU and a GPU lane, CPU times 0.5
 to 4 times the GPU's, half a millisecond to come back from the GPU. Makespan over the optimum's on
-these 100 cases, median and worst: earliest finish 1.13 and 1.59; the queue times of figure 4-5 1.25
+these 100 cases, median and worst: looking ahead 1.00 and 1.24; earliest finish 1.13 and 1.59; the queue times of figure 4-5 1.25
 and 2.34; convolutions to the GPU 1.24 and 1.60; all to the GPU 1.55 and 2.38; half the networks each
-2.12 and 3.69. The queue times take a lane for free that has just begun a job.
+2.12 and 3.69. The queue times take a lane for free that has just begun a job. The best that a
+policy can do which is asked for a lane job by job, in the dispatcher's order, is 1.00 and 1.14.
 """
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 from runtime.arrivals import closed
 from runtime.chain import Chain, Lane
 from runtime.kinds import Kind
+from runtime.look_ahead import LookAhead
 from runtime.metrics import makespan_ms
 from runtime.optimum import best_schedule
 from runtime.policies import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
@@ -21,6 +23,7 @@ from runtime.simulator import simulate
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
 SYNC_MS = ((0.0, 0.0), (0.5, 0.0))
 POLICIES = {
+    "look_ahead": LookAhead(SYNC_MS),
     "earliest_finish": EarliestFinish(SYNC_MS),
     "queue_time": QueueTime(0.5),
     "by_kind": ByKind({Kind.CONV: 1}, otherwise=0),
@@ -50,6 +53,11 @@ def ratios():
             took_ms = makespan_ms(simulate(*workload, policy, sync_ms=SYNC_MS))
             found[name].append(took_ms / best_ms)
     return found
+
+
+def test_looking_ahead_is_within_five_percent_of_the_optimum(ratios):
+    assert np.median(ratios["look_ahead"]) <= 1.05
+    assert max(ratios["look_ahead"]) <= 1.3
 
 
 @pytest.mark.parametrize(

@@ -1,25 +1,32 @@
 """Real lanes keep their promises when jobs do not keep theirs."""
 
 import gc
+import math
 import os
 import threading
 import time
 import weakref
+from concurrent.futures import CancelledError
 from queue import SimpleQueue
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from runtime.arrivals import closed, periodic
 from runtime.chain import Chain, Job, Request
 from runtime.decompose import Rule, decompose
 from runtime.dispatcher import Ticket
-from runtime.executor import LaneTimeoutError, Network, execute
+from runtime.executor import Control, LaneTimeoutError, Network, execute
 from runtime.kinds import Kind
 from runtime.lanes import Began, CpuLane, Ended, RealLane
+from runtime.look_ahead import LookAhead
 from runtime.metrics import deadline_misses
+from runtime.order import Order
 from runtime.policies import ByNetwork, EarliestFinish, OneLane, QueueTime
+from runtime.policy import Placement
 from runtime.profile import measured_chain
 from runtime.program import NETWORK_INPUT, Program, Segment
 
@@ -346,3 +353,229 @@ def test_measured_networks_are_shared_out_by_the_earliest_finish(two_lanes):
     )
 
     assert {one.lane for one in schedule.executed} == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("order", "served"),
+    [(Order.FIRST_COME, "blm"), (Order.PRIORITY, "bml"), (Order.DEADLINE, "bml")],
+)
+def test_a_core_takes_the_most_urgent_of_the_jobs_that_wait(lane, order, served):
+    ran = []
+
+    def remember(name, wait_s=0.0):
+        return network(lambda x: (time.sleep(wait_s), ran.append(name))[0] or x)
+
+    networks = [remember("b", 0.1), remember("l"), remember("m")]
+    requests = [Request(0), Request(1, 10, 1e6, priority=1), Request(2, 20, 1e5)]
+
+    execute(networks, requests, [lane], OneLane(), order=order)
+
+    assert "".join(ran) == served
+
+
+def test_the_watchdog_sees_a_job_that_overtook(lane, hang):
+    slow = network(lambda x: (time.sleep(0.1), x)[1])
+    requests = [Request(0), Request(1, 10, priority=1), Request(2, 20)]
+
+    _, results = execute(
+        [slow, network(double), network(hang)],
+        requests,
+        [lane],
+        OneLane(),
+        job_timeout_s=2 * HANG_S,
+        order=Order.PRIORITY,
+    )
+
+    assert "ran for more than 0.4 s on lane cpu" in str(results[2])
+    assert "lane cpu was given up" in str(results[1])
+    assert results[0].item() == 1
+
+
+@pytest.fixture(params=[False, True], ids=["core", "stream"])
+def either_lane(request):
+    with CpuLane(name="either", asynchronous=request.param) as lane:
+        yield lane
+
+
+def test_a_network_removed_while_it_runs_is_served_no_further(either_lane):
+    control = Control()
+    began = []
+
+    def remove(x):
+        control.remove(0)
+        time.sleep(0.05)
+        return x
+
+    def remember(x):
+        began.append(1)
+        return x
+
+    unwanted = network(remove, *[lambda x: (time.sleep(0.01), x)[1]] * 8, remember)
+    networks = [unwanted, network(double, double)]
+
+    schedule, results = execute(
+        networks, [*closed(2, 3), Request(0, 60.0)], [either_lane], OneLane(), control=control
+    )
+
+    assert [type(result) for result in results] == [CancelledError, torch.Tensor] * 3 + [
+        CancelledError
+    ]
+    assert "network 0 was removed" in str(results[0])
+    assert {result.item() for result in results[1::2]} == {4}
+    assert {one.job.request for one in schedule.executed if one.job.network == 0} <= {0}
+    assert either_lane.lane.asynchronous or not began  # a launched job comes to its end
+
+
+def test_a_network_removed_when_it_has_been_served_keeps_its_results(lane):
+    control = Control()
+    last = network(lambda x: (control.remove(0), x)[1])
+
+    _, results = execute(
+        [network(double), last], [Request(0), Request(1, 50.0)], [lane], OneLane(), control=control
+    )
+
+    assert [result.item() for result in results] == [2, 1]
+
+
+def test_a_network_removed_before_it_is_asked_for_is_never_begun(lane):
+    control = Control()
+    control.remove(0)
+
+    schedule, results = execute(
+        [network(double)], [Request(0, 10.0)], [lane], OneLane(), control=control
+    )
+
+    assert isinstance(results[0], CancelledError)
+    assert schedule.executed == ()
+
+
+@pytest.fixture
+def stream():
+    with CpuLane(name="stream", asynchronous=True) as stream:
+        yield stream
+
+
+def test_a_lane_that_launches_is_given_up_with_what_it_was_given(stream, lane, hang):
+    stuck, sound = network(hang, double, lanes=2), network(double, double, lanes=2)
+    requests = [Request(0), Request(1), Request(2), Request(1), Request(2)]
+
+    schedule, results = execute(
+        [stuck, sound, sound],  # the third network is on the stream too, behind the first
+        requests,
+        [stream, lane],
+        ByNetwork(),
+        job_timeout_s=HANG_S,
+    )
+
+    assert "ran for more than 0.2 s on lane stream" in str(results[0])
+    assert isinstance(results[2], LaneTimeoutError)
+    assert "lane stream was given up" in str(results[2])
+    assert [results[i].item() for i in (1, 3, 4)] == [4, 4, 4]
+    assert {one.lane for one in schedule.executed} == {1}
+
+
+def test_a_job_given_back_waits_for_the_one_before_it_wherever_it_goes(two_lanes, stream, hang):
+    # Network 1's second job waits behind network 0's, which hangs, and its first ran elsewhere.
+    lanes = {(0, 0): 0, (1, 0): 1, (1, 1): 0}
+
+    class There:
+        def place(self, situation):
+            wanted = lanes[situation.job.network, situation.job.index]
+            lost = math.isinf(situation.predicted_ms[wanted])
+            return Placement(2 if lost else wanted, 1.0)
+
+    _, results = execute(
+        [network(hang, lanes=3), network(double, double, lanes=3)],
+        closed(2),
+        [*two_lanes, stream],
+        There(),
+        job_timeout_s=HANG_S,
+    )
+
+    assert isinstance(results[0], LaneTimeoutError)
+    assert results[1].item() == 4
+
+
+LANES = st.lists(st.booleans(), min_size=1, max_size=3)
+"""By lane whether it is asynchronous."""
+POLICIES = [QueueTime(), EarliestFinish(), LookAhead(), ByNetwork()]
+
+
+@given(LANES, st.sampled_from(POLICIES), st.data())
+@settings(max_examples=25)
+def test_whatever_raises_only_requests_of_its_network_fail(asynchronous, policy, data):
+    lanes = [CpuLane(name=f"lane{i}", asynchronous=one) for i, one in enumerate(asynchronous)]
+    broken = data.draw(st.lists(st.sampled_from([None, 0, 1, 2]), min_size=1, max_size=4))
+    networks = [
+        network(*[fail if i == at else double for i in range(3)], lanes=len(lanes)) for at in broken
+    ]
+
+    schedule, results = execute(networks, closed(len(broken), 2), lanes, policy)
+
+    for i, result in enumerate(results):
+        if broken[i % len(broken)] is None:
+            assert result.item() == 8
+        else:
+            assert str(result) == "the segment is broken"  # not what the jobs behind it raised
+    ran = [one.job for one in schedule.executed]
+    assert len(set(ran)) == len(ran)
+    assert all(lane.withdraw() == () for lane in lanes)
+    assert all(lane.close() for lane in lanes)
+
+
+@given(LANES, st.sampled_from(POLICIES), st.data())
+@settings(max_examples=25)
+def test_whatever_is_removed_all_others_are_served(asynchronous, policy, data):
+    lanes = [CpuLane(name=f"lane{i}", asynchronous=one) for i, one in enumerate(asynchronous)]
+    count = data.draw(st.integers(1, 4))
+    removals = data.draw(st.lists(st.tuples(st.integers(0, 20), st.integers(0, count - 1))))
+    control = Control()
+    ran = []
+
+    def work(x):
+        ran.append(1)
+        for after, which in removals:
+            if after == len(ran):
+                control.remove(which)
+        return 2 * x
+
+    networks = [network(*[work] * 3, lanes=len(lanes)) for _ in range(count)]
+
+    _, results = execute(networks, closed(count, 3), lanes, policy, control=control)
+
+    removed = {which for _, which in removals}
+    for i, result in enumerate(results):
+        if i % count in removed and isinstance(result, CancelledError):
+            continue
+        assert result.item() == 8
+    assert all(lane.close() for lane in lanes)
+
+
+@given(LANES, st.sampled_from(POLICIES), st.data())
+@settings(max_examples=8, deadline=None)
+def test_whatever_hangs_every_request_has_an_end(asynchronous, policy, data):
+    over = threading.Event()
+    lanes = [CpuLane(name=f"lane{i}", asynchronous=one) for i, one in enumerate(asynchronous)]
+    hangs = data.draw(st.lists(st.booleans(), min_size=1, max_size=4))
+
+    def wait(x):
+        over.wait()
+        return x
+
+    networks = [network(double, wait if one else double, lanes=len(lanes)) for one in hangs]
+    try:
+        schedule, results = execute(
+            networks, closed(len(hangs), 2), lanes, policy, job_timeout_s=HANG_S
+        )
+    finally:
+        over.set()
+        ended = [lane.close() for lane in lanes]
+
+    assert all(ended)
+    for i, result in enumerate(results):
+        if hangs[i % len(hangs)] or (any(hangs) and not isinstance(result, torch.Tensor)):
+            assert isinstance(result, LaneTimeoutError)  # hung, or lost with the lane
+        else:
+            assert result.item() == 4
+    for i, end_ms in enumerate(schedule.completion_ms):
+        assert (end_ms is not None) == isinstance(results[i], torch.Tensor)

@@ -39,7 +39,7 @@ def test_a_module_of_two_inputs_keeps_their_order():
 def test_a_bound_input_lives_as_long_as_the_inference():
     session, array = OnnxSession(onnx_bytes(nn.Identity(), [torch.ones(2)])), np.full(2, 3.0, "f4")
     input_ = weakref.ref(array)
-    run = session.bound(array)
+    run = session.resident(array)
 
     del array
 

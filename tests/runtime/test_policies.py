@@ -10,9 +10,11 @@ import pytest
 from runtime.arrivals import closed
 from runtime.chain import Chain, Job, Lane
 from runtime.kinds import Kind
+from runtime.look_ahead import LookAhead
 from runtime.metrics import makespan_ms
 from runtime.policies import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
-from runtime.policy import Placement, Policy, Situation
+from runtime.policy import Outlook, Placement, Policy, Situation
+from runtime.policy_names import NAMES, named
 from runtime.simulator import simulate
 
 CPU, GPU = 0, 1
@@ -136,8 +138,57 @@ def test_one_lane_gets_everything():
 
 @pytest.mark.parametrize(
     "policy",
-    [QueueTime(), EarliestFinish(), OneLane(), ByKind({}, 0), ByNetwork()],
+    [QueueTime(), EarliestFinish(), LookAhead(), OneLane(), ByKind({}, 0), ByNetwork()],
     ids=lambda policy: type(policy).__name__,
 )
 def test_every_policy_has_the_interface(policy):
     assert isinstance(policy, Policy)
+
+
+def ahead(first, *others, **known):
+    """A situation in which so much more is to be placed."""
+    own = Outlook(first, known.get("previous"), known.get("ready_ms", 0.0))
+    return situation(first[0][1], outlook=lambda: (own, *others), **known)
+
+
+def test_looking_ahead_leaves_the_lane_to_the_network_that_needs_it():
+    needs_the_gpu = Outlook(((True, (20.0, 4.0)),), None, 0.0)
+    now = ahead(((True, (5.0, 4.0)),), needs_the_gpu)
+
+    # To the GPU: done at 4, and the other at 8. To the CPU: done at 5, and the other at 4.
+    assert EarliestFinish().place(now) == Placement(GPU, 4)
+    assert LookAhead(depth=1).place(now) == Placement(CPU, 5)
+
+
+def test_looking_ahead_counts_delays_and_what_is_on_the_lanes():
+    rest = ((False, (2.0, 4.0)), (False, (2.0, 4.0)))
+    policy = LookAhead(((0.0, 0.0), (5.0, 0.0)), depth=2)
+
+    assert policy.place(ahead(rest, previous=CPU)) == Placement(CPU, 2)
+    assert policy.place(ahead(rest, previous=GPU)) == Placement(GPU, 4)
+    assert policy.place(ahead(rest, previous=GPU, queue_ms=(0.0, 9.0))) == Placement(CPU, 7)
+
+
+def test_a_job_without_a_lane_elsewhere_does_not_blind_looking_ahead():
+    lost = Outlook(((True, (math.inf, math.inf)),), None, 0.0)
+
+    assert LookAhead().place(ahead(((True, (math.inf, 2.0)),), lost)) == Placement(GPU, 2)
+
+
+@pytest.mark.parametrize(("depth", "horizon"), [(0, 4), (5, 4)])
+def test_looking_ahead_by_nothing_is_refused(depth, horizon):
+    with pytest.raises(ValueError, match=f"a depth of {depth} within a horizon of {horizon} jobs"):
+        LookAhead(depth=depth, horizon=horizon)
+
+
+def test_policies_have_names():
+    assert [type(named(name)) for name in NAMES] == [
+        QueueTime,
+        EarliestFinish,
+        LookAhead,
+        ByNetwork,
+    ]
+    assert named("queue_time", SYNC_MS) == QueueTime(1.0)
+    assert named("look_ahead", SYNC_MS) == LookAhead(SYNC_MS)
+    with pytest.raises(ValueError, match=r"'best'; there are queue_time, earliest_finish, look_"):
+        named("best")

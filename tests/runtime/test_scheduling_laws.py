@@ -16,8 +16,10 @@ from runtime.decompose import decompose
 from runtime.executor import Network, execute
 from runtime.kinds import Kind
 from runtime.lanes import CpuLane
+from runtime.look_ahead import LookAhead
 from runtime.metrics import makespan_ms
 from runtime.optimum import best_schedule
+from runtime.order import Order
 from runtime.policies import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
 from runtime.simulator import simulate
 
@@ -30,6 +32,7 @@ def policies(lanes):
     return st.one_of(
         st.builds(QueueTime, TIMES_MS),
         st.builds(EarliestFinish, st.none() | sync_ms),
+        st.builds(LookAhead, st.none() | sync_ms, st.integers(1, 3), st.integers(3, 9)),
         st.builds(OneLane, st.integers(0, lanes - 1)),
         st.builds(
             ByKind,
@@ -104,6 +107,23 @@ def assert_a_lane_runs_one_job_at_a_time(schedule):
 @given(simulations())
 def test_a_simulation_is_lawful(schedule):
     assert_lawful(schedule)
+
+
+@given(workloads(), st.sampled_from(Order), st.data())
+def test_in_any_order_every_job_runs_once(workload, order, data):
+    nets, arrivals, lanes = workload
+    policy = data.draw(policies(len(lanes)))
+    ranks = data.draw(st.lists(st.integers(0, 2), min_size=len(arrivals), max_size=len(arrivals)))
+    requests = [
+        Request(one.network, one.arrival_ms, 3.0 * rank, rank)
+        for one, rank in zip(arrivals, ranks, strict=True)
+    ]
+
+    schedule = simulate(nets, requests, lanes, policy, order=order)
+
+    assert_every_job_ran_once(schedule)
+    assert_a_lane_runs_one_job_at_a_time(schedule)
+    assert makespan_ms(schedule) >= lower_bound_ms(nets, requests) * ROUNDING
 
 
 @given(simulations())
@@ -184,6 +204,12 @@ def cpu_lanes():
 
 
 @pytest.fixture(scope="module")
+def mixed_lanes():
+    with CpuLane(name="core") as core, CpuLane(name="stream", asynchronous=True) as stream:
+        yield core, stream
+
+
+@pytest.fixture(scope="module")
 def programs():
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -197,6 +223,16 @@ def programs():
 @given(st.data())
 @settings(max_examples=25)
 def test_real_lanes_are_lawful_and_compute_what_the_modules_do(cpu_lanes, programs, data):
+    assert_real_lanes_are_lawful(data, cpu_lanes, programs)
+
+
+@given(st.data())
+@settings(max_examples=25)
+def test_a_core_and_a_lane_that_launches_are_lawful_too(mixed_lanes, programs, data):
+    assert_real_lanes_are_lawful(data, mixed_lanes, programs)
+
+
+def assert_real_lanes_are_lawful(data, lanes, programs):
     networks = []
     for program, x, _ in programs:
         times = data.draw(
@@ -208,7 +244,7 @@ def test_real_lanes_are_lawful_and_compute_what_the_modules_do(cpu_lanes, progra
     requests = data.draw(st.lists(request, max_size=8), label="requests")
     policy = data.draw(policies(2), label="policy")
 
-    schedule, results = execute(networks, requests, cpu_lanes, policy)
+    schedule, results = execute(networks, requests, lanes, policy)
 
     assert_lawful(schedule)
     for served, result in zip(requests, results, strict=True):

@@ -1,0 +1,49 @@
+"""What a policy's decision costs, in the simulator: the time of a whole run by its decisions.
+
+python benchmarks/policy_cost.py
+
+Closed sets of networks of 40 jobs on a synchronous and an asynchronous lane; a decision's time has
+that of the simulator and the dispatcher in it, which `by_network` shows nearly alone. Median,
+least and greatest of 5 runs.
+"""
+
+import time
+from statistics import median
+
+import numpy as np
+
+from runtime.arrivals import closed
+from runtime.chain import Chain, Lane
+from runtime.kinds import Kind
+from runtime.look_ahead import LookAhead
+from runtime.policy_names import NAMES, named
+from runtime.simulator import simulate
+
+JOBS = 40
+LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
+POLICIES = {name: named(name) for name in NAMES} | {
+    "look_ahead, depth 1": LookAhead(depth=1),
+    "look_ahead, depth 6": LookAhead(depth=6),
+}
+
+
+def main():
+    for networks in (2, 8):
+        times_ms = np.random.default_rng(0).uniform(1, 4, (networks, JOBS, len(LANES)))
+        chains = [
+            Chain("net", (Kind.CONV,) * JOBS, tuple(map(tuple, t.tolist()))) for t in times_ms
+        ]
+        for name, policy in POLICIES.items():
+            took_us = []
+            for _ in range(5):
+                begin_s = time.perf_counter()
+                simulate(chains, closed(networks), LANES, policy)
+                took_us.append(1e6 * (time.perf_counter() - begin_s) / (networks * JOBS))
+            print(
+                f"{networks} networks, {name:20} {median(took_us):7.0f} us a decision"
+                f" ({min(took_us):.0f} to {max(took_us):.0f})"
+            )
+
+
+if __name__ == "__main__":
+    main()

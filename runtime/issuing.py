@@ -1,0 +1,254 @@
+"""Ways to get the jobs of many networks to one device, each network doing so many inferences.
+
+| way | in the literature | who launches | on |
+|---|---|---|---|
+| SERIAL | | one thread, network after network | one stream |
+| SINGLE_CONTEXT | S-C | a thread a network | a stream a network |
+| QUEUE_STREAM | Q-S | one thread, from a queue that a thread a network fills | a stream a network |
+| SINGLE_ISSUER | | one thread, in turns, without a queue | a stream a network |
+| FORK_JOIN | | one thread, one launch for one inference of all | a stream a network |
+| MULTI_CONTEXT | M-C | a process a network, `processes.py` | a stream a network |
+
+M-C, S-C and Q-S are those of Lim & Kim, IEIE 58(10), 2021. On the CPU a stream is a thread, where
+the launching thread itself is not enough; on a core of its own, if cores are named.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from enum import Enum
+from functools import partial
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Protocol, final
+
+from torch import Tensor
+
+from runtime.backend import Device
+from runtime.feed import Feed
+from runtime.kinds import Kind
+from runtime.lanes import one_core
+from runtime.outcome import Outcome, outcome
+from runtime.prepared import Prepared, Ready, Setup, Source, Stream, open_stream
+
+
+class Way(Enum):
+    """How jobs are issued."""
+
+    SERIAL = "serial"
+    SINGLE_CONTEXT = "single_context"
+    QUEUE_STREAM = "queue_stream"
+    SINGLE_ISSUER = "single_issuer"
+    FORK_JOIN = "fork_join"
+    MULTI_CONTEXT = "multi_context"
+
+
+class Executor(Protocol):
+    """Networks made ready, to be run again and again; to be used in a `with` statement."""
+
+    @abstractmethod
+    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+        """Lets every network do so many inferences; a network that raises does no further one.
+
+        Args:
+          inferences: of each network, one after another.
+          each_job: whether each job is timed; else only each inference, which costs less.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends threads and processes, and lets go of the networks."""
+
+    @abstractmethod
+    def __enter__(self) -> Executor: ...
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+def open_executor(way: Way, sources: Sequence[Source], setup: Setup) -> Executor:
+    """Prepares networks to be issued in this way.
+
+    Raises:
+      BaseException: what `decompose` and `Compiled` raise of a network.
+      ValueError: if the process may not use a core.
+      RuntimeError: if there is no such device; of MULTI_CONTEXT also if a process dies.
+    """
+    if way is Way.MULTI_CONTEXT:
+        from runtime.processes import MultiContext  # noqa: PLC0415 - which imports this module
+
+        return MultiContext(sources, setup)
+    return InProcess(way, sources, setup)
+
+
+@final
+class InProcess(Executor):
+    """Threads and streams of this process."""
+
+    def __init__(self, way: Way, sources: Sequence[Source], setup: Setup) -> None:
+        """Prepares all networks, one after another."""
+        self._way = way
+        self._setup = setup
+        self._names = tuple(source.name for source in sources)
+        streams = 1 if way is Way.SERIAL else len(sources)
+        self._lane_of = [k % streams for k in range(len(sources))]
+        with ExitStack() as opened:
+            self._streams: list[Stream] = []
+            for k in range(streams):
+                inline = way in {Way.SERIAL, Way.SINGLE_CONTEXT}
+                self._streams.append(open_stream(setup, k, inline=inline))
+                opened.callback(self._streams[k].close)
+            self._networks: list[Ready] = []
+            if way is Way.FORK_JOIN and setup.device is Device.cuda and setup.captured:
+                from runtime.cuda_fork import Branches  # noqa: PLC0415 - for those who have a GPU
+
+                self._networks.append(Branches(sources, self._streams))
+            else:
+                self._networks += [
+                    Prepared(source, self._streams[lane], captured=setup.captured)
+                    for source, lane in zip(sources, self._lane_of, strict=True)
+                ]
+            self._opened = opened.pop_all()
+
+    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+        """Lets every network do so many inferences."""
+        stop = Event()
+        feeds = [
+            Feed(network, self._streams[lane], inferences, stop, each_job=each_job)
+            for network, lane in zip(self._networks, self._lane_of, strict=False)
+        ]
+        threads = [
+            Thread(target=_on_core, args=(core, body), daemon=True)
+            for core, body in self._bodies(feeds)
+        ]
+        for stream in self._streams:
+            stream.renew_origin()
+        begin_s = time.perf_counter()
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            stop.set()  # nothing but an exception, Ctrl-C for one, leaves a thread running here
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+            ran = [feed.ran() for feed in feeds]
+        outputs: list[Tensor | BaseException] = []
+        kinds: list[tuple[Kind, ...]] = []
+        for network, feed in zip(self._networks, feeds, strict=True):
+            outputs += network.outputs if feed.error is None else [feed.error] * network.count
+            kinds += [network.kinds if each_job else (Kind.NETWORK,)] * network.count
+        if len(ran) < len(outputs):
+            ran *= len(outputs)  # one graph of all of them
+        return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
+
+    def close(self) -> None:
+        """Ends the streams, and lets go of the networks."""
+        self._networks.clear()
+        self._opened.close()
+
+    def __enter__(self) -> InProcess:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _bodies(self, feeds: Sequence[Feed]) -> Iterator[tuple[int | None, Callable[[], None]]]:
+        """What each thread does, and on which core."""
+        if self._way is Way.SERIAL:
+            yield self._setup.core(0), partial(_serially, feeds)
+        elif self._way is Way.SINGLE_CONTEXT:
+            for k, feed in enumerate(feeds):
+                yield self._setup.core(k), partial(_serially, [feed])
+        elif self._way is Way.SINGLE_ISSUER:
+            yield None, partial(_in_turns, feeds)
+        elif self._way is Way.FORK_JOIN:
+            yield None, partial(_in_rounds, feeds)
+        else:
+            queue: _Queue = SimpleQueue()
+            for feed in feeds:
+                yield None, partial(_fill, feed, queue)
+            yield None, partial(_issue, queue, len(feeds))
+
+
+def _on_core(core: int | None, body: Callable[[], None]) -> None:
+    with one_core(core):
+        body()
+
+
+def _serially(feeds: Sequence[Feed]) -> None:
+    while any(feed.has_more for feed in feeds):
+        for feed in feeds:
+            _launch_inference(feed)
+            feed.wait()
+
+
+def _in_turns(feeds: Sequence[Feed]) -> None:
+    while ready := [feed for feed in feeds if feed.has_more]:
+        for feed in ready:
+            feed.launch()
+
+
+def _in_rounds(feeds: Sequence[Feed]) -> None:
+    while any(feed.has_more for feed in feeds):
+        for feed in feeds:
+            _launch_inference(feed)
+        for feed in feeds:
+            feed.wait()
+
+
+def _launch_inference(feed: Feed) -> None:
+    while feed.has_more:
+        feed.launch()
+        if feed.is_between:
+            return
+
+
+_Queue = SimpleQueue["tuple[Feed, Lock] | None"]
+
+
+def _fill(feed: Feed, queue: _Queue) -> None:
+    """A network's thread: into the queue for an inference, and its end awaited."""
+    launched = Lock()
+    launched.acquire()
+    while feed.has_more:
+        queue.put((feed, launched))
+        launched.acquire()
+        feed.wait()
+    queue.put(None)
+
+
+def _issue(queue: _Queue, networks: int) -> None:
+    """The issuing thread.
+
+    A network is in the queue once: behind each of its jobs it goes to the queue's end, where its own
+    thread would put it. To wake that thread for each job costs five times what a launch does, for
+    both need Python's lock (`benchmarks/issuing_overhead.py`).
+    """
+    while networks > 0:
+        item = queue.get()
+        if item is None:
+            networks -= 1
+            continue
+        feed, launched = item
+        feed.launch()
+        if feed.is_between or not feed.has_more:
+            launched.release()
+        else:
+            queue.put(item)
