@@ -43,6 +43,19 @@ class Controller(Protocol):
         """
 
 
+@runtime_checkable
+class StochasticPolicy(Protocol):
+    """A controller that draws each choice by probabilities it can tell."""
+
+    def probabilities(self) -> Float64[ndarray, "R D K"] | None:
+        """Probability of each option of each position, mean over the batch sampled last.
+
+        A choice may depend on those before it, so this is the mean of what each sample was drawn
+        by: an unbiased estimate of how often the policy takes an option. An option that a position
+        lacks has 0; None before the first sample.
+        """
+
+
 @dataclass
 class ControllerConfig(ABC):
     """Settings of a controller; YAML holds them, `build` makes the object."""

@@ -80,6 +80,10 @@ class RnnController:
         """The architecture the policy prefers, choice after choice."""
         return self._lstm.forward(self._weights, 1, lambda _, p: p.argmax(-1)).choices[:, 0]
 
+    def probabilities(self) -> Float64[ndarray, "R D K"] | None:
+        """Probability of each option of each position, mean over the batch sampled last."""
+        return None if self._last is None else self._last.probabilities.mean(2, dtype=float)
+
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
         """The baseline, and the policy's entropy over the last batch in nats."""
         return {"baseline": self._baseline, "entropy": self._entropy.astype(float)}

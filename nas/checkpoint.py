@@ -1,4 +1,4 @@
-"""The controller's state beside the number of samples it has learned from."""
+"""The controller's state beside the number of samples it has learned from, and its history."""
 
 from __future__ import annotations
 
@@ -12,24 +12,31 @@ import numpy as np
 from controller.base import Controller
 from nas.atomic_file import replacing
 from nas.errors import UserError
+from nas.operation_history import OperationHistory
 from nas.search import Step
 
 INTERVAL_S = 1.0
 _SAMPLES = "samples"
+_HISTORY = "history_"
 
 
-def save_checkpoint(path: Path, controller: Controller, samples: int) -> None:
+def save_checkpoint(
+    path: Path, controller: Controller, history: OperationHistory, samples: int
+) -> None:
     """Write the state atomically, as arrays without objects."""
     arrays: dict[str, Any] = {_SAMPLES: np.array(samples), **controller.state()}
+    arrays |= {_HISTORY + name: array for name, array in history.state().items()}
     with replacing(path) as file:
         np.savez(file, **arrays)
 
 
-def load_checkpoint(path: Path, controller: Controller, recorded: int) -> int:
-    """Restore a controller, and return the samples it has learned from.
+def load_checkpoint(
+    path: Path, controller: Controller, history: OperationHistory, recorded: int
+) -> int:
+    """Restore a controller and its history, and return the samples it has learned from.
 
-    Without a checkpoint, or with one that is ahead of the samples that were recorded, the
-    controller is left as it is, and 0 returned.
+    Without a checkpoint, or with one that is ahead of the samples that were recorded, both are
+    left as they are, and 0 returned.
 
     Raises:
       UserError: if the file is corrupt or of another controller.
@@ -42,7 +49,9 @@ def load_checkpoint(path: Path, controller: Controller, recorded: int) -> int:
         samples = int(arrays.pop(_SAMPLES))
         if samples > recorded:
             return 0
+        past = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_HISTORY)}
         controller.restore(arrays)
+        history.restore({name.removeprefix(_HISTORY): array for name, array in past.items()})
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{path} is not a checkpoint of this controller ({error}); "
@@ -55,13 +64,14 @@ def load_checkpoint(path: Path, controller: Controller, recorded: int) -> int:
 class Checkpointer:
     """Saves the controller once a second; a consumer of the loop."""
 
-    def __init__(self, path: Path, controller: Controller) -> None:
+    def __init__(self, path: Path, controller: Controller, history: OperationHistory) -> None:
         self._path = path
         self._controller = controller
+        self._history = history
         self._saved_s = time.monotonic()
 
     def __call__(self, step: Step) -> None:
         """Save if the last time is long enough ago."""
         if time.monotonic() - self._saved_s >= INTERVAL_S:
-            save_checkpoint(self._path, self._controller, step.samples)
+            save_checkpoint(self._path, self._controller, self._history, step.samples)
             self._saved_s = time.monotonic()

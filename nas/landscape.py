@@ -52,17 +52,24 @@ class Landscape:
     @property
     def pareto_front(self) -> Int64[ndarray, "n"]:
         """Indices of the architectures that none beats in both, from fast to slow."""
-        order = np.lexsort((-self.accuracy, self.latency_ms))
-        order = order[~np.isnan(self.latency_ms[order])]
-        best_before = np.maximum.accumulate(np.concatenate([[-np.inf], self.accuracy[order]]))[:-1]
-        front: Int64[ndarray, "n"] = order[self.accuracy[order] > best_before]
-        return front
+        return pareto_front(self.accuracy, self.latency_ms)
 
     def _best(self, values: Float64[ndarray, "15625"]) -> int | None:
         best = np.flatnonzero(values == values.max())
         if np.isneginf(values[best[0]]):
             return None
         return int(best[np.argmin(self.latency_ms[best])])
+
+
+def pareto_front(
+    accuracy: Float64[ndarray, "n"], latency_ms: Float64[ndarray, "n"]
+) -> Int64[ndarray, "front"]:
+    """Positions of those that none beats in both, from fast to slow; a NaN latency is beaten."""
+    order = np.lexsort((-accuracy, latency_ms))
+    order = order[~np.isnan(latency_ms[order])]
+    best_before = np.maximum.accumulate(np.concatenate([[-np.inf], accuracy[order]]))[:-1]
+    front: Int64[ndarray, "front"] = order[accuracy[order] > best_before]
+    return front
 
 
 def survey(accuracy: Accuracy, oracle: LatencyOracle, limit_ms: float) -> Landscape | None:

@@ -13,6 +13,7 @@ from controller.base import Controller
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.errors import UserError
+from nas.operation_history import OperationHistory
 from nas.samples import Samples
 from rewards.base import Reward
 
@@ -44,12 +45,13 @@ def replay(
     controller: Controller,
     reward: Reward,
     recorded: Samples,
+    history: OperationHistory,
     *,
     done: int,
     budget: int,
     batch_size: int,
 ) -> int:
-    """Advance a controller that has learned from `done` samples over the rest of a journal.
+    """Advance a controller and its history from `done` samples over the rest of a journal.
 
     Returns the samples it has learned from then: a batch that was cut off is left out.
 
@@ -68,5 +70,6 @@ def replay(
             )
         top1, latency_ms = recorded.accuracy[None, done:stop], recorded.latency_ms[None, done:stop]
         controller.update(architectures, reward(top1, latency_ms))
+        history.record(done, architectures)
         done = stop
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,9 +15,11 @@ from nas.config import Experiment
 from nas.environment import write_environment
 from nas.figures import draw_figures
 from nas.interruption import Interruption
+from nas.operation_history import OperationHistory
 from nas.preflight import describe_limit, describe_reward, require_complete
 from nas.progress import ProgressBar
 from nas.replay import check_answers, replay
+from nas.report.run_page import Evidence, run_page, write_report
 from nas.run_folder import RunFolder
 from nas.samples import Journal, cut_journal, read_journal, write_parquet
 from nas.search import search
@@ -77,6 +80,7 @@ class Run:
     choices: Mapping[str, str]  # group -> name, as in reward -> proposed
     folder: RunFolder
     console: Console
+    command: str  # that begins the same run
 
     def complete(self) -> dict[str, Any]:
         """Search to the end of the budget, going on from what the folder holds.
@@ -90,7 +94,8 @@ class Run:
         """
         self.console.print(f"writing to {self.folder.path}", soft_wrap=True)
         write_environment(self.folder.environment)
-        done = self._restore()
+        history = OperationHistory(self.experiment.controller, self.experiment.config.budget)
+        done = self._restore(history)
         tracker = Tracker(self.experiment.limit_ms)
         if done:
             tracker.add(read_journal(self.folder.journal))
@@ -102,25 +107,29 @@ class Run:
                 limit_ms=self.experiment.limit_ms,
                 budget=self.experiment.config.budget,
                 landscape=self.experiment.landscape,
+                history=history,
             ) as log,
             Interruption() as interruption,
         ):
             started_s = time.perf_counter()
-            self._sample(tracker, log, done, interruption)
-            return self._finish(log, time.perf_counter() - started_s, done)
+            self._sample(tracker, log, history, done, interruption)
+            return self._finish(log, history, time.perf_counter() - started_s, done)
 
-    def _restore(self) -> int:
+    def _restore(self, history: OperationHistory) -> int:
         """Bring the controller to the end of the journal; returns the samples it has learned from."""
         experiment, folder = self.experiment, self.folder
         if not folder.journal.is_file():
             return 0
         recorded = read_journal(folder.journal)
         check_answers(recorded, experiment.accuracy, experiment.oracle)
-        checkpointed = load_checkpoint(folder.checkpoint, experiment.controller, len(recorded))
+        checkpointed = load_checkpoint(
+            folder.checkpoint, experiment.controller, history, len(recorded)
+        )
         done = replay(
             experiment.controller,
             experiment.reward,
             recorded,
+            history,
             done=checkpointed,
             budget=experiment.config.budget,
             batch_size=experiment.config.controller.batch_size,
@@ -130,7 +139,12 @@ class Run:
         return done
 
     def _sample(
-        self, tracker: Tracker, log: TensorBoardLog, done: int, interruption: Interruption
+        self,
+        tracker: Tracker,
+        log: TensorBoardLog,
+        history: OperationHistory,
+        done: int,
+        interruption: Interruption,
     ) -> None:
         experiment, folder = self.experiment, self.folder
         config = experiment.config
@@ -138,7 +152,8 @@ class Run:
         with Journal(folder.journal) as journal, bar:
             consumers = (
                 journal,
-                Checkpointer(folder.checkpoint, experiment.controller),
+                history,
+                Checkpointer(folder.checkpoint, experiment.controller, history),
                 tracker,
                 bar,
                 log,
@@ -155,9 +170,11 @@ class Run:
                 for consume in consumers:
                     consume(step)
                 interruption.check()
-        save_checkpoint(folder.checkpoint, experiment.controller, config.budget)
+        save_checkpoint(folder.checkpoint, experiment.controller, history, config.budget)
 
-    def _finish(self, log: TensorBoardLog, seconds: float, done: int) -> dict[str, Any]:
+    def _finish(
+        self, log: TensorBoardLog, history: OperationHistory, seconds: float, done: int
+    ) -> dict[str, Any]:
         """Write the results, the summary last: where there is one, the run has finished."""
         experiment, folder, config = self.experiment, self.folder, self.experiment.config
         samples = read_journal(folder.journal)
@@ -181,12 +198,14 @@ class Run:
             seconds=seconds,
             resumed_at=done,
         )
+        accuracy_test = experiment.accuracy.test(samples.architectures)
+        latency_predicted = experiment.oracle.predicted(samples.architectures)
         write_parquet(
             folder.samples,
             samples,
-            accuracy_test=experiment.accuracy.test(samples.architectures),
+            accuracy_test=accuracy_test,
             accuracy_predicted=experiment.accuracy.source == "surrogate",
-            latency_predicted=experiment.oracle.predicted(samples.architectures),
+            latency_predicted=latency_predicted,
             feasible=samples.latency_ms <= experiment.limit_ms,
         )
         figures = draw_figures(
@@ -213,11 +232,28 @@ class Run:
             },
             figures,
         )
+        self._write_report(
+            Evidence(
+                summary,
+                samples,
+                accuracy_test,
+                latency_predicted,
+                experiment.landscape,
+                history,
+            )
+        )
         write_summary(folder.summary, summary)
         folder.journal.unlink()
         print_summary(self.console, summary)
         self.console.print(
-            f"next: python -m tensorboard.main --logdir {folder.path}", soft_wrap=True
+            f"next: open {folder.report}, or python -m tensorboard.main --logdir {folder.path}",
+            soft_wrap=True,
         )
         self.console.print(_sources(experiment), soft_wrap=True)
         return summary
+
+    def _write_report(self, evidence: Evidence) -> None:
+        folder = self.folder
+        machine = json.loads(folder.environment.read_text(encoding="utf-8"))
+        config = folder.config.read_text(encoding="utf-8")
+        write_report(folder.report, run_page(evidence, machine, self.command, config))

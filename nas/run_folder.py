@@ -49,6 +49,11 @@ class RunFolder:
         return self.path / "summary.json"
 
     @property
+    def report(self) -> Path:
+        """The page: everything that was found, for reading."""
+        return self.path / "report.html"
+
+    @property
     def figures(self) -> Path:
         """Pictures."""
         return self.path / "figures"

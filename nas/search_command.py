@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,11 +60,12 @@ def _search(composed: DictConfig, console: Console) -> None:
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
     if composed.resume is None:
         choices = {group: str(HydraConfig.get().runtime.choices[group]) for group in NAMES}
+        command = shlex.join(["python", "-m", "nas.search", *HydraConfig.get().overrides.task])
         interrupted = None
         begun_with: dict[str, str] = {}
     else:
         interrupted = interrupted_run_folder(Path(composed.resume))
-        composed, choices, begun_with = _load(interrupted)
+        composed, choices, begun_with, command = _load(interrupted)
     experiment = build(composed)
     sources = {"accuracy": experiment.accuracy.source, "latency": experiment.oracle.source}
     for name, source in begun_with.items():
@@ -77,13 +79,13 @@ def _search(composed: DictConfig, console: Console) -> None:
         folder = new_run_folder(
             Path(composed.runs), choices["reward"], experiment.oracle.device, experiment.limit_ms
         )
-        _save(composed, choices, sources, folder)
+        _save(composed, choices, sources, command, folder)
     else:
         folder = interrupted
     try:
         with held(folder.config):
             folder.require_unfinished()
-            Run(experiment, choices, folder, console).complete()
+            Run(experiment, choices, folder, console, command).complete()
     except KeyboardInterrupt:
         console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
         raise
@@ -94,15 +96,21 @@ def _search(composed: DictConfig, console: Console) -> None:
 
 
 def _save(
-    composed: DictConfig, choices: dict[str, str], sources: dict[str, str], folder: RunFolder
+    composed: DictConfig,
+    choices: dict[str, str],
+    sources: dict[str, str],
+    command: str,
+    folder: RunFolder,
 ) -> None:
     values = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
-    text = OmegaConf.to_yaml({"choices": choices, "sources": sources, "values": values})
+    text = OmegaConf.to_yaml(
+        {"command": command, "choices": choices, "sources": sources, "values": values}
+    )
     with replacing(folder.config) as file:
         file.write(text.encode())
 
 
-def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]]:
+def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str], str]:
     others = [text for text in HydraConfig.get().overrides.task if not text.startswith("resume=")]
     if others:
         raise UserError(
@@ -114,6 +122,7 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]
         sources = {name: str(stored["sources"][name]) for name in ("accuracy", "latency")}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])
+        command = str(stored["command"])
     except (
         HydraException,
         OmegaConfBaseException,
@@ -123,4 +132,4 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]
         UnicodeDecodeError,
     ) as error:
         raise UserError(f"{folder.config} does not fit this version: {error}") from error
-    return composed, choices, sources
+    return composed, choices, sources, command

@@ -44,6 +44,10 @@ class Tracker:
         accuracy, latency_ms, reward = np.mean(self._recent, axis=0)
         return float(accuracy), float(latency_ms), float(reward)
 
+    def recent_band(self, share: float) -> Float64[ndarray, "2 3"]:
+        """Between which accuracy, latency (ms) and reward this middle share of the last 100 lies."""
+        return np.quantile(self._recent, [(1 - share) / 2, (1 + share) / 2], axis=0)
+
     def _add(
         self,
         accuracy: Float64[ndarray, "n"],

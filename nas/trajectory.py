@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 WINDOW = 100
+BINS = 50
+"""Bins of a curve, at most: a window each at 5,000 samples."""
+LEAST_IN_BIN = 20
+BAND = 0.8
+"""Share of a bin's or a window's samples, the middle ones, that a band holds."""
+
+
+def bin_edges(samples: int) -> Int64[ndarray, "bins_and_1"]:
+    """Where each of the bins of so many samples begins, and where the last one ends."""
+    count = min(BINS, max(1, samples // LEAST_IN_BIN))
+    return np.arange(count + 1) * samples // count
 
 
 def sample_within_limit(latency_ms: Float64[ndarray, "n"], limit_ms: float) -> int | None:

@@ -1,6 +1,11 @@
 """What tests of several packages are given."""
 
+import json
 import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -73,3 +78,38 @@ def own_caches(tmp_path_factory, monkeypatch):
     shared = tmp_path_factory.getbasetemp()
     monkeypatch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
     monkeypatch.setenv("XDG_DATA_HOME", str(shared / "no_data"))
+
+
+@dataclass(frozen=True)
+class Visit:
+    """What happened when a browser opened a page."""
+
+    dom: str  # after its scripts ran
+    console: list[str]
+    requests: list[str]  # of the page, not of the browser itself
+
+
+@pytest.fixture
+def visit(tmp_path):
+    """Opens a file in headless Chromium, which reaches no host."""
+    program = next(
+        filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None
+    )
+    if program is None:
+        pytest.skip("chromium is not installed")
+
+    def open_page(path):
+        network = tmp_path / "network.json"
+        flags = "no-sandbox disable-gpu disable-quic no-first-run disable-background-networking"
+        flags += " disable-component-update disable-sync enable-logging=stderr dump-dom"
+        command = [program, "--headless", *(f"--{flag}" for flag in flags.split())]
+        command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000"]
+        command += [f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={network}"]
+        done = subprocess.run(
+            [*command, path.as_uri()], capture_output=True, text=True, check=True, timeout=120
+        )
+        events = [event.get("params", {}) for event in json.loads(network.read_text())["events"]]
+        asked = [e["url"] for e in events if e.get("initiator", "not an origin") != "not an origin"]
+        return Visit(done.stdout, re.findall(r":CONSOLE[^ ]*\] (.*)", done.stderr), asked)
+
+    return open_page

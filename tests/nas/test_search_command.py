@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from nas.samples import read_journal, read_parquet
 
@@ -52,6 +53,11 @@ def search(runs, *overrides, data=None, **options):
         timeout=120,
         **options,
     )
+
+
+def events_of(folder):
+    events = EventAccumulator(str(folder / "tensorboard"), {"images": 0, "scalars": 0})
+    return events.Reload()
 
 
 def only_run(runs):
@@ -108,6 +114,7 @@ class TestOnABareMachine:
             "samples.parquet",
             "summary.json",
             "checkpoint.npz",
+            "report.html",
             "figures",
             "tensorboard",
         }
@@ -142,8 +149,7 @@ class TestOnABareMachine:
         assert 0 < summary["best"]["accuracy_test"] < 1
 
     def test_tensorboard_has_the_curves_the_limit_the_figures_and_the_settings(self, finished):
-        events = EventAccumulator(str(finished[1] / "tensorboard"), {"images": 0, "scalars": 0})
-        events.Reload()
+        events = events_of(finished[1])
         tags = events.Tags()
 
         limit = [event.value for event in events.Scalars("latency_ms/T")]
@@ -155,6 +161,10 @@ class TestOnABareMachine:
             "search/feasible share",
             "search/best within T",
             "search/gap to the optimum",
+            "search/optimum within T",
+            "accuracy/low end of the middle 80 percent",
+            "latency_ms/high end of the middle 80 percent",
+            "operations 0 to 3/nor_conv_3x3",
             "controller/entropy",
             "controller/baseline",
         ):
@@ -163,6 +173,22 @@ class TestOnABareMachine:
             tags["images"]
         )
         assert "hparams" in str(events.PluginTagToContent("hparams"))
+
+    def test_tensorboards_layout_names_curves_that_are_there(self, finished):
+        events = events_of(finished[1])
+        (tensor,) = events.Tensors("custom_scalars__config__")
+        layout = Layout.FromString(tensor.tensor_proto.string_val[0])
+
+        tags = set(events.Tags()["scalars"])
+        charts = [chart for category in layout.category for chart in category.chart]
+        assert len(charts) == 5 + 6
+        for chart in charts:
+            margins = [
+                name
+                for series in chart.margin.series
+                for name in (series.value, series.lower, series.upper)
+            ]
+            assert {*chart.multiline.tag, *margins} <= tags, chart.title
 
 
 def test_a_real_table_is_preferred_and_named(tmp_path, synthetic_tables):
@@ -296,7 +322,17 @@ BUDGET = "budget=5000"
 def uninterrupted(tmp_path_factory, synthetic_tables):
     runs = tmp_path_factory.mktemp("whole")
     assert search(runs, *ON_TABLES, BUDGET, data=synthetic_tables).returncode == 0
-    return read_parquet(only_run(runs) / "samples.parquet")
+    return only_run(runs)
+
+
+def samples_of(folder):
+    return read_parquet(folder / "samples.parquet")
+
+
+def evidence(folder):
+    """The page, but for where, when and how it was made."""
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    return page[: page.index('<section aria-labelledby="provenance">')]
 
 
 def has_sampled(count):
@@ -321,7 +357,7 @@ def has_sampled(count):
         pytest.param(has_sampled(2000), signal.SIGINT, id="Ctrl-C"),
     ],
 )
-def test_an_interrupted_run_goes_on_to_the_same_samples_and_loses_none(
+def test_an_interrupted_run_goes_on_to_the_same_samples_and_page_and_loses_none(
     tmp_path, synthetic_tables, uninterrupted, when, send
 ):
     folder, out, err, status = interrupted(tmp_path, synthetic_tables, when, BUDGET, send=send)
@@ -336,9 +372,11 @@ def test_an_interrupted_run_goes_on_to_the_same_samples_and_loses_none(
     assert resumed.returncode == 0, resumed.stderr
     (going_on,) = re.findall(r"going on from sample ([0-9,]+)", resumed.stdout)
     assert sampled - 16 < int(going_on.replace(",", "")) <= sampled  # a batch may be cut off
-    samples = read_parquet(folder / "samples.parquet")
+    samples, whole = samples_of(folder), samples_of(uninterrupted)
     for name in ("architectures", "accuracy", "latency_ms", "rewards"):
-        np.testing.assert_array_equal(getattr(samples, name), getattr(uninterrupted, name))
+        np.testing.assert_array_equal(getattr(samples, name), getattr(whole, name))
+    assert evidence(folder) == evidence(uninterrupted)
+    assert "nas.search device=synthetic-board T=11ms" in (folder / "report.html").read_text()
 
 
 def test_a_run_that_is_interrupted_twice_goes_on_to_the_same_samples(
@@ -356,8 +394,10 @@ def test_a_run_that_is_interrupted_twice_goes_on_to_the_same_samples(
 
     assert resume(folder, data=synthetic_tables).returncode == 0
 
-    samples = read_parquet(folder / "samples.parquet")
-    np.testing.assert_array_equal(samples.architectures, uninterrupted.architectures)
+    np.testing.assert_array_equal(
+        samples_of(folder).architectures, samples_of(uninterrupted).architectures
+    )
+    assert evidence(folder) == evidence(uninterrupted)
 
 
 def test_a_run_is_not_resumed_with_other_data(tmp_path, synthetic_tables):

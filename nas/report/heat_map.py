@@ -1,0 +1,82 @@
+"""Where the samples fell: how many in each range of latency and accuracy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from nas.report.limit_line import limit_line
+from nas.report.wording import Wording
+from nas.samples import Samples
+from runtime.page.parts import Figure
+
+_RANGES = 40
+"""Ranges an axis, at most."""
+
+
+def heat_map(samples: Samples, limit_ms: float, wording: Wording) -> Figure:
+    """Counts by latency, whose ranges end at T, and by accuracy."""
+    x_step, columns, right = _ranges(samples.latency_ms, limit_ms)
+    y_step, rows, top = _ranges(samples.accuracy * 100, 100.0)
+    counts = np.zeros((len(top), len(right)), np.int64)
+    np.add.at(counts, (rows, columns), 1)
+    ticks = [10**power for power in range(math.ceil(math.log10(counts.max())) + 1)]
+    with np.errstate(divide="ignore"):
+        shown = np.where(counts > 0, np.log10(counts), np.nan)
+    return Figure(
+        "Where the samples fell",
+        [
+            {
+                "type": "heatmap",
+                "x": right - x_step / 2,
+                "y": top - y_step / 2,
+                "z": shown,
+                "customdata": counts,
+                "zmin": 0,
+                "zmax": max(1.0, float(np.log10(counts.max()))),
+                "xgap": 1,
+                "ygap": 1,
+                "hoverongaps": False,
+                "colorbar": {
+                    "title": {"text": "samples"},
+                    "tickvals": [math.log10(tick) for tick in ticks],
+                    "ticktext": [f"{tick:,}" for tick in ticks],
+                },
+                "hovertemplate": (
+                    f"%{{customdata:,}} samples<br>%{{x}} ± {x_step / 2:g} ms<br>"
+                    f"%{{y}} ± {y_step / 2:g} %<extra></extra>"
+                ),
+            }
+        ],
+        {
+            "xaxis": {"title": {"text": wording.latency_axis}},
+            "yaxis": {"title": {"text": wording.accuracy_axis}},
+            **limit_line(limit_ms, wording),
+        },
+        f"All {len(samples):,} samples, in ranges of {x_step:g} ms that end at T and of "
+        f"{y_step:g} points; the colour is logarithmic.",
+    )
+
+
+def _ranges(
+    values: Float64[ndarray, "n"], end: float
+) -> tuple[float, Int64[ndarray, "n"], Float64[ndarray, "ranges"]]:
+    """Width of the ranges, which of them holds each value, and where each ends; one ends at `end`.
+
+    A range holds its end, as the limit itself is within the limit.
+    """
+    step = _round_number((values.max() - values.min()) / _RANGES)
+    number = np.ceil((values - end) / step).astype(np.int64)
+    first = number.min()
+    return step, number - first, end + step * np.arange(first, number.max() + 1)
+
+
+def _round_number(at_least: float) -> float:
+    """The least of 1, 2, 5, 10, 20, ... and their parts that is at least this."""
+    if at_least <= 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(at_least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= at_least)

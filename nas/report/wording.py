@@ -1,0 +1,93 @@
+"""How numbers are called on a page, in one place: units, splits, and what is predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+from nas.accuracy.training_length import FULL_EPOCHS
+
+_DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet16": "ImageNet16-120"}
+_SPLITS = {"valid": "validation", "test": "test"}
+NO_BREAK = "\u00a0"
+OPERATION_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")
+"""Short names of `nas.search_space.OPERATIONS`, in its order."""
+
+
+@final
+@dataclass(frozen=True)
+class Wording:
+    """The names of the numbers of one run, by its summary."""
+
+    summary: Mapping[str, Any]
+    predicted_share: float  # of the sampled latencies
+
+    @property
+    def dataset(self) -> str:
+        """As papers write it."""
+        return _DATASETS[self.summary["dataset"]]
+
+    @property
+    def accuracy_is_predicted(self) -> bool:
+        """Whether a model answered instead of a training."""
+        return bool(self.summary["accuracy_source"] == "surrogate")
+
+    @property
+    def split(self) -> str:
+        """The split that was searched on."""
+        return _SPLITS[self.summary["split"]]
+
+    @property
+    def searched(self) -> str:
+        """The accuracy that was searched on, as in "validation accuracy"."""
+        return f"{self.split} accuracy"
+
+    @property
+    def accuracy_axis(self) -> str:
+        """Title of an axis of the accuracy that was searched on."""
+        epochs = self.summary["epochs"]
+        length = "" if epochs == FULL_EPOCHS else f" after {epochs} epochs"
+        predicted = ", predicted" if self.accuracy_is_predicted else ""
+        return f"{self.searched}{length} (%){predicted}"
+
+    @property
+    def latency_axis(self) -> str:
+        """Title of an axis of latencies."""
+        return f"latency (ms){', predicted' if self.predicted_share == 1 else ''}"
+
+    @property
+    def limit(self) -> str:
+        """The limit with its name."""
+        return f"T = {self.summary['T_ms']:g}{NO_BREAK}ms"
+
+    @property
+    def optimum(self) -> str:
+        """What the best cell of the whole space within T is called."""
+        optimum = self.summary["optimum"]
+        is_predicted = optimum is not None and optimum["latency_predicted"]
+        return f"{'predicted' if is_predicted or self.accuracy_is_predicted else 'exact'} optimum"
+
+    def accuracy(self, fraction: float | None) -> str:
+        """An accuracy for a table or a sentence."""
+        return "-" if fraction is None else percent(fraction, 2)
+
+    def latency(self, latency_ms: float, *, predicted: bool) -> str:
+        """A latency for a table or a sentence, with its mark."""
+        return f"{milliseconds(latency_ms)}{' (predicted)' if predicted else ''}"
+
+
+def percent(fraction: float, decimals: int) -> str:
+    """A share with its sign."""
+    return f"{fraction * 100:.{decimals}f}{NO_BREAK}%"
+
+
+def milliseconds(latency_ms: float) -> str:
+    """Two decimals, or three digits where that would say less."""
+    number = f"{latency_ms:.2f}" if latency_ms >= 1 else f"{latency_ms:.3g}"
+    return f"{number}{NO_BREAK}ms"
+
+
+def lines_of(cell: str) -> str:
+    """A cell's string with its nodes in lines of their own, for the label of a chart's point."""
+    return cell.replace("+", "+<br>")

@@ -1,0 +1,151 @@
+"""A whole page as one file of HTML: the answer first, then the evidence, then where it comes from.
+
+It holds its styles, its script and Plotly, and its content security policy forbids every request, so
+it reads the same from a disk, from a mail and in ten years.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+from typing import final
+
+from runtime.page.anchors import Anchors
+from runtime.page.chart_json import chart_json
+from runtime.page.markup import inline
+from runtime.page.palette import style_sheet
+from runtime.page.parts import Facts, Naming, Part, render
+from runtime.page.template import TEMPLATE
+
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+"""Plotly writes its own styles, and saves a picture by way of a blob."""
+
+
+class Tone(Enum):
+    """What a key figure means for the reader; its text says so too."""
+
+    neutral = "neutral"
+    good = "good"
+    bad = "bad"
+
+
+@final
+@dataclass(frozen=True)
+class KeyFigure:
+    """One number of the answer."""
+
+    label: str
+    value: str  # with its unit
+    note: str = ""
+    tone: Tone = Tone.neutral
+
+
+@final
+@dataclass(frozen=True)
+class Section:
+    """A title, and what stands below it."""
+
+    title: str
+    parts: Sequence[Part | str]
+
+
+@final
+@dataclass(frozen=True)
+class Page:
+    """Everything on a page."""
+
+    title: str
+    subtitle: str
+    answer: Sequence[Part | str]  # a sentence or two, and notes
+    key_figures: Sequence[KeyFigure] = ()
+    sections: Sequence[Section] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    provenance_parts: Sequence[Part | str] = ()  # such as a configuration, behind the facts
+
+    def html(self) -> str:
+        """The file's content; the same page gives the same text."""
+        name = Anchors()
+        sections = list(self.sections)
+        if self.provenance:
+            facts = Facts(self.provenance)
+            sections.append(Section("Provenance", [facts, *self.provenance_parts]))
+        named = [(name(section.title), section) for section in sections]
+        answer = render(self.answer, name)
+        body = "".join(_section(here, section, name) for here, section in named)
+        has_charts = '<div class="chart"' in answer + body
+        return (
+            "<!DOCTYPE html>\n"
+            '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+            f"<title>{_plain(self.title)}</title>\n"
+            '<link rel="icon" href="data:,">\n'  # or a browser asks the server for one
+            f"<style>\n{style_sheet()}{_resource('style.css')}</style>\n</head>\n<body>\n"
+            f"<header>\n<div><h1>{inline(self.title)}</h1>\n<p>{inline(self.subtitle)}</p></div>\n"
+            '<button type="button" id="theme" hidden>Dark</button>\n</header>\n'
+            f'<main>\n<div class="answer">\n{answer}</div>\n'
+            f"{_key_figures(self.key_figures)}{_contents(named)}{body}</main>\n"
+            f"{_charts() if has_charts else ''}"
+            f"<script>\n{_resource('page.js')}</script>\n</body>\n</html>\n"
+        )
+
+
+def _section(here: str, section: Section, name: Naming) -> str:
+    return (
+        f'<section aria-labelledby="{here}">\n<h2 id="{here}">{inline(section.title)}</h2>\n'
+        f"{render(section.parts, name)}</section>\n"
+    )
+
+
+def _key_figures(figures: Sequence[KeyFigure]) -> str:
+    if not figures:
+        return ""
+    tiles = "".join(
+        f'<div class="{figure.tone.value}"><dt>{inline(figure.label)}</dt>'
+        f"<dd><strong>{inline(figure.value)}</strong>"
+        + (f"<span>{inline(figure.note)}</span>" if figure.note else "")
+        + "</dd></div>\n"
+        for figure in figures
+    )
+    return f'<dl class="key-figures">\n{tiles}</dl>\n'
+
+
+def _contents(named: Sequence[tuple[str, Section]]) -> str:
+    if len(named) < 3:
+        return ""
+    links = "".join(
+        f'<li><a href="#{here}">{inline(section.title)}</a></li>\n' for here, section in named
+    )
+    return f'<nav aria-label="Sections"><ul>\n{links}</ul></nav>\n'
+
+
+def _charts() -> str:
+    return (
+        "<noscript><p>The figures need JavaScript; all else is here without it.</p></noscript>\n"
+        f'<script type="application/json" id="template">{chart_json(TEMPLATE)}</script>\n'
+        f"<script>{_plotly()}</script>\n"
+    )
+
+
+@cache
+def _plotly() -> str:
+    from plotly.offline import get_plotlyjs  # noqa: PLC0415 - only a page with charts waits for it
+
+    script: str = get_plotlyjs()
+    return script.replace("</script", "<\\/script")
+
+
+@cache
+def _resource(name: str) -> str:
+    return files("runtime.page").joinpath(name).read_text("utf-8")
+
+
+def _plain(text: str) -> str:
+    """For places that hold no markup."""
+    return inline(text.replace("`", ""))

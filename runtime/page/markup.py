@@ -1,0 +1,21 @@
+"""Text as HTML: escaped, with code between backticks."""
+
+from __future__ import annotations
+
+from html import escape
+
+
+def inline(text: str) -> str:
+    """Escaped text; what stands between two backticks is code, and may break after a plus."""
+    parts = escape(text).split("`")
+    if len(parts) % 2 == 0:  # a backtick without its other is a backtick
+        parts[-2:] = ["`".join(parts[-2:])]
+    return "".join(
+        f"<code>{part.replace('+', '+<wbr>')}</code>" if position % 2 else part
+        for position, part in enumerate(parts)
+    )
+
+
+def chart_text(text: str) -> str:
+    """Text for a chart's titles, labels and hovers, where Plotly would read tags."""
+    return escape(text, quote=False)

@@ -1,0 +1,112 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const isDark = matchMedia("(prefers-color-scheme: dark)");
+  const isTouch = matchMedia("(pointer: coarse)").matches;
+  const charts = [...document.querySelectorAll(".chart")].map((box) => {
+    const source = box.querySelector("script");
+    const chart = JSON.parse(source.textContent);
+    source.remove();
+    return { box, chart };
+  });
+  const template = document.getElementById("template");
+  const look = template && JSON.parse(template.textContent);
+
+  // a colour of the palette, "var(--blue)", is what the style sheet says it is now
+  const coloured = (value, style) => {
+    if (typeof value === "string") {
+      return value.startsWith("var(--") ? style.getPropertyValue(value.slice(4, -1)).trim() : value;
+    }
+    if (Array.isArray(value)) return value.map((item) => coloured(item, style));
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, coloured(v, style)]));
+  };
+
+  const draw = () => {
+    const style = getComputedStyle(root);
+    for (const { box, chart } of charts) {
+      const layout = { uirevision: 1, template: look, ...chart.layout };
+      // a finger moves the page, not the chart
+      if (isTouch) Object.assign(layout, { dragmode: false });
+      Plotly.react(box, coloured(chart.data, style), coloured(layout, style), {
+        responsive: true,
+        displaylogo: false,
+        displayModeBar: isTouch ? false : "hover",
+        modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"],
+      });
+    }
+  };
+
+  const shown = () => root.dataset.theme || (isDark.matches ? "dark" : "light");
+  const button = document.getElementById("theme");
+  const remember = (theme) => {
+    try {
+      localStorage.setItem("theme", theme);
+    } catch {
+      // a browser that stores nothing forgets the choice
+    }
+  };
+  const show = (theme) => {
+    if (theme) root.dataset.theme = theme;
+    button.textContent = shown() === "dark" ? "Light" : "Dark";
+    button.setAttribute("aria-label", `${button.textContent} colours`);
+    draw();
+  };
+  try {
+    root.dataset.theme = localStorage.getItem("theme") || "";
+  } catch {
+    // as above
+  }
+  if (!["light", "dark"].includes(root.dataset.theme)) delete root.dataset.theme;
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    const other = shown() === "dark" ? "light" : "dark";
+    remember(other);
+    show(other);
+  });
+  isDark.addEventListener("change", () => show());
+
+  // paper is light, and shows everything
+  let before = null;
+  addEventListener("beforeprint", () => {
+    before = { theme: root.dataset.theme };
+    show("light");
+  });
+  addEventListener("afterprint", () => {
+    if (before && !before.theme) delete root.dataset.theme;
+    show(before && before.theme);
+  });
+
+  // a click on a column's title sorts by it, a second one the other way round
+  const key = (row, column) => {
+    const text = row.cells[column].textContent.trim();
+    const number = parseFloat(text.replace(/,/g, "").replace("\u2212", "-"));
+    return { text, number };
+  };
+  for (const table of document.querySelectorAll("table")) {
+    const body = table.tBodies[0];
+    if (body.rows.length < 3) continue;
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      const sorter = document.createElement("button");
+      sorter.type = "button";
+      sorter.append(...head.childNodes);
+      head.append(sorter);
+      const isNumber = head.classList.contains("number");
+      sorter.addEventListener("click", () => {
+        const sign = head.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+        const rows = [...body.rows].map((row) => ({ row, ...key(row, column) }));
+        rows.sort((a, b) => {
+          if (!isNumber) return sign * a.text.localeCompare(b.text);
+          // what is no number stays last
+          if (isNaN(a.number) || isNaN(b.number)) return isNaN(a.number) - isNaN(b.number);
+          return sign * (a.number - b.number);
+        });
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+        body.append(...rows.map(({ row }) => row));
+      });
+    });
+  }
+
+  show();
+})();

@@ -1,0 +1,221 @@
+"""What a section of a page is made of. Plain text is a paragraph; all text is escaped.
+
+In every text, what stands between backticks is set as code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Protocol, final, runtime_checkable
+from xml.etree.ElementTree import Element, tostring
+
+from runtime.page.chart_json import chart_json
+from runtime.page.markup import inline
+
+Naming = Callable[[str], str]
+"""Gives a title an `id` that no other place of the page has."""
+
+
+@runtime_checkable
+class Part(Protocol):
+    """Something that stands in a section."""
+
+    def html(self, name: Naming) -> str:
+        """The part as HTML."""
+
+
+@final
+@dataclass(frozen=True)
+class Figure:
+    """A Plotly chart: traces and a layout as dicts, arrays or Plotly's own objects.
+
+    Colours are those of `runtime.page.palette`. Texts inside the chart that may hold `<` or `&` go
+    through `runtime.page.markup.chart_text`.
+    """
+
+    title: str
+    data: Sequence[Any]
+    layout: Mapping[str, Any]
+    caption: str = ""
+    height: int = 400  # pixels
+
+    def html(self, name: Naming) -> str:
+        """The figure with its chart as JSON, which `page.js` draws."""
+        chart = chart_json({"data": self.data, "layout": self.layout})
+        here = name(self.title)
+        return (
+            f'<figure aria-labelledby="{here}">\n'
+            f'<h3 id="{here}">{inline(self.title)}</h3>\n'
+            f'<div class="chart" role="img" aria-labelledby="{here}"'
+            f' style="height:{self.height:d}px">'
+            f'<script type="application/json">{chart}</script></div>\n'
+            f"{_caption(self.caption)}</figure>\n"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Legend:
+    """What the colours of several figures mean, where each of them would repeat it."""
+
+    colours: Mapping[str, str]  # a name -> one of the palette
+
+    def html(self, name: Naming) -> str:  # noqa: ARG002 - it has no title
+        """A row of names, each beside its colour."""
+        entries = "".join(
+            f'<li><span style="background:{escape(colour)}"></span>{inline(text)}</li>\n'
+            for text, colour in self.colours.items()
+        )
+        return f'<ul class="legend">\n{entries}</ul>\n'
+
+
+@final
+@dataclass(frozen=True)
+class Drawing:
+    """An inline SVG; its colours are those of `runtime.page.palette`, its ids are the caller's."""
+
+    title: str
+    svg: Element  # with a viewBox
+    description: str  # what it shows, for those who cannot see it
+    caption: str = ""
+
+    def html(self, name: Naming) -> str:
+        """The figure, with the drawing in its own size or as wide as there is room."""
+        here = name(self.title)
+        svg = tostring(self.svg, encoding="unicode")
+        return (
+            f'<figure aria-labelledby="{here}">\n'
+            f'<h3 id="{here}">{inline(self.title)}</h3>\n'
+            f'<div class="drawing" role="img" aria-label="{escape(self.description)}">{svg}</div>\n'
+            f"{_caption(self.caption)}</figure>\n"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Table:
+    """Rows of texts and numbers; columns of numbers stand to the right, and a click sorts."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | float | None]]
+    caption: str = ""
+
+    def html(self, name: Naming) -> str:
+        """The table, in a box that scrolls where it is wider than the screen.
+
+        Raises:
+          ValueError: if a row is not as long as the header.
+        """
+        rows = [[_cell(value) for value in row] for row in self.rows]
+        for row in rows:
+            if len(row) != len(self.header):
+                raise ValueError(f"a row has {len(row)} cells, the header {len(self.header)}")
+        right = [
+            bool(rows) and all(_NUMERIC.match(row[i]) for row in rows)
+            for i in range(len(self.header))
+        ]
+        sides = [' class="number"' if is_right else "" for is_right in right]
+        here = name(self.caption or self.header[0])
+        head = "".join(
+            f'<th scope="col"{side}>{inline(text)}</th>'
+            for text, side in zip(self.header, sides, strict=True)
+        )
+        body = "".join(
+            "<tr>"
+            + "".join(
+                f"<td{side}>{inline(text)}</td>" for text, side in zip(row, sides, strict=True)
+            )
+            + "</tr>\n"
+            for row in rows
+        )
+        label = escape(self.caption or "table")
+        return (
+            f'<figure class="table" id="{here}">\n'
+            f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>\n'
+            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
+            f"{_caption(self.caption)}</figure>\n"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Facts:
+    """Names and values, such as where numbers come from."""
+
+    facts: Mapping[str, str]
+
+    def html(self, name: Naming) -> str:  # noqa: ARG002 - it has no title
+        """A list of terms."""
+        rows = "".join(
+            f"<div><dt>{inline(key)}</dt><dd>{inline(value)}</dd></div>\n"
+            for key, value in self.facts.items()
+        )
+        return f'<dl class="facts">\n{rows}</dl>\n'
+
+
+@final
+@dataclass(frozen=True)
+class Note:
+    """What the reader must not miss, such as that numbers are predictions."""
+
+    text: str
+
+    def html(self, name: Naming) -> str:  # noqa: ARG002 - it has no title
+        """A paragraph that stands out."""
+        return f'<p class="note" role="note">{inline(self.text)}</p>\n'
+
+
+@final
+@dataclass(frozen=True)
+class Listing:
+    """A text in its own lines, such as a configuration, folded away until it is asked for."""
+
+    title: str
+    text: str
+
+    def html(self, name: Naming) -> str:  # noqa: ARG002 - nothing points to it
+        """A block that unfolds."""
+        return (
+            f"<details><summary>{inline(self.title)}</summary>"
+            f'<pre tabindex="0">{escape(self.text)}</pre></details>\n'
+        )
+
+
+@final
+@dataclass(frozen=True)
+class Columns:
+    """Parts beside each other where there is room, below each other where there is not."""
+
+    parts: Sequence[Part | str]
+    least_width: int = 400  # pixels of a column
+
+    def html(self, name: Naming) -> str:
+        """A grid."""
+        return (
+            f'<div class="columns" style="--least:{self.least_width:d}px">\n'
+            f"{render(self.parts, name)}</div>\n"
+        )
+
+
+def render(parts: Sequence[Part | str], name: Naming) -> str:
+    """Parts one after another; a text is a paragraph."""
+    if isinstance(parts, str):  # which is a sequence of texts, too
+        parts = [parts]
+    return "".join(
+        f"<p>{inline(part)}</p>\n" if isinstance(part, str) else part.html(name) for part in parts
+    )
+
+
+_NUMERIC = re.compile(r"[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$")
+"""A cell that is read as a number, or that says that there is none."""
+
+
+def _cell(value: str | float | None) -> str:
+    return "" if value is None else str(value)
+
+
+def _caption(text: str) -> str:
+    return f"<figcaption>{inline(text)}</figcaption>\n" if text else ""

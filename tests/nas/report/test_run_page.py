@@ -1,0 +1,231 @@
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import numpy as np
+import pytest
+
+from controller.rnn import RnnConfig
+from controller.uniform import UniformConfig
+from latency.table import TableLatency
+from nas.accuracy.base import Split
+from nas.accuracy.tabular import TabularAccuracy
+from nas.landscape import Landscape, survey
+from nas.operation_history import OperationHistory
+from nas.report.run_page import Evidence, run_page
+from nas.samples import Samples
+from nas.search_space import NAS_BENCH_201
+from nas.summary import summarise
+
+GRID = NAS_BENCH_201.num_choices
+ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, GRID)
+LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
+BY_LATENCY = np.argsort(LATENCY_MS[tuple(NAS_BENCH_201.architectures.T)])
+MACHINE = {
+    "date": "2026-11-21T09:00:00+00:00",
+    "python": "3.11.7",
+    "platform": "Linux",
+    "processors": 2,
+    "packages": {"edgenas": "0.1.0", "numpy": "2.4.6"},
+}
+
+
+def evidence_of(
+    indices,
+    *,
+    source="table",
+    split=Split.valid,
+    predicted=False,
+    limit_ms=17.0,
+    epochs=200,
+    tests=True,
+    knows_space=True,
+    latency_ms=LATENCY_MS,
+    device="board",
+    controller=None,
+):
+    """Of synthetic numbers."""
+    tested = ACCURACY - 0.01 if tests else np.full(GRID, np.nan)
+    accuracy = TabularAccuracy(source, "made up", split, ACCURACY, tested)
+    oracle = TableLatency(device, "table", "made up", latency_ms, np.full(GRID, predicted))
+    architectures = NAS_BENCH_201.architectures[np.asarray(indices)]
+    latencies = oracle.latency_ms(architectures)
+    samples = Samples(architectures, accuracy(architectures), latencies, latencies)
+    landscape = survey(accuracy, oracle, limit_ms) if knows_space else None
+    searcher = (controller or UniformConfig(batch_size=1)).build(GRID, [0])
+    history = OperationHistory(searcher, len(samples))
+    for first, row in enumerate(architectures):
+        searcher.sample(1)
+        history.record(first, row[None, None])
+    settings = {
+        "reward": "proposed",
+        "controller": "rnn",
+        "dataset": "cifar100",
+        "epochs": epochs,
+        "seed": 3,
+        "budget": len(samples),
+    }
+    summary = summarise(
+        samples,
+        architectures[-1],
+        accuracy,
+        oracle,
+        landscape,
+        limit_ms=limit_ms,
+        settings=settings,
+        seconds=1.0,
+        resumed_at=0,
+    )
+    return Evidence(
+        summary,
+        samples,
+        accuracy.test(architectures),
+        oracle.predicted(architectures),
+        landscape,
+        history,
+    )
+
+
+def html_of(evidence):
+    return run_page(evidence, MACHINE, "python -m nas.search T=17ms", "T: 17ms\n").html()
+
+
+def text_of(evidence):
+    """What a reader sees, without what charts hold."""
+    body = re.search(r"<body>.*", html_of(evidence), re.DOTALL).group()
+    body = re.sub(r"<script.*?</script>", "", body, flags=re.DOTALL)
+    text = unescape(re.sub(r"<wbr>|</?code>", "", body))
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text)).replace("\u00a0", " ")
+
+
+def test_the_answer_names_the_cell_its_accuracy_its_latency_and_its_distance():
+    evidence = evidence_of(range(500))
+    best, optimum = evidence.summary["best"], evidence.summary["optimum"]
+
+    text = text_of(evidence)
+
+    start = text.index("The most accurate cell found within T = 17 ms on board has")
+    said = text[start : start + 500]
+    assert f"{best['accuracy_searched']:.2%}".replace("%", " % validation accuracy") in said
+    assert f"takes {best['latency_ms']:.2f} ms" in said
+    assert f"exact optimum within T is {optimum['accuracy_searched'] * 100:.2f} %" in said
+    assert f"{best['rank'] - 1:,} of the" in said
+    assert best["arch"] in said
+    for word in ("python -m nas.search T=17ms", "Python 3.11.7", "2026-11-21", "made up"):
+        assert word in text
+
+
+def test_a_search_that_found_the_optimum_says_so():
+    everything = evidence_of(range(15625))
+
+    text = text_of(everything)
+
+    assert "That is the exact optimum" in text
+    assert "Best sample within T" in text
+    assert "Exact optimum within T" not in text  # its drawing would be the same
+
+
+def test_a_measured_number_is_not_marked_and_a_predicted_one_is():
+    assert "predicted" not in text_of(evidence_of(range(100)))
+
+    text = text_of(evidence_of(range(100), source="surrogate", predicted=True))
+
+    assert "Accuracies are predicted by the embedded surrogate" in text
+    assert "Latencies are predicted by a regression" in text
+    assert "predicted optimum" in text
+    assert "exact" not in text
+    assert re.search(
+        r"validation accuracy \(predicted\) on CIFAR-100 and takes [\d.]+ ms \(pred", text
+    )
+
+
+def test_synthetic_numbers_are_called_so():
+    assert "These numbers are synthetic" in text_of(evidence_of([0], device="synthetic-board"))
+
+
+def test_a_search_on_the_test_split_or_on_short_trainings_says_so():
+    assert "searched on" in (text := text_of(evidence_of(range(99), split=Split.test)))
+    assert "no unbiased estimate" in text
+    assert "never searched on" not in text
+
+    assert "accuracy after 12 epochs" in text_of(evidence_of(range(99), epochs=12))
+
+
+def test_without_a_feasible_sample_it_says_what_to_do_and_draws_the_fastest():
+    text = text_of(evidence_of(BY_LATENCY[-50:]))
+
+    assert "None of the 50 samples met T = 17 ms" in text
+    assert "Raise T or the budget" in text
+    assert "Fastest sample, beyond T" in text
+    assert "cells of the space do, the best with" in text
+
+
+def test_without_the_whole_space_the_distance_is_unknown():
+    text = text_of(evidence_of(range(200), knows_space=False))
+
+    assert "unknown" in text
+    assert "optimum within T" not in text
+
+
+def test_cells_of_the_space_that_were_not_measured_are_left_out():
+    holes = LATENCY_MS.copy()
+    holes[tuple(NAS_BENCH_201.architectures[1000:].T)] = np.nan
+    evidence = evidence_of(range(300))
+    landscape = Landscape(
+        evidence.landscape.accuracy, holes[tuple(NAS_BENCH_201.architectures.T)], 17.0
+    )
+
+    html = html_of(Evidence(**{**vars(evidence), "landscape": landscape}))
+
+    assert "of the 15,625 cells of the space" in html
+    assert "NaN" not in html[: html.index("<script>/**")]
+
+
+@pytest.mark.parametrize("count", [1, 2, 19, 45, 201])
+def test_few_samples_make_a_page(count):
+    html = html_of(evidence_of(range(count)))
+
+    assert html.count('class="chart"') == 10
+    assert html.count("<svg") >= 1
+
+
+def test_samples_that_are_all_alike_make_a_page():
+    text = text_of(evidence_of([5] * 30, latency_ms=np.full(GRID, 12.5)))
+
+    assert "takes 12.50 ms" in text
+    assert "All 30 samples, in ranges of 1 ms" in text
+
+
+def test_a_policy_shows_probabilities_and_random_search_the_shares_of_its_samples():
+    rnn = RnnConfig(batch_size=1, lr=0.01, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0)
+
+    assert "probabilities that they were drawn with" in text_of(
+        evidence_of(range(50), controller=rnn)
+    )
+    assert "This searcher has no policy" in text_of(evidence_of(range(50)))
+
+
+def test_the_same_evidence_gives_the_same_page():
+    assert html_of(evidence_of(range(300))) == html_of(evidence_of(range(300)))
+
+
+def test_a_large_search_is_thinned_out_and_says_so():
+    html = html_of(evidence_of(np.random.default_rng(0).integers(0, 15625, 5000)))
+
+    drawn, sampled = re.search(
+        r"and ([\d,]+) of the ([\d,]+) distinct cells sampled", html
+    ).groups()
+    assert int(drawn.replace(",", "")) <= 2000 < int(sampled.replace(",", ""))
+    assert len(html) < 6_000_000
+
+
+def test_a_browser_opens_it_without_an_error_and_without_a_request(visit, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(html_of(evidence_of(range(300))), encoding="utf-8")
+
+    found = visit(path)
+
+    assert found.console == []
+    assert found.requests == []
+    assert found.dom.count('class="plot-container plotly"') == 10
