@@ -1,5 +1,8 @@
 """What a GPU makes of green contexts, and a first look at the ways of issuing networks to it.
 
+Networks are cut into cells, the layer-wise decomposer's coarsest cut for NAS-Bench-201: 24 jobs each;
+where a job's overhead is to be seen, also into fused layers: 150 jobs.
+
 $ PYTHONPATH=. python benchmarks/gpu_probe.py
 """
 
@@ -7,10 +10,11 @@ import time
 
 import torch
 
+from runtime.decompose import Rule
 from runtime.inference import Device
 from runtime.issuing import Way, open_executor
 from runtime.metrics import makespan_ms
-from runtime.models.nas_bench_201 import CellNetwork, example_input
+from runtime.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock, example_input
 from runtime.prepared import Setup, Source
 
 OPERATIONS = (
@@ -49,12 +53,14 @@ def cuts():
         print("describe", *line)
 
 
-def ways():
+def ways(rule, chosen):
+    cells = (Cell, ResidualBlock) if rule is Rule.CELL else ()
     sources = []
     for i in range(4):
         torch.manual_seed(i)
-        sources.append(Source(f"net{i}", CellNetwork(OPERATIONS).eval(), example_input(32)))
-    for way in Way:
+        network = CellNetwork(OPERATIONS).eval()
+        sources.append(Source(f"net{i}", network, example_input(32), rule, cells))
+    for way in chosen:
         begin_s = time.perf_counter()
         with open_executor(way, sources, Setup(Device.cuda)) as executor:
             ready_s = time.perf_counter() - begin_s
@@ -62,12 +68,13 @@ def ways():
                 for inferences in (1, 5):
                     took = sorted(
                         makespan_ms(executor.run(inferences, each_job=each_job).schedule)
-                        for _ in range(5)
+                        for _ in range(7)
                     )
                     timed = "jobs" if each_job else "inferences"
                     print(
-                        f"{way.value:15} ready {ready_s:5.1f} s, {inferences} inferences, {timed:10} "
-                        f"timed: {took[0]:7.2f} {took[2]:7.2f} {took[4]:7.2f} ms"
+                        f"{rule.value:5} {way.value:14} ready {ready_s:5.1f} s, {inferences} inferences, "
+                        f"{timed:10} timed: {took[0]:7.2f} {took[3]:7.2f} {took[6]:7.2f} ms",
+                        flush=True,
                     )
 
 
@@ -76,4 +83,5 @@ if __name__ == "__main__":
     try:
         cuts()
     finally:
-        ways()
+        ways(Rule.CELL, Way)
+        ways(Rule.FUSED, (Way.SINGLE_CONTEXT, Way.QUEUE_STREAM, Way.SINGLE_ISSUER))

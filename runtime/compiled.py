@@ -62,7 +62,7 @@ class Compiled(Runnable):
         if not devices or len(devices - {CPU}) > 1:
             raise ValueError(f"a network runs on one GPU, the CPU or both, not on {devices}")
         self._program = program
-        self._engines = tuple(engines)
+        self._engines = tuple(None if one is None else one.of_one_network() for one in engines)
         self._devices = frozenset(devices)
         self._shared = handover is Handover.MAPPED and len(devices) > 1
         with torch.inference_mode(mode=False), torch.no_grad():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from threading import Event
+from threading import Lock
 from typing import Protocol, final, runtime_checkable
 
 Compute = Callable[[], None]
@@ -31,6 +31,11 @@ class Completion(Protocol):
 
     @property
     @abstractmethod
+    def error(self) -> BaseException | None:
+        """What it raised; None if nothing, or if only `wait` would find out."""
+
+    @property
+    @abstractmethod
     def began_s(self) -> float:
         """When it began; not a number before its end."""
 
@@ -45,26 +50,35 @@ class HostCompletion(Completion):
     """Of a job that a thread of this process runs."""
 
     def __init__(self) -> None:
-        self._over = Event()
+        self._over = Lock()  # a tenth of an Event's price, and there is one a job
+        self._over.acquire()
+        self._has_ended = False
         self._began_s = self._ended_s = math.nan
         self._error: BaseException | None = None
 
     def end(self, began_s: float, ended_s: float, error: BaseException | None) -> None:
         """Lets everyone go who waits; only the first call counts."""
-        if not self._over.is_set():
+        if not self._has_ended:
             self._began_s, self._ended_s, self._error = began_s, ended_s, error
-            self._over.set()
+            self._has_ended = True
+            self._over.release()
 
     def wait(self) -> None:
         """Returns when the job has ended."""
-        self._over.wait()
+        with self._over:  # and on to the next who waits
+            pass
         if self._error is not None:
             raise self._error
 
     @property
     def has_succeeded(self) -> bool:
         """Whether it has ended, and raised nothing."""
-        return self._over.is_set() and self._error is None
+        return self._has_ended and self._error is None
+
+    @property
+    def error(self) -> BaseException | None:
+        """What it raised, if it has ended."""
+        return self._error
 
     @property
     def began_s(self) -> float:

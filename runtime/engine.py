@@ -34,6 +34,14 @@ class Engine(Protocol):
         """Where the tensors and the segments' weights must be."""
 
     @abstractmethod
+    def of_one_network(self) -> Engine:
+        """For the segments of one network, whose jobs run one at a time and in their order.
+
+        Only between such jobs may an engine share memory: jobs of two networks take turns, and what
+        one wrote for its successor must outlive jobs of the other.
+        """
+
+    @abstractmethod
     def captured(
         self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None
     ) -> tuple[Compute, Tensor]:
@@ -65,6 +73,10 @@ class EagerEngine(Engine):
     def device(self) -> torch.device:
         """Where the tensors and the segments' weights must be."""
         return self._device
+
+    def of_one_network(self) -> Engine:
+        """Itself: it keeps no memory."""
+        return self
 
     def captured(
         self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None
@@ -103,6 +115,10 @@ class OnnxEngine(Engine):
     def device(self) -> torch.device:
         """The CPU."""
         return CPU
+
+    def of_one_network(self) -> Engine:
+        """Itself: its sessions keep no memory between two calls."""
+        return self
 
     def captured(
         self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None

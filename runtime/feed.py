@@ -76,10 +76,12 @@ class Feed:
             self.error = error
 
     def wait(self) -> None:
-        """Until all that was launched has ended."""
+        """Until all that was launched has ended: the last, for a stream keeps the order."""
         underway, self._underway = self._underway, []
-        for completion in underway:
-            self._wait_for(completion)
+        if underway:
+            self._wait_for(underway[-1])
+            errors = (one.error for one in underway if one.error is not None)
+            self.error = next(errors, self.error)
 
     def ran(self) -> list[Ran]:
         """What ran to its end; waits for what is still on the stream."""

@@ -15,21 +15,38 @@ import torch
 from runtime.chain import Lane
 from runtime.completion import Completion, Compute
 from runtime.cuda_graph import GraphEngine
+from runtime.cuda_streams import streams
 from runtime.dispatcher import Ticket
 from runtime.engine import EagerEngine, Engine
 from runtime.lanes import Began, Ended, Events, RealLane
 from runtime.sm_slices import SmSlice
 
+_Events = tuple[torch.cuda.Event, torch.cuda.Event]
+
 
 @final
 class CudaCompletion(Completion):
-    """Of a job on a stream: two events around it."""
+    """Of a job on a stream: two events around it, which others may use when it is forgotten."""
 
-    def __init__(self, origin: CudaOrigin, *, spin: bool) -> None:
-        """Of a job about to be launched; who waits for it spins, or sleeps."""
+    def __init__(self, origin: CudaOrigin, spare: list[_Events], *, spin: bool) -> None:
+        """Of a job about to be launched.
+
+        Args:
+          origin: of the clock.
+          spare: events of the same lane, for to make them costs more than to record them, and
+            much more where threads make them at once.
+          spin: whether who waits for it spins, or sleeps.
+        """
         self._origin = origin
-        self.begin = torch.cuda.Event(enable_timing=True)
-        self.end = torch.cuda.Event(enable_timing=True, blocking=not spin)
+        self._spare = spare
+        try:
+            self.begin, self.end = spare.pop()
+        except IndexError:
+            self.begin = torch.cuda.Event(enable_timing=True)
+            self.end = torch.cuda.Event(enable_timing=True, blocking=not spin)
+
+    def __del__(self) -> None:
+        self._spare.append((self.begin, self.end))
 
     def wait(self) -> None:
         """Waits for the event, not for the device; Python's lock is free meanwhile."""
@@ -39,6 +56,10 @@ class CudaCompletion(Completion):
     def has_succeeded(self) -> bool:
         """Whether the GPU is past it."""
         return bool(self.end.query())
+
+    @property
+    def error(self) -> None:
+        """Nothing: what went wrong on the GPU is heard of by waiting, for this job or a later."""
 
     @property
     def began_s(self) -> float:
@@ -61,12 +82,18 @@ class CudaOrigin:
     """A moment on both clocks; they drift apart by some parts in a million."""
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
-        """Now: waits for the stream, and for one event more."""
-        self._event = torch.cuda.Event(enable_timing=True)
+        """Now: waits for the stream, and for some events more, of which the quickest counts."""
         stream.synchronize()
-        self._event.record(stream)
-        self._event.synchronize()
-        self._at_s = time.perf_counter()
+        quickest_s = math.inf
+        for _ in range(5):
+            event = torch.cuda.Event(enable_timing=True)
+            before_s = time.perf_counter()
+            event.record(stream)
+            event.synchronize()
+            took_s = time.perf_counter() - before_s
+            if took_s < quickest_s:
+                quickest_s = took_s
+                self._event, self._at_s = event, before_s + took_s / 2
 
     def at_s(self, event: torch.cuda.Event) -> float:
         """When an event happened, on the clock of `time.perf_counter`; nan if it has not yet."""
@@ -80,6 +107,7 @@ class CudaOrigin:
 class _Launched:
     ticket: Ticket
     completion: CudaCompletion
+    launched_s: float
     events: Events
 
 
@@ -115,17 +143,15 @@ class GpuLane(RealLane):
         Raises:
           RuntimeError: if there is no such GPU.
         """
-        self._stream: torch.cuda.Stream = (
-            torch.cuda.Stream(device, priority=priority)
-            if sms is None
-            else sms.stream(priority=priority)
-        )
+        self._streams = streams(device) if sms is None else sms.streams
+        self._stream = self._streams.take(priority)
         default = f"gpu{device}" if sms is None else f"gpu{device}/sm{sms.count}"
         self._lane = Lane(default if name is None else name, asynchronous=True)
         self._engine: Engine = (
             GraphEngine(self._stream) if captured else EagerEngine(self._stream.device)
         )
         self._launched: SimpleQueue[_Launched | None] = SimpleQueue()
+        self._spare: list[_Events] = []
         self._closed = False
         self._spin = spin
         self._origin = CudaOrigin(self._stream)
@@ -167,7 +193,7 @@ class GpuLane(RealLane):
         finally:
             torch.cuda.set_stream(before)
         events.put(Began(ticket, began_s))
-        self._launched.put(_Launched(ticket, completion, events))
+        self._launched.put(_Launched(ticket, completion, began_s, events))
         return completion
 
     def launch(self, compute: Compute, after: Completion | None = None) -> Completion:
@@ -188,7 +214,7 @@ class GpuLane(RealLane):
             self._stream.wait_event(after.end)
         elif after is not None:
             after.wait()
-        completion = CudaCompletion(self._origin, spin=self._spin)
+        completion = CudaCompletion(self._origin, self._spare, spin=self._spin)
         completion.begin.record(self._stream)
         compute()
         completion.end.record(self._stream)
@@ -208,11 +234,14 @@ class GpuLane(RealLane):
         return ()
 
     def close(self, wait_s: float = 10.0) -> bool:
-        """Launches no further job, and waits for those on the stream."""
+        """Launches no further job, and waits for those that were put."""
         self._closed = True
         self._launched.put(None)
         self._thread.join(wait_s)
-        return not self._thread.is_alive()
+        has_ended = not self._thread.is_alive()
+        if has_ended:
+            self._streams.give_back(self._stream)
+        return has_ended
 
     def __enter__(self) -> GpuLane:
         return self
@@ -234,15 +263,21 @@ class GpuLane(RealLane):
         last_s = -math.inf
         while (one := self._launched.get()) is not None:
             error: BaseException | None = None
-            began_s = last_s
+            earliest_s = max(one.launched_s, last_s)
             try:
                 one.completion.wait()
-                ended_s = time.perf_counter()
-                began_s = ended_s - one.completion.took_s
+                began_s, ended_s = _ran(one.completion, earliest_s, time.perf_counter())
             except RuntimeError as raised:  # the GPU itself says no, to all that follows too
-                ended_s, error = time.perf_counter(), raised
-            one.events.put(Ended(one.ticket, max(began_s, last_s), ended_s, error))
+                began_s, ended_s, error = earliest_s, time.perf_counter(), raised
+            one.events.put(Ended(one.ticket, began_s, ended_s, error))
             last_s = ended_s
+
+
+def _ran(completion: CudaCompletion, earliest_s: float, now_s: float) -> tuple[float, float]:
+    """When a job that is over began and ended; the clocks drift, what is certain stays so."""
+    took_s = completion.took_s
+    ended_s = min(max(completion.began_s, earliest_s) + took_s, now_s)
+    return max(ended_s - took_s, earliest_s), ended_s
 
 
 @final

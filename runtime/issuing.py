@@ -23,7 +23,7 @@ from copy import copy
 from enum import Enum
 from functools import partial
 from queue import SimpleQueue
-from threading import Event, Semaphore, Thread
+from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Protocol, final
 
@@ -231,29 +231,34 @@ def _launch_inference(feed: Feed) -> None:
             return
 
 
-_Queue = SimpleQueue["tuple[Feed, Semaphore] | None"]
+_Queue = SimpleQueue["tuple[Feed, Lock] | None"]
 
 
 def _fill(feed: Feed, queue: _Queue) -> None:
-    """A network's thread: one job in the queue at a time, and the end of each inference awaited."""
-    credit = Semaphore()
-    while True:
-        credit.acquire()  # the job before has been launched
-        if feed.is_between:
-            feed.wait()
-        if not feed.has_more:
-            break
-        queue.put((feed, credit))
+    """A network's thread: into the queue for an inference, and its end awaited."""
+    launched = Lock()
+    launched.acquire()
+    while feed.has_more:
+        queue.put((feed, launched))
+        launched.acquire()
+        feed.wait()
     queue.put(None)
 
 
 def _issue(queue: _Queue, networks: int) -> None:
-    """The issuing thread."""
+    """The issuing thread.
+
+    A network is in the queue once: behind each of its jobs it goes to the queue's end, where its own
+    thread would put it. To wake that thread for each job cost four times as much as the launch.
+    """
     while networks > 0:
         item = queue.get()
         if item is None:
             networks -= 1
+            continue
+        feed, launched = item
+        feed.launch()
+        if feed.is_between or not feed.has_more:
+            launched.release()
         else:
-            feed, credit = item
-            feed.launch()
-            credit.release()
+            queue.put(item)

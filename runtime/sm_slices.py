@@ -2,6 +2,10 @@
 
 They keep each other off their SMs, not off the memory's bandwidth. On devices since Hopper the
 driver deals SMs out by the eight; what is left over goes to the last slice.
+
+A slice that is closed is not destroyed but kept for whoever cuts the GPU alike: memory remembers the
+streams it was used on, and torch ends the process when it frees some whose stream is gone. Nothing is
+lost by that, for the SMs of an idle slice serve everyone else.
 """
 
 from __future__ import annotations
@@ -11,6 +15,8 @@ from types import TracebackType
 from typing import Any, final
 
 import torch
+
+from runtime.cuda_streams import Streams
 
 GRAIN = 8
 """SMs that are dealt out together."""
@@ -25,27 +31,23 @@ class SmSlice:
         self._driver = driver
         self._context = context
         self._device = device
-        self._streams: list[Any] = []
+        self.streams = Streams(self._made)
+        """Whose kernels run on these SMs only."""
         self.count = count
         """Its SMs."""
 
     def stream(self, *, priority: int = 0) -> torch.cuda.Stream:
-        """A new stream whose kernels run on these SMs only; it lives as long as the slice."""
-        made = checked(
-            self._driver.cuGreenCtxStreamCreate(
-                self._context, int(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING), priority
-            )
-        )
-        self._streams.append(made)
+        """One of its streams, until the slice is closed."""
+        return self.streams.take(priority)
+
+    def _made(self, priority: int) -> torch.cuda.Stream:
+        flags = int(self._driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        made = checked(self._driver.cuGreenCtxStreamCreate(self._context, flags, priority))
         return torch.cuda.ExternalStream(int(made), device=f"cuda:{self._device}")
 
-    def close(self) -> None:
-        """Waits for its streams, and gives the SMs back."""
-        for stream in self._streams:
-            checked(self._driver.cuStreamSynchronize(stream))
-            checked(self._driver.cuStreamDestroy(stream))
-        self._streams.clear()
-        checked(self._driver.cuGreenCtxDestroy(self._context))
+
+_SPARE: dict[tuple[int, tuple[int, ...]], list[list[SmSlice]]] = {}
+"""Slices closed, by GPU and numbers of SMs."""
 
 
 @final
@@ -70,33 +72,18 @@ class SmSlices:
             raise RuntimeError(
                 "slices of a GPU need the package cuda-bindings, of the CUDA version of torch"
             ) from error
-        torch.cuda.init()
         torch.zeros(1, device=f"cuda:{device}")  # makes torch's context, in which the slices live
-        self._driver = driver
-        gpu = checked(driver.cuDeviceGet(device))
-        sm = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
-        whole = checked(driver.cuDeviceGetDevResource(gpu, sm))
-        _, most, _ = checked(driver.cuDevSmResourceSplitByCount(0, whole, 0, GRAIN))
-        groups, dealt, rest = checked(
-            driver.cuDevSmResourceSplitByCount(int(most), whole, 0, GRAIN)
-        )
-        groups = list(groups)[: int(dealt)]
-        self.slices: list[SmSlice] = []
-        try:
-            for parts in _dealt(counts, groups, rest):
-                descriptor = checked(driver.cuDevResourceGenerateDesc(parts, len(parts)))
-                flag = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
-                context = checked(driver.cuGreenCtxCreate(descriptor, gpu, int(flag)))
-                count = int(checked(driver.cuGreenCtxGetDevResource(context, sm)).sm.smCount)
-                self.slices.append(SmSlice(driver, context, count, device))
-        except BaseException:
-            self.close()
-            raise
+        spare = _SPARE.setdefault((device, tuple(counts)), [])
+        self._spare = spare
+        self.slices = spare.pop() if spare else _cut(driver, counts, device)
 
     def close(self) -> None:
         """Waits for the slices' streams, and makes the GPU whole."""
-        while self.slices:
-            self.slices.pop().close()
+        slices, self.slices = self.slices, []
+        for one in slices:
+            one.streams.call_back()
+        if slices:
+            self._spare.append(slices)
 
     def __enter__(self) -> list[SmSlice]:
         return self.slices
@@ -108,6 +95,23 @@ class SmSlices:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _cut(driver: Any, counts: Sequence[int], device: int) -> list[SmSlice]:
+    gpu = checked(driver.cuDeviceGet(device))
+    sm = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
+    whole = checked(driver.cuDeviceGetDevResource(gpu, sm))
+    _, most, _ = checked(driver.cuDevSmResourceSplitByCount(0, whole, 0, GRAIN))
+    groups, dealt, rest = checked(driver.cuDevSmResourceSplitByCount(int(most), whole, 0, GRAIN))
+    groups = list(groups)[: int(dealt)]
+    slices = []
+    for parts in _dealt(counts, groups, rest):
+        descriptor = checked(driver.cuDevResourceGenerateDesc(parts, len(parts)))
+        flag = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
+        context = checked(driver.cuGreenCtxCreate(descriptor, gpu, int(flag)))
+        count = int(checked(driver.cuGreenCtxGetDevResource(context, sm)).sm.smCount)
+        slices.append(SmSlice(driver, context, count, device))
+    return slices
 
 
 def _dealt(counts: Sequence[int], groups: list[Any], rest: Any) -> list[list[Any]]:

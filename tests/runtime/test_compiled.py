@@ -31,6 +31,12 @@ CELLS = {
     "vgg16": (nn.Sequential,),
     "alexnet": (nn.Sequential,),
 }
+LARGE = {"densenet121", "resnet50"}
+GRID = [
+    pytest.param(name, rule, marks=[pytest.mark.slow] if name in LARGE else [])
+    for name in CELLS
+    for rule in Rule
+]
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
 """Between the kernels of torch and of ONNX Runtime, in single precision."""
 
@@ -51,8 +57,7 @@ def infer(compiled, x, lanes):
     return running.output
 
 
-@pytest.mark.parametrize("rule", Rule)
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize(("name", "rule"), GRID)
 def test_eager_jobs_give_the_very_bits_of_the_program(networks, name, rule):
     program, x, _ = cut(networks, name, rule)
     compiled = Compiled(program, torch.zeros_like(x), [EagerEngine()])
@@ -64,8 +69,7 @@ def test_eager_jobs_give_the_very_bits_of_the_program(networks, name, rule):
     assert all(torch.equal(output, expected) for output in outputs)
 
 
-@pytest.mark.parametrize("rule", Rule)
-@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize(("name", "rule"), GRID)
 def test_onnx_sessions_give_the_module_but_for_rounding(networks, name, rule):
     program, x, plain = cut(networks, name, rule)
     engine = OnnxEngine()

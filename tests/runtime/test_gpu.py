@@ -66,6 +66,8 @@ MODELS = {
 }
 CLOSE = {"rtol": 1e-2, "atol": 1e-3}
 """Between the CPU's single precision and the GPU's, which convolves in TF32."""
+CLOCKS_MS = 0.05
+"""By which the GPU's clock and the computer's may differ."""
 
 
 def built(name):
@@ -111,7 +113,7 @@ def assert_lawful(schedule):
         own = [one for one in schedule.executed if one.job.network == network]
         own.sort(key=lambda one: (one.job.request, one.job.index))
         for before, after in pairwise(own):
-            assert before.start_ms <= after.start_ms + 1e-6
+            assert before.start_ms <= after.start_ms + CLOCKS_MS
 
 
 class Turns:
@@ -214,6 +216,31 @@ def test_networks_share_streams_of_their_own_and_measured_times_place_them():
             for result in outputs(results):
                 torch.testing.assert_close(result, expected, **CLOSE)
             assert_lawful(schedule)
+
+
+def test_networks_that_take_turns_on_one_stream_overwrite_nothing_of_each_other(gpu_lane):
+    sources = [cut(name, rule) for name, rule in (("nas_bench_201", Rule.CELL),) * 2]
+    sources.append(cut("resnet18", Rule.LAYER))
+    with torch.inference_mode():
+        expected = [program.on(GPU).run(x.to(GPU)).cpu() for program, x in sources]
+    networks = [served(program, x, [gpu_lane], (1.0,)) for program, x in sources]
+
+    schedule, results = execute(networks, closed(3, 4), [gpu_lane], OneLane())
+
+    assert all(torch.equal(one, expected[i % 3]) for i, one in enumerate(outputs(results)))
+    order = [one.job.network for one in sorted(schedule.executed, key=lambda one: one.start_ms)]
+    assert sum(a != b for a, b in pairwise(order)) > len(order) / 3
+    assert_lawful(schedule)
+
+
+def test_a_lane_captures_again_when_all_its_graphs_have_died(gpu_lane):
+    program, x = cut("resnet18", Rule.FUSED)
+    for _ in range(3):
+        network = served(program, x, [gpu_lane], (1.0,))
+        outputs(execute([network], closed(1), [gpu_lane], OneLane())[1])
+        del network
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def put(lane, compute, after=None):
@@ -319,10 +346,13 @@ def test_what_a_graph_cannot_hold_is_refused_and_the_lane_goes_on(gpu_lane):
             return x * float(x.sum().item())
 
     x = torch.ones(1, 2)
-    with pytest.raises(RuntimeError):
-        served(decompose(Asks().eval(), x, Rule.WHOLE), x, [gpu_lane], (1.0,))
-    network = served(decompose(nn.ReLU().eval(), x), x, [gpu_lane], (1.0,))
-    assert torch.equal(execute([network], closed(1), [gpu_lane], OneLane())[1][0], x)
+    sound = served(decompose(nn.ReLU().eval(), x), x, [gpu_lane], (1.0,))
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            served(decompose(Asks().eval(), x, Rule.WHOLE), x, [gpu_lane], (1.0,))
+    torch.rand(1, device=GPU)
+    for network in (sound, served(decompose(nn.ReLU().eval(), x), x, [gpu_lane], (1.0,))):
+        assert torch.equal(execute([network], closed(1), [gpu_lane], OneLane())[1][0], x)
 
 
 def test_memory_is_returned():
@@ -341,7 +371,7 @@ def test_memory_is_returned():
     before = used()
     for _ in range(3):
         serve()
-    assert used() <= before + (64 << 20)  # workspaces of cuBLAS stay with torch's streams
+    assert used() <= before + (4 << 20)  # what a segment of the allocator may strand
 
 
 @pytest.mark.parametrize("captured", [True, False], ids=["captured", "eager"])
@@ -405,7 +435,18 @@ def test_a_slice_is_slower_and_graphs_run_on_it():
             for result in outputs(results):
                 torch.testing.assert_close(result, expected, **CLOSE)
             assert_lawful(schedule)
-            del networks
+    with SmSlices((16, 64)) as again:  # while memory remembers the streams of those before
+        del networks, results
+        gc.collect()
+        assert [one.count for one in again] == [16, 64]
+        product_ms(again[0].stream())
+
+
+def test_slices_open_at_once_are_not_the_same():
+    with SmSlices((8,)) as one, SmSlices((8,)) as other:
+        assert one[0] is not other[0]
+        streams = {each.stream().cuda_stream for each in (*one, *other, *one)}
+        assert len(streams) == 3
 
 
 def test_threads_end_with_their_lanes():

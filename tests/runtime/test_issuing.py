@@ -95,6 +95,7 @@ def processes():
         yield executor, sources
 
 
+@pytest.mark.slow
 def test_processes_run_every_job_once_and_in_order_too(processes):
     executor, sources = processes
     for inferences, each_job in ((2, True), (3, False)):
@@ -104,6 +105,7 @@ def test_processes_run_every_job_once_and_in_order_too(processes):
         assert_lawful(outcome.schedule, lambda n, found=outcome: len(found.schedule.chains[n]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="nothing is killed here like that")
 def test_a_process_killed_ends_its_network_and_no_other(processes):
     executor, _ = processes
@@ -120,6 +122,7 @@ def test_a_process_killed_ends_its_network_and_no_other(processes):
     assert not any(map(psutil.pid_exists, ids))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="nothing is killed here like that")
 def test_processes_end_with_a_parent_that_is_killed(tmp_path):
     script = tmp_path / "parent.py"

@@ -1,0 +1,54 @@
+"""Streams of a GPU that are used again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import final
+
+import torch
+
+
+@final
+class Streams:
+    """A stock of streams of one kind.
+
+    Streams are not thrown away: torch keeps cuBLAS's workspace of every stream it has seen, 32 MB on
+    a Hopper, and memory remembers the streams it was used on, which must be there when it is freed.
+    """
+
+    def __init__(self, make: Callable[[int], torch.cuda.Stream]) -> None:
+        """None is made.
+
+        Args:
+          make: a stream of this priority.
+        """
+        self._make = make
+        self._lent: dict[torch.cuda.Stream, int] = {}
+        self._spare: dict[int, list[torch.cuda.Stream]] = {}
+        """By priority."""
+
+    def take(self, priority: int = 0) -> torch.cuda.Stream:
+        """A stream that nobody else has; lower priorities come first."""
+        spare = self._spare.setdefault(priority, [])
+        stream = spare.pop() if spare else self._make(priority)
+        self._lent[stream] = priority
+        return stream
+
+    def give_back(self, stream: torch.cuda.Stream) -> None:
+        """For others to take; nothing happens if it was called back already."""
+        priority = self._lent.pop(stream, None)
+        if priority is not None:
+            self._spare[priority].append(stream)
+
+    def call_back(self) -> None:
+        """Waits for all streams that are lent, and takes them back."""
+        for stream in [*self._lent]:
+            stream.synchronize()
+            self.give_back(stream)
+
+
+@cache
+def streams(device: int) -> Streams:
+    """Those on all multiprocessors of a GPU."""
+    return Streams(lambda priority: torch.cuda.Stream(device, priority=priority))
