@@ -62,7 +62,9 @@ def one_line_errors() -> Iterator[None]:
         _leave("interrupted", INTERRUPTED)
     except (HydraException, OmegaConfBaseException) as error:
         told = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
-        first = re.split(r"Config search path|\.?\s+To append|\n\s*full_key|\n\s*set_value", told)[0]
+        first = re.split(r"Config search path|\.?\s+To append|\n\s*full_key|\n\s*set_value", told)[
+            0
+        ]
         _leave(f"{first.strip()}; see `python -m runtime.bench --help`", USER_ERROR)
     except (ValueError, OSError) as error:
         _leave(str(error), USER_ERROR)
@@ -80,7 +82,10 @@ def _hydra_main(composed: DictConfig) -> None:
         if not isinstance(config, BenchConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a BenchConfig")
         config.check()
-        _run(config, Console(highlight=False))
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=160)
+        _run(config, console)
 
 
 def _run(config: BenchConfig, console: Console) -> None:
@@ -99,9 +104,7 @@ def _run(config: BenchConfig, console: Console) -> None:
     path = folder / f"{config.experiment.value}.json"
     control = Control(config.device, config.scale)
     try:
-        run_steps(
-            steps, results, path, control, minutes=config.minutes_there, console=console
-        )
+        run_steps(steps, results, path, control, minutes=config.minutes_there, console=console)
     finally:  # after Ctrl-C, too
         control.close()
         _tell(results, path, console)
@@ -111,10 +114,14 @@ def _tell(results: Results, path: Path, console: Console) -> None:
     for one in tables(results):
         table = Table(title=one.title, title_justify="left", box=None, pad_edge=False)
         for i, name in enumerate(one.header):
-            table.add_column(name, justify="left" if i < one.names else "right")
+            table.add_column(
+                name, justify="left" if i < one.names else "right", no_wrap=i < one.names
+            )
         for row in one.rows:
             table.add_row(*(str(cell) for cell in row))
         console.print(table)
+    for error in dict.fromkeys(row["error"] for row in results.rows if row.get("error")):
+        console.print(f"failed: {error}", soft_wrap=True, markup=False)
     if results.not_measured:
         console.print(
             f"no time was left for {', '.join(results.not_measured)}; minutes= gives more",

@@ -112,7 +112,9 @@ class BenchConfig:
         if unknown or not self.modes:
             raise ValueError(f"modes={self.modes} must name captured, eager or both")
         if self.on_gpu and not torch.cuda.is_available():
-            raise ValueError("device=cuda, but torch finds no CUDA device here; device=cpu is there")
+            raise ValueError(
+                "device=cuda, but torch finds no CUDA device here; device=cpu is there"
+            )
 
     def chosen(self, names: list[str]) -> list[str]:
         """Those of an experiment's workloads that were asked for, in its own order.

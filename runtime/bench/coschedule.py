@@ -33,13 +33,16 @@ _PROBES = 3
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """The whole GPU first, then slices from small to large; on a CPU one pair of lanes.
+    """Small networks on the whole GPU, then all on its slices, then the rest; on a CPU two lanes.
 
     Raises:
       ValueError: if a workload is unknown.
     """
     names = config.chosen([_CELLS, "8/8/2/2", "5/5/5/5"])
-    parts: list[int | None] = [None, *sorted(config.slices)] if config.on_gpu else [None]
+    slices = config.slices if config.on_gpu else []
+    parts: list[tuple[str, int | None]] = [(name, None) for name in names if name == _CELLS]
+    parts += [(name, sms) for sms in slices for name in reversed(names)]
+    parts += [(name, None) for name in names if name != _CELLS]
     return [
         Step(
             f"{name} on {'all' if sms is None else sms} multiprocessors"
@@ -47,8 +50,7 @@ def steps(config: BenchConfig) -> list[Step]:
             else f"{name} on two cores",
             partial(_compare, config, name, sms),
         )
-        for sms in parts
-        for name in names
+        for name, sms in parts
     ]
 
 
@@ -57,9 +59,7 @@ def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int, Scale]
     scale = config.scale
     if name != _CELLS:
         workload: Workload = MIXES[name].limited(config.most_networks if not config.on_gpu else 20)
-        kinds = {
-            model: source(model, scale=scale, rule=config.cut) for model, _ in workload.counts
-        }
+        kinds = {model: source(model, scale=scale, rule=config.cut) for model, _ in workload.counts}
         sources = [kinds[model] for model, count in workload.counts for _ in range(count)]
         return sources, config.rounds, scale
     jobs = config.jobs if config.jobs is not None else 256 if config.on_gpu else 24
@@ -112,7 +112,10 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
     sources, inferences, _ = _workload(config, name)
     with opened_lanes(config, sms) as lanes:
         groups = lanes.groups
-        times_ms = {one.name: lanes.times_ms(one, repeats=_PROBES) for one in {id(s): s for s in sources}.values()}
+        times_ms = {
+            one.name: lanes.times_ms(one, repeats=_PROBES)
+            for one in {id(s): s for s in sources}.values()
+        }
         compiled = [lanes.compiled(one.program, one.x) for one in sources]
         requests = closed(len(sources), inferences)
 
@@ -144,7 +147,11 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
                 try:
                     executor = _gpu_only(config, way, sources, inferences)
                 except Exception as error:  # noqa: BLE001 - a baseline less, which the table says
-                    yield {"workload": name, "variant": f"gpu_{way.value}", "error": one_line(error)}
+                    yield {
+                        "workload": name,
+                        "variant": f"gpu_{way.value}",
+                        "error": one_line(error),
+                    }
                     continue
                 once[f"gpu_{way.value}"] = executor[0]
                 close.append(executor[1])

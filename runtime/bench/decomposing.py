@@ -42,9 +42,7 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
     if model is Model.nas_bench_201:
         scale = Scale(max(scale.width, 0.25))
     workload = Workload(model.value, ((model, instances),))
-    setup = Setup(
-        config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores())
-    )
+    setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
     jobs: dict[Rule, int] = {}
     faults: dict[Rule, str] = {}
     with ExitStack() as opened:
@@ -64,7 +62,12 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
             )
         samples = interleaved(once, config.repeats)
     for rule in _RULES:
-        row: Row = {"network": model.value, "instances": instances, "mode": mode, "rule": rule.value}
+        row: Row = {
+            "network": model.value,
+            "instances": instances,
+            "mode": mode,
+            "rule": rule.value,
+        }
         if rule in faults:
             yield {**row, "error": faults[rule]}
         elif rule in jobs:

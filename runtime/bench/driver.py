@@ -91,7 +91,10 @@ def run_steps(
     columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
     results.write(path)
     with Progress(
-        *columns, TimeRemainingColumn(compact=True), console=console, disable=not console.is_terminal
+        *columns,
+        TimeRemainingColumn(compact=True),
+        console=console,
+        disable=not console.is_terminal,
     ) as bar:
         task = bar.add_task("", total=len(steps))
         began_s = time.monotonic()
@@ -133,7 +136,9 @@ def _run_step(step: Step, results: Results, control: Control, console: Console) 
         console.print(f"flagged: {flag}", soft_wrap=True, markup=False)
 
 
-def interleaved(variants: Mapping[str, Callable[[], float]], repeats: int) -> dict[str, list[float]]:
+def interleaved(
+    variants: Mapping[str, Callable[[], float]], repeats: int
+) -> dict[str, list[float]]:
     """Each variant once unrecorded, then all of them in turns, so many times: A B A B.
 
     Args:

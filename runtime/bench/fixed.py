@@ -35,8 +35,10 @@ class HalfAndHalf(Policy):
 @final
 @dataclass(frozen=True)
 class ConvolutionsToGpu(Policy):
-    """Jobs that are mainly a convolution to the GPU, the rest to the CPU; network by network to
-    their lanes in turn."""
+    """Jobs that are mainly a convolution to the GPU, the rest to the CPU.
+
+    Each network has one lane of either, in turn.
+    """
 
     groups: Groups
 

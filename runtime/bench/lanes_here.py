@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
+from statistics import median
 from typing import final
 
 from torch import Tensor
 
+from runtime.arrivals import closed
 from runtime.bench.config import BenchConfig
 from runtime.bench.fixed import Groups
 from runtime.bench.machine import usable_cores
 from runtime.chain import Chain
 from runtime.compiled import Compiled
 from runtime.engine import OnnxEngine
-from runtime.executor import Network
+from runtime.executor import Network, execute
 from runtime.lanes import CpuLane, RealLane
+from runtime.metrics import makespan_ms
+from runtime.policies import OneLane
 from runtime.prepared import Source
 from runtime.profile import measured_chain
 from runtime.program import Program
@@ -43,11 +48,25 @@ class Lanes:
         return Compiled(program, x, [lane.engine for lane in self.lanes])
 
     def times_ms(self, source: Source, *, repeats: int) -> list[tuple[float, float]]:
-        """Of each job, alone on a lane of the GPU and on one of the CPU."""
+        """Of each job, alone on a lane of the GPU and on one of the CPU.
+
+        The shares are those of the jobs themselves; their sum is what an inference takes with all
+        that is between jobs, from one to the next.
+        """
         first = self.first_of_each()
         probe = Compiled(source.program, source.x, [lane.engine for lane in first])
         chain = measured_chain(source.name, probe, source.x, first, repeats=repeats)
-        return [(times[0], times[1]) for times in chain.predicted_ms]
+        network = Network(probe, source.x, chain)
+        scales = []
+        for lane in range(len(first)):
+            policy = OneLane(lane)
+            whole_ms = median(
+                makespan_ms(execute([network], closed(1, repeats), first, policy)[0])
+                for _ in range(3)
+            )
+            scales.append(whole_ms / repeats / sum(times[lane] for times in chain.predicted_ms))
+        gpu, cpu = scales
+        return [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in chain.predicted_ms]
 
     def chain(
         self, source: Source, times_ms: Sequence[tuple[float, float]], slowed: tuple[float, float]
@@ -65,6 +84,12 @@ class Lanes:
                 for on_gpu, on_cpu in times_ms
             ),
         )
+
+
+@cache
+def _onnx() -> OnnxEngine:
+    """One for all cores and steps, so that a network is written as ONNX once."""
+    return OnnxEngine()
 
 
 def only(network: Network, lanes: Sequence[int]) -> Network:
@@ -90,7 +115,7 @@ def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
       RuntimeError: if there is no GPU.
     """
     cores = usable_cores()
-    engine = OnnxEngine()
+    engine = _onnx()
     with ExitStack() as opened:
         lanes: list[RealLane] = []
         if config.on_gpu:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 from runtime.arrivals import closed
 from runtime.bench.config import BenchConfig
@@ -88,7 +89,7 @@ def bundled(chain: Chain, parts: int) -> Chain:
     parts = min(parts, len(chain))
     cuts = [round(i * len(chain) / parts) for i in range(parts + 1)]
     kinds, times = [], []
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in pairwise(cuts):
         own = chain.predicted_ms[begin:end]
         longest = max(range(begin, end), key=lambda i: min(chain.predicted_ms[i]))
         kinds.append(chain.kinds[longest])

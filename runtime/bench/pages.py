@@ -45,7 +45,8 @@ def page(results: Results) -> Page:
     return Page(
         title=_TITLES[results.experiment],
         subtitle=f"experiment={results.experiment} on {where}",
-        answer=answer or ["Every step was measured, on a machine that its control run found quiet."],
+        answer=answer
+        or ["Every step was measured, on a machine that its control run found quiet."],
         key_figures=_key_figures(results),
         sections=sections,
         provenance=_provenance(results),
@@ -162,7 +163,9 @@ def _gains(rows: list[Row]) -> list[Figure]:
             "y": [100 * (1 / (1 + ratio) - 1) for ratio in ratios],
         }
     ]
-    for colour, variant in zip(SERIES, dict.fromkeys(row["variant"] for row in known), strict=False):
+    for colour, variant in zip(
+        SERIES, dict.fromkeys(row["variant"] for row in known), strict=False
+    ):
         own = [row for row in known if row["variant"] == variant]
         data.append(
             {

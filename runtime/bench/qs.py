@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import final
@@ -50,9 +51,7 @@ def _compare(config: BenchConfig, workload: Workload, mode: str) -> Iterator[Row
     if workload.counts[0][0] is Model.nas_bench_201:
         scale = replace(scale, width=max(scale.width, 0.25), image=1.0)  # small as it is
     sources = workload.sources(scale=scale, device=config.device.value, rule=config.cut)
-    setup = Setup(
-        config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores())
-    )
+    setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
     with ExitStack() as opened:
         ways, faults = _opened(opened, sources, setup)
         measured = {way: _Measured(one, config.rounds) for way, one in ways.items()}
@@ -96,11 +95,14 @@ def _opened(
 
     Ways that need the same streams share one set of networks.
     """
+    pool = ThreadPoolExecutor(1)  # processes get ready meanwhile
+    processes = pool.submit(open_executor, Way.MULTI_CONTEXT, sources, setup)
+    opened.callback(_close_when_ready, pool, processes)
     ways: dict[Way, Executor] = {}
     faults: dict[Way, str] = {}
     on_gpu = setup.device.value == "cuda"
     graph_forks = on_gpu and setup.captured
-    alike = [_INLINE, _STREAMED] if not on_gpu else [(*_STREAMED, *_INLINE)]
+    alike: list[tuple[Way, ...]] = [_INLINE, _STREAMED] if not on_gpu else [(*_STREAMED, *_INLINE)]
     if graph_forks:
         alike.append((Way.FORK_JOIN,))
     else:
@@ -116,12 +118,16 @@ def _opened(
         opened.callback(made.close)
         ways |= {other: made if other is way else made.reissued(other) for other in (first, *rest)}
     try:
-        ways[Way.MULTI_CONTEXT] = opened.enter_context(
-            open_executor(Way.MULTI_CONTEXT, sources, setup)
-        )
+        ways[Way.MULTI_CONTEXT] = processes.result()
     except Exception as error:  # noqa: BLE001 - likewise
         faults[Way.MULTI_CONTEXT] = one_line(error)
     return {way: ways[way] for way in Way if way in ways}, faults
+
+
+def _close_when_ready(pool: ThreadPoolExecutor, processes: Future[Executor]) -> None:
+    with suppress(Exception):  # it was told where it was asked for
+        processes.result().close()
+    pool.shutdown()
 
 
 @final

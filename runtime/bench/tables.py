@@ -47,14 +47,14 @@ def tables(results: Results) -> list[Shown]:
 
 def percent(value: float | None) -> str:
     """A relative difference; nothing where there is none."""
-    return "" if value is None else f"{100 * value:+.1f} %"
+    return "" if value is None else f"{100 * value:+.1f}%"
 
 
 def with_spread(row: Row) -> str:
-    """Median, and the quartiles behind it."""
+    """Median, and half of what lies between the quartiles."""
     if not row.get("ms"):
         return "failed"
-    return f"{row['ms']:.2f} ({row['low_ms']:.2f} to {row['high_ms']:.2f})"
+    return f"{row['ms']:.2f} \u00b1{50 * (row['high_ms'] - row['low_ms']) / row['ms']:.0f}%"
 
 
 def _qs(rows: list[Row]) -> list[Shown]:
@@ -79,23 +79,29 @@ def _qs(rows: list[Row]) -> list[Shown]:
     times = [
         [
             *group,
-            *(
-                with_spread(by_way[*group, way.value]) if (*group, way.value) in by_way else ""
-                for way in _WAYS
-            ),
+            *(_cell(by_way.get((group[0], group[1], way.value))) for way in _WAYS),
             _bound(rows, group),
         ]
         for group in groups
     ]
     return [
-        Shown("Q-S against the others", [*header, "to 1 issuer", "to fork-join", "to serial"], against, 2),
         Shown(
-            "Makespan in ms: median (quartiles)",
+            "Q-S against the others",
+            [*header, "to 1 issuer", "to fork-join", "to serial"],
+            against,
+            2,
+        ),
+        Shown(
+            "Makespan in ms: median, half the distance of the quartiles",
             ["workload", "mode", *_WAYS.values(), "bound"],
             times,
             2,
         ),
     ]
+
+
+def _cell(row: Row | None) -> str:
+    return "" if row is None else with_spread(row)
 
 
 def _bound(rows: list[Row], group: tuple[str, str]) -> str:
@@ -147,9 +153,7 @@ def _decompose(rows: list[Row]) -> list[Shown]:
         if row.get("ms"):
             first.setdefault(key, row["ms"])
         gain = row["ms"] / first[key] - 1 if row.get("ms") else None
-        lines.append(
-            [*key, row["rule"], str(row.get("jobs", "")), with_spread(row), percent(gain)]
-        )
+        lines.append([*key, row["rule"], str(row.get("jobs", "")), with_spread(row), percent(gain)])
     header = ["network", "mode", "rule", "jobs", "makespan ms", "to the first rule"]
     return [Shown("Q-S by the rule of cutting", header, lines, 3)]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from typing import final
 
 import torch
@@ -54,8 +55,8 @@ class Scale:
     width: float = 1.0
     """Of every layer's channels."""
     image: float = 1.0
-    """Of the images' sides, 224 pixels and for NAS-Bench-201 32; no network gets less than it
-    needs."""
+    """Of the images' sides, 224 pixels and for NAS-Bench-201 32. AlexNet and VGG keep theirs: of
+    another, their pooling to a fixed size could not be written as ONNX."""
 
     def of(self, full: int, *, least: int = 1) -> int:
         """A number of channels."""
@@ -63,6 +64,8 @@ class Scale:
 
     def side(self, model: Model) -> int:
         """Of an image, pixels; multiples of 4 for NAS-Bench-201."""
+        if model in {Model.alexnet, Model.vgg16}:
+            return 224
         if model is Model.nas_bench_201:
             return max(8, 4 * round(8 * self.image))
         return max(64, round(224 * self.image))
@@ -99,10 +102,11 @@ class Built(nn.Module):
         return Built, self._recipe
 
 
+@cache
 def source(
-    model: Model, *, scale: Scale = Scale(), seed: int = 0, device: str = "cpu", rule: Rule = Rule.FUSED
+    model: Model, *, scale: Scale, seed: int = 0, device: str = "cpu", rule: Rule = Rule.FUSED
 ) -> Source:
-    """One instance of a network, with its input on the same device.
+    """One instance of a network, with its input on the same device; made once.
 
     Rule.CELL becomes Rule.FUSED for a network that has no cells.
     """
@@ -140,11 +144,11 @@ class Workload:
         )
 
     def sources(self, *, scale: Scale, device: str, rule: Rule = Rule.FUSED) -> list[Source]:
-        """Every instance with a seed of its own."""
-        models = [model for model, count in self.counts for _ in range(count)]
+        """Every instance of a network with a seed of its own."""
         return [
             source(model, scale=scale, seed=seed, device=device, rule=rule)
-            for seed, model in enumerate(models)
+            for model, count in self.counts
+            for seed in range(count)
         ]
 
 
