@@ -21,6 +21,9 @@ from runtime.engine import EagerEngine, Engine
 from runtime.lanes import Began, Ended, Events, RealLane
 from runtime.sm_slices import SmSlice
 
+_ORIGIN_LASTS_S = 60.0
+"""After a minute 24 bits, in which CUDA tells the time between two events, are 4 us apart."""
+
 _Events = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
@@ -94,6 +97,11 @@ class CudaOrigin:
             if took_s < quickest_s:
                 quickest_s = took_s
                 self._event, self._at_s = event, before_s + took_s / 2
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a new one would be more exact."""
+        return time.perf_counter() - self._at_s > _ORIGIN_LASTS_S
 
     def at_s(self, event: torch.cuda.Event) -> float:
         """When an event happened, on the clock of `time.perf_counter`; nan if it has not yet."""
@@ -269,6 +277,8 @@ class GpuLane(RealLane):
                 began_s, ended_s = _ran(one.completion, earliest_s, time.perf_counter())
             except RuntimeError as raised:  # the GPU itself says no, to all that follows too
                 began_s, ended_s, error = earliest_s, time.perf_counter(), raised
+            if error is None and self._origin.is_old:
+                self.renew_origin()
             one.events.put(Ended(one.ticket, began_s, ended_s, error))
             last_s = ended_s
 
@@ -285,11 +295,16 @@ def _ran(completion: CudaCompletion, earliest_s: float, now_s: float) -> tuple[f
 class _Failed(Completion):
     """Of a job that was not launched."""
 
-    error: BaseException
+    raised: BaseException
 
     def wait(self) -> None:
         """Raises at once."""
-        raise self.error
+        raise self.raised
+
+    @property
+    def error(self) -> BaseException:
+        """What kept it from being launched."""
+        return self.raised
 
     @property
     def has_succeeded(self) -> bool:

@@ -249,7 +249,8 @@ def _issue(queue: _Queue, networks: int) -> None:
     """The issuing thread.
 
     A network is in the queue once: behind each of its jobs it goes to the queue's end, where its own
-    thread would put it. To wake that thread for each job cost four times as much as the launch.
+    thread would put it. To wake that thread for each job costs five times what a launch does, for
+    both need Python's lock (`benchmarks/issuing_overhead.py`).
     """
     while networks > 0:
         item = queue.get()

@@ -12,6 +12,8 @@ from runtime.chain import Job, Lane
 @dataclass
 class _Entry:
     charged_ms: float
+    upto_ms: float
+    """What the lane was charged since it was empty, for this job and all before it."""
     taken_at_ms: float | None = None
 
 
@@ -26,7 +28,9 @@ class Ledger:
 
     def put(self, job: Job, lane: int, charged_ms: float) -> None:
         """The job was put to a lane."""
-        self._entries[lane][job] = _Entry(charged_ms)
+        entries = self._entries[lane]
+        before_ms = entries[next(reversed(entries))].upto_ms if entries else 0.0
+        entries[job] = _Entry(charged_ms, before_ms + charged_ms)
 
     def take(self, job: Job, lane: int, now_ms: float) -> None:
         """A worker took it, or it was launched."""
@@ -34,17 +38,22 @@ class Ledger:
 
     def end(self, job: Job, lane: int, now_ms: float) -> None:
         """It ended, or will never run."""
-        del self._entries[lane][job]
+        entries = self._entries[lane]
+        is_first = next(iter(entries)) == job
+        del entries[job]
+        if not is_first:
+            upto_ms = 0.0
+            for entry in entries.values():
+                upto_ms += entry.charged_ms
+                entry.upto_ms = upto_ms
         self._last_end_ms[lane] = now_ms
 
     def queue_ms(self) -> tuple[float, ...]:
         """QTime of each lane."""
         return tuple(
-            sum(
-                entry.charged_ms
-                for entry in entries.values()
-                if lane.asynchronous or entry.taken_at_ms is None
-            )
+            _sum_to_the_last_ms(entries)
+            if lane.asynchronous
+            else sum(one.charged_ms for one in entries.values() if one.taken_at_ms is None)
             for lane, entries in zip(self._lanes, self._entries, strict=True)
         )
 
@@ -60,12 +69,21 @@ class Ledger:
         entries = self._entries[lane]
         if job not in entries:
             return 0.0
-        left_ms = 0.0
-        for i, (other, entry) in enumerate(entries.items()):
-            left_ms += entry.charged_ms
-            if i == 0 and entry.taken_at_ms is not None:
-                began_ms = max(entry.taken_at_ms, self._last_end_ms[lane])
-                left_ms -= min(entry.charged_ms, now_ms - began_ms)
-            if other == job:
-                break
+        first = next(iter(entries.values()))
+        left_ms = _sum_ms(first, entries[job])
+        if first.taken_at_ms is not None:
+            began_ms = max(first.taken_at_ms, self._last_end_ms[lane])
+            left_ms -= min(first.charged_ms, now_ms - began_ms)
         return left_ms
+
+
+def _sum_ms(first: _Entry, last: _Entry) -> float:
+    if first is last:
+        return first.charged_ms  # without rounding
+    return last.upto_ms - first.upto_ms + first.charged_ms
+
+
+def _sum_to_the_last_ms(entries: dict[Job, _Entry]) -> float:
+    if not entries:
+        return 0.0
+    return _sum_ms(next(iter(entries.values())), entries[next(reversed(entries))])
