@@ -161,7 +161,7 @@ class InProcess(Executor):
         graph that forks is not taken apart, and what runs in its thread stays there.
         """
         other = copy(self)
-        other._way = way
+        other._way = way  # noqa: SLF001 - of this class
         return other
 
     def close(self) -> None:

@@ -38,7 +38,7 @@ def steps(config: BenchConfig) -> list[Step]:
     Raises:
       ValueError: if a workload is unknown.
     """
-    names = config.chosen([_CELLS, "8/8/2/2", "5/5/5/5"])
+    names = config.chosen([_CELLS, "mix-8-8-2-2", "mix-5-5-5-5"])
     slices = config.slices if config.on_gpu else []
     parts: list[tuple[str, int | None]] = [(name, None) for name in names if name == _CELLS]
     parts += [(name, sms) for sms in slices for name in reversed(names)]

@@ -108,8 +108,10 @@ def run_steps(
                 left = (now_s - began_s) / done * (len(steps) - done) if done else None
                 told = "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
                 console.print(f"{done + 1} of {len(steps)}: {step.name}{told}", soft_wrap=True)
-            _run_step(step, results, control, console)
-            results.write(path)
+            try:
+                _run_step(step, results, control, console)
+            finally:
+                results.write(path)
     results.is_complete = not results.not_measured and not results.faults
     results.write(path)
 

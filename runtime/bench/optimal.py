@@ -27,11 +27,11 @@ from runtime.policy import Policy
 from runtime.simulator import simulate
 
 _CASES = {
-    "nb201 x2": ((Model.nas_bench_201,) * 2, 4),
-    "nb201 x3": ((Model.nas_bench_201,) * 3, 3),
-    "alex+nb201": ((Model.alexnet, Model.nas_bench_201), 4),
-    "vgg+alex+nb201": ((Model.vgg16, Model.alexnet, Model.nas_bench_201), 3),
-    "res+nb201": ((Model.resnet152, Model.nas_bench_201), 4),
+    "nb201-2": ((Model.nas_bench_201,) * 2, 4),
+    "nb201-3": ((Model.nas_bench_201,) * 3, 3),
+    "alex-nb201": ((Model.alexnet, Model.nas_bench_201), 4),
+    "vgg-alex-nb201": ((Model.vgg16, Model.alexnet, Model.nas_bench_201), 3),
+    "res-nb201": ((Model.resnet152, Model.nas_bench_201), 4),
 }
 """Networks, and jobs into which each is bundled."""
 

@@ -25,8 +25,8 @@ from runtime.simulator import simulate
 
 _CASES = {
     "nb201": (Model.nas_bench_201,) * 3,
-    "alex+nb201": (Model.alexnet, Model.nas_bench_201, Model.nas_bench_201),
-    "vgg+res": (Model.vgg16, Model.resnet152),
+    "alex-nb201": (Model.alexnet, Model.nas_bench_201, Model.nas_bench_201),
+    "vgg-res": (Model.vgg16, Model.resnet152),
 }
 _RULES = (Rule.WHOLE, Rule.CELL, Rule.FUSED)
 _INFERENCES = 6

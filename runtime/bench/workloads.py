@@ -159,20 +159,20 @@ def _mix(name: str, dense: int, res: int, vgg: int, alex: int = 0) -> Workload:
 
 
 def _cells(count: int) -> Workload:
-    return Workload(f"nb201({count})", ((Model.nas_bench_201, count),))
+    return Workload(f"nb201-{count}", ((Model.nas_bench_201, count),))
 
 
 QS_WORKLOADS = {
     one.name: one
     for one in (
-        _mix("alex(15)", 0, 0, 0, 15),
-        _mix("vgg(15)", 0, 0, 15),
+        _mix("alex15", 0, 0, 0, 15),
+        _mix("vgg15", 0, 0, 15),
         _cells(8),
-        _mix("res(15)", 0, 15, 0),
-        _mix("dense(15)", 15, 0, 0),
-        _mix("(8,0,8)", 8, 0, 8),
-        _mix("(5,5,5)", 5, 5, 5),
-        _mix("(8,8,0)", 8, 8, 0),
+        _mix("res15", 0, 15, 0),
+        _mix("dense15", 15, 0, 0),
+        _mix("mix-8-0-8", 8, 0, 8),
+        _mix("mix-5-5-5", 5, 5, 5),
+        _mix("mix-8-8-0", 8, 8, 0),
         _cells(4),
         _cells(2),
         _cells(1),
@@ -181,21 +181,22 @@ QS_WORKLOADS = {
 """In the order in which they are measured; the triples are of DenseNet-201, ResNet-152, VGG-16."""
 
 MIXES = {
-    one.name: one for one in (_mix("8/8/2/2", 8, 8, 2, 2), _mix("5/5/5/5", 5, 5, 5, 5), _cells(20))
+    one.name: one
+    for one in (_mix("mix-8-8-2-2", 8, 8, 2, 2), _mix("mix-5-5-5-5", 5, 5, 5, 5), _cells(20))
 }
 """Of DenseNet-201, ResNet-152, VGG-16 and AlexNet, for the CPU and the GPU together."""
 
 QS_PUBLISHED = {
-    "res(15)": (-0.21, -0.048),
-    "vgg(15)": (-0.408, -0.228),
-    "alex(15)": (-0.265, -0.226),
-    "dense(15)": (-0.147, -0.45),
-    "(8,0,8)": (-0.278, None),
-    "(5,5,5)": (-0.15, -0.185),
-    "(8,8,0)": (-0.22, -0.16),
+    "res15": (-0.21, -0.048),
+    "vgg15": (-0.408, -0.228),
+    "alex15": (-0.265, -0.226),
+    "dense15": (-0.147, -0.45),
+    "mix-8-0-8": (-0.278, None),
+    "mix-5-5-5": (-0.15, -0.185),
+    "mix-8-8-0": (-0.22, -0.16),
 }
 """Running time of Q-S against M-C and against S-C on a Jetson AGX Xavier, as the queue-stream source
-prints it (Lim & Kim, IEIE 58(10), 2021); of (8,0,8) it says only that S-C is about as M-C."""
+prints it (Lim & Kim, IEIE 58(10), 2021); of mix-8-0-8 it says only that S-C is about as M-C."""
 
 COSCHEDULE_PUBLISHED = {
     "densenet201": (-0.395, -0.466),
