@@ -45,7 +45,7 @@ class BenchConfig:
     cores: int | None
     jobs: int | None  # NAS-Bench-201 inferences of coschedule; None: 256 on a GPU, 24 on a CPU
     throttle: float
-    rule: Rule | None  # None: fused, but whole networks for coschedule on a GPU
+    rule: str | None  # of Rule; None: fused, but whole networks for coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str
 
@@ -75,7 +75,7 @@ class BenchConfig:
     def cut(self) -> Rule:
         """How networks are cut, where the experiment is not about that."""
         if self.rule is not None:
-            return self.rule
+            return Rule(self.rule)
         is_whole = self.on_gpu and self.experiment is Experiment.coschedule
         return Rule.WHOLE if is_whole else Rule.FUSED
 
@@ -108,6 +108,9 @@ class BenchConfig:
         ):
             if not 0 < number < math.inf:
                 raise ValueError(f"{name}={number} must be above 0")
+        rules = [one.value for one in Rule]
+        if self.rule is not None and self.rule not in rules:
+            raise ValueError(f"rule={self.rule} must be one of {', '.join(rules)}")
         unknown = sorted(set(self.modes) - {"captured", "eager"})
         if unknown or not self.modes:
             raise ValueError(f"modes={self.modes} must name captured, eager or both")
