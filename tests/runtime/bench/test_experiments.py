@@ -53,7 +53,13 @@ def measured(experiment, control, path, **changes):
     return results
 
 
-@pytest.mark.parametrize("experiment", STEPS)
+SLOW = {"coschedule", "decompose", "simulator"}
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(one, marks=[pytest.mark.slow] if one in SLOW else []) for one in STEPS],
+)
 def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_path):
     path = tmp_path / f"{experiment}.json"
 
@@ -76,6 +82,7 @@ def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_pa
             assert row["above_optimum"] >= -1e-6
 
 
+@pytest.mark.slow
 def test_every_way_stands_beside_q_s_and_what_was_published(control, tmp_path):
     rows = measured("qs", control, tmp_path / "qs.json").rows
 
