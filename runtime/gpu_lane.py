@@ -24,12 +24,21 @@ from runtime.sm_slices import SmSlice
 _ORIGIN_LASTS_S = 60.0
 """After a minute 24 bits, in which CUDA tells the time between two events, are 4 us apart."""
 
+_DRIFT = 5e-6
+"""Allowed for between the GPU's clock and the computer's; no measured bound."""
+
 _Events = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
 @final
 class CudaCompletion(Completion):
-    """Of a job on a stream: two events around it, which others may use when it is forgotten."""
+    """Of a job on a stream: two events around it, which others may use when it is forgotten.
+
+    What it took is exact to the events' half microsecond. When it began and ended is known as well
+    as the lane's origin, to `uncertainty_s`: some microseconds at first, 0.3 ms after a minute. Two
+    lanes have two origins, so of two jobs closer than both uncertainties nobody knows which ended
+    first.
+    """
 
     def __init__(self, origin: CudaOrigin, spare: list[_Events], *, spin: bool) -> None:
         """Of a job about to be launched.
@@ -75,6 +84,11 @@ class CudaCompletion(Completion):
         return self._origin.at_s(self.end)
 
     @property
+    def uncertainty_s(self) -> float:
+        """By which `began_s` and `ended_s` may be wrong, both alike."""
+        return self._origin.uncertainty_s
+
+    @property
     def took_s(self) -> float:
         """Between the events."""
         return float(self.begin.elapsed_time(self.end)) / 1e3
@@ -82,7 +96,7 @@ class CudaCompletion(Completion):
 
 @final
 class CudaOrigin:
-    """A moment on both clocks; they drift apart by some parts in a million."""
+    """A moment on both clocks, which drift apart."""
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
         """Now: waits for the stream, and for some events more, of which the quickest counts."""
@@ -97,6 +111,12 @@ class CudaOrigin:
             if took_s < quickest_s:
                 quickest_s = took_s
                 self._event, self._at_s = event, before_s + took_s / 2
+        self._half_way_s = quickest_s / 2
+
+    @property
+    def uncertainty_s(self) -> float:
+        """By which a time told now may be wrong: half the quickest event, and the drift since."""
+        return self._half_way_s + (_DRIFT + 2**-24) * (time.perf_counter() - self._at_s)
 
     @property
     def is_old(self) -> bool:

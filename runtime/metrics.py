@@ -101,6 +101,22 @@ def jain_fairness(slowdowns: Float64[ndarray, "networks"]) -> float:
     return float(progress.sum() ** 2 / (len(progress) * (progress**2).sum()))
 
 
+def overlap(sequential_ms: float, measured_ms: float, bound_ms: float) -> float:
+    """How much of the time that working side by side can save was saved.
+
+    (sequential - measured) / (sequential - bound): 0 as slow as one after another, 1 at the bound,
+    negative if slower than one after another, over 1 only if the bound is none. Not a number where
+    the bound leaves nothing to save.
+
+    Args:
+      sequential_ms: all jobs one after another, on the lane that does them soonest.
+      measured_ms: the makespan.
+      bound_ms: no schedule is shorter, `bound.lower_bound_ms` for one.
+    """
+    can_be_saved_ms = sequential_ms - bound_ms
+    return (sequential_ms - measured_ms) / can_be_saved_ms if can_be_saved_ms > 0 else np.nan
+
+
 def utilisation(schedule: Schedule, bin_ms: float) -> Float64[ndarray, "lanes bins"]:
     """Share of each bin, from time 0 on, in which each lane ran a job."""
     end_ms = max((one.end_ms for one in schedule.executed), default=0.0)

@@ -283,7 +283,8 @@ def test_a_stream_waits_for_another_stream_not_for_the_device(gpu_lane):
         second.wait()
 
         assert first.has_succeeded
-        assert second.ended_s >= first.ended_s
+        uncertain_s = first.uncertainty_s + second.uncertainty_s  # two lanes, two origins
+        assert second.ended_s >= first.ended_s - uncertain_s
         assert not busy.query()
     busy.synchronize()
 

@@ -21,6 +21,7 @@ from runtime.metrics import (
     latencies_ms,
     latency,
     makespan_ms,
+    overlap,
     slowdowns,
     stp,
     utilisation,
@@ -72,6 +73,14 @@ def test_slowdown_throughput_turnaround_and_fairness():
 
 def test_utilisation_is_the_busy_share_of_each_bin():
     assert utilisation(SCHEDULE, bin_ms=4).tolist() == [[0.5, 1, 1], [0.25, 1, 0]]
+
+
+def test_overlap_is_the_share_saved_of_what_can_be_saved():
+    assert overlap(20.0, 20.0, 12.0) == 0
+    assert overlap(20.0, 14.0, 12.0) == 0.75
+    assert overlap(20.0, 12.0, 12.0) == 1
+    assert overlap(20.0, 24.0, 12.0) == -0.5  # side by side can also lose
+    assert math.isnan(overlap(12.0, 12.0, 12.0))
 
 
 def test_nothing_run_measures_nothing():
