@@ -164,15 +164,17 @@ class Compiled(Runnable):
                 (gpu,) = self._devices - {CPU}
                 places[gpu] = on_gpu(places[CPU], gpu)
         jobs: list[Compute | None] = []
+        made: dict[Engine, Compute] = {}
         for engine in self._engines:
-            if engine is None:
-                jobs.append(None)
+            if engine is None or engine in made:  # lanes that share it: one job at a time runs
+                jobs.append(None if engine is None else made[engine])
                 continue
             device = engine.device
             segment = self._program.on(device).segments[index]
             inputs = [self._values[i][device] for i in segment.inputs]
             compute, written = engine.captured(segment, inputs, places.get(device))
             places.setdefault(device, written)
+            made[engine] = compute
             jobs.append(compute)
         return jobs
 

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from runtime.completion import Compute
 from runtime.cuda_graph import GraphEngine
-from runtime.decompose import decompose
 from runtime.gpu_lane import GpuLane
 from runtime.inference import CAPTURE_WARM_UP
 from runtime.kinds import Kind
@@ -38,9 +37,8 @@ class Branches(Ready):
         lanes = [lane for lane in streams if isinstance(lane, GpuLane)]
         self._branches: list[tuple[torch.cuda.Stream, Program, Tensor]] = []
         for source, lane in zip(sources, lanes, strict=True):
-            program = decompose(source.module, source.x, source.rule, cells=source.cells)
             device = lane.stream.device
-            self._branches.append((lane.stream, program.on(device), source.x.to(device)))
+            self._branches.append((lane.stream, source.program.on(device), source.x.to(device)))
         torch.cuda.current_stream().synchronize()  # the weights are there
         with torch.no_grad():
             for stream, program, x in self._branches:

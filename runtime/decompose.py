@@ -33,6 +33,8 @@ class Rule(Enum):
     """As LAYER, but normalisations and activations stay with the convolution or linear layer that
     they follow, else with the one that follows them; a batch normalisation right behind a
     convolution is folded into its weights."""
+    UNFOLDED = "unfolded"
+    """As FUSED, but batch normalisations stay operations of their own."""
     CELL = "cell"
     """As LAYER, but a module of one of the classes given is one segment."""
     WHOLE = "whole"
@@ -76,7 +78,7 @@ def decompose(
         names = " or ".join(cell.__name__ for cell in cells)
         raise ValueError(f"{type(module).__name__} contains no {names}")
     facts = _Facts(network, example)
-    groups = list(_groups(facts, fused=rule is Rule.FUSED))
+    groups = list(_groups(facts, fused=rule in {Rule.FUSED, Rule.UNFOLDED}))
     owners = {node: i for i, group in enumerate(groups) for node in group}
     segments = []
     for group in groups:

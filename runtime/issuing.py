@@ -19,6 +19,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from copy import copy
 from enum import Enum
 from functools import partial
 from queue import SimpleQueue
@@ -152,6 +153,16 @@ class InProcess(Executor):
         if len(ran) < len(outputs):
             ran *= len(outputs)  # one graph of all of them
         return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
+
+    def reissued(self, way: Way) -> InProcess:
+        """The same networks on the same streams, issued in another way; closed with these.
+
+        For a comparison of ways that need nothing else: those with a stream a network on a GPU. A
+        graph that forks is not taken apart, and what runs in its thread stays there.
+        """
+        other = copy(self)
+        other._way = way  # noqa: SLF001 - of this class
+        return other
 
     def close(self) -> None:
         """Ends the streams, and lets go of the networks."""

@@ -6,6 +6,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, final
 
 import torch
@@ -18,7 +19,7 @@ from runtime.decompose import Rule, decompose
 from runtime.engine import EagerEngine, Engine, OnnxEngine
 from runtime.kinds import Kind
 from runtime.lanes import CpuLane, check_core
-from runtime.program import Inference
+from runtime.program import Inference, Program
 from runtime.running import Running
 
 
@@ -33,6 +34,19 @@ class Source:
     """The input of every inference; where the jobs run, it lies ready."""
     rule: Rule = Rule.FUSED
     cells: tuple[type[nn.Module], ...] = ()
+
+    @cached_property
+    def program(self) -> Program:
+        """The module cut, once for all who prepare it.
+
+        Raises:
+          BaseException: what `decompose` raises.
+        """
+        return decompose(self.module, self.x, self.rule, cells=self.cells)
+
+    def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
+        """Travels without its program."""
+        return Source, (self.name, self.module, self.x, self.rule, self.cells)
 
 
 @final
@@ -175,7 +189,7 @@ class Prepared(Ready):
           BaseException: what `decompose` and `Compiled` raise.
         """
         engine = stream.engine
-        program = decompose(source.module, source.x, source.rule, cells=source.cells)
+        program = source.program
         self._kinds = program.kinds
         self._captured = captured
         self._running: Running

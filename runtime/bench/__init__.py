@@ -1,0 +1,1 @@
+"""Experiments with many networks on one machine: `python -m runtime.bench experiment=qs`."""

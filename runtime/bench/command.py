@@ -1,0 +1,153 @@
+"""`python -m runtime.bench`: Hydra composes, an experiment runs; JSON, a page and a table remain."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NoReturn
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+from rich.table import Table
+
+from runtime.bench import coschedule, decomposing, optimal, qs, simulating
+from runtime.bench.config import BenchConfig, Experiment
+from runtime.bench.driver import Control, Step, run_steps
+from runtime.bench.machine import machine
+from runtime.bench.results import Results, read_results
+from runtime.bench.tables import tables
+
+CONF = str(Path(__file__).resolve().parents[2] / "conf")
+"""By place, because a user's folder may hold a `conf` of its own."""
+
+USER_ERROR = 2
+INTERRUPTED = 130
+
+_STEPS: dict[Experiment, Callable[[BenchConfig], list[Step]]] = {
+    Experiment.qs: qs.steps,
+    Experiment.coschedule: coschedule.steps,
+    Experiment.decompose: decomposing.steps,
+    Experiment.simulator: simulating.steps,
+    Experiment.optimum: optimal.steps,
+}
+
+
+def main() -> None:
+    """Run the command line's experiment."""
+    ConfigStore.instance().store(name="bench_schema", node=BenchConfig)
+    with one_line_errors():
+        _hydra_main()
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Around Hydra's main function and, as Hydra adds lines to what leaves its job, inside it.
+
+    Raises:
+      SystemExit: with status 2 after what a user can mend, 130 after Ctrl-C.
+    """
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
+    try:
+        yield
+    except KeyboardInterrupt:
+        _leave("interrupted", INTERRUPTED)
+    except (HydraException, OmegaConfBaseException) as error:
+        told = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
+        first = re.split(r"Config search path|\.?\s+To append|\n\s*full_key|\n\s*set_value", told)[
+            0
+        ]
+        _leave(f"{first.strip()}; see `python -m runtime.bench --help`", USER_ERROR)
+    except (ValueError, OSError) as error:
+        _leave(str(error), USER_ERROR)
+
+
+def _leave(message: str, status: int) -> NoReturn:
+    sys.stderr.write(f"edgenas: {' '.join(message.split())}\n")
+    sys.exit(status)
+
+
+@hydra.main(version_base="1.3", config_path=CONF, config_name="bench")
+def _hydra_main(composed: DictConfig) -> None:
+    with one_line_errors():
+        config = OmegaConf.to_object(composed)
+        if not isinstance(config, BenchConfig):
+            raise TypeError(f"composed a {type(config).__name__}, not a BenchConfig")
+        config.check()
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=160)
+        _run(config, console)
+
+
+def _run(config: BenchConfig, console: Console) -> None:
+    folder = Path(config.out)
+    if config.experiment is Experiment.page:
+        _draw_all(folder, console)
+        return
+    if config.experiment is Experiment.predictor:
+        raise ValueError(
+            "experiment=predictor needs the regression of times by kind of layer, which is not "
+            f"there yet; there are {', '.join(one.value for one in _STEPS)}"
+        )
+    steps = _STEPS[config.experiment](config)
+    settings: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    results = Results(config.experiment.value, settings, machine(config.device.value))
+    path = folder / f"{config.experiment.value}.json"
+    control = Control(config.device, config.scale)
+    try:
+        run_steps(steps, results, path, control, minutes=config.minutes_there, console=console)
+    finally:  # after Ctrl-C, too
+        control.close()
+        _tell(results, path, console)
+
+
+def _tell(results: Results, path: Path, console: Console) -> None:
+    for one in tables(results):
+        table = Table(title=one.title, title_justify="left", box=None, pad_edge=False)
+        for i, name in enumerate(one.header):
+            table.add_column(
+                name, justify="left" if i < one.names else "right", no_wrap=i < one.names
+            )
+        for row in one.rows:
+            table.add_row(*(str(cell) for cell in row))
+        console.print(table)
+    for error in dict.fromkeys(row["error"] for row in results.rows if row.get("error")):
+        console.print(f"failed: {error}", soft_wrap=True, markup=False)
+    if results.not_measured:
+        console.print(
+            f"no time was left for {', '.join(results.not_measured)}; minutes= gives more",
+            soft_wrap=True,
+            markup=False,
+        )
+    flagged = sum(bool(row.get("flagged")) for row in results.rows)
+    if flagged:
+        console.print(f"{flagged} of {len(results.rows)} rows flagged: the machine was not quiet")
+    console.print(f"-> {path}{_draw(results, path)}", soft_wrap=True)
+
+
+def _draw(results: Results, path: Path) -> str:
+    """The page beside the results, where there is what draws it."""
+    if find_spec("plotly") is None:
+        return "; for its page install plotly and run experiment=page"
+    from runtime.bench.pages import page  # noqa: PLC0415 - for those who have it
+
+    drawn = path.with_suffix(".html")
+    drawn.write_text(page(results).html(), encoding="utf-8")
+    return f", {drawn}"
+
+
+def _draw_all(folder: Path, console: Console) -> None:
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise ValueError(f"out={folder} holds no results; measure an experiment first")
+    for path in paths:
+        _tell(read_results(path), path, console)

@@ -1,0 +1,136 @@
+"""What a command can ask of the experiments; conf/bench.yaml holds the defaults."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import final
+
+import torch
+
+from runtime.backend import Device
+from runtime.bench.workloads import Scale
+from runtime.decompose import Rule
+
+
+class Experiment(Enum):
+    """What is measured."""
+
+    qs = "qs"
+    coschedule = "coschedule"
+    decompose = "decompose"
+    simulator = "simulator"
+    optimum = "optimum"
+    predictor = "predictor"
+    page = "page"  # measures nothing: draws the results that are there
+
+
+@final
+@dataclass
+class BenchConfig:
+    """What to measure, how much of it, and where it goes."""
+
+    experiment: Experiment
+    device: Device
+    repeats: int
+    inferences: int | None  # of each network in a run; None: 3 on a GPU, 1 on a CPU
+    networks: int | None  # of a workload at most; None: as published on a GPU, 3 on a CPU
+    width: float | None  # None: 1 on a GPU, 1/8 on a CPU
+    image: float | None  # None: 1 on a GPU, 2/7 on a CPU
+    workloads: list[str] | None  # None: all
+    modes: list[str]
+    slices: list[int]
+    streams: int
+    cores: int | None
+    jobs: int | None  # NAS-Bench-201 inferences of coschedule; None: 256 on a GPU, 24 on a CPU
+    throttle: float
+    rule: str | None  # of Rule; None: fused, but whole networks for coschedule on a GPU
+    minutes: float | None  # None: 4 on a GPU, 2 on a CPU
+    out: str
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the device is one."""
+        return self.device is Device.cuda
+
+    @property
+    def scale(self) -> Scale:
+        """Of networks and images."""
+        width = self.width if self.width is not None else 1.0 if self.on_gpu else 0.125
+        image = self.image if self.image is not None else 1.0 if self.on_gpu else 2 / 7
+        return Scale(width, image)
+
+    @property
+    def most_networks(self) -> int:
+        """Of a workload."""
+        return self.networks if self.networks is not None else 1000 if self.on_gpu else 3
+
+    @property
+    def rounds(self) -> int:
+        """Inferences of each network in a run."""
+        return self.inferences if self.inferences is not None else 3 if self.on_gpu else 1
+
+    @property
+    def cut(self) -> Rule:
+        """How networks are cut, where the experiment is not about that."""
+        if self.rule is not None:
+            return Rule(self.rule)
+        is_whole = self.on_gpu and self.experiment is Experiment.coschedule
+        return Rule.WHOLE if is_whole else Rule.FUSED
+
+    @property
+    def minutes_there(self) -> float:
+        """After so many no further step is begun."""
+        return self.minutes if self.minutes is not None else 4.0 if self.on_gpu else 2.0
+
+    def check(self) -> None:
+        """Refuses what cannot be measured.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        for name, value, least in (
+            ("repeats", self.repeats, 1),
+            ("inferences", self.rounds, 1),
+            ("networks", self.most_networks, 1),
+            ("streams", self.streams, 1),
+            ("cores", 1 if self.cores is None else self.cores, 1),
+            ("jobs", 1 if self.jobs is None else self.jobs, 1),
+            ("throttle", self.throttle, 1),
+        ):
+            if value < least:
+                raise ValueError(f"{name}={value} must be at least {least}")
+        for name, number in (
+            ("width", self.scale.width),
+            ("image", self.scale.image),
+            ("minutes", self.minutes_there),
+        ):
+            if not 0 < number < math.inf:
+                raise ValueError(f"{name}={number} must be above 0")
+        rules = [one.value for one in Rule]
+        if self.rule is not None and self.rule not in rules:
+            raise ValueError(f"rule={self.rule} must be one of {', '.join(rules)}")
+        unknown = sorted(set(self.modes) - {"captured", "eager"})
+        if unknown or not self.modes:
+            raise ValueError(f"modes={self.modes} must name captured, eager or both")
+        if self.on_gpu and not torch.cuda.is_available():
+            raise ValueError(
+                "device=cuda, but torch finds no CUDA device here; device=cpu is there"
+            )
+
+    def chosen(self, names: list[str]) -> list[str]:
+        """Those of an experiment's workloads that were asked for, in its own order.
+
+        Raises:
+          ValueError: if one is asked for that it has not.
+        """
+        if self.workloads is None:
+            return names
+        unknown = [name for name in self.workloads if name not in names]
+        if unknown:
+            raise ValueError(
+                f"workloads={unknown} of experiment={self.experiment.value} is unknown; "
+                f"there are {', '.join(names)}"
+            )
+        return [name for name in names if name in self.workloads]

@@ -1,0 +1,175 @@
+"""Runs an experiment step by step: a control run around each, what was found written after each."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import final
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from runtime.backend import Device
+from runtime.bench.machine import state
+from runtime.bench.results import Results, Row
+from runtime.bench.workloads import Model, Scale, source
+from runtime.decompose import Rule
+from runtime.issuing import Way, open_executor
+from runtime.metrics import makespan_ms
+from runtime.prepared import Setup
+from runtime.quiet import QuietConfig, Watch
+from runtime.senses import OtherLoad, Throttles
+
+_CONTROL_INFERENCES = 20
+
+
+@final
+@dataclass(frozen=True)
+class Step:
+    """A part of an experiment, after which results are written."""
+
+    name: str
+    run: Callable[[], Iterable[Row]]
+
+
+@final
+class Control:
+    """One NAS-Bench-201 network alone, captured: what no workload should change."""
+
+    def __init__(self, device: Device, scale: Scale) -> None:
+        """Makes it ready."""
+        self._device = device
+        one = source(Model.nas_bench_201, scale=scale, device=device.value, rule=Rule.WHOLE)
+        self._executor = open_executor(Way.SERIAL, [one], Setup(device))
+        for _ in range(3):
+            self._once_ms()
+        self._config = QuietConfig()
+        first_ms = median(self._once_ms() for _ in range(5))
+        self._watch = Watch(self._config, [Throttles()], control_ms=[first_ms])
+
+    def row(self, when: str) -> Row:
+        """Its time now, the machine's state, and what is out of the ordinary."""
+        others = OtherLoad(self._config.other_load, cores=())  # while nothing of a workload runs
+        control_ms = median(self._once_ms() for _ in range(5))
+        found = [*self._watch.drift(control_ms), *self._watch.disturbances(), *others()]
+        return {
+            "when": when,
+            "control_ms": round(control_ms, 4),
+            "disturbances": found,
+            **state(self._device.value),
+        }
+
+    def _once_ms(self) -> float:
+        outcome = self._executor.run(_CONTROL_INFERENCES, each_job=False)
+        return makespan_ms(outcome.schedule) / _CONTROL_INFERENCES
+
+    def close(self) -> None:
+        """Lets go of it."""
+        self._executor.close()
+
+
+def run_steps(
+    steps: Sequence[Step],
+    results: Results,
+    path: Path,
+    control: Control,
+    *,
+    minutes: float,
+    console: Console,
+) -> None:
+    """Every step for which there is time; a step that raises is a fault, and the next one comes.
+
+    Rows are flagged whose step the control run says was disturbed. Results are written after each
+    step and when it is interrupted.
+
+    Raises:
+      KeyboardInterrupt: after what was measured has been written.
+      OSError: if it cannot be written.
+    """
+    until_s = time.monotonic() + 60 * minutes
+    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
+    results.write(path)
+    with Progress(
+        *columns,
+        TimeRemainingColumn(compact=True),
+        console=console,
+        disable=not console.is_terminal,
+    ) as bar:
+        task = bar.add_task("", total=len(steps))
+        began_s = time.monotonic()
+        for done, step in enumerate(steps):
+            bar.update(task, completed=done, description=step.name)
+            now_s = time.monotonic()
+            if now_s >= until_s:
+                results.not_measured.append(step.name)
+                continue
+            if not console.is_terminal:
+                left = (now_s - began_s) / done * (len(steps) - done) if done else None
+                told = "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
+                console.print(f"{done + 1} of {len(steps)}: {step.name}{told}", soft_wrap=True)
+            try:
+                _run_step(step, results, control, console)
+            finally:
+                results.write(path)
+    results.is_complete = not results.not_measured and not results.faults
+    results.write(path)
+
+
+def _run_step(step: Step, results: Results, control: Control, console: Console) -> None:
+    before = control.row(f"before {step.name}")
+    results.controls.append(before)
+    found: list[Row] = []
+    try:
+        for row in step.run():
+            found.append(row)  # noqa: PERF402 - what was found before a fault is kept
+    except Exception as error:  # noqa: BLE001 - the other steps have nothing to do with it
+        results.faults.append({"step": step.name, "error": one_line(error)})
+        console.print(f"{step.name} failed: {one_line(error)}", soft_wrap=True, markup=False)
+    finally:  # Ctrl-C too leaves what was measured
+        results.rows += found
+    _free_memory()
+    after = control.row(f"after {step.name}")
+    results.controls.append(after)
+    flags = [*before["disturbances"], *after["disturbances"]]
+    for row in found:
+        row["flagged"] = flags
+    for flag in flags:
+        console.print(f"flagged: {flag}", soft_wrap=True, markup=False)
+
+
+def interleaved(
+    variants: Mapping[str, Callable[[], float]], repeats: int
+) -> dict[str, list[float]]:
+    """Each variant once unrecorded, then all of them in turns, so many times: A B A B.
+
+    Args:
+      variants: each gives its own time, in milliseconds.
+      repeats: of each.
+    """
+    for once in variants.values():
+        once()
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    for _ in range(repeats):
+        for name, once in variants.items():
+            taken[name].append(once())
+    return taken
+
+
+def one_line(error: BaseException) -> str:
+    """Its class and the beginning of what it says."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+def _free_memory() -> None:
+    gc.collect()
+    with suppress(RuntimeError):  # a GPU that is lost says so in the next step
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()

@@ -1,0 +1,101 @@
+"""How far each policy is from the best schedule there is, on small cases with measured times.
+
+The schedules are simulated; the times of their jobs were taken on this machine's lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+from runtime.arrivals import closed
+from runtime.bench.config import BenchConfig
+from runtime.bench.driver import Step
+from runtime.bench.fixed import ConvolutionsToGpu, HalfAndHalf
+from runtime.bench.lanes_here import opened_lanes
+from runtime.bench.results import Row
+from runtime.bench.workloads import Model, Scale, source
+from runtime.bound import lower_bound_ms
+from runtime.chain import Chain
+from runtime.decompose import Rule
+from runtime.metrics import makespan_ms
+from runtime.optimum import best_schedule
+from runtime.policies import EarliestFinish, OneLane, QueueTime
+from runtime.policy import Policy
+from runtime.simulator import simulate
+
+_CASES = {
+    "nb201-2": ((Model.nas_bench_201,) * 2, 4),
+    "nb201-3": ((Model.nas_bench_201,) * 3, 3),
+    "alex-nb201": ((Model.alexnet, Model.nas_bench_201), 4),
+    "vgg-alex-nb201": ((Model.vgg16, Model.alexnet, Model.nas_bench_201), 3),
+    "res-nb201": ((Model.resnet152, Model.nas_bench_201), 4),
+}
+"""Networks, and jobs into which each is bundled."""
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """A set of small networks.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    names = config.chosen([*_CASES])
+    return [Step(name, partial(_compare, config, name)) for name in names]
+
+
+def _compare(config: BenchConfig, name: str) -> Iterator[Row]:
+    models, parts = _CASES[name]
+    small = replace(config, streams=1, cores=1 if config.on_gpu else None)
+    cell = Scale(max(config.scale.width, 0.25))
+    with opened_lanes(small, None) as lanes:
+        chains = []
+        for model in models:
+            scale = cell if model is Model.nas_bench_201 else config.scale
+            one = source(model, scale=scale, rule=Rule.CELL)
+            whole = lanes.chain(one, lanes.times_ms(one, repeats=5), (1.0, 1.0))
+            chains.append(bundled(whole, parts))
+        descriptions = [lane.lane for lane in lanes.lanes]
+        groups = lanes.groups
+    requests = closed(len(chains))
+    best_ms = makespan_ms(best_schedule(chains, requests, descriptions))
+    policies: dict[str, Policy] = {
+        "earliest_finish": EarliestFinish(),
+        "queue_time": QueueTime(),
+        "gpu_only": OneLane(groups.gpu[0]),
+        "half_and_half": HalfAndHalf(groups),
+        "convolutions_to_gpu": ConvolutionsToGpu(groups),
+    }
+    for named, policy in policies.items():
+        took_ms = makespan_ms(simulate(chains, requests, descriptions, policy))
+        yield {
+            "workload": name,
+            "jobs": parts * len(chains),
+            "policy": named,
+            "simulated_ms": round(took_ms, 4),
+            "optimum_ms": round(best_ms, 4),
+            "bound_ms": round(lower_bound_ms(chains, requests), 4),
+            "above_optimum": round(took_ms / best_ms - 1, 5),
+        }
+
+
+def bundled(chain: Chain, parts: int) -> Chain:
+    """Neighbouring jobs taken together until there are so many, or as many as there are.
+
+    A bundle is of the kind of its longest job.
+    """
+    parts = min(parts, len(chain))
+    cuts = [round(i * len(chain) / parts) for i in range(parts + 1)]
+    kinds, times = [], []
+    for begin, end in pairwise(cuts):
+        own = chain.predicted_ms[begin:end]
+        longest = max(range(begin, end), key=lambda i: min(chain.predicted_ms[i]))
+        kinds.append(chain.kinds[longest])
+        times.append(_sums(own))
+    return Chain(chain.name, tuple(kinds), tuple(times))
+
+
+def _sums(times_ms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*times_ms, strict=True)))

@@ -1,0 +1,233 @@
+"""Q-S against the other ways of issuing many networks, on the source's workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from typing import final
+
+import torch
+
+from runtime.bench.config import BenchConfig
+from runtime.bench.driver import Step, interleaved, one_line
+from runtime.bench.machine import usable_cores
+from runtime.bench.results import Row, summary
+from runtime.bench.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
+from runtime.issuing import Executor, InProcess, Way, open_executor
+from runtime.metrics import latencies_ms, makespan_ms, utilisation
+from runtime.outcome import Outcome
+from runtime.prepared import Setup, Source
+
+_BINS = 60
+"""Points of a curve of utilisation."""
+
+_INLINE = (Way.SERIAL, Way.SINGLE_CONTEXT)
+_STREAMED = (Way.QUEUE_STREAM, Way.SINGLE_ISSUER)
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """A workload, captured or eager; everything captured first.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    names = config.chosen([*QS_WORKLOADS])
+    return [
+        Step(f"{name} {mode}", partial(_compare, config, QS_WORKLOADS[name], mode))
+        for mode in ("captured", "eager")
+        if mode in config.modes
+        for name in names
+    ]
+
+
+def _compare(config: BenchConfig, workload: Workload, mode: str) -> Iterator[Row]:
+    """A row a way, those that could not be made ready among them."""
+    most = max(config.most_networks, _least(workload))
+    workload = workload.limited(most)
+    scale = config.scale
+    if workload.counts[0][0] is Model.nas_bench_201:
+        scale = replace(scale, width=max(scale.width, 0.25), image=1.0)  # small as it is
+    sources = workload.sources(scale=scale, device=config.device.value, rule=config.cut)
+    setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
+    with ExitStack() as opened:
+        ways, faults = _opened(opened, sources, setup)
+        measured = {way: _Measured(one, config.rounds) for way, one in ways.items()}
+        samples = interleaved(
+            {way.value: measured[way].once_ms for way in measured}, config.repeats
+        )
+        solo_ms = measured[Way.SERIAL].slowest_ms if Way.SERIAL in measured else 0.0
+        expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
+        for way in Way:
+            row: Row = {
+                "workload": workload.name,
+                "networks": workload.size,
+                "inferences": config.rounds,
+                "mode": mode,
+                "way": way.value,
+            }
+            if way in faults:
+                yield {**row, "error": faults[way]}
+                continue
+            one = measured[way]
+            yield {
+                **row,
+                **summary(samples[way.value]),
+                # nobody ends before the slowest network, alone on the device, would
+                "bound_ms": round(solo_ms, 4),
+                "largest_difference": one.difference(expected),
+                "error": one.error,
+                "busy": one.busy(),
+            }
+
+
+def _least(workload: Workload) -> int:
+    """NAS-Bench-201 comes in the numbers that its name says: they are small."""
+    return workload.size if workload.counts[0][0] is Model.nas_bench_201 else 0
+
+
+def _opened(
+    opened: ExitStack, sources: Sequence[Source], setup: Setup
+) -> tuple[dict[Way, Executor], dict[Way, str]]:
+    """Every way that can be made ready, and why the others cannot.
+
+    Ways that need the same streams share one set of networks.
+    """
+    pool = ThreadPoolExecutor(1)  # processes get ready meanwhile
+    processes = pool.submit(open_executor, Way.MULTI_CONTEXT, sources, setup)
+    opened.callback(_close_when_ready, pool, processes)
+    ways: dict[Way, Executor] = {}
+    faults: dict[Way, str] = {}
+    on_gpu = setup.device.value == "cuda"
+    graph_forks = on_gpu and setup.captured
+    alike: list[tuple[Way, ...]] = [_INLINE, _STREAMED] if not on_gpu else [(*_STREAMED, *_INLINE)]
+    if graph_forks:
+        alike.append((Way.FORK_JOIN,))
+    else:
+        alike[0 if on_gpu else 1] += (Way.FORK_JOIN,)
+    for first, *rest in alike:
+        # serial may not be the one that is made ready: it has one stream only
+        way = Way.SINGLE_CONTEXT if first is Way.SERIAL else first
+        try:
+            made = InProcess(way, sources, setup)
+        except Exception as error:  # noqa: BLE001 - the other ways have nothing to do with it
+            faults |= dict.fromkeys((first, *rest), one_line(error))
+            continue
+        opened.callback(made.close)
+        ways |= {other: made if other is way else made.reissued(other) for other in (first, *rest)}
+    try:
+        ways[Way.MULTI_CONTEXT] = processes.result()
+    except Exception as error:  # noqa: BLE001 - likewise
+        faults[Way.MULTI_CONTEXT] = one_line(error)
+    return {way: ways[way] for way in Way if way in ways}, faults
+
+
+def _close_when_ready(pool: ThreadPoolExecutor, processes: Future[Executor]) -> None:
+    with suppress(Exception):  # it was told where it was asked for
+        processes.result().close()
+    pool.shutdown()
+
+
+@final
+class _Measured:
+    """A way, and what its latest run gave."""
+
+    def __init__(self, executor: Executor, inferences: int) -> None:
+        self._executor = executor
+        self._inferences = inferences
+        self._latest: Outcome | None = None
+        self.slowest_ms = 0.0
+        """The least time that any run took for all inferences of its slowest network, alone."""
+
+    def once_ms(self) -> float:
+        """Makespan of one run."""
+        self._latest = self._executor.run(self._inferences, each_job=False)
+        schedule = self._latest.schedule
+        own: dict[int, float] = {}
+        for one in schedule.executed:
+            own[one.job.network] = own.get(one.job.network, 0.0) + one.end_ms - one.start_ms
+        slowest_ms = max(own.values(), default=0.0)
+        self.slowest_ms = min(self.slowest_ms or slowest_ms, slowest_ms)
+        return makespan_ms(schedule)
+
+    @property
+    def error(self) -> str | None:
+        """What ended a network in the latest run."""
+        assert self._latest is not None
+        errors = [one for one in self._latest.outputs if isinstance(one, BaseException)]
+        return one_line(errors[0]) if errors else None
+
+    def outputs(self) -> list[torch.Tensor]:
+        """Of each network."""
+        assert self._latest is not None
+        return [one for one in self._latest.outputs if isinstance(one, torch.Tensor)]
+
+    def difference(self, expected: list[torch.Tensor] | None) -> float | None:
+        """From another way's outputs: the largest, relative to the largest output."""
+        found = self.outputs()
+        if expected is None or len(found) != len(expected):
+            return None
+        return max(
+            float((one - other).abs().max() / other.abs().max().clamp_min(1e-30))
+            for one, other in zip(found, expected, strict=True)
+        )
+
+    def busy(self) -> Row:
+        """Of a run in which each job is timed: streams under way over time, and the mean share.
+
+        A stream counts from the first kernel of a job to its last, waits between them included.
+        """
+        schedule = self._executor.run(self._inferences, each_job=True).schedule
+        whole_ms = makespan_ms(schedule)
+        if whole_ms <= 0:
+            return {}
+        shares = utilisation(schedule, whole_ms / _BINS)[:, :_BINS]
+        any_ms, until_ms = 0.0, 0.0
+        for one in schedule.executed:  # by their start
+            any_ms += max(0.0, one.end_ms - max(one.start_ms, until_ms))
+            until_ms = max(until_ms, one.end_ms)
+        latencies = [latencies_ms(schedule, k) for k in range(len(schedule.chains))]
+        ends = [float(one.max()) for one in latencies if len(one)]
+        return {
+            "makespan_ms": round(whole_ms, 4),
+            "bin_ms": round(whole_ms / _BINS, 5),
+            "streams": len(schedule.lanes),
+            "streams_busy": [round(float(one), 4) for one in shares.sum(0)],
+            "any_busy_share": round(any_ms / whole_ms, 4),
+            "finish_spread_ms": round(max(ends) - min(ends), 4) if ends else None,
+        }
+
+
+def compared(rows: Sequence[Row]) -> list[Row]:
+    """Q-S against each other way, workload by workload, beside what was published."""
+    found = []
+    for workload, mode in dict.fromkeys((row["workload"], row["mode"]) for row in rows):
+        ms: dict[str, float] = {
+            row["way"]: row["ms"]
+            for row in rows
+            if (row["workload"], row["mode"]) == (workload, mode) and row.get("ms")
+        }
+        ours = ms.get(Way.QUEUE_STREAM.value)
+        if ours is None:
+            continue
+        against: Callable[[Way], float | None] = lambda way: (  # noqa: E731 - of this workload
+            ours / ms[way.value] - 1 if way.value in ms else None  # noqa: B023 - used at once
+        )
+        published = QS_PUBLISHED.get(workload, (None, None))
+        found.append(
+            {
+                "workload": workload,
+                "mode": mode,
+                "qs_ms": ours,
+                "against_mc": against(Way.MULTI_CONTEXT),
+                "published_mc": published[0],
+                "against_sc": against(Way.SINGLE_CONTEXT),
+                "published_sc": published[1],
+                "against_serial": against(Way.SERIAL),
+                "against_single_issuer": against(Way.SINGLE_ISSUER),
+                "against_fork_join": against(Way.FORK_JOIN),
+            }
+        )
+    return found

@@ -1,0 +1,93 @@
+"""What an experiment found, as one JSON file that is whole at any time."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, final
+
+SCHEMA = 1
+"""Changes whenever a reader of the older files would misunderstand a newer one."""
+
+Row = dict[str, Any]
+"""One line of a table: plain numbers and texts."""
+
+
+@final
+@dataclass
+class Results:
+    """Grows row by row."""
+
+    experiment: str
+    settings: dict[str, Any]
+    machine: dict[str, Any]
+    rows: list[Row] = field(default_factory=list)
+    controls: list[Row] = field(default_factory=list)
+    """The control run and the machine's state before and after each step."""
+    faults: list[Row] = field(default_factory=list)
+    """Steps that raised, and what."""
+    not_measured: list[str] = field(default_factory=list)
+    """Steps for which no time was left."""
+    is_complete: bool = False
+
+    def write(self, path: Path) -> None:
+        """Replaces the file.
+
+        Raises:
+          OSError: if it cannot be written; the file is as it was.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(self.json(), encoding="utf-8")
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def json(self) -> str:
+        """The file's content; what is not a finite number becomes null."""
+        content = {"schema": SCHEMA, **vars(self)}
+        return json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
+
+
+def read_results(path: Path) -> Results:
+    """What was written.
+
+    Raises:
+      OSError: if the file cannot be read.
+      ValueError: if it is not such a file, or of another schema.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        schema = content.pop("schema")
+        if schema != SCHEMA:
+            raise ValueError(f"{path} has schema {schema}, this program reads {SCHEMA}")
+        return Results(**content)
+    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} holds no results of an experiment: {error}") from error
+
+
+def summary(samples: list[float]) -> Row:
+    """Median and spread, as `ms`, `low_ms` and `high_ms` (quartiles), and every sample."""
+    low, _, high = quantiles(samples, n=4, method="inclusive") if len(samples) > 1 else samples * 3
+    return {
+        "ms": round(median(samples), 4),
+        "low_ms": round(low, 4),
+        "high_ms": round(high, 4),
+        "samples_ms": [round(one, 4) for one in samples],
+    }
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return value

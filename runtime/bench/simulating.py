@@ -1,0 +1,120 @@
+"""Does the simulator tell the makespan of real lanes, from the times of each job alone?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from statistics import median
+
+from runtime.arrivals import closed, periodic
+from runtime.bench.config import BenchConfig
+from runtime.bench.driver import Step, interleaved
+from runtime.bench.fixed import HalfAndHalf
+from runtime.bench.lanes_here import opened_lanes
+from runtime.bench.results import Row, summary
+from runtime.bench.workloads import Model, Scale, source
+from runtime.bound import lower_bound_ms
+from runtime.chain import Chain, Request
+from runtime.decompose import Rule
+from runtime.executor import Network, execute
+from runtime.metrics import makespan_ms
+from runtime.policies import EarliestFinish, OneLane, QueueTime
+from runtime.policy import Policy
+from runtime.simulator import simulate
+
+_CASES = {
+    "nb201": (Model.nas_bench_201,) * 3,
+    "alex-nb201": (Model.alexnet, Model.nas_bench_201, Model.nas_bench_201),
+    "vgg-res": (Model.vgg16, Model.resnet152),
+}
+_RULES = (Rule.WHOLE, Rule.CELL, Rule.FUSED)
+_INFERENCES = 6
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """A set of networks cut by a rule, on one stream of the GPU and two cores; or on two cores.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    return [
+        Step(f"{name} by {rule.value}", partial(_compare, config, name, rule))
+        for name in config.chosen([*_CASES])
+        for rule in _RULES
+    ]
+
+
+def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
+    small = replace(config, streams=1, cores=2 if config.on_gpu else None)
+    cell = Scale(max(config.scale.width, 0.25))
+    models = _CASES[name]
+    kinds = {
+        model: source(
+            model, scale=cell if model is Model.nas_bench_201 else config.scale, rule=rule
+        )
+        for model in dict.fromkeys(models)
+    }
+    with opened_lanes(small, None) as lanes:
+        times_ms = {model: lanes.times_ms(one, repeats=10) for model, one in kinds.items()}
+        networks = [
+            Network(
+                lanes.compiled(kinds[model].program, kinds[model].x),
+                kinds[model].x,
+                lanes.chain(kinds[model], times_ms[model], (1.0, 1.0)),
+            )
+            for model in models
+        ]
+        chains = [network.chain for network in networks]
+        policies: dict[str, Policy] = {
+            "gpu_only": OneLane(lanes.groups.gpu[0]),
+            "cpu_only": OneLane(lanes.groups.cpu[0]),
+            "queue_time": QueueTime(),
+            "earliest_finish": EarliestFinish(),
+            "half_and_half": HalfAndHalf(lanes.groups),
+        }
+        for arrivals, requests in _arrivals(chains).items():
+
+            def once(policy: Policy, requests: tuple[Request, ...] = requests) -> float:
+                schedule, results = execute(networks, requests, lanes.lanes, policy)
+                for result in results:
+                    if isinstance(result, BaseException):
+                        raise result
+                return makespan_ms(schedule)
+
+            samples = interleaved(
+                {named: partial(once, policy) for named, policy in policies.items()},
+                config.repeats,
+            )
+            descriptions = [lane.lane for lane in lanes.lanes]
+            for named, policy in policies.items():
+                simulated_ms = makespan_ms(simulate(chains, requests, descriptions, policy))
+                taken = samples[named]
+                yield {
+                    "workload": name,
+                    "rule": rule.value,
+                    "jobs": sum(map(len, chains)),
+                    "arrivals": arrivals,
+                    "policy": named,
+                    **summary(taken),
+                    "simulated_ms": round(simulated_ms, 4),
+                    "bound_ms": round(lower_bound_ms(chains, requests), 4),
+                    "error_of_simulator": round(simulated_ms / median(taken) - 1, 5),
+                }
+
+
+def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:
+    """All at once, and at a rate that keeps the quicker lane half busy."""
+    fastest_ms = sum(min(times) for chain in chains for times in chain.predicted_ms)
+    requests = [
+        request
+        for network in range(len(chains))
+        for request in periodic(network, 2 * fastest_ms, _INFERENCES)
+    ]
+    return {"closed": closed(len(chains), _INFERENCES), "periodic": tuple(requests)}
+
+
+def median_error(rows: list[Row]) -> float | None:
+    """Of the simulator, over all rows that have one."""
+    errors = [abs(row["error_of_simulator"]) for row in rows if "error_of_simulator" in row]
+    return median(errors) if errors else None

@@ -1,0 +1,208 @@
+"""The networks of the experiments, and the published workloads that are made of them.
+
+Weights are random: times do not depend on them. Instances of a network have weights of their own,
+as networks of different users would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from runtime.decompose import Rule
+from runtime.models.alexnet import AlexNet
+from runtime.models.densenet import DenseLayer, DenseNet
+from runtime.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock
+from runtime.models.resnet import Block, ResNet
+from runtime.models.vgg import VGG
+from runtime.prepared import Source
+
+
+class Model(Enum):
+    """A network of the published workloads, or of NAS-Bench-201."""
+
+    densenet201 = "densenet201"
+    resnet152 = "resnet152"
+    vgg16 = "vgg16"
+    alexnet = "alexnet"
+    nas_bench_201 = "nas_bench_201"
+
+
+OPERATIONS = ("nor_conv_3x3",) * 6
+"""Of the NAS-Bench-201 network: the slowest of the space."""
+
+CELLS: dict[Model, tuple[type[nn.Module], ...]] = {
+    Model.densenet201: (DenseLayer,),
+    Model.resnet152: (Block,),
+    Model.vgg16: (),
+    Model.alexnet: (),
+    Model.nas_bench_201: (Cell, ResidualBlock),
+}
+"""The modules that are a cell; the plain chains have none."""
+
+
+@final
+@dataclass(frozen=True)
+class Scale:
+    """How large networks and images are; 1 is as published."""
+
+    width: float = 1.0
+    """Of every layer's channels."""
+    image: float = 1.0
+    """Of the images' sides, 224 pixels and for NAS-Bench-201 32. AlexNet and VGG keep theirs: of
+    another, their pooling to a fixed size could not be written as ONNX."""
+
+    def of(self, full: int, *, least: int = 1) -> int:
+        """A number of channels."""
+        return max(least, round(full * self.width))
+
+    def side(self, model: Model) -> int:
+        """Of an image, pixels; multiples of 4 for NAS-Bench-201."""
+        if model in {Model.alexnet, Model.vgg16}:
+            return 224
+        if model is Model.nas_bench_201:
+            return max(8, 4 * round(8 * self.image))
+        return max(64, round(224 * self.image))
+
+
+_BUILDERS: dict[Model, Callable[[Scale], nn.Module]] = {
+    Model.densenet201: lambda scale: DenseNet(201, growth=scale.of(32, least=2)),
+    Model.resnet152: lambda scale: ResNet(152, width=scale.of(64, least=2)),
+    Model.vgg16: lambda scale: VGG(16, width=scale.of(64, least=2)),
+    Model.alexnet: lambda scale: AlexNet(width=scale.of(64, least=2)),
+    Model.nas_bench_201: lambda scale: CellNetwork(OPERATIONS, channels=scale.of(16, least=4)),
+}
+
+
+@final
+class Built(nn.Module):
+    """A network that travels to another process as its recipe, not as its weights."""
+
+    def __init__(self, model: Model, scale: Scale, seed: int, device: str) -> None:
+        """Builds it on a device; equal arguments give equal weights."""
+        super().__init__()
+        self._recipe = (model, scale, seed, device)
+        with torch.random.fork_rng(), torch.device(device), torch.no_grad():
+            torch.manual_seed(seed)
+            self.network = _BUILDERS[model](scale).eval()
+        self.eval()
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits."""
+        logits: Tensor = self.network(images)
+        return logits
+
+    def __reduce__(self) -> tuple[type[Built], tuple[object, ...]]:
+        return Built, self._recipe
+
+
+@cache
+def source(
+    model: Model, *, scale: Scale, seed: int = 0, device: str = "cpu", rule: Rule = Rule.FUSED
+) -> Source:
+    """One instance of a network, with its input on the same device; made once.
+
+    Rule.CELL becomes Rule.FUSED for a network that has no cells.
+    """
+    side = scale.side(model)
+    noise = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(seed))
+    cells = CELLS[model] if rule is Rule.CELL else ()
+    if rule is Rule.CELL and not cells:
+        rule = Rule.FUSED
+    name = f"{model.value}#{seed}"
+    return Source(name, Built(model, scale, seed, device), noise.to(device), rule, cells)
+
+
+@final
+@dataclass(frozen=True)
+class Workload:
+    """So many instances of each network."""
+
+    name: str
+    counts: tuple[tuple[Model, int], ...]
+
+    @property
+    def size(self) -> int:
+        """Networks."""
+        return sum(count for _, count in self.counts)
+
+    def limited(self, most: int) -> Workload:
+        """The same with no more than so many networks, in proportion; each keeps one at least."""
+        if self.size <= most:
+            return self
+        return replace(
+            self,
+            counts=tuple(
+                (model, max(1, round(count * most / self.size))) for model, count in self.counts
+            ),
+        )
+
+    def sources(self, *, scale: Scale, device: str, rule: Rule = Rule.FUSED) -> list[Source]:
+        """Every instance of a network with a seed of its own."""
+        return [
+            source(model, scale=scale, seed=seed, device=device, rule=rule)
+            for model, count in self.counts
+            for seed in range(count)
+        ]
+
+
+def _mix(name: str, dense: int, res: int, vgg: int, alex: int = 0) -> Workload:
+    models = (Model.densenet201, Model.resnet152, Model.vgg16, Model.alexnet)
+    counts = zip(models, (dense, res, vgg, alex), strict=True)
+    return Workload(name, tuple((model, count) for model, count in counts if count))
+
+
+def _cells(count: int) -> Workload:
+    return Workload(f"nb201-{count}", ((Model.nas_bench_201, count),))
+
+
+QS_WORKLOADS = {
+    one.name: one
+    for one in (
+        _mix("alex15", 0, 0, 0, 15),
+        _mix("vgg15", 0, 0, 15),
+        _cells(8),
+        _mix("res15", 0, 15, 0),
+        _mix("dense15", 15, 0, 0),
+        _mix("mix-8-0-8", 8, 0, 8),
+        _mix("mix-5-5-5", 5, 5, 5),
+        _mix("mix-8-8-0", 8, 8, 0),
+        _cells(4),
+        _cells(2),
+        _cells(1),
+    )
+}
+"""In the order in which they are measured; the triples are of DenseNet-201, ResNet-152, VGG-16."""
+
+MIXES = {
+    one.name: one
+    for one in (_mix("mix-8-8-2-2", 8, 8, 2, 2), _mix("mix-5-5-5-5", 5, 5, 5, 5), _cells(20))
+}
+"""Of DenseNet-201, ResNet-152, VGG-16 and AlexNet, for the CPU and the GPU together."""
+
+QS_PUBLISHED = {
+    "res15": (-0.21, -0.048),
+    "vgg15": (-0.408, -0.228),
+    "alex15": (-0.265, -0.226),
+    "dense15": (-0.147, -0.45),
+    "mix-8-0-8": (-0.278, None),
+    "mix-5-5-5": (-0.15, -0.185),
+    "mix-8-8-0": (-0.22, -0.16),
+}
+"""Running time of Q-S against M-C and against S-C on a Jetson AGX Xavier, as the queue-stream source
+prints it (Lim & Kim, IEIE 58(10), 2021); of mix-8-0-8 it says only that S-C is about as M-C."""
+
+COSCHEDULE_PUBLISHED = {
+    "densenet201": (-0.395, -0.466),
+    "resnet152": (-0.357, -0.397),
+    "vgg16": (-0.428, -0.441),
+    "alexnet": (-0.274, -0.315),
+    "mixes of 20": (-0.38, -0.70),
+}
+"""Co-scheduling against a process a network on the GPU alone, from and to, of the same authors."""

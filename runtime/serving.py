@@ -1,0 +1,196 @@
+"""From plain modules to results and a report, on whatever this machine has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from runtime.arrivals import closed, periodic
+from runtime.bound import lower_bound_ms
+from runtime.chain import Request
+from runtime.compiled import Compiled
+from runtime.decompose import Rule, decompose
+from runtime.engine import OnnxEngine
+from runtime.executor import Network, execute
+from runtime.lanes import CpuLane, RealLane
+from runtime.metrics import Latency, deadline_misses, latency, makespan_ms
+from runtime.policies import ByNetwork, EarliestFinish, OneLane, QueueTime
+from runtime.policy import Policy
+from runtime.profile import measured_chain
+from runtime.schedule import Schedule
+
+POLICIES: dict[str, Policy] = {
+    "earliest_finish": EarliestFinish(),
+    "queue_time": QueueTime(),
+    "by_network": ByNetwork(),
+    "one_lane": OneLane(),
+}
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """What came of a run; printed, it is a small table."""
+
+    outputs: tuple[Tensor | BaseException, ...]
+    """Of each network's last inference, or what that raised."""
+    names: tuple[str, ...]
+    latencies: tuple[Latency, ...]
+    """Of each network, from arrival to completion."""
+    makespan_ms: float
+    bound_ms: float
+    """What no policy could beat, by the times of the jobs alone."""
+    misses: int
+    """Inferences that ended after their deadline, or never."""
+    inferences: int
+    """Asked for, of all networks together."""
+    lane_use: dict[str, float]
+    """Share of the makespan in which each lane ran a job."""
+    schedule: Schedule
+
+    def __str__(self) -> str:
+        lines = [f"{'network':24}{'p50 ms':>10}{'p99 ms':>10}{'worst ms':>10}"]
+        lines += [
+            f"{name:24}{one.p50_ms:10.2f}{one.p99_ms:10.2f}{one.worst_ms:10.2f}"
+            for name, one in zip(self.names, self.latencies, strict=True)
+        ]
+        use = ", ".join(f"{name} {share:.0%}" for name, share in self.lane_use.items())
+        ends = (
+            f"makespan {self.makespan_ms:.2f} ms (no schedule beats {self.bound_ms:.2f}), "
+            f"{self.misses} of {self.inferences} inferences late"
+        )
+        return "\n".join([*lines, ends, f"lanes: {use}"])
+
+
+def run(
+    models: Sequence[nn.Module],
+    inputs: Sequence[Tensor],
+    *,
+    policy: str | Policy = "earliest_finish",
+    inferences: int = 20,
+    fps: float | None = None,
+    deadline_ms: float | None = None,
+    rule: str = "whole",
+    gpu: bool | None = None,
+) -> Report:
+    """Runs networks together on the cores of this machine, and on its GPU if it has one.
+
+    Cores compute with ONNX Runtime, the GPU with captured graphs. Each network is made ready and
+    measured on each kind of lane first, which takes a moment.
+
+    Args:
+      models: in evaluation mode, of one tensor, giving one tensor.
+      inputs: an input of each, with its batch first.
+      policy: earliest_finish, queue_time, by_network, one_lane, or an object of your own.
+      inferences: of each network.
+      fps: of each network's camera; None to ask for all inferences at once.
+      deadline_ms: after each arrival; None for the next arrival, or none if all come at once.
+      rule: where networks are cut into jobs: whole, fused, unfolded or layer.
+      gpu: whether one takes part; None if there is one.
+
+    Raises:
+      ValueError: if an argument is not as said, or a model cannot be cut.
+      RuntimeError: if a model cannot be written as ONNX, or there is no GPU but one was asked for.
+    """
+    chosen = _checked(models, inputs, policy, inferences, fps, deadline_ms, rule)
+    with ExitStack() as opened:
+        lanes = _lanes(opened, gpu=torch.cuda.is_available() if gpu is None else gpu)
+        networks = []
+        for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
+            program = decompose(model, x, Rule(rule))
+            compiled = Compiled(program, x, [lane.engine for lane in lanes])
+            name = f"{type(model).__name__}#{i}"
+            networks.append(
+                Network(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
+            )
+        requests = _requests(len(models), inferences, fps, deadline_ms)
+        schedule, results = execute(networks, requests, lanes, chosen)
+    return _report(schedule, results)
+
+
+def _checked(  # noqa: PLR0917 - the arguments of `run`
+    models: Sequence[nn.Module],
+    inputs: Sequence[Tensor],
+    policy: str | Policy,
+    inferences: int,
+    fps: float | None,
+    deadline_ms: float | None,
+    rule: str,
+) -> Policy:
+    if not models or len(models) != len(inputs):
+        raise ValueError(
+            f"{len(models)} models and {len(inputs)} inputs: give one input a model, and a model"
+        )
+    rules = [one.value for one in Rule if one is not Rule.CELL]
+    if rule not in rules:
+        raise ValueError(f"rule={rule!r} must be one of {', '.join(rules)}")
+    for name, value in (("inferences", inferences), ("fps", fps), ("deadline_ms", deadline_ms)):
+        if value is not None and value <= 0:
+            raise ValueError(f"{name}={value} must be above 0")
+    for i, model in enumerate(models):
+        if model.training:
+            raise ValueError(f"model {i} is in training mode; call .eval() first")
+    if isinstance(policy, str):
+        if policy not in POLICIES:
+            raise ValueError(f"policy={policy!r} must be one of {', '.join(POLICIES)}")
+        return POLICIES[policy]
+    return policy
+
+
+def _lanes(opened: ExitStack, *, gpu: bool) -> list[RealLane]:
+    lanes: list[RealLane] = []
+    if gpu:
+        from runtime.gpu_lane import GpuLane  # noqa: PLC0415 - for those who have a GPU
+
+        lanes.append(opened.enter_context(GpuLane()))
+    engine = OnnxEngine()
+    can_pin = hasattr(os, "sched_getaffinity")
+    cores = sorted(os.sched_getaffinity(0)) if can_pin else range(os.cpu_count() or 1)
+    for core in cores:
+        lane = CpuLane(core if can_pin else None, name=f"cpu{core}", engine=engine)
+        lanes.append(opened.enter_context(lane))
+    return lanes
+
+
+def _requests(
+    networks: int, inferences: int, fps: float | None, deadline_ms: float | None
+) -> tuple[Request, ...]:
+    if fps is None:
+        if deadline_ms is None:
+            return closed(networks, inferences)
+        return tuple(
+            Request(one.network, one.arrival_ms, deadline_ms)
+            for one in closed(networks, inferences)
+        )
+    return tuple(
+        request
+        for network in range(networks)
+        for request in periodic(network, 1e3 / fps, inferences, deadline_ms=deadline_ms)
+    )
+
+
+def _report(schedule: Schedule, results: Sequence[Tensor | BaseException]) -> Report:
+    whole_ms = makespan_ms(schedule)
+    networks = range(len(schedule.chains))
+    last = {request.network: i for i, request in enumerate(schedule.requests)}
+    return Report(
+        outputs=tuple(results[last[network]] for network in networks),
+        names=tuple(chain.name for chain in schedule.chains),
+        latencies=tuple(latency(schedule, network) for network in networks),
+        makespan_ms=whole_ms,
+        bound_ms=lower_bound_ms(schedule.chains, schedule.requests),
+        misses=deadline_misses(schedule),
+        inferences=len(schedule.requests),
+        lane_use={
+            lane.name: sum(one.end_ms - one.start_ms for one in schedule.of_lane(i))
+            / max(whole_ms, 1e-9)
+            for i, lane in enumerate(schedule.lanes)
+        },
+        schedule=schedule,
+    )

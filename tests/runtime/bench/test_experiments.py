@@ -1,0 +1,216 @@
+"""Each experiment from end to end on two cores, as small as it goes."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from omegaconf import OmegaConf
+from rich.console import Console
+
+from runtime.bench import command, coschedule, decomposing, optimal, qs, simulating
+from runtime.bench.config import BenchConfig, Experiment
+from runtime.bench.driver import Control, Step, interleaved, run_steps
+from runtime.bench.pages import page
+from runtime.bench.results import Results, read_results, summary
+from runtime.bench.tables import tables
+from runtime.bench.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model
+from runtime.issuing import Way
+
+STEPS = {
+    "qs": (qs, "nb201-2"),
+    "coschedule": (coschedule, "nb201"),
+    "decompose": (decomposing, "nas_bench_201"),
+    "simulator": (simulating, "nb201"),
+    "optimum": (optimal, "nb201-2"),
+}
+QUIET = Console(quiet=True)
+
+
+def config(experiment, **changes):
+    container = OmegaConf.load(f"{command.CONF}/bench.yaml")
+    values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
+    values |= {"experiment": experiment, "repeats": 2, "jobs": 6, **changes}
+    made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values))
+    made.check()
+    return made
+
+
+@pytest.fixture(scope="module")
+def control():
+    made = Control(config("qs").device, config("qs").scale)
+    yield made
+    made.close()
+
+
+def measured(experiment, control, path, **changes):
+    module, workload = STEPS[experiment]
+    asked = config(experiment, workloads=[workload], modes=["eager"], **changes)
+    results = Results(experiment, {"seen": 1}, {"cpu": "a core", "versions": {}})
+    steps = module.steps(asked)
+    run_steps(steps[-1:], results, path, control, minutes=5, console=QUIET)
+    assert results.faults == []
+    return results
+
+
+SLOW = {"coschedule", "decompose", "simulator"}
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [pytest.param(one, marks=[pytest.mark.slow] if one in SLOW else []) for one in STEPS],
+)
+def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_path):
+    path = tmp_path / f"{experiment}.json"
+
+    results = measured(experiment, control, path)
+
+    assert results.is_complete
+    assert results.rows
+    assert read_results(path).rows == json.loads(results.json())["rows"]
+    assert len(results.controls) == 2
+    assert all(table.rows for table in tables(results))
+    html = page(read_results(path)).html()
+    assert "default-src 'none'" in html
+    for row in results.rows:
+        if "ms" in row:
+            assert row["low_ms"] <= row["ms"] <= row["high_ms"]
+            assert len(row["samples_ms"]) == 2
+        if experiment in {"simulator", "optimum"}:
+            assert row["bound_ms"] <= row["simulated_ms"] * 1.0001
+        if experiment == "optimum":
+            assert row["above_optimum"] >= -1e-6
+
+
+@pytest.mark.slow
+def test_every_way_stands_beside_q_s_and_what_was_published(control, tmp_path):
+    rows = measured("qs", control, tmp_path / "qs.json").rows
+
+    assert {row["way"] for row in rows} == {way.value for way in Way}
+    assert all(row["error"] is None for row in rows)
+    assert all(row["largest_difference"] < 1e-4 for row in rows)
+    (line,) = qs.compared(rows)
+    by_way = {row["way"]: row["ms"] for row in rows}
+    ratio = by_way["queue_stream"] / by_way["multi_context"]
+    assert line["against_mc"] == pytest.approx(ratio - 1)
+    rows = [{**row, "workload": "vgg15"} for row in rows]
+    assert qs.compared(rows)[0]["published_mc"] == -0.408
+
+
+def test_the_workloads_are_those_of_the_source():
+    assert QS_PUBLISHED.keys() <= QS_WORKLOADS.keys()
+    assert [QS_WORKLOADS[name].size for name in QS_PUBLISHED] == [15, 15, 15, 15, 16, 15, 16]
+    assert [MIXES[name].size for name in ("mix-8-8-2-2", "mix-5-5-5-5")] == [20, 20]
+    assert dict(MIXES["mix-8-8-2-2"].counts)[Model.vgg16] == 2
+
+
+def test_variants_are_measured_in_turns():
+    seen = []
+    taken = interleaved(
+        {"a": lambda: seen.append("a") or 1.0, "b": lambda: seen.append("b") or 2.0}, 3
+    )
+
+    assert "".join(seen) == "abababab"
+    assert taken == {"a": [1.0] * 3, "b": [2.0] * 3}
+
+
+def test_a_step_that_raises_and_an_interrupt_lose_nothing(control, tmp_path):
+    def broken():
+        yield {"kept": 1}
+        raise ValueError("the step is broken")
+
+    def interrupted():
+        yield {"kept": 2}
+        raise KeyboardInterrupt
+
+    path = tmp_path / "qs.json"
+    results = Results("qs", {}, {})
+    steps = [Step("broken", broken), Step("interrupted", interrupted), Step("never", list)]
+    with pytest.raises(KeyboardInterrupt):
+        run_steps(steps, results, path, control, minutes=1, console=QUIET)
+
+    found = read_results(path)
+    assert [row["kept"] for row in found.rows] == [1, 2]
+    assert found.faults == [{"step": "broken", "error": "ValueError: the step is broken"}]
+    assert not found.is_complete
+
+
+def test_steps_for_which_no_time_is_left_are_named(control, tmp_path):
+    results = Results("qs", {}, {})
+    run_steps(
+        [Step("one", list)], results, tmp_path / "qs.json", control, minutes=1e-9, console=QUIET
+    )
+    assert results.not_measured == ["one"]
+
+
+def test_the_schema_of_the_results_is_what_readers_know(tmp_path):
+    path = tmp_path / "qs.json"
+    Results("qs", {}, {}, rows=[summary([1.0, 3.0, 2.0])]).write(path)
+
+    content = json.loads(path.read_text())
+
+    assert [*content] == [
+        "schema",
+        "experiment",
+        "settings",
+        "machine",
+        "rows",
+        "controls",
+        "faults",
+        "not_measured",
+        "is_complete",
+    ]
+    assert content["rows"] == [
+        {"ms": 2.0, "low_ms": 1.5, "high_ms": 2.5, "samples_ms": [1.0, 3.0, 2.0]}
+    ]
+    path.write_text('{"schema": 99}')
+    with pytest.raises(ValueError, match="has schema 99"):
+        read_results(path)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="holds no results"):
+        read_results(path)
+
+
+@pytest.mark.parametrize(
+    ("override", "told"),
+    [
+        ("workloads=[vgg]", "workloads=['vgg'] of experiment=qs is unknown; there are alex15"),
+        ("repeats=0", "repeats=0 must be at least 1"),
+        ("rule=fine", "rule=fine must be one of layer"),
+        ("experiment=nope", "Invalid value 'nope'"),
+        ("experiment=page", "holds no results"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(override, told, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["bench", override, f"out={tmp_path / 'nothing'}"])
+
+    with pytest.raises(SystemExit) as left:
+        command.main()
+
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("experiment", [one.value for one in Experiment if one.value in STEPS])
+def test_the_command_runs_captured_too(experiment, tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "runtime.bench",
+            f"experiment={experiment}",
+            f"workloads=[{STEPS[experiment][1]}]",
+            "modes=[captured]",
+            "repeats=2",
+            f"out={tmp_path}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert read_results(tmp_path / f"{experiment}.json").is_complete
+    assert (tmp_path / f"{experiment}.html").exists()

@@ -1,0 +1,67 @@
+"""`runtime.run`, the one line of a new user."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import runtime
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "runtime-library.md"
+
+
+def small(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)).eval()
+
+
+def test_modules_in_results_and_a_report_out():
+    models, x = [small(0), small(1)], torch.randn(1, 3, 8, 8)
+
+    report = runtime.run(models, inputs=[x, x], inferences=3, deadline_ms=1000, gpu=False)
+
+    with torch.inference_mode():
+        for model, output in zip(models, report.outputs, strict=True):
+            torch.testing.assert_close(output, model(x))
+    assert report.inferences == 6
+    assert report.misses == 0
+    assert all(0 < one.p50_ms <= one.p99_ms <= one.worst_ms for one in report.latencies)
+    assert all(0 <= share <= 1 for share in report.lane_use.values())
+    assert "makespan" in str(report)
+
+
+def test_frames_arrive_at_their_rate():
+    x = torch.randn(1, 3, 8, 8)
+
+    report = runtime.run([small(0)], [x], inferences=3, fps=100, rule="fused", gpu=False)
+
+    assert [request.arrival_ms for request in report.schedule.requests] == [0, 10, 20]
+    assert report.makespan_ms > 20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"policy": "best"}, "policy='best' must be one of earliest_finish"),
+        ({"rule": "cell"}, "rule='cell' must be one of layer"),
+        ({"fps": 0}, "fps=0 must be above 0"),
+        ({"inferences": 0}, "inferences=0 must be above 0"),
+        ({"inputs": []}, "1 models and 0 inputs"),
+        ({"models": [nn.ReLU()]}, r"model 0 is in training mode; call .eval\(\) first"),
+    ],
+)
+def test_what_cannot_be_run_is_told_with_the_way_out(arguments, told):
+    given = {"models": [small(0)], "inputs": [torch.zeros(1, 3, 8, 8)], **arguments}
+    with pytest.raises(ValueError, match=told):
+        runtime.run(**given)
+
+
+def test_the_example_of_the_documentation_runs(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    assert len(example.splitlines()) <= 15
+
+    exec(compile(example, DOCUMENT.name, "exec"), {})  # noqa: S102 - our own documentation
+
+    assert "makespan" in capsys.readouterr().out
