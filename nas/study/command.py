@@ -97,7 +97,8 @@ def run_study(
 
 
 def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Console) -> None:
-    failures = folder.failures()
+    cells = [job.cell for job in plan.jobs]
+    failures = folder.failures(cells)
     if failures:
         key, why = next(iter(failures.items()))
         raise UserError(
@@ -105,7 +106,7 @@ def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Cons
             f"{why.strip().splitlines()[-1]} ({folder.ledger} has the rest); the others are kept, "
             f"try the failed ones again with resume={folder.path}"
         )
-    left = folder.pending([job.cell for job in plan.jobs])
+    left = folder.pending(cells)
     if left:
         console.print(
             f"{len(left)} cells are with other processes; the last to end writes the report"

@@ -45,12 +45,12 @@ class Cell:
     def key(self) -> str:
         """What the cell is, in one line; its name in the ledger."""
         words = [f"reward={self.reward}", f"controller={self.controller}", f"device={self.device}"]
-        return " ".join([*words, f"T={self.limit_ms:g}ms", *self.settings])
+        return " ".join([*words, f"T={_exact(self.limit_ms)}ms", *self.settings])
 
     @property
     def stem(self) -> str:
         """Name of its files: readable, and different for every cell."""
-        words = (self.reward, self.controller, self.device, f"{self.limit_ms:g}ms")
+        words = (self.reward, self.controller, self.device, f"{_exact(self.limit_ms)}ms")
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")
         return f"{slug[:80]}-{sha256(self.key.encode()).hexdigest()[:10]}"
 
@@ -121,6 +121,8 @@ def make_plan(composed: DictConfig) -> Plan:
             if settings and same and made == (same.reward, same.controller):
                 continue  # a point of the grid that is the defaults
             jobs[cell] = Job(cell, *made, accuracy, oracles[device])
+    if len({cell.key for cell in jobs}) < len(jobs):
+        raise AssertionError("two cells have one key, and would have one file")
     return Plan(config, accuracy, oracles, landscapes, tuple(jobs.values()))
 
 
@@ -255,6 +257,11 @@ class _Maker:
             except (OmegaConfBaseException, ValueError) as error:
                 raise UserError(f"{text}: {str(error).splitlines()[0]}") from error
         return self._made[key]
+
+
+def _exact(value: float) -> str:
+    """A number with all its digits: 11 and not 11.0, but 11.00001."""
+    return repr(value).removesuffix(".0")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -17,6 +17,12 @@ def test_a_plan_is_the_product_of_its_axes(plan_of):
     assert "reward=mnasnet controller=uniform device=synthetic-board T=12ms" in keys(plan)
 
 
+def test_limits_that_differ_in_the_eighth_digit_are_two_problems(plan_of):
+    plan = plan_of("limits=[11.000001ms,11.000002ms]")
+
+    assert len(set(keys(plan))) == len({job.cell.stem for job in plan.jobs}) == 4
+
+
 def test_a_name_may_carry_settings_of_its_own(plan_of):
     plan = plan_of(
         "rewards=['proposed latency_weight=0.05']",

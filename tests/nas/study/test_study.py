@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 import signal
 import sys
 import time
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from nas.errors import UserError
+from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.trace import load_trace, trace
-from nas.study.work import Outcome, search_cell
+from nas.study.work import Outcome, search_cell, work
 
 SETTINGS = {"choices": {}, "sources": {}, "values": {"budget": 48}}
 
@@ -105,16 +109,18 @@ class TestASmallStudy:
         assert "\n" not in str(refused.value)
         assert cells(path) == before
 
-    def test_other_tables_are_refused(self, path, study, synthetic_tables, tmp_path, monkeypatch):
+    def test_other_tables_are_refused(self, path, study, synthetic_tables, tmp_path):
         other = tmp_path / "tables"
         other.mkdir()
         for file in synthetic_tables.glob("*.csv"):
             text = file.read_text()
             (other / file.name).write_text(text.replace(",5", ",4"))
-        monkeypatch.setenv("NAS_DATA", str(other))
 
-        with pytest.raises(UserError, match="sha256"):
-            study(f"resume={path}", small=())
+        # put back before the fixture's own: it would be the one that stays
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("NAS_DATA", str(other))
+            with pytest.raises(UserError, match="sha256"):
+                study(f"resume={path}", small=())
 
     def test_resume_takes_no_other_settings(self, path, study):
         with pytest.raises(UserError, match="leave out budget=64"):
@@ -181,6 +187,61 @@ def test_a_cell_that_another_process_holds_is_left_to_it(plan_of, tmp_path):
         assert search_cell(job, folder, plan.seeds, 48) is Outcome.elsewhere
     assert search_cell(job, folder, plan.seeds, 48) is Outcome.finished
     assert search_cell(job, folder, plan.seeds, 48) is Outcome.elsewhere
+
+
+def test_a_cell_whose_holder_is_killed_is_taken_over_at_the_end(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    all_cells = [job.cell for job in plan.jobs]
+    folder.begin(SETTINGS, all_cells)
+    console = Console(file=io.StringIO())
+    holder = ExitStack()
+    holder.enter_context(folder.claimed(all_cells[0]))
+
+    def let_go_after_the_bar(*_):
+        holder.close()
+
+    with holder:
+        shown = "nas.study.work._Shown.__exit__"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shown, let_go_after_the_bar)
+            work(plan.jobs, folder, plan.seeds, 48, workers=1, backend=Backend.loky, console=console)
+
+    assert states(folder.path) == ["finished", "finished"]
+    assert "taken over, finished" in console.file.getvalue()
+
+
+def test_only_failures_of_its_own_cells_count_and_a_claim_ends_one(plan_of, tmp_path, monkeypatch):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    one, two = (job.cell for job in plan.jobs)
+    folder.begin(SETTINGS, [one, two])
+    folder.record(one, {"state": "failed", "error": "a bug"})
+    assert folder.failures([one]) == {one.key: "a bug"}
+    assert folder.failures([two]) == {}
+
+    def see(job, *_):
+        assert folder.failures([job.cell]) == {}
+        assert ledger(folder.path)[one.key]["state"] == "searching"
+        return trace(job, plan.seeds, 48)
+
+    monkeypatch.setattr("nas.study.work.trace", see)
+
+    assert search_cell(plan.jobs[0], folder, plan.seeds, 48) is Outcome.finished
+
+
+def test_what_a_killed_process_left_half_written_is_removed_at_the_next_start(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    all_cells = [job.cell for job in plan.jobs]
+    left = [folder.file(c).with_name(f"{folder.file(c).name}.0a1b2c3d.tmp") for c in all_cells]
+    folder.begin(SETTINGS, all_cells)
+    left[0].parent.mkdir()
+    half_a_ledger = folder.path / "study.json.0a1b2c3d.tmp"
+    for file in (*left, half_a_ledger):
+        file.write_bytes(b"PK")
+
+    with folder.claimed(all_cells[1]):  # another process writes it now
+        folder.begin(SETTINGS, all_cells)
+
+    assert [file.is_file() for file in (*left, half_a_ledger)] == [False, True, False]
 
 
 def test_a_kill_between_file_and_ledger_is_mended(plan_of, tmp_path):
