@@ -107,8 +107,9 @@ class StudyFolder:
             else:
                 with replacing(self.config) as file:
                     file.write(OmegaConf.to_yaml(dict(settings)).encode())
-            for file in (*self.path.glob("study.json.*.tmp"), *self.path.glob("config.yaml.*.tmp")):
-                file.unlink()  # of a killed process: only who holds the lock writes these
+            for name in ("study.json", "config.yaml"):
+                for left in self.path.glob(f"{name}.*.tmp"):
+                    left.unlink()  # by a killed process: only who holds the lock writes these
             entries = self._entries()
             for cell in cells:
                 self._sweep(cell)
@@ -189,7 +190,8 @@ class StudyFolder:
 def _require_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     before, now = _flat(stored), _flat(given)
     for name in sorted({*before, *now}):
-        if name.endswith(".description"):  # names files, which may lie elsewhere
+        # what begins it, and the names of files, which may lie elsewhere
+        if name == "command" or name.endswith(".description"):
             continue
         if before.get(name) != now.get(name):
             what = name.removeprefix("values.")

@@ -1,6 +1,6 @@
 """What one search came to, by number: every measure says on which axis it counts.
 
-Gaps are points of accuracy below the exact optimum within T, on the split that was searched on.
+Gaps are points of accuracy below the optimum within T, on the split that was searched on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,13 @@ Measured = tuple[Measure, Float64[ndarray, "R"]]
 
 def measures_of(course: Course) -> list[Measured]:
     """The measures of a cell, a value a seed; infinite for what never happened, NaN if unknown."""
-    return [*_gaps(course), *_within_limit(course), *_at_the_end(course), *_cost(course)]
+    return [
+        *_gaps(course),
+        *_within_limit(course),
+        *_at_the_end(course),
+        *_cost(course),
+        *_predicted(course),
+    ]
 
 
 def _gaps(course: Course) -> Iterator[Measured]:
@@ -110,6 +116,17 @@ def _at_the_end(course: Course) -> Iterator[Measured]:
         Measure("hypervolume", "share of hypervolume", "samples", less_is_better=False),
         course.hypervolume_share(),
     )
+
+
+def _predicted(course: Course) -> Iterator[Measured]:
+    """Which share of what the search was told is a prediction."""
+    index = course.trace.index
+    for what, shares in (
+        ("accuracy", np.full(len(index), float(course.accuracy_is_predicted))),
+        ("latency", course.latency_predicted[index].mean(1)),
+    ):
+        title = f"share of {what} predicted"
+        yield Measure(f"{what}_predicted", title, "samples", less_is_better=None), shares
 
 
 def _cost(course: Course) -> Iterator[Measured]:

@@ -149,13 +149,26 @@ def _checked(composed: DictConfig) -> StudyConfig:
             raise UserError(f"{name}={_listed(values)} must name at least one, and none twice")
     if not config.problems and not (config.devices and config.limits):
         raise UserError("nothing to search: set devices and limits, or problems=[device@limit]")
-    compared = config.rewards if config.compare is Axis.reward else config.controllers
+    _require_comparison(config)
+    return config
+
+
+def _require_comparison(config: StudyConfig) -> None:
+    """See that what is compared differs, and that the reference is one of it."""
+    compared, others = config.rewards, config.controllers
+    if config.compare is Axis.controller:
+        compared, others = others, compared
+    if len(compared) == 1 < len(others):
+        other = Axis.controller if config.compare is Axis.reward else Axis.reward
+        raise UserError(
+            f"compare={config.compare.value}, but only the {other.value}s differ; write "
+            f"compare={other.value} reference={others[0]}"
+        )
     if config.reference and config.reference not in compared:
         raise UserError(
             f"reference={config.reference} is not one of the {config.compare.value}s "
             f"{_listed(compared)}"
         )
-    return config
 
 
 def _problems(config: StudyConfig) -> Iterator[tuple[str, str]]:

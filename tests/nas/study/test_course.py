@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -41,6 +43,20 @@ def test_only_the_first_of_equal_samples_is_a_query(course):
 def test_the_gap_is_measured_to_the_exact_optimum_within_the_limit(course):
     assert course.gap()[0] == pytest.approx([np.inf, 7, 7, 0, 0])
     assert np.isinf(course.gap()[1]).all()
+
+
+def test_optimum_and_front_are_called_predicted_where_something_of_them_is(course):
+    assert (course.optimum_name, course.front_name) == ("exact optimum", "true front")
+
+    guessed = replace(course, accuracy_is_predicted=True)
+    assert (guessed.optimum_name, guessed.front_name) == ("predicted optimum", "predicted front")
+
+    of_the_front = replace(course, latency_predicted=np.arange(SPACE) == 3)
+    assert (of_the_front.optimum_name, of_the_front.front_name) == (
+        "exact optimum",
+        "predicted front",
+    )
+    assert values(of_the_front)["latency_predicted"] == [0.6, 0]
 
 
 def test_a_value_at_a_query_is_that_after_its_repeats_or_the_last(course):

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import shutil
+
+import numpy as np
 import pytest
 
 from nas.errors import UserError
+from nas.study.tables import tables_of
 
 
 def keys(plan):
@@ -56,6 +60,21 @@ def test_a_point_of_the_grid_that_is_the_defaults_is_searched_once(plan_of):
     assert found == [((), 16)] * 2 + [(("controller.batch_size=4",), 4)] * 2
 
 
+def test_the_time_of_a_short_training_is_unknown(plan_of, synthetic_tables, tmp_path):
+    shutil.copytree(synthetic_tables, tmp_path, dirs_exist_ok=True)
+    table = tmp_path / "nb201_accuracy.csv"
+    head, *rows = table.read_text().splitlines()
+    timed = [f"{head},cifar100_train_s", *(f"{row},3600" for row in rows)]
+    table.write_text("".join(f"{line}\n" for line in timed))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("NAS_DATA", str(tmp_path))
+
+        full, short = (tables_of(plan_of(f"epochs={n}")).train_s for n in (200, 12))
+
+    assert (full == 3600).all()
+    assert np.isnan(short).all()
+
+
 def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_once(plan_of):
     plan = plan_of("limits=['30%']", "problems=[synthetic-board@20ms,synthetic-board@0.02s]")
 
@@ -77,6 +96,7 @@ def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_on
         ("problems=[synthetic-board]", "device@limit"),
         ("rewards=[]", "at least one"),
         ("rewards=[proposed,proposed]", "none twice"),
+        ("controllers=[rnn,evolution]", "write compare=controller reference=rnn"),
         ("reference=absolute", "not one of the rewards"),
         ("seeds=0", "seeds=0 must be at least 1"),
         ("budget=0", "budget=0 must be at least 1"),
@@ -89,6 +109,8 @@ def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_on
 )
 def test_a_plan_that_cannot_work_is_refused_in_one_line(plan_of, override, said):
     extra = ["grid=['controller.lr=0.1']"] if override.startswith("grid_") else []
+    if override.startswith("controllers=[rnn,"):
+        extra = ["rewards=[proposed]"]
 
     with pytest.raises(UserError) as refused:
         plan_of(override, *extra)

@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
+from html import unescape
 
 import numpy as np
 import pytest
@@ -21,6 +22,15 @@ from nas.study.folder import StudyFolder
 from nas.study.trace import load_trace, trace
 from nas.study.work import Outcome, search_cell, work
 
+PREDICTED = (
+    "name=guessed",
+    "rewards=[proposed,mnasnet]",
+    "devices=[jetson-nano/fp32/b1]",
+    "limits=[17ms]",
+    "seeds=2",
+    "budget=32",
+    "workers=1",
+)
 SETTINGS = {"choices": {}, "sources": {}, "values": {"budget": 48}}
 
 
@@ -122,6 +132,17 @@ class TestASmallStudy:
             with pytest.raises(UserError, match="sha256"):
                 study(f"resume={path}", small=())
 
+    def test_after_going_on_the_page_names_the_command_that_began_it(self, path, study):
+        study(f"resume={path}", small=())
+
+        page = unescape((path / "report.html").read_text())
+        assert "python -m nas.study name=tiny 'rewards=[proposed,mnasnet]'" in page
+        assert f"nas.study resume={path}" not in page
+
+    def test_resume_takes_no_other_folder(self, path, study):
+        with pytest.raises(UserError, match="leave out folder="):
+            study(f"resume={path}", "folder=elsewhere", small=())
+
     def test_resume_takes_no_other_settings(self, path, study):
         with pytest.raises(UserError, match="leave out budget=64"):
             study(f"resume={path}", "budget=64", small=())
@@ -139,6 +160,31 @@ class TestASmallStudy:
         two.write_bytes(two.read_bytes()[:200])
         with pytest.raises(UserError, match=two.name):
             study(f"resume={path}", small=())
+
+
+def test_every_cell_is_named_by_all_that_varies(study, tmp_path):
+    printed = study("controllers=[uniform,evolution]", f"folder={tmp_path / 'one'}")
+
+    rows = [line.split("  ")[0] for line in printed.splitlines()]
+    for name in ("proposed, uniform", "proposed, evolution", "mnasnet, uniform"):
+        assert name in rows
+    assert "mnasnet, evolution on " in printed
+
+
+def test_a_study_of_predictions_calls_them_so_in_every_file(study, tmp_path):
+    path = tmp_path / "one"
+    printed = study("accuracy=surrogate", "latency=regression", f"folder={path}", small=PREDICTED)
+
+    cell = json.loads((path / "results.json").read_text())["cells"][0]
+    with (path / "measures.csv").open() as file:
+        row = next(csv.DictReader(file))
+    page = (path / "report.html").read_text()
+    assert cell["optimum"] == "predicted optimum"
+    assert cell["medians"]["latency_predicted"]["middle"] == 1
+    assert (row["accuracy_predicted"], row["latency_predicted"]) == ("1", "1")
+    assert "exact optimum" not in page + printed
+    assert "true front" not in page
+    assert "points below the predicted optimum" in printed
 
 
 def _rows(index):
@@ -204,7 +250,9 @@ def test_a_cell_whose_holder_is_killed_is_taken_over_at_the_end(plan_of, tmp_pat
         shown = "nas.study.work._Shown.__exit__"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(shown, let_go_after_the_bar)
-            work(plan.jobs, folder, plan.seeds, 48, workers=1, backend=Backend.loky, console=console)
+            work(
+                plan.jobs, folder, plan.seeds, 48, workers=1, backend=Backend.loky, console=console
+            )
 
     assert states(folder.path) == ["finished", "finished"]
     assert "taken over, finished" in console.file.getvalue()
