@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.search_space import NAS_BENCH_201
 from nas.study.course import BINS, Course, at_query, bin_within_limit
 from nas.trajectory import sample_within_limit
 
@@ -134,11 +133,6 @@ def _cost(course: Course) -> Iterator[Measured]:
     yield (
         Measure("queries", "architectures", "queries", less_is_better=None),
         course.new.sum(1).astype(float),
-    )
-    networks = [len(np.unique(NAS_BENCH_201.network_class[row])) for row in index]
-    yield (
-        Measure("networks", "networks", "queries", less_is_better=None),
-        np.array(networks, float),
     )
     yield (
         Measure(

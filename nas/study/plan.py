@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 from hydra import compose
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -264,7 +265,15 @@ class _Maker:
         overrides = [f"{group}={name}", limit, *(f"{group}.{w}" for w in words), *settings]
         key = tuple(overrides)
         if key not in self._made:
-            node = compose("search", overrides)[group]
+            try:
+                node = compose("search", overrides)[group]
+            except HydraException as error:
+                if not settings:
+                    raise
+                raise UserError(
+                    f"grid: {' '.join(settings)} does not fit {group}={name}; vary it in a study "
+                    f"without {name}"
+                ) from error
             try:
                 self._made[key] = OmegaConf.to_object(node)
             except (OmegaConfBaseException, ValueError) as error:

@@ -22,9 +22,7 @@ def course():
     accuracy = np.where(number <= 50, number / 100, 0.01)
     tables = Tables(accuracy, accuracy + 0.1, number, {}, {})
     index = np.array([[20, 3, 3, 10, 3], [30, 40, 30, 12, 11]], np.uint16)
-    trace = Trace(
-        np.arange(2), index, np.array([2, 4, 5]), np.array([1.0, 2.0, 3.0]), np.array([3, -1])
-    )
+    trace = Trace(np.arange(2), index, np.array([1.0, 2.0, 3.0]))
     return Course(trace, Landscape(accuracy, number, LIMIT_MS), tables)
 
 
@@ -94,7 +92,7 @@ def test_shares_and_seconds_are_those_of_one_search(course):
 
 def test_the_whole_space_has_the_whole_hypervolume(course):
     everything = np.arange(SPACE, dtype=np.uint16)[None]
-    whole = Trace(np.arange(1), everything, np.array([SPACE]), np.array([1.0]), np.array([-1]))
+    whole = Trace(np.arange(1), everything, np.array([1.0]))
 
     share = Course(whole, course.landscape, course.tables).hypervolume_share()
 

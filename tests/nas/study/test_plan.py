@@ -102,6 +102,7 @@ def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_on
         ("budget=0", "budget=0 must be at least 1"),
         ("workers=0", "workers=0 must be at least 1"),
         ("grid=['controller.lr=']", "not of the form"),
+        ("grid=['controller.lr=0.1']", "does not fit controller=evolution"),
         ("grid=['budget=1']", "must begin with reward. or controller."),
         ("grid_devices=[elsewhere]", "elsewhere is not one of synthetic-board"),
         ("controllers=['rnn lr=-1']", "rnn"),
@@ -111,6 +112,8 @@ def test_a_plan_that_cannot_work_is_refused_in_one_line(plan_of, override, said)
     extra = ["grid=['controller.lr=0.1']"] if override.startswith("grid_") else []
     if override.startswith("controllers=[rnn,"):
         extra = ["rewards=[proposed]"]
+    if "lr=0.1" in override:
+        extra = ["controllers=[rnn,evolution]"]
 
     with pytest.raises(UserError) as refused:
         plan_of(override, *extra)

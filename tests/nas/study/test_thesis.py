@@ -41,8 +41,7 @@ def results_of(plan_of, tmp_path):
         for job in plan.jobs:
             start = fast_from[job.cell.reward] + np.arange(8)[:, None]
             index = np.where(np.arange(SAMPLES) < start, slow, fast).astype(np.uint16)
-            ends = np.array([SAMPLES])
-            traced = Trace(np.arange(8), index, ends, np.ones(1), np.full(8, -1))
+            traced = Trace(np.arange(8), index, np.ones(1))
             save_trace(folder.file(job.cell), traced)
         return gather(plan, folder)
 
