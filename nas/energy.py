@@ -14,10 +14,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from latency.devices import find
+from latency.devices import Device, find
+from nas.accuracy.base import Dataset
 from nas.csv_tables import data_folder, energy_files, read_csv_table
 from nas.errors import UserError
-from nas.measured_latency import device_named
+from nas.measured_latency import device_named, input_caveats
 from nas.search_space import NAS_BENCH_201
 
 
@@ -29,6 +30,12 @@ class MeasuredEnergy:
     path: Path
     column: str
     values_mj: Float64[ndarray, "15625"]  # in official order
+    device: Device
+
+    def source(self, dataset: Dataset) -> str:
+        """Where it is from, and what to know where another data set's networks were measured."""
+        said = f"table: {self.path.name}, column {self.column}"
+        return "; ".join([said, *input_caveats(self.device, dataset)])
 
 
 def energy_of(device: str) -> MeasuredEnergy:
@@ -58,7 +65,7 @@ def energy_of(device: str) -> MeasuredEnergy:
             f"{files[column]}: {column} of {NAS_BENCH_201.strings[first]} is "
             f"{values_mj[first]:g} mJ; an energy is positive"
         )
-    return MeasuredEnergy(files[column], column, values_mj)
+    return MeasuredEnergy(files[column], column, values_mj, found)
 
 
 def _no_energy(device: str, files: dict[str, Path]) -> str:

@@ -5,13 +5,29 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timezone
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from nas.atomic_file import replacing
 
-PACKAGES = ("edgenas", "numpy", "torch", "nats_bench", "hydra-core", "tensorboard", "pyarrow")
+PACKAGES = (
+    "edgenas",
+    "numpy",
+    "scipy",
+    "torch",
+    "nats_bench",
+    "hydra-core",
+    "joblib",
+    "plotly",
+    "optuna",
+    "pymoo",
+    "tensorboard",
+    "pyarrow",
+)
+"""That numbers or pages may depend on; some are extras."""
 
 
 def write_environment(path: Path) -> None:
@@ -22,7 +38,14 @@ def write_environment(path: Path) -> None:
         "platform": platform.platform(),
         "machine": platform.machine(),
         "processors": os.cpu_count(),
-        "packages": {name: version(name) for name in PACKAGES},
+        "packages": dict(_versions()),
     }
     with replacing(path) as file:
         file.write((json.dumps(facts, indent=2) + "\n").encode())
+
+
+def _versions() -> Iterator[tuple[str, str]]:
+    """Of those that are installed."""
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            yield name, version(name)

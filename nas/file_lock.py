@@ -17,7 +17,7 @@ def held(file: Path, *, wait: bool = False) -> Iterator[None]:
     Raises:
       UserError: if another process holds it, and it is not waited for.
     """
-    with file.open("rb") as opened:
+    with file.open("r+b") as opened:  # NFS locks exclusively only what is open for writing
         try:
             fcntl.flock(opened, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError as error:

@@ -23,7 +23,13 @@ from nas.accuracy.base import Dataset
 from nas.csv_tables import data_folder
 from nas.errors import UserError
 from nas.latency_regression import model_of, predicted_ms
-from nas.measured_latency import MeasuredLatency, device_named, measured_on, without_path
+from nas.measured_latency import (
+    MeasuredLatency,
+    device_named,
+    input_caveats,
+    measured_on,
+    without_path,
+)
 from nas.search_space import NAS_BENCH_201
 from runtime.timing import Statistic
 
@@ -153,7 +159,7 @@ def _measured_table(
         said += _extrapolation(model, missing)
     elif missing.any():
         said.append(f"{missing.sum():,} not measured")
-    said += [*measured.flaws, *device.flaws, *_input(device, dataset)]
+    said += [*measured.flaws, *device.flaws, *input_caveats(device, dataset)]
     return TableLatency(
         device=device.id,
         source="table",
@@ -173,7 +179,7 @@ def _predicted_table(
         f"of {device.source} ({model.quality})"
     )
     everywhere = np.ones(NAS_BENCH_201.size, bool)
-    said = [how, *_extrapolation(model, everywhere), *device.flaws, *_input(device, dataset)]
+    said = [how, *_extrapolation(model, everywhere), *device.flaws, *input_caveats(device, dataset)]
     return TableLatency(
         device=device.id,
         source="regression",
@@ -188,19 +194,6 @@ def _extrapolation(model: EmbeddedModel, predicted: Bool[ndarray, "15625"]) -> l
     if model.saw_disconnected or not guessed:
         return []
     return [f"{guessed} of them, without a path from input to output, are extrapolated"]
-
-
-def _input(device: Device, dataset: Dataset) -> list[str]:
-    """What to know where the search's data set is not the one that was timed."""
-    if device.dataset is None:
-        return ["input size not stated by the source"]
-    timed = Dataset(device.dataset)
-    if timed is dataset:
-        return []
-    if timed.image_size != dataset.image_size:
-        sides = f"{timed.image_size} pixels wide, not {dataset.image_size}"
-        return [f"measured for {timed.value}, on images {sides}"]
-    return [f"measured for {timed.value}: same input, another last layer"]
 
 
 def by_architecture(official: Shaped[ndarray, "15625"]) -> Shaped[ndarray, "5 5 5 5 5 5"]:

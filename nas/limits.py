@@ -121,7 +121,7 @@ def limits_of(energy: str | None, count: str | None, device: str, dataset: Datas
     if energy is not None:
         bound_mj = millijoules(energy)
         measured = energy_of(device)
-        source = f"table: {measured.path.name}, column {measured.column}"
+        source = measured.source(dataset)
         each.append(Limit("E", "energy_mj", "mJ", bound_mj, source, measured.values_mj))
     if count is not None:
         counts = parameters(NAS_BENCH_201.architectures, dataset).astype(float)

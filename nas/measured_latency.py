@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from latency.devices import Device, find, id_of_statistic, registered, unregistered
 from latency.shipped import read_shipped, shipped_paths
+from nas.accuracy.base import Dataset
 from nas.csv_tables import (
     PREDICTED,
     CsvTable,
@@ -136,3 +137,16 @@ def without_path() -> Bool[ndarray, "15625"]:
     """Which cells have no path from input to output, in official order; 341 of them."""
     live = NAS_BENCH_201.live_edges(NAS_BENCH_201.architectures)
     return np.logical_not(live.any(axis=-1))
+
+
+def input_caveats(device: Device, dataset: Dataset) -> list[str]:
+    """What to know where the search's data set is not the one that was timed."""
+    if device.dataset is None:
+        return ["input size not stated by the source"]
+    timed = Dataset(device.dataset)
+    if timed is dataset:
+        return []
+    if timed.image_size != dataset.image_size:
+        sides = f"{timed.image_size} pixels wide, not {dataset.image_size}"
+        return [f"measured for {timed.value}, on images {sides}"]
+    return [f"measured for {timed.value}: same input, another last layer"]

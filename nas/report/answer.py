@@ -42,7 +42,7 @@ def key_figures(samples: Samples, landscape: Landscape | None, wording: Wording)
     if best is None:
         fastest = float(samples.latency_ms.min())
         figures = [
-            KeyFigure("fastest sample", milliseconds(fastest), f"beyond {wording.limit}", Tone.bad)
+            KeyFigure("fastest sample", milliseconds(fastest), wording.missed(fastest), Tone.bad)
         ]
     else:
         figures = [*_accuracies(best, wording), _latency(best, wording)]

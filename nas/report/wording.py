@@ -78,6 +78,11 @@ class Wording:
         """The names of the limits: T, or T, E and P."""
         return label_of(self.summary.get("limits", {}))
 
+    def missed(self, latency_ms: float) -> str:
+        """What is said of a sample that is not within all limits."""
+        beyond = latency_ms > float(self.summary["T_ms"])
+        return "beyond T" if beyond else f"not within {self.label}"
+
     @property
     def optimum(self) -> str:
         """What the best cell of the whole space within all limits is called."""

@@ -75,6 +75,7 @@ def _gap(
     curve: Callable[[Course], tuple[Shaped[ndarray, "points"], Float64[ndarray, "points R"]]],
 ) -> Figure:
     data = []
+    optimum = next(iter(courses.values())).optimum_name
     for (name, course), colour in zip(courses.items(), _colours(), strict=False):
         x, rows = curve(course)
         data += _banded(name, x, rows, colour)
@@ -84,12 +85,12 @@ def _gap(
         {
             "xaxis": {"type": "log", "title": {"text": f"{axis} ({meaning})"}},
             "yaxis": {
-                "title": {"text": "gap to the exact optimum (points)"},
+                "title": {"text": f"gap to the {optimum} (points)"},
                 "rangemode": "tozero",
             },
         },
-        f"Horizontal axis: {axis}. Median over seeds of the accuracy still missing to the exact "
-        f"optimum within T.",
+        f"Horizontal axis: {axis}. Median over seeds of the accuracy still missing to the {optimum} "
+        f"within T.",
     )
 
 
@@ -156,10 +157,11 @@ def _banded(
 
 
 def fronts(courses: Courses, problem: str, space: Landscape) -> Figure:
-    """The true front, and the one that each name's middle search found."""
+    """The front of the whole space, and the one that each name's middle search found."""
     true = space.pareto_front
+    front_name = next(iter(courses.values())).front_name
     data = [
-        _front("true front", space, true, INK) | {"line": {"color": INK, "width": 1, "shape": "hv"}}
+        _front(front_name, space, true, INK) | {"line": {"color": INK, "width": 1, "shape": "hv"}}
     ]
     for (name, course), colour in zip(courses.items(), _colours(), strict=False):
         areas = course.hypervolume_share()
@@ -173,7 +175,7 @@ def fronts(courses: Courses, problem: str, space: Landscape) -> Figure:
     limit = {"type": "line", "yref": "paper", "x0": space.limit_ms, "x1": space.limit_ms}
     limit |= {"y0": 0, "y1": 1, "line": {"color": VERMILLION, "dash": "dash", "width": 1.5}}
     return Figure(
-        f"Found and true front: {problem}",
+        f"Found and {front_name}: {problem}",
         data,
         {
             "xaxis": {"title": {"text": "latency (ms)"}},

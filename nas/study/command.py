@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -74,7 +75,7 @@ def run_study(
     folder, composed, choices = _folder(composed, choices, given)
     plan = make_plan(composed)
     _announce(plan, console)
-    _begin(plan, composed, choices, folder)
+    _begin(plan, composed, choices, given, folder)
     config = plan.config
     try:
         work(
@@ -97,7 +98,8 @@ def run_study(
 
 
 def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Console) -> None:
-    failures = folder.failures()
+    cells = [job.cell for job in plan.jobs]
+    failures = folder.failures(cells)
     if failures:
         key, why = next(iter(failures.items()))
         raise UserError(
@@ -105,7 +107,7 @@ def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Cons
             f"{why.strip().splitlines()[-1]} ({folder.ledger} has the rest); the others are kept, "
             f"try the failed ones again with resume={folder.path}"
         )
-    left = folder.pending([job.cell for job in plan.jobs])
+    left = folder.pending(cells)
     if left:
         console.print(
             f"{len(left)} cells are with other processes; the last to end writes the report"
@@ -132,11 +134,15 @@ def _provenance(plan: Plan, folder: StudyFolder, given: Sequence[str]) -> dict[s
     """Where the numbers come from, and what made them."""
     environment = json.loads(folder.environment.read_bytes())
     packages = environment.pop("packages")
-    facts = {"command": f"`python -m nas.study {' '.join(given)}`"}
+    facts = {"command": f"`{folder.stored().get('command', _command(given))}`"}
     facts["accuracy"] = plan.accuracy.description
     facts |= {f"latency of {name}": oracle.description for name, oracle in plan.oracles.items()}
     facts |= {name: str(value) for name, value in environment.items()}
     return {**facts, "versions": ", ".join(f"{name} {text}" for name, text in packages.items())}
+
+
+def _command(given: Sequence[str]) -> str:
+    return shlex.join(["python", "-m", "nas.study", *given])
 
 
 def _is_predicted(plan: Plan) -> bool:
@@ -166,11 +172,16 @@ def _announce(plan: Plan, console: Console) -> None:
 
 
 def _begin(
-    plan: Plan, composed: DictConfig, choices: Mapping[str, str], folder: StudyFolder
+    plan: Plan,
+    composed: DictConfig,
+    choices: Mapping[str, str],
+    given: Sequence[str],
+    folder: StudyFolder,
 ) -> None:
     values: Any = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
     tables = tables_of(plan)
     settings = {
+        "command": _command(given),
         "choices": dict(choices),
         "sources": sources_of(plan, tables),
         "values": {name: value for name, value in values.items() if name not in FREE},
@@ -194,6 +205,8 @@ def _folder(
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
     if composed.resume is not None:
         folder = StudyFolder(Path(composed.resume))
+        if composed.folder is not None:
+            raise UserError(f"resume={composed.resume} is the folder; leave out folder=")
         others = [text for text in given if text.partition("=")[0] not in FREE]
         if others:
             raise UserError(

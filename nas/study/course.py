@@ -5,7 +5,7 @@ A *sample* is an architecture that a search proposes, a *query* one that it has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from nas.landscape import Landscape
+from nas.search_space import NAS_BENCH_201
 from nas.study.statistics import hypervolume
 from nas.study.tables import Tables
 from nas.study.trace import Trace
@@ -29,6 +30,23 @@ class Course:
     trace: Trace
     landscape: Landscape
     tables: Tables
+    accuracy_is_predicted: bool = False  # of every architecture, by a model
+    latency_predicted: Bool[ndarray, "15625"] = field(
+        default_factory=lambda: np.zeros(NAS_BENCH_201.size, bool)
+    )
+
+    @property
+    def optimum_name(self) -> str:
+        """What the best architecture within T is called: exact, where nothing of it is predicted."""
+        optimum = self.landscape.optimum
+        predicted = optimum is not None and bool(self.latency_predicted[optimum])
+        return f"{'predicted' if predicted or self.accuracy_is_predicted else 'exact'} optimum"
+
+    @property
+    def front_name(self) -> str:
+        """What the front of the whole space is called: true, where nothing of it is predicted."""
+        predicted = bool(self.latency_predicted[self.landscape.pareto_front].any())
+        return f"{'predicted' if predicted or self.accuracy_is_predicted else 'true'} front"
 
     @property
     def accuracy(self) -> Float64[ndarray, "R n"]:

@@ -78,12 +78,12 @@ class StudyFolder:
             yield
 
     @contextmanager
-    def claimed(self, cell: Cell) -> Iterator[bool]:
-        """Whether the cell is this process's to search, while the block runs."""
+    def claimed(self, cell: Cell, *, finished: bool = False) -> Iterator[bool]:
+        """Whether the cell is this process's, while the block runs; a `finished` one if asked for."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(held(self._lock(cell.stem)))
-                mine = not self.file(cell).is_file()
+                mine = finished or not self.file(cell).is_file()
             except UserError:
                 mine = False
             yield mine
@@ -107,13 +107,25 @@ class StudyFolder:
             else:
                 with replacing(self.config) as file:
                     file.write(OmegaConf.to_yaml(dict(settings)).encode())
+            for name in ("study.json", "config.yaml"):
+                for left in self.path.glob(f"{name}.*.tmp"):
+                    left.unlink()  # by a killed process: only who holds the lock writes these
             entries = self._entries()
             for cell in cells:
+                self._sweep(cell)
                 entry = entries.setdefault(cell.key, {"state": "pending"})
                 there = self.file(cell).is_file()
                 if there != (entry["state"] == "finished"):  # a kill fell between file and ledger
                     entries[cell.key] = {"state": "finished" if there else "pending"}
             self._write(entries)
+
+    def _sweep(self, cell: Cell) -> None:
+        """Remove what a killed process left of a cell, unless another searches it now."""
+        left = list(self.file(cell).parent.glob(f"{cell.stem}.npz.*.tmp"))
+        if left:
+            with self.claimed(cell, finished=True) as mine:
+                for file in left if mine else ():
+                    file.unlink(missing_ok=True)
 
     def stored(self) -> dict[str, Any]:
         """The settings that the study was begun with.
@@ -139,13 +151,11 @@ class StudyFolder:
             entries[cell.key] = {**entry, "time": now}
             self._write(entries)
 
-    def failures(self) -> dict[str, str]:
-        """Why cells failed, by key."""
-        return {
-            key: entry["error"]
-            for key, entry in self._entries().items()
-            if entry["state"] == "failed"
-        }
+    def failures(self, cells: Sequence[Cell]) -> dict[str, str]:
+        """Why those of the cells failed that did, by key."""
+        entries = self._entries()
+        found = {cell.key: entries.get(cell.key, {}) for cell in cells}
+        return {key: str(entry["error"]) for key, entry in found.items() if "error" in entry}
 
     def pending(self, cells: Sequence[Cell]) -> list[Cell]:
         """Those of the cells that are not finished."""
@@ -180,7 +190,8 @@ class StudyFolder:
 def _require_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     before, now = _flat(stored), _flat(given)
     for name in sorted({*before, *now}):
-        if name.endswith(".description"):  # names files, which may lie elsewhere
+        # what begins it, and the names of files, which may lie elsewhere
+        if name == "command" or name.endswith(".description"):
             continue
         if before.get(name) != now.get(name):
             what = name.removeprefix("values.")

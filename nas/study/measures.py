@@ -1,6 +1,6 @@
 """What one search came to, by number: every measure says on which axis it counts.
 
-Gaps are points of accuracy below the exact optimum within T, on the split that was searched on.
+Gaps are points of accuracy below the optimum within T, on the split that was searched on.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.search_space import NAS_BENCH_201
 from nas.study.course import BINS, Course, at_query, bin_within_limit
 from nas.trajectory import sample_within_limit
 
@@ -40,7 +39,13 @@ Measured = tuple[Measure, Float64[ndarray, "R"]]
 
 def measures_of(course: Course) -> list[Measured]:
     """The measures of a cell, a value a seed; infinite for what never happened, NaN if unknown."""
-    return [*_gaps(course), *_within_limit(course), *_at_the_end(course), *_cost(course)]
+    return [
+        *_gaps(course),
+        *_within_limit(course),
+        *_at_the_end(course),
+        *_cost(course),
+        *_predicted(course),
+    ]
 
 
 def _gaps(course: Course) -> Iterator[Measured]:
@@ -112,16 +117,22 @@ def _at_the_end(course: Course) -> Iterator[Measured]:
     )
 
 
+def _predicted(course: Course) -> Iterator[Measured]:
+    """Which share of what the search was told is a prediction."""
+    index = course.trace.index
+    for what, shares in (
+        ("accuracy", np.full(len(index), float(course.accuracy_is_predicted))),
+        ("latency", course.latency_predicted[index].mean(1)),
+    ):
+        title = f"share of {what} predicted"
+        yield Measure(f"{what}_predicted", title, "samples", less_is_better=None), shares
+
+
 def _cost(course: Course) -> Iterator[Measured]:
     index = course.trace.index
     yield (
         Measure("queries", "architectures", "queries", less_is_better=None),
         course.new.sum(1).astype(float),
-    )
-    networks = [len(np.unique(NAS_BENCH_201.network_class[row])) for row in index]
-    yield (
-        Measure("networks", "networks", "queries", less_is_better=None),
-        np.array(networks, float),
     )
     yield (
         Measure(

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from nas.atomic_file import replacing
 from nas.study.charts import (
     Courses,
@@ -17,7 +19,6 @@ from nas.study.charts import (
     improvements,
     latency_by_bins,
 )
-from nas.study.config import Axis
 from nas.study.plan import Cell
 from nas.study.results import TESTED, Comparison, Results
 from nas.study.terminal import text_of
@@ -38,6 +39,8 @@ COLUMNS = (
     "queries",
     "training_hours",
     "seconds",
+    "accuracy_predicted",
+    "latency_predicted",
 )
 
 
@@ -78,13 +81,21 @@ def _smallest_gap(results: Results) -> Iterator[str]:
     if len(compared) < 2:
         return
     wins: Counter[str] = Counter()
+    empty = 0
     for cells in problems:
         found = {name: results.medians[cell]["gap"] for name, cell in cells.items()}
-        gaps = {name: gap.middle for name, gap in found.items() if gap is not None}
+        gaps = {
+            name: gap.middle
+            for name, gap in found.items()
+            if gap is not None and np.isfinite(gap.middle)
+        }
         wins.update(name for name, gap in gaps.items() if gap <= min(gaps.values()))
+        empty += not gaps
     told = ", ".join(f"{name} on {wins[name]}" for name in compared)
+    if empty:
+        told += f", and on {empty} the median search of none finds any network within T"
     yield (
-        f"Smallest median gap to the exact optimum after {results.config.budget:,} samples, of "
+        f"Smallest median gap to the {results.optimum} after {results.config.budget:,} samples, of "
         f"{len(problems)} problems: {told} (ties count for each)."
     )
 
@@ -95,7 +106,7 @@ def _counted(results: Results) -> Iterator[str]:
         counts: dict[str, Counter[str]] = {}
         for c in results.comparisons:
             if c.measure == measure and not c.other.settings:
-                counts.setdefault(_name(c.other, results), Counter()).update([c.verdict])
+                counts.setdefault(results.name(c.other), Counter()).update([c.verdict])
         parts = [
             f"better than {name} on {found['better']} and worse on {found['worse']} of "
             f"{sum(found.values())} problems"
@@ -164,19 +175,29 @@ def _table(results: Results) -> Iterator[Part | str]:
         f"axis and the unit. A sample is an architecture that a search proposes, a query one that it "
         f"has not proposed before; hours are those of training every query once, by the accuracy "
         f"table; seconds are this machine's, a search's share of all seeds together. Gaps are points "
-        f"of accuracy below the exact optimum within T. A search is within T from where the mean "
-        f"latency of 100 samples stays so; hypervolume is that of the found front, of the true one's."
+        f"of accuracy below the {results.optimum} within T. A search is within T from where the mean "
+        f"latency of 100 samples stays so; hypervolume is that of the found front, over that of the whole "
+        f"space's. The shares predicted are those of the samples' accuracies and latencies. What is "
+        f"unknown of a seed is in no median, and then it is said of how many seeds it is known."
     )
     names = [n for n in COLUMNS if any(m.name == n for m in results.measures)]
     rows = []
     for cell, medians in results.medians.items():
         if not cell.settings:
-            shown = (text_of(medians[name]) for name in names)
+            shown = (
+                text_of(medians[name]) + _of_seeds(results.known(cell, name), results)
+                for name in names
+            )
             rows.append(
                 [cell.device, f"{cell.limit_ms:g} ms", cell.reward, cell.controller, *shown]
             )
     header = ["device", "T", "reward", "controller", *(_title(results, n) for n in names)]
     yield Table(header, rows, "Every cell with the default settings")
+
+
+def _of_seeds(known: int, results: Results) -> str:
+    seeds = len(results.seeds)
+    return f" ({known} of {seeds} seeds)" if 0 < known < seeds else ""
 
 
 def _tests(results: Results, comparisons: Sequence[Comparison]) -> Table:
@@ -185,7 +206,7 @@ def _tests(results: Results, comparisons: Sequence[Comparison]) -> Table:
             c.other.device,
             f"{c.other.limit_ms:g} ms",
             results.measure(c.measure).title,
-            f"{_name(c.reference, results)} against {_name(c.other, results)}",
+            f"{results.name(c.reference)} against {results.name(c.other)}",
             text_of(results.medians[c.reference][c.measure]),
             text_of(results.medians[c.other][c.measure]),
             text_of(c.improvement, digits=2),
@@ -207,20 +228,12 @@ def _by_problem(results: Results) -> dict[tuple[str, float], dict[str, Cell]]:
     for cell in results.values:
         if not cell.settings:
             cells = found.setdefault((cell.device, cell.limit_ms), {})
-            cells[_name(cell, results)] = cell
+            cells[results.name(cell)] = cell
     return found
 
 
 def _compared(results: Results) -> Mapping[str, None]:
     return dict.fromkeys(name for cells in _by_problem(results).values() for name in cells)
-
-
-def _name(cell: Cell, results: Results) -> str:
-    """What tells a cell from the others of its problem."""
-    config = results.config
-    if len(config.rewards) > 1 < len(config.controllers):
-        return f"{cell.reward}, {cell.controller}"
-    return cell.reward if config.compare is Axis.reward else cell.controller
 
 
 def _title(results: Results, name: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, final
 
 import numpy as np
 from hydra import compose
+from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
@@ -45,12 +46,12 @@ class Cell:
     def key(self) -> str:
         """What the cell is, in one line; its name in the ledger."""
         words = [f"reward={self.reward}", f"controller={self.controller}", f"device={self.device}"]
-        return " ".join([*words, f"T={self.limit_ms:g}ms", *self.settings])
+        return " ".join([*words, f"T={_exact(self.limit_ms)}ms", *self.settings])
 
     @property
     def stem(self) -> str:
         """Name of its files: readable, and different for every cell."""
-        words = (self.reward, self.controller, self.device, f"{self.limit_ms:g}ms")
+        words = (self.reward, self.controller, self.device, f"{_exact(self.limit_ms)}ms")
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")
         return f"{slug[:80]}-{sha256(self.key.encode()).hexdigest()[:10]}"
 
@@ -121,6 +122,8 @@ def make_plan(composed: DictConfig) -> Plan:
             if settings and same and made == (same.reward, same.controller):
                 continue  # a point of the grid that is the defaults
             jobs[cell] = Job(cell, *made, accuracy, oracles[device])
+    if len({cell.key for cell in jobs}) < len(jobs):
+        raise AssertionError("two cells have one key, and would have one file")
     return Plan(config, accuracy, oracles, landscapes, tuple(jobs.values()))
 
 
@@ -147,13 +150,26 @@ def _checked(composed: DictConfig) -> StudyConfig:
             raise UserError(f"{name}={_listed(values)} must name at least one, and none twice")
     if not config.problems and not (config.devices and config.limits):
         raise UserError("nothing to search: set devices and limits, or problems=[device@limit]")
-    compared = config.rewards if config.compare is Axis.reward else config.controllers
+    _require_comparison(config)
+    return config
+
+
+def _require_comparison(config: StudyConfig) -> None:
+    """See that what is compared differs, and that the reference is one of it."""
+    compared, others = config.rewards, config.controllers
+    if config.compare is Axis.controller:
+        compared, others = others, compared
+    if len(compared) == 1 < len(others):
+        other = Axis.controller if config.compare is Axis.reward else Axis.reward
+        raise UserError(
+            f"compare={config.compare.value}, but only the {other.value}s differ; write "
+            f"compare={other.value} reference={others[0]}"
+        )
     if config.reference and config.reference not in compared:
         raise UserError(
             f"reference={config.reference} is not one of the {config.compare.value}s "
             f"{_listed(compared)}"
         )
-    return config
 
 
 def _problems(config: StudyConfig) -> Iterator[tuple[str, str]]:
@@ -249,12 +265,25 @@ class _Maker:
         overrides = [f"{group}={name}", limit, *(f"{group}.{w}" for w in words), *settings]
         key = tuple(overrides)
         if key not in self._made:
-            node = compose("search", overrides)[group]
+            try:
+                node = compose("search", overrides)[group]
+            except HydraException as error:
+                if not settings:
+                    raise
+                raise UserError(
+                    f"grid: {' '.join(settings)} does not fit {group}={name}; vary it in a study "
+                    f"without {name}"
+                ) from error
             try:
                 self._made[key] = OmegaConf.to_object(node)
             except (OmegaConfBaseException, ValueError) as error:
                 raise UserError(f"{text}: {str(error).splitlines()[0]}") from error
         return self._made[key]
+
+
+def _exact(value: float) -> str:
+    """A number with all its digits: 11 and not 11.0, but 11.00001."""
+    return repr(value).removesuffix(".0")
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -90,6 +90,23 @@ class Results:
         """The measure of this name."""
         return next(measure for measure in self.measures if measure.name == name)
 
+    def name(self, cell: Cell) -> str:
+        """What tells a cell from the others of its problem: every axis with more than one value."""
+        axes = (cell.reward, self.config.rewards), (cell.controller, self.config.controllers)
+        varied = [name for name, values in axes if len(values) > 1]
+        compared: str = getattr(cell, self.config.compare.value)
+        return ", ".join(varied) or compared
+
+    def known(self, cell: Cell, measure: str) -> int:
+        """Of how many seeds a measure is known; the others are in no median of it."""
+        return int((~np.isnan(self.values[cell][measure])).sum())
+
+    @property
+    def optimum(self) -> str:
+        """What the best architectures of the space within T are called, by their sources."""
+        names = dict.fromkeys(course.optimum_name for course in self.courses.values())
+        return " or ".join(sorted(names))
+
 
 def gather(plan: Plan, folder: StudyFolder) -> Results:
     """Read every cell and work out its measures.
@@ -102,8 +119,13 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
     measures: tuple[Measure, ...] = ()
     for job in plan.jobs:
         cell = job.cell
-        landscape = plan.landscapes[cell.device, cell.limit_ms]
-        courses[cell] = Course(load_trace(folder.file(cell)), landscape, tables)
+        courses[cell] = Course(
+            load_trace(folder.file(cell)),
+            plan.landscapes[cell.device, cell.limit_ms],
+            tables,
+            accuracy_is_predicted=plan.accuracy.source == "surrogate",
+            latency_predicted=tables.predicted[cell.device],
+        )
         measured = measures_of(courses[cell])
         measures = tuple(measure for measure, _ in measured)
         values[cell] = {measure.name: found for measure, found in measured}
@@ -212,7 +234,11 @@ def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> Non
         "cells": [
             {
                 **_described(cell),
-                "medians": {n: None if m is None else asdict(m) for n, m in found.items()},
+                "optimum": results.courses[cell].optimum_name,
+                "medians": {
+                    n: None if m is None else {**asdict(m), "seeds": results.known(cell, n)}
+                    for n, m in found.items()
+                },
             }
             for cell, found in results.medians.items()
         ],

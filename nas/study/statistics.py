@@ -104,7 +104,10 @@ def paired_p(first: Float64[ndarray, "n"], second: Float64[ndarray, "n"]) -> flo
     both = np.concatenate([first, second])
     largest = float(np.abs(both[np.isfinite(both)]).max(initial=0))
     never = _NEVER * (1 + largest)
-    difference = np.where(np.isinf(first), never, first) - np.where(np.isinf(second), never, second)
+    ours, theirs = (
+        np.where(np.isinf(values), np.copysign(never, values), values) for values in (first, second)
+    )
+    difference = ours - theirs
     if not difference.any():
         return 1.0
     with warnings.catch_warnings():

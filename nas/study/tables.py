@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float64, Shaped
 from numpy import ndarray
 
 from nas.accuracy.base import Dataset
+from nas.accuracy.training_length import FULL_EPOCHS
 from nas.atomic_file import replacing
 from nas.csv_tables import ACCURACY_FILE, data_folder, read_csv_table
 from nas.errors import UserError
@@ -39,7 +40,7 @@ def tables_of(plan: Plan) -> Tables:
     return Tables(
         plan.accuracy(everything),
         plan.accuracy.test(everything),
-        _train_s(plan.accuracy.source, plan.config.dataset),
+        _train_s(plan.accuracy.source, plan.config.dataset, plan.config.epochs),
         {name: oracle.latency_ms(everything) for name, oracle in plan.oracles.items()},
         {name: oracle.predicted(everything) for name, oracle in plan.oracles.items()},
     )
@@ -99,10 +100,13 @@ def load_tables(path: Path) -> Tables:
         raise UserError(f"{path} are not the tables of a study: {error}") from error
 
 
-def _train_s(source: str, dataset: Dataset) -> Float64[ndarray, "15625"]:
-    """Seconds of one training, which the accuracy table may hold beside its percents."""
+def _train_s(source: str, dataset: Dataset, epochs: int) -> Float64[ndarray, "15625"]:
+    """Seconds of one full training, which the accuracy table may hold beside its percents.
+
+    Of a shorter one they are unknown.
+    """
     unknown = np.full(NAS_BENCH_201.size, np.nan)
-    if source != "table":
+    if source != "table" or epochs != FULL_EPOCHS:
         return unknown
     table = read_csv_table(data_folder() / ACCURACY_FILE)
     column = f"{dataset.value}_train_s"

@@ -57,7 +57,7 @@ def print_results(console: Console, results: Results, sentences: Sequence[str]) 
     }
     console.print(
         f"medians over {len(results.seeds)} seeds with bootstrap 95 % intervals; gaps are points below "
-        f"the exact optimum within T after {config.budget:,} samples",
+        f"the {results.optimum} within T after {config.budget:,} samples",
         soft_wrap=True,
     )
     cells = [cell for cell in results.values if not cell.settings]
@@ -69,10 +69,7 @@ def print_results(console: Console, results: Results, sentences: Sequence[str]) 
         for cell in cells:
             if (cell.device, cell.limit_ms) == (device, limit_ms):
                 medians = results.medians[cell]
-                name = cell.reward if len(config.controllers) == 1 else cell.controller
-                if len(config.rewards) > 1 < len(config.controllers):
-                    name = f"{cell.reward}, {cell.controller}"
-                table.add_row(name, *(text_of(medians[measure]) for measure in shown))
+                table.add_row(results.name(cell), *(text_of(medians[measure]) for measure in shown))
         console.print(f"[bold]{device}, T = {limit_ms:g} ms", soft_wrap=True)
         console.print(table)
     if len(results.values) > len(cells):

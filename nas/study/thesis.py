@@ -167,11 +167,25 @@ def verdict(results: Results) -> str:
         sentences.append(_of_rival(rival, tests, claims(results, "settled_bin")[rival], results))
     if not sentences:
         return "The study tests no pair of rewards that the thesis's claim is about."
-    survives = all(c.verdict == "better" for tests in claims(results).values() for c in tests)
+    every = [test for tests in claims(results).values() for test in tests]
+    survives = all(test.verdict == "better" for test in every)
     opening = "The claim that the proposed reward brings the mean latency within T sooner " + (
         "holds in every setting searched." if survives else "does not hold in every setting."
     )
-    return " ".join([opening, *sentences, *_price(results)])
+    where = _where([test.reference for test in every])
+    return " ".join([opening, where, *sentences, *_price(results)])
+
+
+def _where(cells: Sequence[Cell]) -> str:
+    """How many settings there are of which device."""
+    counts = Counter(cell.device for cell in dict.fromkeys(cells))
+    parts = [f"{count} on {device}" for device, count in counts.items() if count > 1]
+    alone = [device for device, count in counts.items() if count == 1]
+    if len(alone) == 1:
+        parts.append(f"1 on {alone[0]}")
+    elif alone:
+        parts.append(f"1 on each of {len(alone)} {'other ' if parts else ''}devices")
+    return f"Settings searched: {' and '.join(parts)}."
 
 
 def _of_rival(
@@ -181,14 +195,18 @@ def _of_rival(
     binned = Counter(test.verdict for test in by_bin)
     never = sum(_never_settles(test, results) for test in tests)
     text = (
-        f"Against {RIVALS[rival]} it is sooner in {counts['better']} of {len(tests)} settings, "
-        f"later in {counts['worse']} and not different in {counts['no difference']}"
+        f"Against {RIVALS[rival]} it is sooner in {counts['better']} of {len(tests)} settings, later "
+        f"in {counts['worse']}, and in {counts['no difference']} the test tells no difference (paired "
+        f"Wilcoxon tests over {len(results.seeds)} seeds, Holm-corrected, at 5 %)."
     )
     if never:
-        text += f" (in {never} the median search of neither settles)"
+        text += (
+            f" In {never} of the {len(tests)}, whatever the test says, the median search comes within "
+            f"T for good with neither reward."
+        )
     return (
-        f"{text}; paired Wilcoxon tests over {len(results.seeds)} seeds, Holm-corrected, at 5 %. By "
-        f"figure 5-2's {BINS} bins it is sooner in {binned['better']} and later in {binned['worse']}."
+        f"{text} By figure 5-2's {BINS} bins it is sooner in {binned['better']} and later in "
+        f"{binned['worse']}."
     )
 
 
@@ -214,7 +232,7 @@ def _price(results: Results) -> Iterator[str]:
         counts = Counter(test.verdict for test in tests)
         yield (
             f"The best network within T that it finds in {results.config.budget:,} samples is, with "
-            f"the default settings, closer to the exact optimum than with {RIVALS[rival]} on "
+            f"the default settings, closer to the {results.optimum} than with {RIVALS[rival]} on "
             f"{counts['better']} of {len(tests)} devices, further on {counts['worse']}."
         )
 

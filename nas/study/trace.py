@@ -31,9 +31,7 @@ class Trace:
 
     seeds: Int64[ndarray, "R"]
     index: UInt16[ndarray, "R n"]  # official number of each sample's architecture
-    ends: Int64[ndarray, "steps"]  # samples of each search after each step of the loop
     elapsed_s: Float64[ndarray, "steps"]  # since the start, for all R searches together
-    mode: Int64[ndarray, "R"]  # what each policy prefers at the end; -1 without a policy
 
     @property
     def seconds(self) -> float:
@@ -44,7 +42,7 @@ class Trace:
 def trace(job: Job, seeds: Sequence[int], budget: int) -> Trace:
     """Search one cell with every seed."""
     controller = job.controller.build(NAS_BENCH_201.num_choices, seeds)
-    index, ends, elapsed_s = [], [], []
+    index, elapsed_s = [], []
     started_s = time.perf_counter()
     for step in search(
         controller,
@@ -55,28 +53,15 @@ def trace(job: Job, seeds: Sequence[int], budget: int) -> Trace:
         batch_size=job.controller.batch_size,
     ):
         index.append(NAS_BENCH_201.index(step.architectures).astype(np.uint16))
-        ends.append(step.samples)
         elapsed_s.append(time.perf_counter() - started_s)
-    mode = controller.mode()
-    return Trace(
-        np.array(seeds, np.int64),
-        np.concatenate(index, axis=1),
-        np.array(ends, np.int64),
-        np.array(elapsed_s),
-        np.full(len(seeds), -1, np.int64) if mode is None else NAS_BENCH_201.index(mode),
-    )
+    return Trace(np.array(seeds, np.int64), np.concatenate(index, axis=1), np.array(elapsed_s))
 
 
 def save_trace(path: Path, traced: Trace) -> None:
     """Write a trace; the file is whole or absent."""
     with replacing(path) as file:
         np.savez_compressed(
-            file,
-            seeds=traced.seeds,
-            index=traced.index,
-            ends=traced.ends,
-            elapsed_s=traced.elapsed_s,
-            mode=traced.mode,
+            file, seeds=traced.seeds, index=traced.index, elapsed_s=traced.elapsed_s
         )
 
 
@@ -88,10 +73,8 @@ def load_trace(path: Path) -> Trace:
     """
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            found = Trace(
-                *(stored[name] for name in ("seeds", "index", "ends", "elapsed_s", "mode"))
-            )
-            whole = found.index.shape == (len(found.seeds), int(found.ends[-1]))
+            found = Trace(*(stored[name] for name in ("seeds", "index", "elapsed_s")))
+            whole = found.index.ndim == 2 and len(found.index) == len(found.seeds)
     except (OSError, ValueError, KeyError, EOFError, IndexError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{path} is not a cell of a study ({error}); remove it, and its cell is searched again"

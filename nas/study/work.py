@@ -57,8 +57,15 @@ def work(
     )
     with _Shown(console, [_work(job, budget) for job in pending]) as shown:
         outcomes = _outcomes(pending, folder, seeds, budget, workers=workers, backend=backend)
+        elsewhere = []
         for job, outcome in outcomes:
             shown.add(job, outcome, _work(job, budget))
+            if outcome is Outcome.elsewhere:
+                elsewhere.append(job)
+    for job in elsewhere:  # whoever had it may have been killed; a finished one is left alone
+        outcome = search_cell(job, folder, seeds, budget)
+        if outcome is not Outcome.elsewhere:
+            console.print(f"taken over, {outcome.value}: {job.cell.key}", soft_wrap=True)
 
 
 def _outcomes(
@@ -131,6 +138,7 @@ def search_cell(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
     with folder.claimed(job.cell) as mine:
         if not mine:
             return Outcome.elsewhere
+        folder.record(job.cell, {"state": "searching", "process": os.getpid()})  # failed no more
         try:
             traced = trace(job, seeds, budget)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other cells go on

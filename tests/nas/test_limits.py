@@ -57,6 +57,18 @@ def test_energy_and_parameters_are_held_against_their_limits(tables):
     np.testing.assert_array_equal(limits.ratios(batch)[..., 1].ravel(), counts[:12] / 5e5)
 
 
+def test_energy_measured_for_another_data_set_says_so(tables):
+    tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")
+
+    same, other = (
+        limits_of("5mJ", None, DEVICE, dataset).each[0].source
+        for dataset in (Dataset.cifar100, Dataset.imagenet16)
+    )
+
+    assert "measured for" not in same
+    assert "measured for cifar100, on images 32 pixels wide, not 16" in other
+
+
 def test_a_device_without_energy_is_refused_with_those_that_have_it(tables):
     tables(np.ones(NAS_BENCH_201.size))
     tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")

@@ -14,6 +14,7 @@ from nas.accuracy.tabular import TabularAccuracy
 from nas.landscape import Landscape, survey
 from nas.operation_history import OperationHistory
 from nas.report.run_page import Evidence, run_page
+from nas.report.wording import Wording
 from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
 from nas.summary import summarise
@@ -160,6 +161,13 @@ def test_without_a_feasible_sample_it_says_what_to_do_and_draws_the_fastest():
     assert "Raise T or the budget" in text
     assert "Fastest sample, beyond T" in text
     assert "cells of the space do, the best with" in text
+
+
+def test_the_fastest_sample_is_beyond_t_or_beyond_another_limit():
+    summary = {"T_ms": 17.0, "limits": {"E": {}, "P": {}}}
+
+    assert Wording(summary, 0.0).missed(17.5) == "beyond T"
+    assert Wording(summary, 0.0).missed(16.5) == "not within T, E and P"
 
 
 def test_without_the_whole_space_the_distance_is_unknown():

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,9 +22,7 @@ def course():
     accuracy = np.where(number <= 50, number / 100, 0.01)
     tables = Tables(accuracy, accuracy + 0.1, number, {}, {})
     index = np.array([[20, 3, 3, 10, 3], [30, 40, 30, 12, 11]], np.uint16)
-    trace = Trace(
-        np.arange(2), index, np.array([2, 4, 5]), np.array([1.0, 2.0, 3.0]), np.array([3, -1])
-    )
+    trace = Trace(np.arange(2), index, np.array([1.0, 2.0, 3.0]))
     return Course(trace, Landscape(accuracy, number, LIMIT_MS), tables)
 
 
@@ -41,6 +41,20 @@ def test_only_the_first_of_equal_samples_is_a_query(course):
 def test_the_gap_is_measured_to_the_exact_optimum_within_the_limit(course):
     assert course.gap()[0] == pytest.approx([np.inf, 7, 7, 0, 0])
     assert np.isinf(course.gap()[1]).all()
+
+
+def test_optimum_and_front_are_called_predicted_where_something_of_them_is(course):
+    assert (course.optimum_name, course.front_name) == ("exact optimum", "true front")
+
+    guessed = replace(course, accuracy_is_predicted=True)
+    assert (guessed.optimum_name, guessed.front_name) == ("predicted optimum", "predicted front")
+
+    of_the_front = replace(course, latency_predicted=np.arange(SPACE) == 3)
+    assert (of_the_front.optimum_name, of_the_front.front_name) == (
+        "exact optimum",
+        "predicted front",
+    )
+    assert values(of_the_front)["latency_predicted"] == [0.6, 0]
 
 
 def test_a_value_at_a_query_is_that_after_its_repeats_or_the_last(course):
@@ -78,7 +92,7 @@ def test_shares_and_seconds_are_those_of_one_search(course):
 
 def test_the_whole_space_has_the_whole_hypervolume(course):
     everything = np.arange(SPACE, dtype=np.uint16)[None]
-    whole = Trace(np.arange(1), everything, np.array([SPACE]), np.array([1.0]), np.array([-1]))
+    whole = Trace(np.arange(1), everything, np.array([1.0]))
 
     share = Course(whole, course.landscape, course.tables).hypervolume_share()
 

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import shutil
+
+import numpy as np
 import pytest
 
 from nas.errors import UserError
+from nas.study.tables import tables_of
 
 
 def keys(plan):
@@ -15,6 +19,12 @@ def test_a_plan_is_the_product_of_its_axes(plan_of):
     assert len(set(keys(plan))) == 2 * 2 * 2
     assert len({job.cell.stem for job in plan.jobs}) == 8
     assert "reward=mnasnet controller=uniform device=synthetic-board T=12ms" in keys(plan)
+
+
+def test_limits_that_differ_in_the_eighth_digit_are_two_problems(plan_of):
+    plan = plan_of("limits=[11.000001ms,11.000002ms]")
+
+    assert len(set(keys(plan))) == len({job.cell.stem for job in plan.jobs}) == 4
 
 
 def test_a_name_may_carry_settings_of_its_own(plan_of):
@@ -50,6 +60,21 @@ def test_a_point_of_the_grid_that_is_the_defaults_is_searched_once(plan_of):
     assert found == [((), 16)] * 2 + [(("controller.batch_size=4",), 4)] * 2
 
 
+def test_the_time_of_a_short_training_is_unknown(plan_of, synthetic_tables, tmp_path):
+    shutil.copytree(synthetic_tables, tmp_path, dirs_exist_ok=True)
+    table = tmp_path / "nb201_accuracy.csv"
+    head, *rows = table.read_text().splitlines()
+    timed = [f"{head},cifar100_train_s", *(f"{row},3600" for row in rows)]
+    table.write_text("".join(f"{line}\n" for line in timed))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("NAS_DATA", str(tmp_path))
+
+        full, short = (tables_of(plan_of(f"epochs={n}")).train_s for n in (200, 12))
+
+    assert (full == 3600).all()
+    assert np.isnan(short).all()
+
+
 def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_once(plan_of):
     plan = plan_of("limits=['30%']", "problems=[synthetic-board@20ms,synthetic-board@0.02s]")
 
@@ -71,11 +96,13 @@ def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_on
         ("problems=[synthetic-board]", "device@limit"),
         ("rewards=[]", "at least one"),
         ("rewards=[proposed,proposed]", "none twice"),
+        ("controllers=[rnn,evolution]", "write compare=controller reference=rnn"),
         ("reference=absolute", "not one of the rewards"),
         ("seeds=0", "seeds=0 must be at least 1"),
         ("budget=0", "budget=0 must be at least 1"),
         ("workers=0", "workers=0 must be at least 1"),
         ("grid=['controller.lr=']", "not of the form"),
+        ("grid=['controller.lr=0.1']", "does not fit controller=evolution"),
         ("grid=['budget=1']", "must begin with reward. or controller."),
         ("grid_devices=[elsewhere]", "elsewhere is not one of synthetic-board"),
         ("controllers=['rnn lr=-1']", "rnn"),
@@ -83,6 +110,10 @@ def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_on
 )
 def test_a_plan_that_cannot_work_is_refused_in_one_line(plan_of, override, said):
     extra = ["grid=['controller.lr=0.1']"] if override.startswith("grid_") else []
+    if override.startswith("controllers=[rnn,"):
+        extra = ["rewards=[proposed]"]
+    if "lr=0.1" in override:
+        extra = ["controllers=[rnn,evolution]"]
 
     with pytest.raises(UserError) as refused:
         plan_of(override, *extra)

@@ -107,6 +107,12 @@ class TestPairedP:
 
         assert paired_p(ends, np.full(12, NEVER)) == pytest.approx(2 / 2**12)
 
+    def test_never_of_more_is_better_is_the_other_way_round(self):
+        ends = -np.arange(1.0, 13.0)
+
+        assert paired_p(np.full(12, -NEVER), np.full(12, NEVER)) == pytest.approx(2 / 2**12)
+        assert paired_p(np.append(ends, 0), np.full(13, -NEVER)) == pytest.approx(2 / 2**13)
+
     @settings(max_examples=15)  # SciPy permutes where there are ties
     @given(pairs)
     def test_it_is_a_probability_and_the_same_both_ways(self, pair):

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import shutil
 import signal
 import sys
 import time
+from contextlib import ExitStack
+from html import unescape
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from nas.errors import UserError
+from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.trace import load_trace, trace
-from nas.study.work import Outcome, search_cell
+from nas.study.work import Outcome, search_cell, work
 
+PREDICTED = (
+    "name=guessed",
+    "rewards=[proposed,mnasnet]",
+    "devices=[jetson-nano/fp32/b1]",
+    "limits=[17ms]",
+    "seeds=2",
+    "budget=32",
+    "workers=1",
+)
 SETTINGS = {"choices": {}, "sources": {}, "values": {"budget": 48}}
 
 
@@ -105,16 +119,29 @@ class TestASmallStudy:
         assert "\n" not in str(refused.value)
         assert cells(path) == before
 
-    def test_other_tables_are_refused(self, path, study, synthetic_tables, tmp_path, monkeypatch):
+    def test_other_tables_are_refused(self, path, study, synthetic_tables, tmp_path):
         other = tmp_path / "tables"
         other.mkdir()
         for file in synthetic_tables.glob("*.csv"):
             text = file.read_text()
             (other / file.name).write_text(text.replace(",5", ",4"))
-        monkeypatch.setenv("NAS_DATA", str(other))
 
-        with pytest.raises(UserError, match="sha256"):
-            study(f"resume={path}", small=())
+        # put back before the fixture's own: it would be the one that stays
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("NAS_DATA", str(other))
+            with pytest.raises(UserError, match="sha256"):
+                study(f"resume={path}", small=())
+
+    def test_after_going_on_the_page_names_the_command_that_began_it(self, path, study):
+        study(f"resume={path}", small=())
+
+        page = unescape((path / "report.html").read_text())
+        assert "python -m nas.study name=tiny 'rewards=[proposed,mnasnet]'" in page
+        assert f"nas.study resume={path}" not in page
+
+    def test_resume_takes_no_other_folder(self, path, study):
+        with pytest.raises(UserError, match="leave out folder="):
+            study(f"resume={path}", "folder=elsewhere", small=())
 
     def test_resume_takes_no_other_settings(self, path, study):
         with pytest.raises(UserError, match="leave out budget=64"):
@@ -133,6 +160,31 @@ class TestASmallStudy:
         two.write_bytes(two.read_bytes()[:200])
         with pytest.raises(UserError, match=two.name):
             study(f"resume={path}", small=())
+
+
+def test_every_cell_is_named_by_all_that_varies(study, tmp_path):
+    printed = study("controllers=[uniform,evolution]", f"folder={tmp_path / 'one'}")
+
+    rows = [line.split("  ")[0] for line in printed.splitlines()]
+    for name in ("proposed, uniform", "proposed, evolution", "mnasnet, uniform"):
+        assert name in rows
+    assert "mnasnet, evolution on " in printed
+
+
+def test_a_study_of_predictions_calls_them_so_in_every_file(study, tmp_path):
+    path = tmp_path / "one"
+    printed = study("accuracy=surrogate", "latency=regression", f"folder={path}", small=PREDICTED)
+
+    cell = json.loads((path / "results.json").read_text())["cells"][0]
+    with (path / "measures.csv").open() as file:
+        row = next(csv.DictReader(file))
+    page = (path / "report.html").read_text()
+    assert cell["optimum"] == "predicted optimum"
+    assert cell["medians"]["latency_predicted"]["middle"] == 1
+    assert (row["accuracy_predicted"], row["latency_predicted"]) == ("1", "1")
+    assert "exact optimum" not in page + printed
+    assert "true front" not in page
+    assert "points below the predicted optimum" in printed
 
 
 def _rows(index):
@@ -181,6 +233,63 @@ def test_a_cell_that_another_process_holds_is_left_to_it(plan_of, tmp_path):
         assert search_cell(job, folder, plan.seeds, 48) is Outcome.elsewhere
     assert search_cell(job, folder, plan.seeds, 48) is Outcome.finished
     assert search_cell(job, folder, plan.seeds, 48) is Outcome.elsewhere
+
+
+def test_a_cell_whose_holder_is_killed_is_taken_over_at_the_end(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    all_cells = [job.cell for job in plan.jobs]
+    folder.begin(SETTINGS, all_cells)
+    console = Console(file=io.StringIO())
+    holder = ExitStack()
+    holder.enter_context(folder.claimed(all_cells[0]))
+
+    def let_go_after_the_bar(*_):
+        holder.close()
+
+    with holder:
+        shown = "nas.study.work._Shown.__exit__"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shown, let_go_after_the_bar)
+            work(
+                plan.jobs, folder, plan.seeds, 48, workers=1, backend=Backend.loky, console=console
+            )
+
+    assert states(folder.path) == ["finished", "finished"]
+    assert "taken over, finished" in console.file.getvalue()
+
+
+def test_only_failures_of_its_own_cells_count_and_a_claim_ends_one(plan_of, tmp_path, monkeypatch):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    one, two = (job.cell for job in plan.jobs)
+    folder.begin(SETTINGS, [one, two])
+    folder.record(one, {"state": "failed", "error": "a bug"})
+    assert folder.failures([one]) == {one.key: "a bug"}
+    assert folder.failures([two]) == {}
+
+    def see(job, *_):
+        assert folder.failures([job.cell]) == {}
+        assert ledger(folder.path)[one.key]["state"] == "searching"
+        return trace(job, plan.seeds, 48)
+
+    monkeypatch.setattr("nas.study.work.trace", see)
+
+    assert search_cell(plan.jobs[0], folder, plan.seeds, 48) is Outcome.finished
+
+
+def test_what_a_killed_process_left_half_written_is_removed_at_the_next_start(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    all_cells = [job.cell for job in plan.jobs]
+    left = [folder.file(c).with_name(f"{folder.file(c).name}.0a1b2c3d.tmp") for c in all_cells]
+    folder.begin(SETTINGS, all_cells)
+    left[0].parent.mkdir()
+    half_a_ledger = folder.path / "study.json.0a1b2c3d.tmp"
+    for file in (*left, half_a_ledger):
+        file.write_bytes(b"PK")
+
+    with folder.claimed(all_cells[1]):  # another process writes it now
+        folder.begin(SETTINGS, all_cells)
+
+    assert [file.is_file() for file in (*left, half_a_ledger)] == [False, True, False]
 
 
 def test_a_kill_between_file_and_ledger_is_mended(plan_of, tmp_path):

@@ -41,8 +41,7 @@ def results_of(plan_of, tmp_path):
         for job in plan.jobs:
             start = fast_from[job.cell.reward] + np.arange(8)[:, None]
             index = np.where(np.arange(SAMPLES) < start, slow, fast).astype(np.uint16)
-            ends = np.array([SAMPLES])
-            traced = Trace(np.arange(8), index, ends, np.ones(1), np.full(8, -1))
+            traced = Trace(np.arange(8), index, np.ones(1))
             save_trace(folder.file(job.cell), traced)
         return gather(plan, folder)
 
@@ -67,7 +66,9 @@ def test_the_claim_does_not_hold_where_the_hard_reward_is_sooner(results_of):
 def test_searches_that_never_settle_do_not_differ_and_it_is_said(results_of):
     said = verdict(results_of(proposed=10**6, mnasnet=10**6, mnasnet_hard=10**6))
 
-    assert said.count("not different in 1 (in 1 the median search of neither") == 2
+    assert said.count("in 1 the test tells no difference (paired") == 2
+    assert said.count("In 1 of the 1, whatever the test says, the median search comes") == 2
+    assert "Settings searched: 1 on synthetic-board." in said
 
 
 def test_other_problems_are_not_set_beside_the_published_numbers_and_ties_count_for_each(
@@ -80,6 +81,13 @@ def test_other_problems_are_not_set_beside_the_published_numbers_and_ties_count_
     assert len(reproduction.ours) == len(PUBLISHED)
     assert reproduction.ours[-1].tolist() == [20] * 8  # bins of 20 samples
     assert "proposed on 1, mnasnet on 1, mnasnet_hard on 1" in answer(results)[-1]
+
+
+def test_where_no_search_finds_anything_no_gap_is_the_smallest(results_of):
+    said = answer(results_of(proposed=10**6, mnasnet=10**6, mnasnet_hard=10**6))[-1]
+
+    assert "proposed on 0, mnasnet on 0, mnasnet_hard on 0" in said
+    assert "on 1 the median search of none finds any network within T" in said
 
 
 def test_counts_and_heat_map_are_those_of_one_search(results_of):

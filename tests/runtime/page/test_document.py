@@ -115,6 +115,17 @@ def test_only_a_page_with_a_chart_carries_plotly():
     assert "Plotly, Inc" in page_of(*every_part("text")).html()
 
 
+def test_never_and_unknown_are_no_words_of_a_column_of_numbers():
+    rows = [
+        ["3.1 [2.9, never]", "never"],
+        ["never [3, never]", "unknown"],
+        ["unknown", "never mind"],
+    ]
+    html = Table(["until", "said"], rows).html(lambda _: "t")
+
+    assert re.findall(r'<th scope="col"( class="number")?>', html) == [' class="number"', ""]
+
+
 def test_columns_of_numbers_stand_to_the_right():
     html = page_of(
         Table(["a", "b", "c"], [["1x", 2, "-"], ["y", "0.79 [0.68, 0.89]", None]])
