@@ -114,6 +114,9 @@ class StudyFolder:
             for cell in cells:
                 self._sweep(cell)
                 entry = entries.setdefault(cell.key, {"state": "pending"})
+                if entry["state"] == "searching":
+                    with self.claimed(cell) as mine:  # by nobody, then: its process was killed
+                        entry = entries[cell.key] = {"state": "pending"} if mine else entry
                 there = self.file(cell).is_file()
                 if there != (entry["state"] == "finished"):  # a kill fell between file and ledger
                     entries[cell.key] = {"state": "finished" if there else "pending"}

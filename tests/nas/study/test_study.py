@@ -292,6 +292,19 @@ def test_what_a_killed_process_left_half_written_is_removed_at_the_next_start(pl
     assert [file.is_file() for file in (*left, half_a_ledger)] == [False, True, False]
 
 
+def test_a_cell_is_searching_only_while_a_process_holds_it(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    all_cells = [job.cell for job in plan.jobs]
+    folder.begin(SETTINGS, all_cells)
+    for cell in all_cells:
+        folder.record(cell, {"state": "searching"})
+
+    with folder.claimed(all_cells[0]):
+        folder.begin(SETTINGS, all_cells)
+
+    assert states(folder.path) == ["pending", "searching"]
+
+
 def test_a_kill_between_file_and_ledger_is_mended(plan_of, tmp_path):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
     all_cells = [job.cell for job in plan.jobs]
