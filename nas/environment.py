@@ -8,15 +8,16 @@ import platform
 from datetime import datetime, timezone
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from nas.atomic_file import replacing
 
 PACKAGES = ("edgenas", "numpy", "torch", "nats_bench", "hydra-core", "tensorboard", "pyarrow")
 
 
-def write_environment(path: Path) -> None:
-    """Write date, platform, processor count and package versions as JSON."""
-    facts = {
+def environment() -> dict[str, Any]:
+    """Date, platform, processor count and package versions."""
+    return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -24,5 +25,9 @@ def write_environment(path: Path) -> None:
         "processors": os.cpu_count(),
         "packages": {name: version(name) for name in PACKAGES},
     }
+
+
+def write_environment(path: Path) -> None:
+    """Write the environment as JSON."""
     with replacing(path) as file:
-        file.write((json.dumps(facts, indent=2) + "\n").encode())
+        file.write((json.dumps(environment(), indent=2) + "\n").encode())
