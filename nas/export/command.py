@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,15 +67,27 @@ def export(config: ExportConfig, console: Console) -> Path:
     require_place(out, found.cell, found.dataset)
     _say(console, f"cell {found.index} {found.cell}, {found.named} of {found.run}")
     _say(console, f"accuracy {found.accuracy_text}; latency {found.latency_text}")
-    with filling(out) as folder:
+    with filling(out) as folder, _one_thread():
         _fill(folder, found, config, console)
     _say(console, f"untrained weights, seed {config.seed}; next: read {out / 'README.md'}")
     return out
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Sums are then added in the same order in every interpreter, and no idle thread spins."""
+    import torch  # noqa: PLC0415 - seconds that a refused command does not pay
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) -> None:
     """Every file of the export, `export.json` last."""
-    import torch  # noqa: PLC0415 - seconds that a refused command does not pay
     from safetensors.torch import save  # noqa: PLC0415 - imports torch
 
     from nas.export import network as networks  # noqa: PLC0415 - imports torch
@@ -81,7 +95,6 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
     from runtime.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
     from runtime.onnx_session import OnnxSession  # noqa: PLC0415 - imports onnxruntime
 
-    torch.set_num_threads(1)  # sums are then added in the same order in both interpreters
     network = networks.initialised(found.architecture, found.dataset, config.seed)
     images = networks.images_of(found.dataset)
     outputs = networks.outputs_of(network, images)
