@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -16,17 +15,15 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from nas.config import CONF
-from nas.environment import environment
 from nas.errors import UserError
 from nas.export.config import ExportConfig
 from nas.export.folder import RECORD, filling, require_place
 from nas.export.found import Found, find
 from nas.export.readme import here_text, readme
+from nas.export.record import Checked, record
 from nas.export.source import network_source
 from nas.hydra_errors import one_line_hydra_errors
 from nas.search_space import NAS_BENCH_201
-
-SCHEMA = 1
 
 
 def main() -> None:
@@ -104,8 +101,6 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
     source = network_source(operations, found.dataset.num_classes, about)
     (folder / "network.py").write_text(source, encoding="utf-8")
     (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
-    networks.require_same_elsewhere(folder, images, outputs)
-    _say(console, "network.py in a fresh interpreter: bit-exact")
 
     try:
         onnx = onnx_bytes(network, [images[:1]], opset=config.opset)
@@ -124,61 +119,26 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
             f"network.onnx differs from torch by {error:.3g}, more than "
             f"tolerance={config.tolerance:g}; nothing was exported"
         )
+    networks.require_same_elsewhere(folder, images, outputs)
+    _say(console, "network.py in a fresh interpreter: bit-exact")
 
     here = {"device": device_id(config.board), **timed(session, images[:1].numpy(), config.timing)}
-    is_same = here["device"] == found.device
-    ratio = here["median_ms"] / found.latency_ms if is_same else None
-    record: dict[str, Any] = {
-        "schema": SCHEMA,
-        "cell": {"arch": found.cell, "index": found.index, "operations": list(operations)},
-        "dataset": found.dataset.value,
-        "run": str(found.run),
-        "named": found.named,
-        "T_ms": found.limit_ms,
-        "accuracy": {
-            "searched": found.accuracy,
-            "split": found.split,
-            "epochs": found.epochs,
-            "test": found.accuracy_test,
-            "predicted": found.accuracy_predicted,
-            "source": found.accuracy_source,
-        },
-        "oracle": {
-            "device": found.device,
-            "latency_ms": found.latency_ms,
-            "latency_again_ms": found.latency_again_ms,
-            "predicted": found.latency_predicted,
-            "source": found.latency_source,
-        },
-        "this_machine": here,
-        "ratio_to_oracle": ratio,
-        "ratio_note": None
-        if is_same
-        else "not compared: another device (board, runtime, precision or batch)",
-        "weights": "untrained: torch's initialisation, batch normalisations with statistics of noise",
-        "seed": config.seed,
-        "parameters": sum(parameter.numel() for parameter in network.parameters()),
-        "input_shape": [1, *images.shape[1:]],
-        "opset": config.opset,
-        "checks": {
-            "images": len(images),
-            "network_py": {"bit_exact": True},
-            "onnx": {
-                "max_abs_error": error,
-                "tolerance": config.tolerance,
-                "largest_logit": float(outputs.abs().max()),
-            },
-        },
-        "environment": environment(),
-    }
-    (folder / "README.md").write_text(readme(found, record), encoding="utf-8")
-    record["sha256"] = {
+    checked = Checked(
+        images=len(images),
+        onnx_error=error,
+        tolerance=config.tolerance,
+        largest_logit=float(outputs.abs().max()),
+        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        input_shape=(1, *images.shape[1:]),
+    )
+    told = record(found, checked, here, seed=config.seed, opset=config.opset)
+    (folder / "README.md").write_text(readme(found, told), encoding="utf-8")
+    told["sha256"] = {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(folder.iterdir())
     }
-    (folder / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    compared = record["ratio_note"] if ratio is None else f"{ratio:.3f} times the oracle's value"
-    _say(console, f"this machine: {here_text(here)}; {compared}")
+    (folder / RECORD).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    _say(console, f"this machine: {here_text(here)}; {told['comparison']}")
 
 
 def _about(found: Found, seed: int) -> list[str]:

@@ -19,7 +19,7 @@ NAS-Bench-201 cell $index for $dataset, $named of a search for T = $limit ms on 
 | latency | $latency |
 | its source | $latency_source |
 | latency of `network.onnx` on THIS machine, where it was exported | $here |
-| against the value above | $ratio |
+| that against the value above | $comparison |
 | parameters | $parameters |
 | input, output | `input_0` ($shape, fp32), `output` (1, $classes) |
 | checks | `network.py` in a fresh interpreter: bit-exact; ONNX Runtime against torch: max abs error $error of a logit (largest logit $largest, allowed $tolerance) |
@@ -90,7 +90,6 @@ It chooses its own networks; export its result with `python -m nas.export run=<i
 def readme(found: Found, record: dict[str, Any]) -> str:
     """The file's text, from the network and what is in `export.json`."""
     here, check = record["this_machine"], record["checks"]["onnx"]
-    ratio = record["ratio_to_oracle"]
     values = {
         "cell": f"`{found.cell}`",
         "index": str(found.index),
@@ -103,7 +102,7 @@ def readme(found: Found, record: dict[str, Any]) -> str:
         "latency": _in_table(found.latency_text),
         "latency_source": _in_table(found.latency_source),
         "here": here_text(here),
-        "ratio": record["ratio_note"] if ratio is None else f"{ratio:.3f} times it",
+        "comparison": record["comparison"],
         "parameters": f"{record['parameters']:,}",
         "shape": ", ".join(map(str, record["input_shape"])),
         "classes": str(found.dataset.num_classes),

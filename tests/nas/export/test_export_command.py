@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -22,7 +23,9 @@ from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.export.command import export
 from nas.export.config import ExportConfig
+from nas.export.found import find
 from nas.export.network import images_of, initialised, outputs_of
+from nas.export.record import Checked, record
 from nas.export.this_machine import device_id
 from nas.search_space import NAS_BENCH_201
 from runtime.onnx_session import OnnxSession
@@ -61,9 +64,11 @@ def refused(*overrides):
 @pytest.fixture(scope="module")
 def exported(run, tmp_path_factory):
     """The folder, what was said, and the record."""
-    out, said = tmp_path_factory.mktemp("out") / "network", StringIO()
+    own, said = tmp_path_factory.mktemp("own") / "run", StringIO()
+    shutil.copytree(run, own, ignore=shutil.ignore_patterns("figures", "tensorboard"))
     before = torch.get_num_threads()
-    folder = export(config(run, out=str(out)), Console(file=said, highlight=False))
+    folder = export(config(own), Console(file=said, highlight=False))
+    assert folder == own / "export"
     assert torch.get_num_threads() == before
     return folder, said.getvalue(), json.loads((folder / "export.json").read_text())
 
@@ -99,9 +104,9 @@ def test_what_is_predicted_and_untrained_is_called_so_wherever_it_is_read(export
     folder, said, record = exported
 
     for text in (said, (folder / "README.md").read_text(), (folder / "network.py").read_text()):
-        text = " ".join(text.split())
-        assert "PREDICTED by a model" in text
-        assert re.search("not trained|NOT TRAINED|untrained", text)
+        words = " ".join(text.split())
+        assert "PREDICTED by a model" in words
+        assert re.search("not trained|NOT TRAINED|untrained", words)
     assert record["accuracy"]["predicted"]
     assert record["oracle"]["predicted"]
     assert "bit-exact" in said
@@ -120,20 +125,15 @@ def test_the_time_taken_here_is_named_after_this_machine_and_compared_with_its_o
     assert "not compared: another device" in said
 
 
-def test_a_run_on_this_very_device_gets_the_ratio(run, tmp_path):
-    own = tmp_path / "run"
-    shutil.copytree(run, own, ignore=shutil.ignore_patterns("figures", "tensorboard"))
-    summary = json.loads((own / "summary.json").read_text())
-    summary["device"] = "my-board/onnxruntime/fp32/b1"
-    summary["optimum"]["latency_ms"] = 2.0
-    (own / "summary.json").write_text(json.dumps(summary))
+def test_the_same_device_gets_the_ratio(run):
+    found = replace(find(run, None, None), device="board/onnxruntime/fp32/b1", latency_ms=2.0)
+    checked = Checked(4, 1e-7, 1e-4, 1.0, 1000, (1, 3, 32, 32))
+    here = {"device": device_id("board"), "median_ms": 3.0}
 
-    index = str(summary["optimum"]["index"])
-    folder = export(config(own, cell=index, board="my-board"), Console(file=StringIO()))
+    told = record(found, checked, here, seed=0, opset=13)
 
-    assert folder == own / "export"
-    record = json.loads((folder / "export.json").read_text())
-    assert record["ratio_to_oracle"] == record["this_machine"]["median_ms"] / 2.0
+    assert told["ratio_to_oracle"] == 1.5
+    assert told["comparison"] == "1.500 times the oracle's predicted value"
 
 
 def test_a_file_beyond_the_tolerance_is_not_exported(run, tmp_path):
@@ -168,14 +168,11 @@ def test_a_cells_string_is_read_from_the_command_line_as_it_is_printed(run):
     )
 
 
-def test_a_folder_that_cannot_be_made_is_one_line(run, tmp_path):
+def test_a_folder_that_cannot_be_made_is_an_error_of_the_system_that_names_it(run, tmp_path):
     (tmp_path / "file").touch()
 
-    assert "Not a directory" in refused(f"run={run}", f"out={tmp_path}/file/export")
-
-
-def test_a_missing_run_is_one_line():
-    assert refused() == "edgenas: run is not set; write run=<folder of a finished run>"
+    with pytest.raises(NotADirectoryError, match="file"):
+        export(config(run, out=f"{tmp_path}/file/export"), Console(file=StringIO()))
 
 
 def test_ctrl_c_leaves_nothing_behind(run, tmp_path):
@@ -188,7 +185,7 @@ def test_ctrl_c_leaves_nothing_behind(run, tmp_path):
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )
     for line in process.stdout:
-        if "max abs error" in line:  # what follows is the timing
+        if "max abs error" in line:  # what follows is the fresh interpreter, or the timing
             break
 
     process.send_signal(signal.SIGINT)

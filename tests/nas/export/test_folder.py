@@ -26,6 +26,11 @@ def test_the_files_are_there_when_the_block_has_ended_and_nothing_else(tmp_path)
     assert {path.name for path in (tmp_path / "a" / "export").iterdir()} == {"network.py", RECORD}
 
 
+def _write_half(folder, error):
+    (folder / "network.py").write_text("half")
+    raise error
+
+
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_an_error_leaves_everything_as_it_was(tmp_path, there, error):
@@ -35,8 +40,7 @@ def test_an_error_leaves_everything_as_it_was(tmp_path, there, error):
     before = sorted(tmp_path.rglob("*"))
 
     with pytest.raises(error), filling(out) as folder:
-        (folder / "network.py").write_text("half")
-        raise error
+        _write_half(folder, error)
 
     assert sorted(tmp_path.rglob("*")) == before
     assert not there or (out / "network.py").read_text() == "x = 1\n"

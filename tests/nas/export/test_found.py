@@ -107,7 +107,7 @@ def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(own_run):
     (own_run / "summary.json").unlink()
 
     with pytest.raises(
-        UserError, match="has not finished; go on with python -m nas.search resume="
+        UserError, match=r"has not finished; go on with python -m nas\.search resume="
     ):
         find(own_run, None, None)
 
@@ -115,7 +115,9 @@ def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(own_run):
 def test_a_run_that_found_nothing_within_its_limit_says_what_can_be_exported(own_run):
     change(own_run, best=None, optimum=None)
 
-    with pytest.raises(UserError, match="no network within T = 17 ms; export .* which=mode, cell="):
+    with pytest.raises(
+        UserError, match=r"no network within T = 17 ms; export .* which=mode, cell="
+    ):
         find(own_run, None, None)
 
 
