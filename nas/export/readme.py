@@ -25,7 +25,8 @@ NAS-Bench-201 cell $index for $dataset, $named of a search for T = $limit ms on 
 | checks | `network.py` in a fresh interpreter: bit-exact; ONNX Runtime against torch: max abs error $error of a logit (largest logit $largest, allowed $tolerance) |
 
 **The weights are not trained.** They are torch's initialisation of seed $seed, with the statistics of
-noise in the batch normalisations. The time of an inference depends on shapes, not on them; train before you use the output.
+noise in the batch normalisations. The time of an inference depends on shapes, not on them; train
+before you use the output.
 
     import torch
     from safetensors.torch import load_file
@@ -72,10 +73,6 @@ outputs differ.
 4. `sudo jetson_clocks --restore` gives the clocks back.
 
 The commands follow NVIDIA's documents; they were not run where this file was written.
-
-## ONNX Runtime
-
-    python -c "import onnxruntime as o; print(o.InferenceSession('network.onnx').get_inputs()[0])"
 
 ## Search on the board itself
 

@@ -23,6 +23,7 @@ from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.export.command import export
 from nas.export.config import ExportConfig
+from nas.export.folder import require_place
 from nas.export.found import find
 from nas.export.network import images_of, initialised, outputs_of
 from nas.export.record import Checked, record
@@ -98,6 +99,15 @@ def test_the_files_are_the_network_of_the_run(exported, run):
     onnx = OnnxSession(folder / "network.onnx")(images[:1].numpy())
     error = np.abs(onnx - expected[:1].numpy()).max()
     assert error <= record["checks"]["onnx"]["max_abs_error"] <= 1e-4
+
+
+def test_an_export_is_known_again_as_that_of_its_network(exported):
+    folder, _, record = exported
+    cell = record["cell"]["arch"]
+
+    require_place(folder, cell, Dataset.cifar100)
+    with pytest.raises(UserError, match="another network"):
+        require_place(folder, cell, Dataset.cifar10)
 
 
 def test_what_is_predicted_and_untrained_is_called_so_wherever_it_is_read(exported):
