@@ -41,6 +41,8 @@ class ExportConfig:
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed={self.seed} is not between 0 and {2**63 - 1}")
         if not 9 <= self.opset <= 17:
-            raise UserError(f"opset={self.opset} is not between 9 and 17; TensorRT 8.2 reads up to 13")
+            raise UserError(
+                f"opset={self.opset} is not between 9 and 17; TensorRT 8.2 reads up to 13"
+            )
         if not 0 < self.tolerance < math.inf:
             raise UserError(f"tolerance={self.tolerance:g} must be positive and finite")
