@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from nas.atomic_file import replacing
 
@@ -30,9 +31,9 @@ PACKAGES = (
 """That numbers or pages may depend on; some are extras."""
 
 
-def write_environment(path: Path) -> None:
-    """Write date, platform, processor count and package versions as JSON."""
-    facts = {
+def environment() -> dict[str, Any]:
+    """Date, platform, processor count and package versions."""
+    return {
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -40,8 +41,12 @@ def write_environment(path: Path) -> None:
         "processors": os.cpu_count(),
         "packages": dict(_versions()),
     }
+
+
+def write_environment(path: Path) -> None:
+    """Write the environment as JSON."""
     with replacing(path) as file:
-        file.write((json.dumps(facts, indent=2) + "\n").encode())
+        file.write((json.dumps(environment(), indent=2) + "\n").encode())
 
 
 def _versions() -> Iterator[tuple[str, str]]:

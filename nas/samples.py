@@ -6,11 +6,12 @@ killed run keeps what it sampled; the finished run keeps the Parquet file instea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import IO, final
+from typing import IO, Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -173,3 +174,25 @@ def read_parquet(path: Path) -> Samples:
         raise UserError(f"cannot read {path}: {error}") from error
     index, *numbers = (column.to_numpy() for column in table.columns)
     return Samples(NAS_BENCH_201.architectures[index], *numbers)
+
+
+def read_parquet_row(path: Path, index: int) -> dict[str, Any] | None:
+    """All columns of the first sample of an official number; NaN is None. None if there is none.
+
+    Raises:
+      UserError: if the file cannot be read.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - as above
+    import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+    try:
+        rows = pq.read_table(path, filters=[("index", "=", index)]).slice(0, 1).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    if not rows:
+        return None
+    return {name: None if _is_nan(value) else value for name, value in rows[0].items()}
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)

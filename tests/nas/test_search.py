@@ -14,6 +14,7 @@ from latency.table import TableLatency
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.checkpoint import load_checkpoint, save_checkpoint
+from nas.operation_history import OperationHistory
 from nas.replay import replay
 from nas.samples import Samples
 from nas.search import search
@@ -102,16 +103,17 @@ def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
 def test_a_replay_from_a_checkpoint_teaches_what_the_search_taught(config, tmp_path):
     begun, again = (config.build(GRID, [0]) for _ in range(2))
     parts = {"budget": 60, "batch_size": 3}
+    history, history_again = (OperationHistory(one, 60) for one in (begun, again))
     whole = []
     for step in search(begun, ACCURACY, ORACLE, REWARD, **parts):
         whole.append(step)
         if step.samples == 15:
-            save_checkpoint(tmp_path / "checkpoint.npz", begun, step.samples)
+            save_checkpoint(tmp_path / "checkpoint.npz", begun, history, step.samples)
     columns = [[getattr(step, name)[0] for step in whole] for name in STEP_COLUMNS]
     journal = Samples(*(np.concatenate(column)[:31] for column in columns))
 
-    learned = load_checkpoint(tmp_path / "checkpoint.npz", again, len(journal))
-    done = replay(again, REWARD, journal, done=learned, **parts)
+    learned = load_checkpoint(tmp_path / "checkpoint.npz", again, history_again, len(journal))
+    done = replay(again, REWARD, journal, history_again, done=learned, **parts)
 
     rest = search(again, ACCURACY, ORACLE, REWARD, done=done, **parts)
     assert (learned, done) == (15, 30)

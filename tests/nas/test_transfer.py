@@ -21,7 +21,7 @@ from nas.transferred import choose_probes, transfer_from, write_transferred
 
 ARCHITECTURES = NAS_BENCH_201.architectures
 STRINGS = NAS_BENCH_201.strings
-DEVICES = 44
+DEVICES = 46
 
 
 @pytest.fixture(autouse=True)

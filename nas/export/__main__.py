@@ -1,0 +1,10 @@
+"""`python -m nas.export run=<folder of a finished run>`."""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from nas.exit_status import one_line_errors
+
+    with one_line_errors():  # Ctrl-C while the rest is imported
+        from nas.export.command import main
+    main()

@@ -1,0 +1,48 @@
+"""What to export and how it is checked; conf/export.yaml holds the defaults."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import final
+
+from nas.errors import UserError
+from nas.export.found import Which
+from runtime.timing import TimingConfig
+
+
+@final
+@dataclass
+class ExportConfig:
+    """Settings of `python -m nas.export`."""
+
+    run: str
+    which: Which | None
+    cell: str | None
+    out: str | None
+    seed: int
+    opset: int
+    tolerance: float
+    board: str | None
+    timing: TimingConfig = field(default_factory=TimingConfig)
+
+    def check(self) -> None:
+        """Refuse settings that cannot work.
+
+        Raises:
+          UserError: naming the first of them.
+        """
+        for name, value in (
+            ("timing.samples", self.timing.samples),
+            ("timing.warm_up_window", self.timing.warm_up_window),
+        ):
+            if value < 1:
+                raise UserError(f"{name}={value} must be at least 1")
+        if not 0 <= self.seed < 2**63:
+            raise UserError(f"seed={self.seed} is not between 0 and {2**63 - 1}")
+        if not 9 <= self.opset <= 17:
+            raise UserError(
+                f"opset={self.opset} is not between 9 and 17; TensorRT 8.2 reads up to 13"
+            )
+        if not 0 < self.tolerance < math.inf:
+            raise UserError(f"tolerance={self.tolerance:g} must be positive and finite")

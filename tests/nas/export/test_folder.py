@@ -1,0 +1,89 @@
+"""The folder of an export holds all of its files, or is as it was."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nas.accuracy.base import Dataset
+from nas.errors import UserError
+from nas.export.folder import RECORD, filling, require_place
+
+CELL = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
+
+
+def write_export(out, cell=CELL):
+    with filling(out) as folder:
+        (folder / "network.py").write_text("x = 1\n")
+        (folder / RECORD).write_text(json.dumps({"cell": {"arch": cell}, "dataset": "cifar10"}))
+
+
+def test_the_files_are_there_when_the_block_has_ended_and_nothing_else(tmp_path):
+    write_export(tmp_path / "a" / "export")
+
+    assert {path.name for path in (tmp_path / "a").iterdir()} == {"export"}
+    assert {path.name for path in (tmp_path / "a" / "export").iterdir()} == {"network.py", RECORD}
+
+
+def _write_half(folder, error):
+    (folder / "network.py").write_text("half")
+    raise error
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_an_error_leaves_everything_as_it_was(tmp_path, there, error):
+    out = tmp_path / "export"
+    if there:
+        write_export(out)
+    before = sorted(tmp_path.rglob("*"))
+
+    with pytest.raises(error), filling(out) as folder:
+        _write_half(folder, error)
+
+    assert sorted(tmp_path.rglob("*")) == before
+    assert not there or (out / "network.py").read_text() == "x = 1\n"
+
+
+def test_an_export_of_the_same_network_is_replaced_and_other_files_stay(tmp_path):
+    write_export(tmp_path)
+    (tmp_path / "network.py").write_text("old")
+    (tmp_path / "network-fp16.engine").write_text("built on the board")
+
+    require_place(tmp_path, CELL, Dataset.cifar10)
+    write_export(tmp_path)
+
+    assert (tmp_path / "network.py").read_text() == "x = 1\n"
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "network.py",
+        "network-fp16.engine",
+        RECORD,
+    }
+
+
+@pytest.mark.parametrize(
+    ("cell", "dataset"), [(CELL.replace("none~0", "skip~0"), "cifar10"), (CELL, "cifar100")]
+)
+def test_an_export_of_another_network_is_not_replaced(tmp_path, cell, dataset):
+    write_export(tmp_path)
+
+    with pytest.raises(UserError, match="holds the export of another network"):
+        require_place(tmp_path, cell, Dataset(dataset))
+
+
+def test_a_folder_of_other_files_is_not_written_to(tmp_path):
+    (tmp_path / "thesis.txt").touch()
+
+    with pytest.raises(UserError, match="holds other files; name another"):
+        require_place(tmp_path, CELL, Dataset.cifar10)
+    with pytest.raises(UserError, match="is a file"):
+        require_place(tmp_path / "thesis.txt", CELL, Dataset.cifar10)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"cell": 1}', "\xff"])
+def test_a_record_that_is_none_is_not_replaced(tmp_path, content):
+    (tmp_path / RECORD).write_bytes(content.encode("latin-1"))
+
+    with pytest.raises(UserError, match="is not the record of an export"):
+        require_place(tmp_path, CELL, Dataset.cifar10)

@@ -1,0 +1,79 @@
+"""The text of `network.py`, compared with the network that it stands for."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+import torch
+
+from nas.accuracy.base import Dataset
+from nas.export.network import images_of, initialised, outputs_of
+from nas.export.source import network_source
+from nas.search_space import NAS_BENCH_201
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CELLS = {
+    "every operation, and one twice": "|nor_conv_3x3~0|+|none~0|avg_pool_3x3~1|+"
+    "|skip_connect~0|nor_conv_1x1~1|nor_conv_1x1~2|",
+    "no path": "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|",
+    "each edge alone": "|skip_connect~0|+|nor_conv_1x1~0|avg_pool_3x3~1|+"
+    "|nor_conv_3x3~0|none~1|skip_connect~2|",
+}
+
+
+@pytest.mark.parametrize("dataset", [Dataset.cifar100, Dataset.imagenet16])
+@pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS.keys())
+def test_the_text_computes_what_the_searched_network_computes_bit_by_bit(cell, dataset):
+    architecture = NAS_BENCH_201.parse(cell)
+    network = initialised(architecture, dataset, seed=3)
+    operations = NAS_BENCH_201.operations(architecture)
+    written = {}
+    exec(network_source(operations, dataset.num_classes, ["a test"]), written)  # noqa: S102 - our own text
+
+    standing_alone = written["Network"]()
+    standing_alone.load_state_dict(network.state_dict())
+
+    images = images_of(dataset)
+    assert torch.equal(outputs_of(standing_alone.eval(), images), outputs_of(network, images))
+
+
+def test_an_untrained_output_depends_on_the_image_even_behind_45_convolutions():
+    slowest = NAS_BENCH_201.from_operations(["nor_conv_3x3"] * 6)
+
+    outputs = outputs_of(initialised(slowest, Dataset.cifar10, 0), images_of(Dataset.cifar10))
+
+    assert (outputs - outputs[0]).abs().max() > 0.01
+
+
+def test_the_same_seed_gives_the_same_weights_and_leaves_the_generator_of_others_alone():
+    cell = NAS_BENCH_201.parse(CELLS["no path"])
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+
+    first, again, other = (initialised(cell, Dataset.cifar10, seed) for seed in (0, 0, 1))
+
+    assert torch.equal(torch.rand(3), expected)
+    weights = [network.state_dict()["stem.0.weight"] for network in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        '"""\nimport os\nos.abort()\n"""',
+        "\\",
+        'ends in "',
+        "\\N{",
+        '\x00\r\nimport os\n"""',
+        "\u2028",
+    ],
+)
+def test_no_text_of_a_run_becomes_code(hostile):
+    source = network_source(("none",) * 6, 10, ["a cell", hostile])
+
+    kinds = [type(statement).__name__ for statement in ast.parse(source).body]
+    assert kinds == ["Expr", "Import", "ImportFrom", *["ClassDef"] * 5]
