@@ -78,6 +78,24 @@ class Wording:
         """The names of the limits: T, or T, E and P."""
         return label_of(self.summary.get("limits", {}))
 
+    def costs(self, row: Mapping[str, Any]) -> list[str]:
+        """What an architecture costs beside its latency, one for each further limit."""
+        return [
+            self.cost(symbol, row[one["cost"]])
+            for symbol, one in self.summary.get("limits", {}).items()
+        ]
+
+    def cost(self, symbol: str, cost: float) -> str:
+        """A cost for a table, marked where it breaks its limit."""
+        one = self.summary["limits"][symbol]
+        beyond = f", beyond {symbol}" if cost > one["limit"] else ""
+        return cost_text(cost, one["unit"]).replace(" ", NO_BREAK) + beyond
+
+    @property
+    def cost_columns(self) -> list[str]:
+        """Headers of the further costs."""
+        return [one["cost"].removesuffix("_mj") for one in self.summary.get("limits", {}).values()]
+
     @property
     def optimum(self) -> str:
         """What the best cell of the whole space within all limits is called."""
