@@ -241,6 +241,12 @@ def _notes(wording: Wording) -> list[str]:
             else f"{percent(share, 1)} of the samples have latencies that are"
         )
         notes.append(f"{which} predicted by a regression, not measured on {summary['device']}.")
+    space = summary["space_latency_predicted"]
+    if summary["optimum_exact"] is False and space and space < 1:
+        notes.append(
+            f"The optimum and the ranks are among measured and predicted cells: of the space, "
+            f"{percent(space, 1)} of the latencies are predicted."
+        )
     if summary["split"] == Split.test.value:
         notes.append(
             "The search was on the test split, so its test accuracy is no unbiased estimate."

@@ -89,7 +89,7 @@ def front(
                 "mode": "lines+markers",
                 "line": {"color": ORANGE, "width": 1.5, "shape": "hv"},
                 "marker": {"size": 5},
-                "name": "true front" if wording.optimum.startswith("exact") else "predicted front",
+                "name": _front_name(wording),
             }
         )
     found = pareto_front(percent, np.where(taking_part[first], latency_ms, np.nan))
@@ -121,6 +121,13 @@ def front(
         f"are {' and '.join(told)}: where several fall on one spot, the first.",
         height=560,
     )
+
+
+def _front_name(wording: Wording) -> str:
+    share = wording.summary["space_latency_predicted"]
+    if wording.accuracy_is_predicted or share == 1:
+        return "predicted front"
+    return "partly predicted front" if share else "true front"
 
 
 def _points(

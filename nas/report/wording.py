@@ -8,6 +8,7 @@ from typing import Any, final
 
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.limits import cost_text, label_of
+from nas.summary import optimum_name
 
 _DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet16": "ImageNet16-120"}
 _SPLITS = {"valid": "validation", "test": "test"}
@@ -99,9 +100,7 @@ class Wording:
     @property
     def optimum(self) -> str:
         """What the best cell of the whole space within all limits is called."""
-        optimum = self.summary["optimum"]
-        is_predicted = optimum is not None and optimum["latency_predicted"]
-        return f"{'predicted' if is_predicted or self.accuracy_is_predicted else 'exact'} optimum"
+        return optimum_name(self.summary)
 
     def accuracy(self, fraction: float | None) -> str:
         """An accuracy for a table or a sentence."""
