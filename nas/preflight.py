@@ -87,7 +87,7 @@ def describe_reward(landscape: Landscape, reward: Reward) -> str:
             f"too; reward=constrained cannot"
         )
     if landscape.feasible.all():
-        return f"{where}; every cell is within {limits.label}, so {limits.label} does not bind"
+        return f"{where}; every cell is within {limits.label}, so {limits.label} {'do' if limits else 'does'} not bind"
     lost = landscape.accuracy[optimum] - accuracy
     if used < 1 - UNUSED_SHARE:
         return (
