@@ -116,7 +116,7 @@ def test_no_limits_are_false_so_that_reports_can_stay_as_they_are():
 
 
 def test_a_small_count_is_written_out():
-    assert [cost_text(count, "") for count in (10, 1_500, 860_000)] == ["10", "1,500", "0.86 M"]
+    assert [cost_text(count, "") for count in (10.0, 1500.0, 860e3)] == ["10", "1,500", "0.86 M"]
 
 
 def test_the_energy_of_a_live_board_is_not_known():
