@@ -11,6 +11,10 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 
+class DivergedError(Exception):
+    """The controller's settings drove its policy to numbers that are none; it cannot go on."""
+
+
 @runtime_checkable
 class Controller(Protocol):
     """R independent searches, one a seed, that advance together.
@@ -19,12 +23,20 @@ class Controller(Protocol):
     """
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
-        """Propose architectures, a batch for each replica."""
+        """Propose architectures, a batch for each replica.
+
+        Raises:
+          DivergedError: if what it learned so far is not finite.
+        """
 
     def update(
         self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
     ) -> None:
-        """Learn from the rewards of proposed architectures."""
+        """Learn from the rewards of proposed architectures.
+
+        Raises:
+          DivergedError: if what it learned is not finite.
+        """
 
     def mode(self) -> Int64[ndarray, "R D"] | None:
         """The architecture each replica's policy now prefers; None without a policy."""

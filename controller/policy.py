@@ -10,6 +10,7 @@ from jaxtyping import Float, Float64, Int64
 from numpy import ndarray
 
 from controller.adam import Adam
+from controller.base import DivergedError
 from controller.lstm import Lstm, Pass
 
 MOST_HIDDEN = 4096  # beyond, a policy of six choices is a typing error
@@ -53,7 +54,8 @@ class LstmPolicy:
             choices: Int64[ndarray, "R B"] = np.minimum(drawn, self._lstm.num_choices[position] - 1)
             return choices
 
-        return self._lstm.forward(self._weights, u.shape[1], choose)
+        with np.errstate(over="ignore", invalid="ignore"):  # it is told as an error
+            return _finite(self._lstm.forward(self._weights, u.shape[1], choose))
 
     def emit(self, architectures: Int64[ndarray, "R B D"]) -> Pass:
         """What drawing these very architectures would leave behind."""
@@ -63,12 +65,18 @@ class LstmPolicy:
 
     def mode(self) -> Int64[ndarray, "R D"]:
         """The architecture the policy prefers, choice after choice."""
-        return self._lstm.forward(self._weights, 1, lambda _, p: p.argmax(-1)).choices[:, 0]
+        with np.errstate(over="ignore", invalid="ignore"):
+            made = self._lstm.forward(self._weights, 1, lambda _, p: p.argmax(-1))
+        return _finite(made).choices[:, 0]
 
     def reinforce(
         self, made: Pass, advantage: Float[ndarray, "R B"], entropy_weight: float, lr: float
     ) -> Float[ndarray, "R"]:
-        """A step of REINFORCE with an entropy bonus; returns the policy's entropy in nats."""
+        """A step of REINFORCE with an entropy bonus; returns the policy's entropy in nats.
+
+        Raises:
+          DivergedError: if a parameter is not finite any more.
+        """
         options = np.arange(made.probabilities.shape[-1])
         chosen = made.choices.swapaxes(-1, -2)[..., None] == options
         plogp = made.probabilities * made.log_probabilities
@@ -78,7 +86,10 @@ class LstmPolicy:
         grad += entropy_weight * (plogp + made.probabilities * entropy)
         grad /= made.choices.shape[1]
         gradient = self._lstm.backward(self._weights, made, grad)
-        self._optimiser.step(self._parameters, gradient, lr)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self._optimiser.step(self._parameters, gradient, lr)
+        if not np.isfinite(self._parameters).all():
+            raise _diverged()
         total: Float[ndarray, "R"] = entropy.sum(axis=(1, 3)).mean(-1)
         return total
 
@@ -97,3 +108,16 @@ class LstmPolicy:
         self._optimiser.first[:] = state["adam_first"]
         self._optimiser.second[:] = state["adam_second"]
         self._optimiser.steps = int(state["adam_steps"])
+
+
+def _finite(made: Pass) -> Pass:
+    if not np.isfinite(made.probabilities).all():
+        raise _diverged()
+    return made
+
+
+def _diverged() -> DivergedError:
+    return DivergedError(
+        "the policy diverged, its probabilities are no numbers any more; lower controller.lr or "
+        "controller.entropy_weight and begin again"
+    )

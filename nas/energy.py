@@ -45,6 +45,11 @@ def energy_of(device: str) -> MeasuredEnergy:
       UserError: if no file has the device; it says which devices have one. If a file is
         malformed, a cell is missing, or not positive.
     """
+    if "://" in device:
+        raise UserError(
+            f"the energy of a live board, {device}, is not known; leave out E, which needs a table "
+            f"of measured energy"
+        )
     found = device_named(device)
     files = energy_files(data_folder())
     column = next((name for name in (found.column, found.id) if name in files), None)

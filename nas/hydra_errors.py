@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from hydra.errors import HydraException
@@ -12,6 +13,9 @@ from omegaconf.errors import OmegaConfBaseException
 
 from nas.errors import UserError
 from nas.exit_status import one_line_errors
+
+_NO_NAME = "Config group override must be a string"  # no error of Hydra's own, but a ValueError
+_GROUPS = ("reward", "controller", "accuracy", "latency", "experiment")
 
 
 @contextmanager
@@ -30,6 +34,18 @@ def one_line_hydra_errors(command: str) -> Iterator[None]:
             if error.__cause__ is not None:
                 why.append(_for_users(str(error.__cause__)))
             raise UserError(f"{': '.join(why)}; see `python -m {command} --help`") from error
+        except ValueError as error:
+            if not str(error).startswith(_NO_NAME):
+                raise
+            raise UserError(
+                f"{' '.join(_choices_of(sys.argv[1:]))}: each of these is chosen by its name; see "
+                f"`python -m {command} --help`"
+            ) from error
+
+
+def _choices_of(arguments: Sequence[str]) -> list[str]:
+    """Those that choose one of several, as in reward=null."""
+    return [text for text in arguments if text.partition("=")[0] in _GROUPS]
 
 
 def _for_users(text: str) -> str:

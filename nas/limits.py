@@ -17,11 +17,16 @@ from nas.energy import energy_of
 from nas.search_space import NAS_BENCH_201
 from nas.units import millijoules, parameter_count
 
+_THOUSANDS = 10_000
+"""From here on a count is read in millions."""
+
 
 def cost_text(cost: float, unit: str, digits: int = 3) -> str:
-    """A cost to be read: 4.2 mJ, or 0.86 M where it is a count."""
+    """A cost to be read: 4.2 mJ, or where it is a count 10, 1,500 and 0.86 M."""
     rounded = float(f"{cost:.{digits}g}")  # 1000 and not 1e+03
-    return f"{rounded:g} {unit}" if unit else f"{rounded / 1e6:g} M"
+    if unit:
+        return f"{rounded:g} {unit}"
+    return f"{rounded:,g}" if rounded < _THOUSANDS else f"{rounded / 1e6:g} M"
 
 
 def label_of(symbols: Iterable[str]) -> str:

@@ -86,6 +86,8 @@ def describe_reward(landscape: Landscape, reward: Reward) -> str:
             f"warning: {where}: it breaks {tightest} by {used - 1:.0%}, so a perfect searcher would "
             f"too; reward=constrained cannot"
         )
+    if landscape.feasible.all():
+        return f"{where}; every cell is within {limits.label}, so {limits.label} {'do' if limits else 'does'} not bind"
     lost = landscape.accuracy[optimum] - accuracy
     if used < 1 - UNUSED_SHARE:
         return (

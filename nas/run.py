@@ -306,6 +306,7 @@ class Run:
             feasible,
             self.experiment.landscape,
             history,
+            self.experiment.limits,
         )
         folder = self.folder
         machine = json.loads(folder.environment.read_text(encoding="utf-8"))

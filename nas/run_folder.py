@@ -84,7 +84,7 @@ def new_run_folder(
     now = datetime.now().astimezone()
     slug = re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-")
     name = f"{now:%H-%M-%S}-{reward}-{slug}-T{limit_ms:g}ms"
-    name += "".join(f"-{limit}" for limit in limits.each).replace(" = ", "").replace(" ", "")
+    name += re.sub(r"[ =,]", "", "".join(f"-{limit}" for limit in limits.each))
     for number in range(1, 1000):
         path = runs / f"{now:%Y-%m-%d}" / (name if number == 1 else f"{name}-{number}")
         try:

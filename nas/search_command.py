@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from yaml import YAMLError
 
+from controller.base import DivergedError
 from latency.base import UnmeasuredError
 from nas.atomic_file import replacing
 from nas.config import CONF, NAMES, build, register
@@ -49,7 +50,7 @@ def _hydra_main(composed: DictConfig) -> None:
         with one_line_hydra_errors("nas.search"):
             try:
                 _search(composed, Console(highlight=False))
-            except UnmeasuredError as error:
+            except (DivergedError, UnmeasuredError) as error:
                 raise UserError(str(error)) from error
     except SystemExit as stopped:
         if HydraConfig.get().mode is not RunMode.MULTIRUN or stopped.code != USER_ERROR:

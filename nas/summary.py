@@ -6,6 +6,7 @@ docs/summary.md documents every field of the file.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from nas.landscape import Landscape
 from nas.limits import NO_FURTHER_LIMITS, Limits, cost_text, label_of
 from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
-from nas.trajectory import best_feasible, sample_within_limit
+from nas.trajectory import WINDOW, best_feasible, sample_within_limit
 
 SCHEMA = 1
 
@@ -86,12 +87,44 @@ def summarise(
         "best": best,
         "confirmation": None if confirmed is None else [_again(samples, one) for one in confirmed],
         "optimum": optimum,
+        **_exactness(optimum_index, accuracy, oracle, landscape),
         "gap": gap,
         "feasible_share": float(((samples.latency_ms <= limit_ms) & met).mean()),
         "space_feasible_share": None if landscape is None else landscape.feasible_share,
         "sample_within_T": sample_within_limit(samples.latency_ms, limit_ms),
         "mode": entry(mode) if mode is not None and _is_known(mode, accuracy, oracle) else None,
     }
+
+
+def _exactness(
+    optimum_index: int | None,
+    accuracy: Accuracy,
+    oracle: LatencyOracle,
+    landscape: Landscape | None,
+) -> dict[str, Any]:
+    """Of the latencies of the space, the share that is predicted, and whether the optimum is exact.
+
+    It is where no prediction can change it: where the latencies of itself and of all that are more
+    accurate, and within the further limits, were measured.
+    """
+    if landscape is None:
+        return {"space_latency_predicted": None, "optimum_exact": None}
+    predicted = oracle.predicted(NAS_BENCH_201.architectures)
+    exact = None
+    if optimum_index is not None:
+        rivals = landscape.accuracy > landscape.accuracy[optimum_index]
+        rivals[optimum_index] = True
+        exact = accuracy.source != "surrogate" and not bool(
+            (predicted & rivals & landscape.limits.all_met).any()
+        )
+    return {"space_latency_predicted": float(predicted.mean()), "optimum_exact": exact}
+
+
+def optimum_name(summary: Mapping[str, Any]) -> str:
+    """What the best of the whole space is called, by what is known of it."""
+    if summary["accuracy_source"] == "surrogate" or summary["space_latency_predicted"] == 1:
+        return "predicted optimum"
+    return "partly predicted optimum" if summary["optimum_exact"] is False else "exact optimum"
 
 
 def write_summary(path: Path, summary: dict[str, Any]) -> None:
@@ -109,14 +142,14 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     if summary["epochs"] != FULL_EPOCHS:
         columns = [f"{searched} @{summary['epochs']} epochs", f"test @{FULL_EPOCHS} epochs"]
     if is_predicted:
-        columns = [f"{name} (predicted)" for name in columns]
-    optimum = "predicted optimum" if is_predicted else "exact optimum"
+        columns = [f"~{name}" for name in columns]
+    optimum = optimum_name(summary)
     limits = summary.get("limits", {})
     label = label_of(limits)
     costs = [limit["cost"].removesuffix("_mj") for limit in limits.values()]
     for column in ("", *columns, "latency", *costs, "rank", "cell"):
         is_name = column == ""
-        table.add_column(column, justify="left" if is_name else "right", no_wrap=is_name)
+        table.add_column(column, justify="left" if is_name else "right", overflow="fold")
     rows = {
         f"best within {label}": summary["best"],
         optimum: summary["optimum"],
@@ -125,25 +158,21 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     for name, row in rows.items():
         if row is None:
             continue
-        marked = " (predicted)" if row["latency_predicted"] else ""
+        marked = "~" if row["latency_predicted"] else ""
         beyond = " > T" if row["latency_ms"] > summary["T_ms"] else ""
         table.add_row(
             name,
             f"{row['accuracy_searched']:.2%}",
             "-" if row["accuracy_test"] is None else f"{row['accuracy_test']:.2%}",
-            f"{row['latency_ms']:.2f} ms{beyond}{marked}",
+            f"{marked}{row['latency_ms']:.2f} ms{beyond}",
             *(_cost_cell(row, symbol, limit) for symbol, limit in limits.items()),
             "-" if row["rank"] is None else str(row["rank"]),
             str(row["index"]),
         )
     console.print(table)
-    for one in summary["confirmation"] or ():
-        within = "within T" if one["within_T"] else "not within T, so it does not win"
-        console.print(
-            f"timed again: cell {one['index']} {one['latency_ms']:.3f} ms, now "
-            f"{_or_none(one['latency_again_ms'])}: {within}",
-            soft_wrap=True,
-        )
+    for line in _legend(summary, optimum):
+        console.print(line, soft_wrap=True)
+    _print_confirmation(console, summary)
     if summary["best"] is None and summary["confirmation"]:
         console.print(
             f"No sample within T = {summary['T_ms']:g} ms was within it again; is the board quiet, "
@@ -154,20 +183,50 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         console.print(f"No sample met {met}; raise {'T' if not limits else 'one'} or the budget.")
     else:
         console.print(f"best cell {summary['best']['arch']}", soft_wrap=True)
-    settled = summary["sample_within_T"]
     facts = [
         (
             f"{summary['samples']:,} samples of {summary['distinct_networks']:,} distinct "
             f"networks in {summary['seconds']:.1f} s"
         ),
         f"{summary['feasible_share']:.1%} of the samples within {label}",
-        "mean latency not settled within T"
-        if settled is None
-        else f"mean latency within T from sample {settled:,} on",
+        _settled(summary),
     ]
     if summary["gap"] is not None:
         facts.insert(0, f"gap to the {optimum} {summary['gap'] * 100:.2f} points")
     console.print("; ".join(facts), soft_wrap=True)
+
+
+def _print_confirmation(console: Console, summary: dict[str, Any]) -> None:
+    for one in summary["confirmation"] or ():
+        within = "within T" if one["within_T"] else "not within T, so it does not win"
+        console.print(
+            f"timed again: cell {one['index']} {one['latency_ms']:.3f} ms, now "
+            f"{_or_none(one['latency_again_ms'])}: {within}",
+            soft_wrap=True,
+        )
+
+
+def _legend(summary: dict[str, Any], optimum: str) -> list[str]:
+    """What must be known of the predictions in the table."""
+    lines = []
+    rows = [summary[name] for name in ("best", "optimum", "mode") if summary[name] is not None]
+    if summary["accuracy_source"] == "surrogate" or any(row["latency_predicted"] for row in rows):
+        lines.append("~ predicted, not measured")
+    if optimum == "partly predicted optimum":
+        lines.append(
+            f"the optimum and the ranks are among measured and predicted cells: of the space, "
+            f"{summary['space_latency_predicted']:.1%} of the latencies are predicted"
+        )
+    return lines
+
+
+def _settled(summary: dict[str, Any]) -> str:
+    settled = summary["sample_within_T"]
+    if settled is not None:
+        return f"mean latency within T from sample {settled:,} on"
+    if summary["samples"] < WINDOW:
+        return f"it takes {WINDOW} samples to tell whether the mean latency settled within T"
+    return "mean latency not settled within T"
 
 
 def _again(samples: Samples, one: Candidate) -> dict[str, Any]:

@@ -2,50 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
 
 from nas.accuracy.base import Split
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.landscape import Landscape
-from nas.report.wording import Wording, milliseconds, percent
+from nas.limits import Limits, cost_text
+from nas.report.wording import NO_BREAK, Wording, milliseconds, percent
 from nas.samples import Samples
+from nas.search_space import NAS_BENCH_201
 from nas.trajectory import WINDOW
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.parts import Note, Part
 
 
-def answer(samples: Samples, landscape: Landscape | None, wording: Wording) -> list[Part | str]:
+def answer(
+    samples: Samples, landscape: Landscape | None, limits: Limits, wording: Wording
+) -> list[Part | str]:
     """A sentence or two, and what must be known about the numbers."""
     summary = wording.summary
     best = summary["best"]
     if best is None:
-        text = _nothing(samples, landscape, wording)
+        text = _nothing(samples, landscape, limits, wording)
     else:
         accuracy = f"{wording.accuracy(best['accuracy_searched'])} {wording.searched}"
         if best["accuracy_predicted"]:
             accuracy += " (predicted)"
-        took = wording.latency(best["latency_ms"], predicted=best["latency_predicted"])
+        took = _listed(
+            [
+                f"takes {wording.latency(best['latency_ms'], predicted=best['latency_predicted'])}",
+                *_costs(best, wording),
+            ]
+        )
         text = (
             f"The most accurate cell found within {wording.limits} on {summary['device']} has "
-            f"{accuracy} on {wording.dataset} and takes {took}. "
+            f"{accuracy} on {wording.dataset} and {took}. "
             f"{_distance(best, landscape, wording)}"
         )
     cell = [] if best is None else [f"`{best['arch']}`"]
     return [text, *cell, *(Note(note) for note in _notes(wording))]
 
 
-def key_figures(samples: Samples, landscape: Landscape | None, wording: Wording) -> list[KeyFigure]:
+def key_figures(
+    samples: Samples, landscape: Landscape | None, limits: Limits, wording: Wording
+) -> list[KeyFigure]:
     """The answer's numbers."""
     summary = wording.summary
     best = summary["best"]
     if best is None:
-        fastest = float(samples.latency_ms.min())
-        figures = [
-            KeyFigure("fastest sample", milliseconds(fastest), wording.missed(fastest), Tone.bad)
-        ]
+        figures = [_nearest(samples, limits, wording)]
     else:
-        figures = [*_accuracies(best, wording), _latency(best, wording)]
+        figures = [*_accuracies(best, wording), _latency(best, wording), *_further(best, wording)]
         if summary["gap"] is not None:
             optimum = wording.accuracy(summary["optimum"]["accuracy_searched"])
             figures.append(
@@ -62,24 +74,81 @@ def key_figures(samples: Samples, landscape: Landscape | None, wording: Wording)
             f"samples within {wording.label}", share, of_space and f"of the whole space, {of_space}"
         )
     )
-    settled = summary["sample_within_T"]
-    figures.append(
-        KeyFigure(
-            "mean latency settled",
-            "not yet" if settled is None else f"at {settled:,}",
-            _settling(len(samples), settled),
-            Tone.bad if settled is None else Tone.good,
-        )
-    )
+    figures.append(_settled("latency", "T", len(samples), summary["sample_within_T"]))
+    for name, (symbol, one) in zip(
+        wording.cost_columns, summary.get("limits", {}).items(), strict=True
+    ):
+        figures.append(_settled(name, symbol, len(samples), one["sample_within"]))
     return figures
 
 
-def _settling(samples: int, settled: int | None) -> str:
+def _settled(name: str, symbol: str, samples: int, settled: int | None) -> KeyFigure:
+    title = f"mean {name} settled"
     if settled is not None:
-        return "samples; within T from there on"
+        note = f"samples; within {symbol} from there on"
+        return KeyFigure(title, f"at {settled:,}", note, Tone.good)
     if samples < WINDOW:
-        return f"it takes {WINDOW} samples to tell"
-    return f"that of the last {WINDOW} samples is beyond T"
+        note = f"it takes {WINDOW} samples to tell"
+    else:
+        note = f"that of the last {WINDOW} samples is beyond {symbol}"
+    return KeyFigure(title, "not yet", note, Tone.bad)
+
+
+def _shares_of(samples: Samples, limits: Limits, wording: Wording) -> Float64[ndarray, "n limits"]:
+    """What each sample takes of each limit, T first: at most 1 is within it."""
+    latency = samples.latency_ms[:, None] / wording.summary["T_ms"]
+    return np.concatenate([latency, limits.ratios(samples.architectures)], axis=1)
+
+
+def _nearest(samples: Samples, limits: Limits, wording: Wording) -> KeyFigure:
+    """The sample that breaks its worst limit by least, and what it breaks."""
+    shares = _shares_of(samples, limits, wording)
+    at = int(np.lexsort((shares.sum(axis=1), shares.max(axis=1)))[0])
+    broken = [
+        f"{symbol} by {_beyond(share)}"
+        for symbol, share in zip(("T", *limits.symbols), shares[at], strict=True)
+        if share > 1
+    ]
+    latency = milliseconds(float(samples.latency_ms[at]))
+    index = NAS_BENCH_201.index(samples.architectures[at])
+    costs = [limit.text(float(limit.costs[index])) for limit in limits.each]
+    note = f"beyond {_listed(broken)}" if broken else "not within T when timed again"
+    if not limits:
+        note = f"beyond {wording.limit}" if broken else note
+        return KeyFigure("fastest sample", latency, note, Tone.bad)
+    return KeyFigure("nearest sample", ", ".join([latency, *costs]), note, Tone.bad)
+
+
+def _beyond(share: float) -> str:
+    """By how much a limit is broken."""
+    return percent(share - 1, 0 if share >= 1.1 else 2)
+
+
+def _listed(texts: Sequence[str]) -> str:
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _costs(best: Mapping[str, Any], wording: Wording) -> list[str]:
+    """The further costs as ends of a sentence: 4.2 mJ of energy, 0.86 M parameters."""
+    return [
+        f"{cost} of {name}" if name == "energy" else f"has {cost} {name}"
+        for name, cost in zip(wording.cost_columns, wording.costs(best), strict=True)
+    ]
+
+
+def _further(best: Mapping[str, Any], wording: Wording) -> list[KeyFigure]:
+    figures = []
+    for name, cost, (symbol, one) in zip(
+        wording.cost_columns,
+        wording.costs(best),
+        wording.summary.get("limits", {}).items(),
+        strict=True,
+    ):
+        bound = cost_text(one["limit"], one["unit"], 6).replace(" ", NO_BREAK)
+        used = percent(best[one["cost"]] / one["limit"], 0)
+        figures.append(KeyFigure(name, cost, f"{used} of {symbol} = {bound}", Tone.good))
+    return figures
 
 
 def _accuracies(best: Mapping[str, Any], wording: Wording) -> list[KeyFigure]:
@@ -121,11 +190,14 @@ def _distance(best: Mapping[str, Any], landscape: Landscape | None, wording: Wor
     )
 
 
-def _nothing(samples: Samples, landscape: Landscape | None, wording: Wording) -> str:
+def _nothing(
+    samples: Samples, landscape: Landscape | None, limits: Limits, wording: Wording
+) -> str:
     summary = wording.summary
+    met = "" if not limits else " together"
     text = (
-        f"None of the {len(samples):,} samples met {wording.limits} on {summary['device']}: the "
-        f"fastest took {milliseconds(float(samples.latency_ms.min()))}. "
+        f"None of the {len(samples):,} samples met {wording.limits}{met} on {summary['device']}: "
+        f"{_why(samples, limits, wording)}. "
     )
     if landscape is not None and landscape.feasible.any():
         feasible = int(landscape.feasible.sum())
@@ -134,6 +206,20 @@ def _nothing(samples: Samples, landscape: Landscape | None, wording: Wording) ->
             f"{wording.accuracy(summary['optimum']['accuracy_searched'])} {wording.searched}. "
         )
     return text + f"Raise {'T' if wording.label == 'T' else 'one of them'} or the budget."
+
+
+def _why(samples: Samples, limits: Limits, wording: Wording) -> str:
+    """Which limit is in the way, by how much."""
+    fastest = f"the fastest took {milliseconds(float(samples.latency_ms.min()))}"
+    if not limits:
+        return fastest
+    shares = _shares_of(samples, limits, wording)
+    said = []
+    for symbol, share in zip(("T", *limits.symbols), shares.T, strict=True):
+        met = int((share <= 1).sum())
+        nearest = "" if met else f", the nearest beyond it by {_beyond(float(share.min()))}"
+        said.append(f"{symbol} alone was met by {met:,}{nearest}")
+    return "; ".join(said)
 
 
 def _notes(wording: Wording) -> list[str]:
@@ -155,6 +241,12 @@ def _notes(wording: Wording) -> list[str]:
             else f"{percent(share, 1)} of the samples have latencies that are"
         )
         notes.append(f"{which} predicted by a regression, not measured on {summary['device']}.")
+    space = summary["space_latency_predicted"]
+    if summary["optimum_exact"] is False and space and space < 1:
+        notes.append(
+            f"The optimum and the ranks are among measured and predicted cells: of the space, "
+            f"{percent(space, 1)} of the latencies are predicted."
+        )
     if summary["split"] == Split.test.value:
         notes.append(
             "The search was on the test split, so its test accuracy is no unbiased estimate."

@@ -29,13 +29,18 @@ _HOVER = "%{y:.2f} %, %{x:.3~f} ms%{customdata[1]}<br>%{customdata[0]}<extra></e
 def front(
     samples: Samples,
     feasible: Bool[ndarray, "n"],
+    taking_part: Bool[ndarray, "n"],
     landscape: Landscape | None,
     latency_predicted: Bool[ndarray, "n"],
     *,
     limit_ms: float,
     wording: Wording,
 ) -> Figure:
-    """Latency and accuracy of every cell, as far as it is worth drawing."""
+    """Latency and accuracy of every cell, as far as it is worth drawing.
+
+    Only samples that are `taking_part`, those within every limit but the latency's, make the found
+    front, as with the true one.
+    """
     indices = NAS_BENCH_201.index(samples.architectures)
     _, first = np.unique(indices, return_index=True)
     first.sort()  # the sample at which each distinct cell first came
@@ -84,10 +89,10 @@ def front(
                 "mode": "lines+markers",
                 "line": {"color": ORANGE, "width": 1.5, "shape": "hv"},
                 "marker": {"size": 5},
-                "name": "true front" if wording.optimum.startswith("exact") else "predicted front",
+                "name": _front_name(wording),
             }
         )
-    found = pareto_front(percent, latency_ms)
+    found = pareto_front(percent, np.where(taking_part[first], latency_ms, np.nan))
     traces.append(
         {
             **_points(latency_ms[found], percent[found], texts[found], notes[found]),
@@ -116,6 +121,13 @@ def front(
         f"are {' and '.join(told)}: where several fall on one spot, the first.",
         height=560,
     )
+
+
+def _front_name(wording: Wording) -> str:
+    share = wording.summary["space_latency_predicted"]
+    if wording.accuracy_is_predicted or share == 1:
+        return "predicted front"
+    return "partly predicted front" if share else "true front"
 
 
 def _points(

@@ -13,6 +13,7 @@ from numpy import ndarray
 
 from nas.atomic_file import replacing
 from nas.landscape import Landscape
+from nas.limits import NO_FURTHER_LIMITS, Limits
 from nas.operation_history import OperationHistory
 from nas.report.answer import answer, key_figures
 from nas.report.cell import draw_cell
@@ -41,6 +42,7 @@ class Evidence:
     feasible: Bool[ndarray, "n"]  # within every limit
     landscape: Landscape | None
     history: OperationHistory
+    limits: Limits = NO_FURTHER_LIMITS
 
 
 def run_page(evidence: Evidence, machine: Mapping[str, Any], command: str, config: str) -> Page:
@@ -49,17 +51,22 @@ def run_page(evidence: Evidence, machine: Mapping[str, Any], command: str, confi
     limit_ms = float(evidence.summary["T_ms"])
     wording = Wording(evidence.summary, float(evidence.latency_predicted.mean()))
     few = best_few(
-        samples, evidence.accuracy_test, evidence.latency_predicted, evidence.feasible, wording
+        samples,
+        evidence.accuracy_test,
+        evidence.latency_predicted,
+        evidence.feasible,
+        limits=evidence.limits,
+        wording=wording,
     )
     return Page(
-        title=f"{wording.dataset} on {evidence.summary['device']} within {limit_ms:g} ms",
+        title=f"{wording.dataset} on {evidence.summary['device']} within {_bounds(wording)}",
         subtitle=(
             f"One search of NAS-Bench-201: {len(samples):,} samples by the controller "
             f"{evidence.summary['controller']}, reward {evidence.summary['reward']}, seed "
             f"{evidence.summary['seed']}"
         ),
-        answer=answer(samples, landscape, wording),
-        key_figures=key_figures(samples, landscape, wording),
+        answer=answer(samples, landscape, evidence.limits, wording),
+        key_figures=key_figures(samples, landscape, evidence.limits, wording),
         sections=[
             Section("The cell", _cells(evidence, wording)),
             Section(
@@ -75,6 +82,7 @@ def run_page(evidence: Evidence, machine: Mapping[str, Any], command: str, confi
                     front(
                         samples,
                         evidence.feasible,
+                        evidence.limits.met(samples.architectures),
                         landscape,
                         evidence.latency_predicted,
                         limit_ms=limit_ms,
@@ -88,6 +96,12 @@ def run_page(evidence: Evidence, machine: Mapping[str, Any], command: str, confi
         provenance=provenance(wording, machine, command),
         provenance_parts=[Listing("config.yaml", config)],
     )
+
+
+def _bounds(wording: Wording) -> str:
+    """The limits for the title: 17 ms alone, or T = 17 ms, E = 5 mJ."""
+    further = wording.summary.get("limits")
+    return wording.limits if further else f"{wording.summary['T_ms']:g} ms"
 
 
 def write_report(path: Path, page: Page) -> None:

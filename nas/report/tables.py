@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from nas.limits import Limits
 from nas.report.wording import Wording
 from nas.samples import Samples
 from nas.search_space import EDGES, NAS_BENCH_201
@@ -25,14 +26,23 @@ def found(wording: Wording) -> Table:
         "the policy's mode": summary["mode"],
     }
     return Table(
-        ["", *_accuracy_columns(wording), "latency", "rank", "number", "cell"],
+        [
+            "",
+            *_accuracy_columns(wording),
+            "latency",
+            *wording.cost_columns,
+            "rank",
+            "number",
+            "cell",
+        ],
         [
             [
                 name,
                 wording.accuracy(row["accuracy_searched"]),
                 wording.accuracy(row["accuracy_test"]),
                 wording.latency(row["latency_ms"], predicted=row["latency_predicted"])
-                + ("" if row["feasible"] else ", beyond T"),
+                + ("" if row["latency_ms"] <= summary["T_ms"] else ", beyond T"),
+                *wording.costs(row),
                 "-" if row["rank"] is None else f"{row['rank']:,}",
                 str(row["index"]),
                 f"`{row['arch']}`",
@@ -49,6 +59,8 @@ def best_few(
     accuracy_test: Float64[ndarray, "n"],
     latency_predicted: Bool[ndarray, "n"],
     feasible: Bool[ndarray, "n"],
+    *,
+    limits: Limits,
     wording: Wording,
 ) -> Table | None:
     """The most accurate distinct networks within all limits; None if none was."""
@@ -61,13 +73,22 @@ def best_few(
     if not len(at):
         return None
     return Table(
-        ["", *_accuracy_columns(wording), "latency", "first at sample", "number", "cell"],
+        [
+            "",
+            *_accuracy_columns(wording),
+            "latency",
+            *wording.cost_columns,
+            "first at sample",
+            "number",
+            "cell",
+        ],
         [
             [
                 str(place),
                 wording.accuracy(float(samples.accuracy[i])),
                 wording.accuracy(None if np.isnan(accuracy_test[i]) else float(accuracy_test[i])),
                 wording.latency(float(samples.latency_ms[i]), predicted=bool(latency_predicted[i])),
+                *(wording.cost(one.symbol, float(one.costs[indices[i]])) for one in limits.each),
                 f"{i + 1:,}",
                 str(indices[i]),
                 f"`{NAS_BENCH_201.strings[indices[i]]}`",

@@ -8,6 +8,7 @@ from typing import Any, final
 
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.limits import cost_text, label_of
+from nas.summary import optimum_name
 
 _DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet16": "ImageNet16-120"}
 _SPLITS = {"valid": "validation", "test": "test"}
@@ -83,12 +84,28 @@ class Wording:
         beyond = latency_ms > float(self.summary["T_ms"])
         return "beyond T" if beyond else f"not within {self.label}"
 
+    def costs(self, row: Mapping[str, Any]) -> list[str]:
+        """What an architecture costs beside its latency, one for each further limit."""
+        return [
+            self.cost(symbol, row[one["cost"]])
+            for symbol, one in self.summary.get("limits", {}).items()
+        ]
+
+    def cost(self, symbol: str, cost: float) -> str:
+        """A cost for a table, marked where it breaks its limit."""
+        one = self.summary["limits"][symbol]
+        beyond = f", beyond {symbol}" if cost > one["limit"] else ""
+        return cost_text(cost, one["unit"]).replace(" ", NO_BREAK) + beyond
+
+    @property
+    def cost_columns(self) -> list[str]:
+        """Headers of the further costs."""
+        return [one["cost"].removesuffix("_mj") for one in self.summary.get("limits", {}).values()]
+
     @property
     def optimum(self) -> str:
         """What the best cell of the whole space within all limits is called."""
-        optimum = self.summary["optimum"]
-        is_predicted = optimum is not None and optimum["latency_predicted"]
-        return f"{'predicted' if is_predicted or self.accuracy_is_predicted else 'exact'} optimum"
+        return optimum_name(self.summary)
 
     def accuracy(self, fraction: float | None) -> str:
         """An accuracy for a table or a sentence."""

@@ -9,8 +9,9 @@ from nas.accuracy.base import Dataset
 from nas.cost import parameters
 from nas.csv_tables import read_csv_table
 from nas.csv_writer import write_csv_table
+from nas.energy import energy_of
 from nas.errors import UserError
-from nas.limits import Limits, limits_of
+from nas.limits import Limits, cost_text, limits_of
 from nas.search_space import NAS_BENCH_201
 
 EVERYTHING = NAS_BENCH_201.architectures
@@ -124,3 +125,12 @@ def test_the_error_for_another_device_names_both_runtimes_of_the_pi_5():
 
 def test_no_limits_are_false_so_that_reports_can_stay_as_they_are():
     assert not Limits()
+
+
+def test_a_small_count_is_written_out():
+    assert [cost_text(count, "") for count in (10.0, 1500.0, 860e3)] == ["10", "1,500", "0.86 M"]
+
+
+def test_the_energy_of_a_live_board_is_not_known():
+    with pytest.raises(UserError, match="of a live board, cmd://board, is not known; leave out E"):
+        energy_of("cmd://board")

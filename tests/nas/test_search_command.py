@@ -674,6 +674,7 @@ class TestResumeIsRefused:
         (("reward.latency_weight=2",), "between 0 and 1"),
         (("latency=nats",), "latency.archive is not set"),
         (("accuracy=nats",), "accuracy.archive is not set"),
+        (("reward=null",), "reward=null: each of these is chosen by its name"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_it_and_leaves_no_run(
@@ -685,6 +686,14 @@ def test_a_wrong_value_is_one_line_that_names_it_and_leaves_no_run(
 
     assert said in one_line(finished)
     assert not list(tmp_path.rglob("config.yaml"))
+
+
+@pytest.mark.parametrize("lr", ["1e300", "1e38"])
+def test_a_policy_that_diverges_is_one_line_that_names_the_setting(tmp_path, synthetic_tables, lr):
+    finished = search(tmp_path, *ON_TABLES, f"controller.lr={lr}", data=synthetic_tables)
+
+    assert "lower controller.lr" in one_line(finished)
+    assert not list(tmp_path.rglob("summary.json"))
 
 
 def damaged(tables, folder, old, new, file="nb201_latency_ms.csv"):

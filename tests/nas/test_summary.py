@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 import numpy as np
 import pytest
@@ -22,7 +23,9 @@ LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
 def summary_of(indices, *, source="table", split=Split.valid, predicted=False, limit_ms=17.0):
     """Of synthetic numbers."""
     accuracy = TabularAccuracy(source, "synthetic", split, ACCURACY, ACCURACY - 0.01)
-    oracle = TableLatency("board", "table", "synthetic", LATENCY_MS, np.full(GRID, predicted))
+    oracle = TableLatency(
+        "board", "table", "synthetic", LATENCY_MS, np.broadcast_to(predicted, GRID)
+    )
     architectures = NAS_BENCH_201.architectures[indices]
     latency_ms = oracle.latency_ms(architectures)
     samples = Samples(architectures, accuracy(architectures), latency_ms, latency_ms)
@@ -39,8 +42,8 @@ def summary_of(indices, *, source="table", split=Split.valid, predicted=False, l
     )
 
 
-def printed(summary):
-    console = Console(file=io.StringIO(), width=200)
+def printed(summary, width=200):
+    console = Console(file=io.StringIO(), width=width)
     print_summary(console, summary)
     return console.file.getvalue()
 
@@ -58,9 +61,41 @@ def test_repeats_and_isomorphic_cells_are_told_apart():
 def test_a_predicted_latency_and_accuracy_are_marked_on_the_terminal():
     text = printed(summary_of(range(50), source="surrogate", predicted=True))
 
-    assert "ms (predicted)" in text
-    assert "valid (predicted)" in text
+    assert re.search(r"~\d+\.\d\d ms", text)
+    assert "~valid" in text
+    assert "~ predicted, not measured" in text
     assert "predicted optimum" in text
+
+
+def test_no_mark_is_cut_off_where_the_terminal_is_narrow():
+    text = printed(summary_of(range(50), predicted=True, limit_ms=3.0), width=60)
+
+    assert "…" not in text
+    assert "~" in text
+
+
+def test_an_optimum_is_exact_only_where_no_prediction_can_change_it():
+    everything = NAS_BENCH_201.architectures
+    accuracies = ACCURACY[tuple(everything.T)]
+    within = np.flatnonzero(LATENCY_MS[tuple(everything.T)] <= 3)
+    best = within[np.argmax(accuracies[within])]
+    better = np.flatnonzero(accuracies > accuracies[best])[0]
+    worse = np.flatnonzero(accuracies < accuracies[best])[0]
+    for cell, exact, name in ((better, False, "partly predicted"), (worse, True, "exact")):
+        predicted = np.zeros(GRID, bool)
+        predicted[tuple(everything[cell])] = True
+
+        summary = summary_of(range(50), predicted=predicted, limit_ms=3.0)
+
+        assert summary["optimum_exact"] is exact
+        assert summary["space_latency_predicted"] == 1 / 15625
+        assert f"{name} optimum" in printed(summary)
+        assert ("measured and predicted cells" in printed(summary)) is not exact
+
+
+def test_fewer_samples_than_a_window_are_too_few_to_tell():
+    assert "it takes 100 samples to tell" in printed(summary_of(range(50)))
+    assert "to tell" not in printed(summary_of(range(150)))
 
 
 def test_a_measured_one_is_not():

@@ -9,10 +9,13 @@ import pytest
 from controller.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.table import TableLatency
-from nas.accuracy.base import Split
+from nas.accuracy.base import Dataset, Split
 from nas.accuracy.tabular import TabularAccuracy
+from nas.cost import parameters
 from nas.landscape import Landscape, survey
+from nas.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.operation_history import OperationHistory
+from nas.report.front import front
 from nas.report.run_page import Evidence, run_page
 from nas.report.wording import Wording
 from nas.samples import Samples
@@ -45,6 +48,7 @@ def evidence_of(
     latency_ms=LATENCY_MS,
     device="board",
     controller=None,
+    limits=NO_FURTHER_LIMITS,
 ):
     """Of synthetic numbers."""
     tested = ACCURACY - 0.01 if tests else np.full(GRID, np.nan)
@@ -53,7 +57,7 @@ def evidence_of(
     architectures = NAS_BENCH_201.architectures[np.asarray(indices)]
     latencies = oracle.latency_ms(architectures)
     samples = Samples(architectures, accuracy(architectures), latencies, latencies)
-    landscape = survey(accuracy, oracle, limit_ms) if knows_space else None
+    landscape = survey(accuracy, oracle, limit_ms, limits) if knows_space else None
     searcher = (controller or UniformConfig(batch_size=1)).build(GRID, [0])
     history = OperationHistory(searcher, len(samples))
     for first, row in enumerate(architectures):
@@ -77,15 +81,17 @@ def evidence_of(
         settings=settings,
         seconds=1.0,
         resumed_at=0,
+        limits=limits,
     )
     return Evidence(
         summary,
         samples,
         accuracy.test(architectures),
         oracle.predicted(architectures),
-        samples.latency_ms <= limit_ms,
+        (samples.latency_ms <= limit_ms) & limits.met(architectures),
         landscape,
         history,
+        limits,
     )
 
 
@@ -168,6 +174,83 @@ def test_the_fastest_sample_is_beyond_t_or_beyond_another_limit():
 
     assert Wording(summary, 0.0).missed(17.5) == "beyond T"
     assert Wording(summary, 0.0).missed(16.5) == "not within T, E and P"
+
+
+def limits_on_parameters(bound):
+    counts = parameters(NAS_BENCH_201.architectures, Dataset.cifar100).astype(float)
+    return Limits((Limit("P", "parameters", "", bound, "counted", counts),))
+
+
+def test_where_another_limit_is_in_the_way_the_page_names_it_and_by_how_much():
+    limits = limits_on_parameters(5_000.0)
+    evidence = evidence_of(range(300), limits=limits)
+    within_t = int((evidence.samples.latency_ms <= 17).sum())
+    least = float(limits.each[0].costs[:300].min())
+
+    text = text_of(evidence)
+
+    assert (
+        f"None of the 300 samples met T = 17 ms, P = 5,000 together on board: T alone was met by {within_t}"
+        in text
+    )
+    assert (
+        f"P alone was met by 0, the nearest beyond it by {least / 5_000 - 1:.0%}".replace("%", " %")
+        in text
+    )
+    assert "nearest sample" in text
+    assert f"beyond P by {least / 5_000 - 1:.0%}".replace("%", " %") in text
+    assert "beyond T = 17 ms" not in text
+
+
+def test_with_further_limits_the_page_shows_their_costs_and_when_each_settled():
+    evidence = evidence_of(range(1000), limits=limits_on_parameters(400_000.0))
+    best = evidence.summary["best"]
+
+    html, text = html_of(evidence), text_of(evidence)
+
+    assert "<h1>CIFAR-100 on board within T = 17\u00a0ms, P = 0.4 M</h1>" in html
+    assert f"{best['parameters'] / 1e6:.3g} M parameters" in text
+    assert "mean latency settled" in text
+    assert "mean parameters settled" in text
+    assert f"{best['parameters'] / 400_000:.0%} of P = 0.4 M".replace("%", " %") in text
+    assert text.count("latency parameters rank") == 1
+    assert text.count("latency parameters first at sample") == 1
+
+
+def test_a_cell_beyond_a_further_limit_is_marked_by_it_and_not_by_t():
+    heavy = int(np.argmax(limits_on_parameters(1.0).each[0].costs))
+    latency_ms = np.full(GRID, 3.0)
+    evidence = evidence_of([5, heavy], latency_ms=latency_ms, limits=limits_on_parameters(4e5))
+
+    text = text_of(evidence)
+
+    assert "M, beyond P" in text
+    assert "beyond T" not in text.split("Provenance")[0].replace("is beyond T", "")
+
+
+def test_the_found_front_is_of_samples_within_the_further_limits():
+    limits = limits_on_parameters(100_000.0)
+    evidence = evidence_of(range(2000), limits=limits)
+    wording = Wording(evidence.summary, 0.0)
+    met = limits.met(evidence.samples.architectures)
+
+    figure = front(
+        evidence.samples,
+        evidence.feasible,
+        met,
+        evidence.landscape,
+        evidence.latency_predicted,
+        limit_ms=17.0,
+        wording=wording,
+    )
+
+    (found,) = (trace for trace in figure.data if trace["name"] == "found front")
+    (true,) = (trace for trace in figure.data if trace["name"] == "true front")
+    for latency_ms, accuracy in zip(found["x"], found["y"], strict=True):
+        assert (
+            accuracy <= true["y"][np.searchsorted(true["x"], latency_ms, side="right") - 1] + 1e-9
+        )
+    assert max(found["y"]) < 100 * evidence.samples.accuracy.max()
 
 
 def test_without_the_whole_space_the_distance_is_unknown():
