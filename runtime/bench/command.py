@@ -26,7 +26,8 @@ from runtime.bench.machine import machine
 from runtime.bench.results import Results, read_results
 from runtime.bench.tables import tables
 
-CONF = str(Path(__file__).resolve().parents[2] / "conf")
+CONF = str(Path(__file__).resolve().parents[2] / "conf" / "bench")
+"""A folder of its own: in conf/, `experiment` is a group, the experiments of `nas.study`."""
 """By place, because a user's folder may hold a `conf` of its own."""
 
 USER_ERROR = 2

@@ -1,4 +1,4 @@
-"""What a command can ask of the experiments; conf/bench.yaml holds the defaults."""
+"""What a command can ask of the experiments; conf/bench/bench.yaml holds the defaults."""
 
 from __future__ import annotations
 
