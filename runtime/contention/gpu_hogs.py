@@ -10,6 +10,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
 from threading import Event, Thread
 from typing import final
 
@@ -18,7 +20,7 @@ import torch
 from runtime.contention.hog import Hog, Place, RunningHog
 from runtime.contention.python_hog import hog_on
 from runtime.cuda_graph import GraphEngine
-from runtime.cuda_streams import streams
+from runtime.cuda_streams import Streams, streams
 from runtime.sm_slices import GRAIN, SmSlice, SmSlices
 
 _READY_S = 60.0
@@ -58,13 +60,16 @@ def cut(victim_sms: int, device: int = 0) -> SmSlices:
     return SmSlices([victim_sms, most - victim_sms], device)
 
 
-def victim_stream(slices: Sequence[SmSlice], *, is_first: bool) -> torch.cuda.Stream:
-    """The network's: on its slice where there are slices, and before all others if it is first."""
+def victim_streams(slices: Sequence[SmSlice], *, is_first: bool) -> tuple[Streams, int]:
+    """The network's, of its slice where there are slices; and its priority, the highest if first.
+
+    Raises:
+      ValueError: if there is no GPU.
+    """
     check_gpu()
-    highest = min(torch.cuda.Stream.priority_range()) if is_first else 0
-    if slices:
-        return slices[0].stream(priority=highest)
-    return streams(torch.cuda.current_device()).take(highest)
+    both_ends: Callable[[], tuple[int, int]] = torch.cuda.Stream.priority_range
+    priority = min(both_ends()) if is_first else 0
+    return (slices[0].streams if slices else streams(0)), priority
 
 
 @final
@@ -114,13 +119,10 @@ def _streaming(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
     def kernel(k: int) -> torch.Tensor:
         return torch.neg(source[k], out=target[k])
 
-    replays = []
     with torch.cuda.stream(stream):
         kernel(0)
-    for k in range(_PIECES):
-        replay, _ = GraphEngine(stream).recorded(lambda k=k: kernel(k))
-        replays.append(replay)
-    return _in_turns(replays), 2 * _PIECE
+    replays = [GraphEngine(stream).recorded(partial(kernel, k))[0] for k in range(_PIECES)]
+    return _InTurns(replays, owners=(source, target)), 2 * _PIECE
 
 
 def _copying(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
@@ -130,15 +132,18 @@ def _copying(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
     return (lambda: target.copy_(source, non_blocking=True)), source.nbytes
 
 
-def _in_turns(replays: Sequence[Callable[[], None]]) -> Callable[[], None]:
-    turn = 0
+@final
+class _InTurns:
+    """Replays, and who owns what they read and write: graphs know addresses only."""
 
-    def replay() -> None:
-        nonlocal turn
-        replays[turn]()
-        turn = (turn + 1) % len(replays)
+    def __init__(
+        self, replays: Sequence[Callable[[], None]], owners: Sequence[torch.Tensor]
+    ) -> None:
+        self._replays = cycle(replays)
+        self._owners = owners
 
-    return replay
+    def __call__(self) -> None:
+        next(self._replays)()
 
 
 @final

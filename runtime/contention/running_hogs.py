@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, final
 
-from runtime.contention.budget import GB, MB
+from runtime.contention.budget import GB
 from runtime.contention.control_page import MOST_HOGS, ControlPage
 from runtime.contention.guarded import Guardian
 from runtime.contention.hog import Hog, Place, RunningHog
@@ -60,11 +60,6 @@ class RunningHogs:
     def process_ids(self) -> list[int]:
         """Of those that are processes."""
         return [one.process_id for one in self._running if one.process_id is not None]
-
-    @property
-    def demands_mb_per_s(self) -> list[float]:
-        """What each would take."""
-        return [hog.gb_per_s * GB / MB for hog in self.hogs]
 
     def tell(self, budgets: Sequence[tuple[float, float]]) -> None:
         """What each may use from now on: while the lock is free and while it is held, MB/s."""

@@ -7,7 +7,6 @@ with Situation([MemoryHog(core=1)], limit_mb_per_s=1000, isolation=Isolation.fin
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -39,6 +38,7 @@ class Situation:
         *,
         limit_mb_per_s: float | None = None,
         isolation: Isolation = Isolation.none,
+        count: int | None = None,
         victim_sms: int | None = None,
     ) -> None:
         """Nothing runs before it is entered.
@@ -48,6 +48,7 @@ class Situation:
             lets go on and parks at its end.
           limit_mb_per_s: what each hog may use while the isolation holds; MB of 2 ** 20 bytes.
           isolation: what protects the network.
+          count: how many of the hogs, the first ones, take part; None for all.
           victim_sms: of `Isolation.partition`: the network's multiprocessors, a multiple of 8.
 
         Raises:
@@ -60,6 +61,7 @@ class Situation:
         self._given = hogs
         self._limit = limit_mb_per_s
         self._isolation = isolation
+        self._count = count
         self._victim_sms = victim_sms
         self._stream: torch.cuda.Stream | None = None
         self._own_cpu = TokenBucket()
@@ -80,7 +82,6 @@ class Situation:
             opened.callback(self._hogs.park)
             if self._isolation is Isolation.coarse_lock and self._limit is not None:
                 self._own_cpu.rate(self._limit * MB)
-            demands = self._hogs.demands_mb_per_s
             holding = self._holding()
             if holding is not None:
                 opened.callback(holding.close)
@@ -88,7 +89,9 @@ class Situation:
             elif self._isolation is Isolation.fine_lock:
                 self._hold, self._let_go = self._hogs.page.hold, self._hogs.page.let_go
                 opened.callback(self._let_go)
-            self._hogs.tell([self._isolation.budgets(one, self._limit) for one in demands])
+            self._hogs.tell(
+                [self._isolation.budgets(one, self._limit) for one in self._demands_mb_per_s()]
+            )
             self._opened = opened.pop_all()
         return self
 
@@ -110,7 +113,7 @@ class Situation:
             self._let_go()
 
     def during(self, inference: Callable[[], object]) -> Callable[[], None]:
-        """The inference under the lock, which also covers what a GPU still has to do of it."""
+        """The inference under the lock; one on a GPU must wait for the GPU before it returns."""
         return partial(self._locked, inference)
 
     def charge(self, size: int) -> None:
@@ -134,18 +137,25 @@ class Situation:
           ValueError: if there is no GPU.
         """
         if self._stream is None:
-            from runtime.contention.gpu_hogs import victim_stream  # noqa: PLC0415 - needs a GPU
+            from runtime.contention.gpu_hogs import victim_streams  # noqa: PLC0415 - needs a GPU
 
-            is_first = self._isolation is Isolation.priority
-            self._stream = victim_stream(self._hogs.slices, is_first=is_first)
+            stock, priority = victim_streams(
+                self._hogs.slices, is_first=self._isolation is Isolation.priority
+            )
+            self._stream = stock.take(priority)
+            self._opened.callback(stock.give_back, self._stream)
         return self._stream
+
+    def _demands_mb_per_s(self) -> list[float]:
+        """What each hog would take; nothing of those that take no part."""
+        all_of_them = self._hogs.hogs
+        count = len(all_of_them) if self._count is None else self._count
+        return [hog.gb_per_s * GB / MB if k < count else 0.0 for k, hog in enumerate(all_of_them)]
 
     def _locked(self, inference: Callable[[], object]) -> None:
         self._hold()
         try:
             inference()
-            if self._stream is not None:
-                self._stream.synchronize()
         finally:
             self._let_go()
 
@@ -167,12 +177,13 @@ class Situation:
 
     def _share(self) -> float:
         """Processors for which all hogs together take what the limit allows them."""
-        self._hogs.tell([(math.inf, math.inf)] * len(self._hogs.hogs))
+        demands = self._demands_mb_per_s()
+        self._hogs.tell([(one, one) for one in demands])
         time.sleep(_SOLO_S)
         alone = sum(self._hogs.gb_per_s()) * GB / MB
-        count = len(self._hogs.hogs)
+        count = sum(one > 0 for one in demands)
         assert self._limit is not None
-        return count * min(1.0, count * self._limit / alone)
+        return count * min(1.0, count * self._limit / max(alone, self._limit))
 
 
 def _nothing() -> None:
