@@ -150,6 +150,11 @@ class _HogProcess(RunningHog):
     def process_id(self) -> int:
         return self._process.pid
 
+    @property
+    def fault(self) -> str | None:
+        status = self._process.poll()
+        return None if status is None else f"its process ended with status {status}"
+
     def close(self) -> None:
         self._process.kill()  # a stopped process, too
         self._process.wait()
