@@ -42,16 +42,18 @@ def test_a_token_bucket_holds_a_hog_to_its_rate(hog, limit):
 def test_a_network_gives_the_same_beside_a_hog_as_alone(way):
     pytest.importorskip("cuda.bindings")
     sms = 32 if way is Isolation.partition else None
-    with RunningHogs([GpuMemoryHog()], victim_sms=sms) as hogs:
-        with Situation(hogs, isolation=way, count=0) as alone:
-            infer = on_gpu("nb201", alone.stream)
-            infer()
-            expected = infer.args[0].owners[-1].clone()
-            with Situation(hogs, isolation=way) as beside:
-                for _ in range(5):
-                    beside.during(infer)()
-                assert achieved(beside) > 100
-            assert torch.equal(infer.args[0].owners[-1], expected)
+    with (
+        RunningHogs([GpuMemoryHog()], victim_sms=sms) as hogs,
+        Situation(hogs, isolation=way, count=0) as alone,
+    ):
+        infer = on_gpu("nb201", alone.stream)
+        infer()
+        expected = infer.args[0].owners[-1].clone()
+        with Situation(hogs, isolation=way) as beside:
+            for _ in range(5):
+                beside.during(infer)()
+            assert achieved(beside) > 100
+        assert torch.equal(infer.args[0].owners[-1], expected)
 
 
 def test_the_fine_lock_holds_a_hog_back_while_it_is_held():

@@ -141,6 +141,16 @@ def test_without_a_compiler_numpy_hogs(monkeypatch, tmp_path):
         assert "runtime.contention.python_hog" in psutil.Process(process).cmdline()
 
 
+def test_a_strangers_process_stands_still_with_the_hogs(hogs):
+    with (
+        stranger() as process,
+        Situation(hogs, isolation=Isolation.stop, processes=[process]) as beside,
+    ):
+        with beside.lock():
+            assert eventually(lambda: state(process) == psutil.STATUS_STOPPED)
+        assert eventually(lambda: state(process) == psutil.STATUS_SLEEPING)
+
+
 def test_stopped_hogs_stand_still_while_the_network_runs(hogs):
     (process,) = hogs.process_ids
     with Situation(hogs, isolation=Isolation.stop) as beside:
@@ -309,6 +319,10 @@ def test_a_hog_that_dies_while_it_is_needed_is_told():
         (
             {"isolation": Isolation.budget, "limit_mb_per_s": math.nan},
             "limit_mb_per_s=nan must be above 0",
+        ),
+        (
+            {"isolation": Isolation.budget, "limit_mb_per_s": 1.0, "processes": [1]},
+            "isolation=budget cannot hold back processes of other programs; stop and freezer can",
         ),
         ({"isolation": Isolation.partition}, "isolation=partition goes with victim_sms"),
     ],
