@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -377,3 +378,14 @@ def test_the_program_is_compiled_once():
 
     assert compiler.compiled_hog() == first
     assert first.stat().st_mtime_ns == made
+
+
+def test_the_program_of_the_documentation_runs(capsys):
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("its hog wants a second core")
+    page = Path(__file__).parents[3] / "docs" / "contention.md"
+    program = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)[0]
+
+    exec(compile(program, str(page), "exec"), {"infer": lambda: time.sleep(0.01)})  # noqa: S102 - a page of our own
+
+    assert float(capsys.readouterr().out.strip("[]\n")) > 0
