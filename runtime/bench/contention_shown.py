@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runtime.bench.contention_verdict import verdicts
 from runtime.bench.results import Row
 from runtime.bench.shown import Shown
-
-_ABOUT = 0.97
-"""Of a rate that a token bucket is to leave: it leaves no more than that."""
 
 
 def contention_tables(rows: list[Row]) -> list[Shown]:
@@ -16,7 +14,7 @@ def contention_tables(rows: list[Row]) -> list[Shown]:
     known = [row for row in rows if "error" not in row]
     return [
         *_hogs([row for row in known if row["part"] == "hogs"]),
-        *_verdicts([row for row in known if row["part"] == "network"]),
+        *_verdicts(known),
         *_networks([row for row in known if "p99_ms" in row]),
         *_curves([row for row in known if row["part"] == "curve"]),
         *_pipelines([row for row in known if row["part"] == "pipeline"]),
@@ -40,39 +38,19 @@ def _hogs(rows: list[Row]) -> list[Shown]:
 
 
 def _verdicts(rows: list[Row]) -> list[Shown]:
-    """What protects best among limits of at most 1000 MB/s, or on a GPU of at least 1000 GB/s."""
-    lines = []
-    for victim in dict.fromkeys(row["victim"] for row in rows):
-        own = {row["scenario"]: row for row in rows if row["victim"] == victim}
-        on_gpu = "none unlimited" in own
-        clock = "against_solo" if on_gpu else "cpu_against_solo"
-        unprotected = max(
-            (row for name, row in own.items() if name.startswith(("corun", "none"))),
-            key=lambda row: row[clock],
-        )
-        limited = [
-            row
-            for name, row in own.items()
-            if name.startswith(("budget ", "fine_lock ") if on_gpu else "fine_lock ")
-            and (row["stolen_gb_per_s"] >= 1000 * _ABOUT if on_gpu else _limit(name) <= 1000)
+    lines = [
+        [
+            one.victim,
+            f"{one.unprotected['scenario']}: {one.unprotected[one.clock]:.3f}",
+            f"{one.protected['scenario']}: {one.protected[one.clock]:.3f}",
+            f"{one.protected['stolen_gb_per_s']:.3f}",
+            "" if one.control is None else f"{one.control[one.clock]:.3f}",
         ]
-        best = min(limited, key=lambda row: row[clock], default=None)
-        lines.append(
-            [
-                victim,
-                f"{unprotected['scenario']}: {unprotected[clock]:.3f}",
-                "" if best is None else f"{best['scenario']}: {best[clock]:.3f}",
-                "" if best is None else f"{best['stolen_gb_per_s']:.3f}",
-                f"{own['spin'][clock]:.3f}" if "spin" in own else "",
-            ]
-        )
+        for one in verdicts(rows)
+    ]
     header = ["network", "unprotected", "protected", "left to hogs GB/s", "spinner"]
     title = "Latency to solo (on a CPU by processor time)"
-    return [Shown(title, header, lines, 1)] if rows else []
-
-
-def _limit(scenario: str) -> float:
-    return float(scenario.split(" ")[1])
+    return [Shown(title, header, lines, 1)] if lines else []
 
 
 def _networks(rows: list[Row]) -> list[Shown]:
