@@ -22,7 +22,7 @@ def contention_figures(rows: list[Row]) -> list[Figure]:
 
 
 def contention_key_figures(rows: list[Row]) -> list[KeyFigure]:
-    """Of each network: what it loses, and what is left of that under the limit that helps most."""
+    """Of each network: what it loses, and what is left of that under a limit."""
     return [
         KeyFigure(
             f"{one.victim}: to solo, unprotected and protected",
