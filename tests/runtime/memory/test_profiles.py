@@ -1,0 +1,138 @@
+"""Profiles on disk, parameters from measurements, and buffers that are simulated."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import torch
+
+from runtime.memory.calibrate import SIZES, first_touch_ms_per_byte
+from runtime.memory.fitting import Observation, fitted, solved
+from runtime.memory.managed import MOST_BYTES, check_managed
+from runtime.memory.overhead import overhead_ms
+from runtime.memory.parameters import Hardware
+from runtime.memory.policy import MemoryPolicy
+from runtime.memory.profiles import Profile, read_profile, shipped
+from runtime.memory.simulated import SimulatedBuffer
+from runtime.memory.workload import Passes, Use
+
+D, M, H = MemoryPolicy
+BUS = Hardware(
+    copy_start_ms=0.006,
+    to_device_ms_per_byte=1.8e-8,
+    to_host_ms_per_byte=1.9e-8,
+    first_touch_ms_per_byte=1e-7,
+    mapping_ms_per_byte=1e-7,
+    flush_cpu_ms=0.02,
+    flush_gpu_ms=0.0,
+    l2_ms=1e-8,
+    memory_ms=6.5e-7,
+    pinned_mapping_ms_per_byte=0.0,
+    pinned_start_ms=0.002,
+    write_ms=1e-7,
+    returning_ms_per_byte=5e-8,
+)
+JOBS = [(Passes(use, reuse), nbytes) for nbytes in SIZES for use in Use for reuse in (1, 4)]
+
+
+def test_parameters_are_found_again_from_what_they_give():
+    observations = [
+        Observation(
+            policy, job.application(nbytes), overhead_ms(policy, job.application(nbytes), BUS)
+        )
+        for job, nbytes in JOBS
+        for policy in MemoryPolicy
+    ]
+    found = fitted(observations, pass_ms_per_access=1e-8, first_touch_ms_per_byte=1e-7)
+    for field in fields(Hardware):
+        expected = getattr(BUS, field.name)
+        assert getattr(found, field.name) == pytest.approx(expected, rel=1e-6, abs=1e-9), field
+
+
+def test_without_a_measurement_of_a_policy_nothing_is_fitted():
+    one = Observation(D, Passes(Use.READ, 1).application(4096), 1.0)
+    with pytest.raises(ValueError, match="nothing was observed of policy H"):
+        fitted([one], pass_ms_per_access=0, first_touch_ms_per_byte=0)
+
+
+def test_a_parameter_that_would_be_negative_is_zero():
+    found = solved([[1, 1], [1, 2], [1, 3]], np.array([3.0, 2.0, 1.0]))
+    assert found[1] == 0
+    assert found[0] > 0
+
+
+def test_a_profile_is_read_as_it_was_written(tmp_path):
+    profile = Profile("a GPU", "measured", BUS, {"date": "today"}, {})
+    profile.write(tmp_path / "new" / "gpu.json")
+    assert read_profile(str(tmp_path / "new" / "gpu.json")) == profile
+
+
+def test_shipped_boards_say_what_is_published_and_how_each_stand_in_came_about():
+    assert shipped() == ["agx", "tx2"]
+    for name in shipped():
+        profile = read_profile(name)
+        assert profile.kind == "assumed"
+        assert all("place" in one for one in profile.published.values())
+        given = {one.name for one in fields(Hardware) if one.default is not None}
+        assert given & profile.provenance.keys()
+        for parameter in ("to_device_ms_per_byte", "flush_gpu_ms", "memory_ms"):
+            assert profile.provenance[parameter]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{}", "holds no profile"),
+        ("[1]", "holds no profile"),
+        ("not json", "holds no profile"),
+        ('{"name": "x", "kind": "measured", "provenance": {}, "hardware": {"speed": 1}}', "speed"),
+    ],
+)
+def test_a_file_that_is_no_profile_is_refused(content, told, tmp_path):
+    path = tmp_path / "p.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=told):
+        read_profile(str(path))
+
+
+def test_an_unknown_profile_names_those_there_are():
+    with pytest.raises(ValueError, match="profile=nano is unknown; there are agx, tx2"):
+        read_profile("nano")
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "taken", "free"),
+    [(0, 0, 2**40), (MOST_BYTES + 1, 0, 2**40), (2, MOST_BYTES - 1, 2**40), (1000, 0, 1999)],
+)
+def test_managed_memory_beyond_the_limits_is_refused(nbytes, taken, free):
+    with pytest.raises(ValueError, match="managed memory"):
+        check_managed(nbytes, taken, free)
+
+
+def test_managed_memory_within_the_limits_is_not():
+    check_managed(MOST_BYTES, 0, 2 * MOST_BYTES)
+
+
+@pytest.mark.parametrize("policy", MemoryPolicy)
+@pytest.mark.parametrize("use", Use)
+def test_a_simulated_buffer_computes_and_tells_the_models_time(policy, use):
+    job = Passes(use, 3)
+    application = replace(job.application(4096), execution_ms=0.5)
+    buffer = SimulatedBuffer(policy, application, BUS)
+    buffer.host[100] = 9
+    result = torch.zeros(())
+
+    took_ms = buffer.job(job.compute(result), returns=job.returns)()
+
+    assert buffer.is_simulated
+    assert took_ms == 0.5 + overhead_ms(policy, application, BUS)
+    assert buffer.footprint.total == 4096 * (2 if policy is D else 1)
+    if use is Use.READ:
+        assert float(result) == 9
+    else:
+        assert float(buffer.host[100]) == 12
+        assert float(buffer.host[0]) == 3
+
+
+def test_fresh_memory_of_the_host_costs_something():
+    assert 0 < first_touch_ms_per_byte(2**22) < 1e-4
