@@ -61,7 +61,7 @@ def _by_reuse(rows: list[Row]) -> list[Figure]:
         mine = [row for row in own if (row["profile"], row["use"]) == (profile, use)]
         sizes = sorted({row["bytes"] for row in mine})
         simulated = mine[0]["simulated"]
-        for nbytes in {sizes[0], sizes[len(sizes) // 2], sizes[-1]}:
+        for nbytes in dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1])):
             data: list[dict[str, Any]] = []
             for policy, name in _NAMES.items():
                 line = [row for row in mine if (row["bytes"], row["policy"]) == (nbytes, policy)]
@@ -128,18 +128,15 @@ def _corun(rows: list[Row]) -> list[Figure]:
         data = [
             {
                 "type": "scatter",
-                "mode": "markers+text",
+                "mode": "markers",
                 "name": row["plan"],
                 "x": [row["total_mb"]],
                 "y": [row["predicted_ms"] if simulated else row["ms"]],
-                "text": [row["plan"]],
-                "textposition": "top center",
                 "marker": {"color": colour, "size": 10},
             }
             for row, colour in zip(mine, SERIES, strict=False)
         ]
         layout = {
-            "showlegend": False,
             "xaxis": {"title": {"text": "memory of all tasks in MB, host and device"}},
             "yaxis": {"title": {"text": "makespan in ms"}, "rangemode": "tozero"},
         }
