@@ -22,6 +22,7 @@ from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved
 from runtime.bench.results import Row, summary
 from runtime.memory import table_iv
+from runtime.memory.by_size import by_size
 from runtime.memory.guidelines import Reading, admitted
 from runtime.memory.overhead import overhead_ms
 from runtime.memory.parameters import Hardware
@@ -29,6 +30,9 @@ from runtime.memory.policy import MemoryPolicy
 from runtime.memory.profiles import Profile, read_profile, shipped
 from runtime.memory.simulated import SimulatedBuffer, execution_stand_in_ms
 from runtime.memory.workload import Passes, Use
+
+CONSTANTS, BY_SIZE = "predicted_overhead_ms", "by_size_overhead_ms"
+"""Two predictions of a row: by one value a parameter, as the source, and by parameters by size."""
 
 REUSES = (1, 2, 3, 4, 6, 8, 16, 32, 64)
 
@@ -92,7 +96,9 @@ def _reuse(config: BenchConfig, profiles: _Profiles, use: Use) -> Iterator[Row]:
     for profile in profiles():
         measure = _measured if config.on_gpu else _simulated
         sizes = SIZES if config.on_gpu else _SIMULATED_SIZES
-        calibrated = {one["bytes"] for one in profile.provenance.get("samples_ms", [])}
+        calibration = profile.provenance.get("samples_ms", [])
+        calibrated = {one["bytes"] for one in calibration}
+        curves = by_size(calibration)
         for nbytes in sizes:
             for job, samples, resident_ms in measure(config, profile.hardware, use, nbytes):
                 for policy in MemoryPolicy:
@@ -109,7 +115,10 @@ def _reuse(config: BenchConfig, profiles: _Profiles, use: Use) -> Iterator[Row]:
                         **summary(samples[policy.value]),
                         "resident_ms": round(resident_ms, 5),
                         "overhead_ms": round(median(samples[policy.value]) - resident_ms, 5),
-                        "predicted_overhead_ms": round(predicted_ms, 5),
+                        CONSTANTS: round(predicted_ms, 5),
+                        BY_SIZE: None
+                        if curves is None
+                        else round(curves.overhead_ms(policy, job, nbytes), 5),
                         "guideline_1": admitted(job.application(nbytes), profile.hardware).value,
                     }
 
@@ -192,11 +201,11 @@ class Accuracy:
         return self.right / self.cases
 
 
-def accuracy(rows: Sequence[Row], *, held_out: bool) -> Accuracy | None:
-    """Of D against H; None if nothing was measured."""
+def accuracy(rows: Sequence[Row], *, held_out: bool, prediction: str = BY_SIZE) -> Accuracy | None:
+    """Of D against H; None if nothing was measured and predicted."""
     cases: dict[tuple[str, int, int], dict[str, Row]] = {}
     for row in rows:
-        if row.get("part") == "reuse" and not row["simulated"] and row["held_out"] is held_out:
+        if _counts(row, prediction) and row["held_out"] is held_out:
             key = row["use"], row["bytes"], row["reuse"]
             cases.setdefault(key, {})[row["policy"]] = row
     right = clear = clear_right = 0
@@ -204,7 +213,7 @@ def accuracy(rows: Sequence[Row], *, held_out: bool) -> Accuracy | None:
     for case in cases.values():
         device, pinned = case["D"], case["H"]
         better, worse = sorted((device, pinned), key=lambda row: row["ms"])
-        chosen = min((device, pinned), key=lambda row: row["predicted_overhead_ms"])
+        chosen = min((device, pinned), key=lambda row: row[prediction])
         is_right = chosen is better
         is_clear = better["high_ms"] < worse["low_ms"]
         right += is_right
@@ -218,26 +227,31 @@ def accuracy(rows: Sequence[Row], *, held_out: bool) -> Accuracy | None:
     )
 
 
-def model_errors(rows: Sequence[Row], *, held_out: bool = True) -> dict[str, Row]:
+def _counts(row: Row, prediction: str) -> bool:
+    """Whether it is a measurement, and has this prediction."""
+    return row.get("part") == "reuse" and not row["simulated"] and row.get(prediction) is not None
+
+
+def model_errors(
+    rows: Sequence[Row], *, held_out: bool = True, prediction: str = BY_SIZE
+) -> dict[str, Row]:
     """By policy: the geometric mean, over cases, of the relative error of overhead and of response."""
     found: dict[str, Row] = {}
     for policy in MemoryPolicy:
         own = [
             row
             for row in rows
-            if row.get("part") == "reuse"
-            and not row["simulated"]
+            if _counts(row, prediction)
             and row["held_out"] is held_out
             and row["policy"] == policy.value
         ]
         if not own:
             continue
         response = [
-            abs(row["resident_ms"] + row["predicted_overhead_ms"] - row["ms"]) / row["ms"]
-            for row in own
+            abs(row["resident_ms"] + row[prediction] - row["ms"]) / row["ms"] for row in own
         ]
         overhead = [
-            abs(row["predicted_overhead_ms"] / row["overhead_ms"] - 1)
+            abs(row[prediction] / row["overhead_ms"] - 1)
             for row in own
             if row["overhead_ms"] > 1e-3  # below it the events' resolution is the error
         ]
@@ -289,7 +303,11 @@ def crossovers(rows: Sequence[Row]) -> list[Row]:
                 "bytes": nbytes,
                 "simulated": case[reuses[0], "D"]["simulated"],
                 "measured": None if case[reuses[0], "D"]["simulated"] else from_which("ms"),
-                "predicted": from_which("predicted_overhead_ms"),
+                "predicted": from_which(CONSTANTS),
+                "by_size": None
+                if case[reuses[0], "D"].get(BY_SIZE) is None
+                else from_which(BY_SIZE),
+                "has_by_size": case[reuses[0], "D"].get(BY_SIZE) is not None,
                 "most": reuses[-1],
             }
         )

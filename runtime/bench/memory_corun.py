@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, final
 
@@ -15,7 +14,7 @@ import torch
 from runtime.bench.config import BenchConfig
 from runtime.bench.driver import interleaved
 from runtime.bench.results import Row, summary
-from runtime.memory.corun import Round, makespan_ms, memory, rounds, task
+from runtime.memory.corun import Round, Task, makespan_ms, memory, rounds, task
 from runtime.memory.guidelines import assigned
 from runtime.memory.parameters import Application, Hardware
 from runtime.memory.policy import MemoryPolicy
@@ -52,6 +51,10 @@ def compare(config: BenchConfig, profiles: Callable[[], list[Profile]]) -> Itera
             yield from _simulated(profile)
 
 
+_SLICE = 16
+"""Multiprocessors that read pinned memory beside others: enough to fill the bus."""
+
+
 @final
 @dataclass(frozen=True)
 class _Plan:
@@ -62,6 +65,8 @@ class _Plan:
     released: tuple[Round, ...]
     barrier: bool = True
     """Whether a round waits for the one before it; else both streams just run on."""
+    sliced: bool = False
+    """Whether what is not under D keeps to a slice of the device, and what is, to the rest."""
 
     @property
     def memory(self) -> Row:
@@ -73,42 +78,52 @@ class _Plan:
             "total_mb": round(found.total / _MB, 1),
         }
 
+    def lane(self, one: Task, place: int) -> int:
+        """Of a task, the so-manieth of its round."""
+        return int(one.policy is not _D) if self.sliced else place
+
 
 def _applications(tasks: Tasks, execution_ms: dict[Passes, float]) -> list[Application]:
     applications = [job.application(nbytes, execution_ms[job]) for job, nbytes in tasks]
     return [replace(one, name=f"{i} {one.name}") for i, one in enumerate(applications)]
 
 
-def _plans(applications: Sequence[Application], hardware: Hardware, *, on_bus: bool) -> list[_Plan]:
-    """`on_bus`: whether the device waits for pinned memory across a bus, with its cores free."""
+def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[_Plan]:
+    """Serial and paired, under D alone, and under D with H or M as guideline 1 or else we decide."""
 
-    def plan(name: str, decided: dict[str, MemoryPolicy], *, pairs: bool) -> _Plan:
-        tasks = [
-            task(one, decided[one.name], hardware, stalls_overlap=on_bus) for one in applications
+    def tasks(decided: dict[str, MemoryPolicy], *, stalls_overlap: bool = False) -> list[Task]:
+        return [
+            task(one, decided[one.name], hardware, stalls_overlap=stalls_overlap)
+            for one in applications
         ]
-        queue = sorted(tasks, key=lambda one: one.execution_ms)
-        released = rounds(tasks) if pairs else [(one,) for one in queue]
-        return _Plan(name, tuple(decided[one.name] for one in applications), tuple(released))
+
+    def plan(name: str, decided: dict[str, MemoryPolicy], released: list[Round]) -> _Plan:
+        policies = tuple(decided[one.name] for one in applications)
+        return _Plan(name, policies, tuple(released))
 
     all_device = {one.name: _D for one in applications}
-    serial = plan("serial, all D", all_device, pairs=False)
-    tasks = [one for (one,) in serial.released]
-    side_by_side = tuple((tasks[i], tasks[len(tasks) - 1 - i]) for i in range(len(tasks) // 2))
-    found = [
-        serial,
-        _Plan("two streams, all D", serial.policies, side_by_side, barrier=False),
-    ]
+    queue = sorted(tasks(all_device), key=lambda one: one.execution_ms)
+    yield plan("serial, all D", all_device, [(one,) for one in queue])
+    if hardware.is_discrete:  # of an integrated one the source says that kernels take turns
+        opposite = [(queue[i], queue[-1 - i]) for i in range(len(queue) // 2)]
+        yield replace(plan("two streams, all D", all_device, [*opposite]), barrier=False)
     for policy in (_H, _M):
         decided = assigned(applications, hardware, among=(policy,))
         told = f"D and {policy.value}"
         if policy not in decided.values():  # to see what pairing would give nevertheless
             decided = {one.name: policy if one.kernel_count == 1 else _D for one in applications}
             told += " against guideline 1"
-        found += [
-            plan(f"serial, {told}", decided, pairs=False),
-            plan(f"co-run, {told}", decided, pairs=True),
-        ]
-    return found
+        alone = sorted(tasks(decided), key=lambda one: one.execution_ms)
+        yield plan(f"serial, {told}", decided, [(one,) for one in alone])
+        if policy is _M or not hardware.is_discrete:
+            yield plan(f"co-run, {told}", decided, rounds(tasks(decided)))
+            continue
+        pairs = rounds(tasks(decided, stalls_overlap=True))
+        by_name = {one.name: one for one in alone}
+        stalled = [tuple(by_name[one.name] for one in together) for together in pairs]
+        yield plan(f"co-run, {told}", decided, stalled)
+        on_slice = plan(f"co-run, {told}, H on {_SLICE} SMs", decided, pairs)
+        yield replace(on_slice, sliced=True)
 
 
 def _row(profile: Profile, plan: _Plan, *, simulated: bool) -> Row:
@@ -127,57 +142,41 @@ def _row(profile: Profile, plan: _Plan, *, simulated: bool) -> Row:
 
 def _simulated(profile: Profile) -> Iterator[Row]:
     execution_ms = {job: execution_stand_in_ms(job, nbytes) for job, nbytes in _SIMULATED_TASKS}
-    applications = _applications(_SIMULATED_TASKS, execution_ms)
-    for plan in _plans(applications, profile.hardware, on_bus=False):
+    for plan in _plans(_applications(_SIMULATED_TASKS, execution_ms), profile.hardware):
         if plan.barrier:
             yield _row(profile, plan, simulated=True)
 
 
 def _on_streams(config: BenchConfig, profile: Profile) -> Iterator[Row]:
     from runtime.gpu_lane import GpuLane  # noqa: PLC0415 - for those who have a GPU
-    from runtime.memory.buffers import GpuBuffer  # noqa: PLC0415 - likewise
+    from runtime.sm_slices import SmSlices  # noqa: PLC0415 - likewise
 
+    total = torch.cuda.get_device_properties(0).multi_processor_count
     with ExitStack() as opened:
-        lanes = tuple(
-            opened.enter_context(GpuLane(name=f"gpu/stream{i}", spin=True)) for i in range(2)
-        )
-        execution_ms = {
-            job: _resident_ms(job, nbytes, lanes[0], GpuBuffer) for job, nbytes in _TASKS
-        }
+        few, most = opened.enter_context(SmSlices((_SLICE, total - _SLICE)))
+        whole = [opened.enter_context(GpuLane(spin=True)) for _ in range(2)]
+        sliced = [opened.enter_context(GpuLane(sms=one, spin=True)) for one in (most, few)]
+        execution_ms = {job: _resident_ms(job, nbytes, whole[0]) for job, nbytes in _TASKS}
         applications = _applications(_TASKS, execution_ms)
-        plans = _plans(applications, profile.hardware, on_bus=True)
-        result = torch.zeros((), device=lanes[0].stream.device)
-        buffers: dict[tuple[str, MemoryPolicy], GpuBuffer] = {}
-        launches: dict[tuple[str, MemoryPolicy], Callable[[], None]] = {}
-        for plan in plans:
-            for application, (job, nbytes), policy in zip(
-                applications, _TASKS, plan.policies, strict=True
-            ):
-                key = application.name, policy
-                if key not in buffers:
-                    buffers[key] = GpuBuffer(policy, nbytes // 4, lanes[0].stream)
-                    opened.callback(buffers[key].close)
-                    launches[key] = buffers[key].launcher(
-                        job.compute(result.clone()), returns=job.returns
-                    )
-        returns = {
-            application.name: job.returns
-            for application, (job, _) in zip(applications, _TASKS, strict=True)
-        }
+        plans = [*_plans(applications, profile.hardware)]
+        ready = _Ready(dict(zip((one.name for one in applications), _TASKS, strict=True)))
+        opened.callback(ready.close)
         variants = {
-            plan.name: partial(_run, plan, lanes, launches, buffers, returns) for plan in plans
+            plan.name: ready.variant(plan, sliced if plan.sliced else whole) for plan in plans
         }
         samples = interleaved(variants, config.repeats)
         for plan in plans:
             row = _row(profile, plan, simulated=False)
             taken = summary(samples[plan.name])
             if row["predicted_ms"] is not None:
-                row["error"] = round(row["predicted_ms"] / taken["ms"] - 1, 4)
+                row["error_of_model"] = round(row["predicted_ms"] / taken["ms"] - 1, 4)
             yield {**row, **taken}
 
 
-def _resident_ms(job: Passes, nbytes: int, lane: GpuLane, make: type[GpuBuffer]) -> float:
-    buffer = make(_D, nbytes // 4, lane.stream)
+def _resident_ms(job: Passes, nbytes: int, lane: GpuLane) -> float:
+    from runtime.memory.buffers import GpuBuffer  # noqa: PLC0415 - for those who have a GPU
+
+    buffer = GpuBuffer(_D, nbytes // 4, lane.stream)
     try:
         once = buffer.resident(job.compute(torch.zeros((), device=lane.stream.device)))
         return median(once() for _ in range(7))
@@ -185,34 +184,79 @@ def _resident_ms(job: Passes, nbytes: int, lane: GpuLane, make: type[GpuBuffer])
         buffer.close()
 
 
-def _run(
-    plan: _Plan,
+@final
+class _Ready:
+    """Buffers of all tasks under the policies that plans give them, and their jobs on each lane."""
+
+    def __init__(self, tasks: dict[str, tuple[Passes, int]]) -> None:
+        self._tasks = tasks
+        self._buffers: dict[tuple[str, MemoryPolicy], GpuBuffer] = {}
+
+    def variant(self, plan: _Plan, lanes: Sequence[GpuLane]) -> Callable[[], float]:
+        """A plan's run on two lanes: milliseconds from the first launch to the last result seen."""
+        launches = [
+            [(lane, self._launch(one, lanes[lane])) for lane, one in self._placed(plan, together)]
+            for together in plan.released
+        ]
+        used = [self._buffer(one, lanes[0]) for together in plan.released for one in together]
+        back = [
+            self._buffer(one, lanes[0])
+            for together in plan.released
+            for one in together
+            if self._tasks[one.name][0].returns
+        ]
+
+        def once() -> float:
+            for buffer in used:
+                buffer.write()
+            torch.cuda.synchronize()
+            began_s = time.perf_counter()
+            _launched(launches, lanes, barrier=plan.barrier)
+            for buffer in back:
+                buffer.read()
+            return 1e3 * (time.perf_counter() - began_s)
+
+        return once
+
+    def _placed(self, plan: _Plan, together: Round) -> list[tuple[int, Task]]:
+        return [(plan.lane(one, place), one) for place, one in enumerate(together)]
+
+    def _buffer(self, one: Task, lane: GpuLane) -> GpuBuffer:
+        from runtime.memory.buffers import GpuBuffer  # noqa: PLC0415 - for those who have a GPU
+
+        key = one.name, one.policy
+        if key not in self._buffers:
+            self._buffers[key] = GpuBuffer(one.policy, self._tasks[one.name][1] // 4, lane.stream)
+        return self._buffers[key]
+
+    def _launch(self, one: Task, lane: GpuLane) -> Callable[[], None]:
+        job, _ = self._tasks[one.name]
+        compute = job.compute(torch.zeros((), device=lane.stream.device))
+        return self._buffer(one, lane).launcher(compute, returns=job.returns, stream=lane.stream)
+
+    def close(self) -> None:
+        """Frees all buffers."""
+        for buffer in self._buffers.values():
+            buffer.close()
+
+
+def _launched(
+    launches: Sequence[Sequence[tuple[int, Callable[[], None]]]],
     lanes: Sequence[GpuLane],
-    launches: dict[tuple[str, MemoryPolicy], Callable[[], None]],
-    buffers: dict[tuple[str, MemoryPolicy], GpuBuffer],
-    returns: dict[str, bool],
-) -> float:
-    """From the first launch to the last result in the host's sight; milliseconds."""
-    keys = [(one.name, one.policy) for released in plan.released for one in released]
-    for key in keys:
-        buffers[key].write()
+    *,
+    barrier: bool,
+) -> None:
+    """Round after round on two lanes; returns when both are idle."""
     before = torch.cuda.current_stream()
     last: list[Completion | None] = [None, None]
-    torch.cuda.synchronize()
-    began_s = time.perf_counter()
     try:
-        for released in plan.released:
+        for together in launches:
             ends = [*last]
-            for place, one in enumerate(released):
-                other = last[1 - place] if plan.barrier else None
-                ends[place] = lanes[place].launch(launches[one.name, one.policy], other)
+            for lane, launch in together:
+                ends[lane] = lanes[lane].launch(launch, last[1 - lane] if barrier else None)
             last = ends
         for completion in last:
             if completion is not None:
                 completion.wait()
     finally:
         torch.cuda.set_stream(before)
-    for key in keys:
-        if returns[key[0]]:
-            buffers[key].read()
-    return 1e3 * (time.perf_counter() - began_s)

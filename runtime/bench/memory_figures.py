@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.bench.memory import accuracy, crossovers, model_errors
+from runtime.bench.memory import BY_SIZE, CONSTANTS, accuracy, crossovers, model_errors
 from runtime.bench.memory_tables import size
 from runtime.bench.results import Row
 from runtime.bench.tables import percent
@@ -13,6 +13,7 @@ from runtime.page.palette import GREY, SERIES
 from runtime.page.parts import Figure
 
 _NAMES = {"D": "device", "M": "managed", "H": "pinned"}
+_TOLD = {"measured": "measured", "by_size": "by size", "predicted": "by constants"}
 _COLOURS = dict(zip(_NAMES, SERIES, strict=False))
 
 
@@ -84,7 +85,7 @@ def _by_reuse(rows: list[Row]) -> list[Figure]:
                         "name": f"{name}, {'simulated' if simulated else 'predicted'}",
                         "line": {"color": _COLOURS[policy], "dash": "dot"},
                         "x": reuse,
-                        "y": [row["resident_ms"] + row["predicted_overhead_ms"] for row in line],
+                        "y": [row["resident_ms"] + _predicted_ms(row) for row in line],
                     }
                 )
             layout = {
@@ -96,17 +97,22 @@ def _by_reuse(rows: list[Row]) -> list[Figure]:
     return figures
 
 
+def _predicted_ms(row: Row) -> float:
+    by_size = row.get(BY_SIZE)
+    return float(row[CONSTANTS] if by_size is None else by_size)
+
+
 def _crossover(rows: list[Row]) -> list[Figure]:
     own = [row for row in crossovers(rows) if not row["simulated"]]
     data: list[dict[str, Any]] = []
     for colour, use in zip(SERIES, dict.fromkeys(row["use"] for row in own), strict=False):
         mine = [row for row in own if row["use"] == use]
-        for name, dash in (("measured", "solid"), ("predicted", "dot")):
+        for name, dash in (("measured", "solid"), ("by_size", "dot"), ("predicted", "dash")):
             data.append(
                 {
                     "type": "scatter",
                     "mode": "lines+markers",
-                    "name": f"{use}, {name}",
+                    "name": f"{use}, {_TOLD[name]}",
                     "line": {"color": colour, "dash": dash},
                     "x": [row["bytes"] for row in mine],
                     "y": [row[name] for row in mine],

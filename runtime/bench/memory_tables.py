@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.bench.memory import accuracy, crossovers, model_errors
+from runtime.bench.memory import BY_SIZE, CONSTANTS, accuracy, crossovers, model_errors
 from runtime.bench.results import Row
 from runtime.bench.tables import Shown, percent, with_spread
+
+_MODELS = {"parameters by size": BY_SIZE, "one value each": CONSTANTS}
 
 
 def memory_tables(rows: list[Row]) -> list[Shown]:
@@ -47,11 +49,12 @@ def _crossover(rows: Sequence[Row]) -> Shown:
             size(row["bytes"]),
             "" if row["simulated"] else _reuse(row, "measured"),
             _reuse(row, "predicted"),
+            _reuse(row, "by_size") if row["has_by_size"] else "",
         ]
         for row in crossovers(rows)
     ]
     title = "Least reuse from which device memory beats pinned memory"
-    return Shown(title, ["device", "use", "bytes", "measured", "predicted"], lines, 3)
+    return Shown(title, ["device", "use", "bytes", "measured", "by constants", "by size"], lines, 3)
 
 
 def _reuse(row: Row, name: str) -> str:
@@ -62,6 +65,7 @@ def _errors(rows: Sequence[Row]) -> Shown:
     lines = [
         [
             policy,
+            model,
             str(one["cases"]),
             _share(one["overhead"]),
             _share(one["response"]),
@@ -70,34 +74,38 @@ def _errors(rows: Sequence[Row]) -> Shown:
             _share(one["published_tx2"]),
             _share(one["published_agx"]),
         ]
-        for policy, one in model_errors(rows).items()
+        for model, prediction in _MODELS.items()
+        for policy, one in model_errors(rows, prediction=prediction).items()
     ]
-    header = ["policy", "cases", "overhead", "response", "overhead, mean", "response, mean"]
+    header = ["policy", "model", "cases", "overhead", "response", "overhead, mean"]
     return Shown(
         "Error of the model on held-out sizes, geometric mean; as published for overheads",
-        [*header, "TX2, publ.", "AGX, publ."],
+        [*header, "response, mean", "TX2, publ.", "AGX, publ."],
         lines,
-        1,
+        2,
     )
 
 
 def _better(rows: Sequence[Row]) -> Shown:
     lines = []
-    for held_out in (True, False):
-        one = accuracy(rows, held_out=held_out)
-        if one is not None:
-            lines.append(
-                [
-                    "held-out" if held_out else "calibrated",
-                    str(one.cases),
-                    _share(one.share),
-                    f"{one.clear_right} of {one.clear_cases}",
-                    percent(one.mean_regret),
-                    percent(one.largest_regret),
-                ]
-            )
-    header = ["sizes", "cases", "right", "right where quartiles part", "regret, mean", "largest"]
-    return Shown("The better of device and pinned memory, predicted", header, lines, 1)
+    for model, prediction in _MODELS.items():
+        for held_out in (True, False):
+            one = accuracy(rows, held_out=held_out, prediction=prediction)
+            if one is not None:
+                lines.append(
+                    [
+                        "held-out" if held_out else "calibrated",
+                        model,
+                        str(one.cases),
+                        _share(one.share),
+                        f"{one.clear_right} of {one.clear_cases}",
+                        percent(one.mean_regret),
+                        percent(one.largest_regret),
+                    ]
+                )
+    header = ["sizes", "model", "cases", "right", "right where quartiles part", "regret, mean"]
+    title = "The better of device and pinned memory, predicted"
+    return Shown(title, [*header, "largest"], lines, 2)
 
 
 def _corun(rows: Sequence[Row]) -> Shown:

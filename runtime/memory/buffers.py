@@ -117,8 +117,18 @@ class GpuBuffer(Buffer):
         """As the host sees it."""
         return self._host
 
-    def launcher(self, compute: Compute, *, returns: bool) -> Callable[[], None]:
-        """The job as a graph that is launched on whatever stream is current."""
+    def launcher(
+        self, compute: Compute, *, returns: bool, stream: torch.cuda.Stream | None = None
+    ) -> Callable[[], None]:
+        """The job as a graph, to be launched on the stream that it was made for.
+
+        Args:
+          compute: is given the buffer as the device sees it.
+          returns: whether the host needs the buffer afterwards.
+          stream: None for the buffer's own.
+        """
+        on = self._stream if stream is None else stream
+        engine = self._engine if stream is None else GraphEngine(stream)
 
         def whole() -> None:
             if self._policy is MemoryPolicy.DEVICE:
@@ -127,11 +137,11 @@ class GpuBuffer(Buffer):
             if self._policy is MemoryPolicy.DEVICE and returns:
                 self._host.copy_(self.device, non_blocking=True)
 
-        with torch.cuda.stream(self._stream):
+        with torch.cuda.stream(on):
             compute(self.device)  # what is loaded lazily cannot be captured
-            self._stream.synchronize()
+            on.synchronize()
             self._host.zero_()
-            return self._engine.recorded(whole)[0]
+            return engine.recorded(whole)[0]
 
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
         """Times of the GPU's own clock; of managed memory also the host's first touch afterwards."""

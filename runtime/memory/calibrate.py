@@ -22,8 +22,8 @@ from runtime.memory.policy import MemoryPolicy
 from runtime.memory.profiles import Profile
 from runtime.memory.workload import Passes, Use
 
-SIZES = tuple(4**power * 1024 for power in (2, 4, 6, 8))
-"""Bytes: 16 KB, 256 KB, 4 MB and 64 MB."""
+SIZES = tuple(4**power * 1024 for power in range(2, 9))
+"""Bytes: 16 KB, 64 KB and so on to 64 MB."""
 
 _REUSES = (1, 4)
 

@@ -34,6 +34,8 @@ class Task:
     """Under M and H: overhead that keeps the device busy or must not be overlapped."""
     after_ms: float = 0.0
     """Under D: copying back."""
+    bus_ms: float = 0.0
+    """For which it needs the bus to a discrete device; two that need it share it."""
     nbytes: int = 0
 
     @property
@@ -65,10 +67,11 @@ def task(
       policy: its own.
       hardware: the device.
       stalls_overlap: whether others run while it waits for pinned memory. The source counts T_c as
-        lost; across a bus the device waits with nearly all of its multiprocessors free.
+        lost, and so it is where its kernels fill the device with threads that wait; not if they
+        keep to a slice of its multiprocessors.
     """
     total_ms = overhead_ms(policy, application, hardware)
-    idle_ms = before_ms = after_ms = 0.0
+    idle_ms = before_ms = after_ms = stalls_ms = 0.0
     match policy:
         case MemoryPolicy.DEVICE:
             back = _copies_back_only(application)
@@ -78,8 +81,9 @@ def task(
             idle_ms = managed_mapping_ms(application, hardware)
         case MemoryPolicy.PINNED:
             idle_ms = pinned_mapping_ms(application, hardware)
+            stalls_ms = cache_loss_ms(application, hardware)
             if stalls_overlap:
-                idle_ms += cache_loss_ms(application, hardware)
+                idle_ms += stalls_ms
     return Task(
         application.name,
         policy,
@@ -88,6 +92,7 @@ def task(
         idle_ms=idle_ms,
         flush_ms=total_ms - before_ms - idle_ms - after_ms,
         after_ms=after_ms,
+        bus_ms=before_ms + stalls_ms if hardware.is_discrete else 0.0,
         nbytes=application.nbytes,
     )
 
@@ -128,7 +133,10 @@ def rounds(tasks: Sequence[Task]) -> list[Round]:
 
 
 def round_ms(released: Round) -> float:
-    """How long a round takes: copies and mapping overlap, kernels take turns, as figure 6 draws it."""
+    """How long a round takes: copies and mapping overlap, kernels take turns, as figure 6 draws it.
+
+    Two that need a bus take at least as long as the bus serves both.
+    """
     if len(released) == 1:
         return released[0].alone_ms
     device_free_ms = ended_ms = 0.0
@@ -136,7 +144,7 @@ def round_ms(released: Round) -> float:
         begins_ms = max(device_free_ms, one.before_ms + one.idle_ms)
         device_free_ms = begins_ms + one.busy_ms
         ended_ms = max(ended_ms, device_free_ms + one.after_ms)
-    return ended_ms
+    return max(ended_ms, sum(one.bus_ms for one in released))
 
 
 def makespan_ms(released: Sequence[Round]) -> float:

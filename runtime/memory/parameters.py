@@ -62,6 +62,11 @@ class Hardware:
                 raise ValueError(f"{field.name}={value} must be a time of 0 or more")
 
     @property
+    def is_discrete(self) -> bool:
+        """Whether a bus lies between host and device."""
+        return self.pinned_mapping_ms_per_byte is not None
+
+    @property
     def pinned_mapping(self) -> float:
         """Of pinned memory, a byte."""
         own = self.pinned_mapping_ms_per_byte

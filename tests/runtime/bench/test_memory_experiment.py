@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from runtime.bench import command
-from runtime.bench.memory import accuracy, crossovers, model_errors
+from runtime.bench.memory import CONSTANTS, accuracy, crossovers, model_errors
 from runtime.bench.pages import page
 from runtime.bench.results import Results
 from runtime.bench.tables import tables
@@ -30,6 +30,7 @@ def case(nbytes, reuse, measured, predicted, *, held_out=True):
             "resident_ms": 1.0,
             "overhead_ms": took,
             "predicted_overhead_ms": foretold,
+            "by_size_overhead_ms": foretold,
             "guideline_1": "D",
         }
         for policy, took, foretold in zip("DMH", measured, predicted, strict=True)
@@ -52,6 +53,9 @@ def test_a_prediction_is_right_where_it_names_the_faster():
     assert found.largest_regret == pytest.approx(4 / 3 - 1)
     assert accuracy(ROWS, held_out=False).right == 0
     assert accuracy([], held_out=True) is None
+    unmeasured = [{**row, "by_size_overhead_ms": None} for row in ROWS]
+    assert accuracy(unmeasured, held_out=True) is None
+    assert accuracy(unmeasured, held_out=True, prediction=CONSTANTS) == found
 
 
 def test_errors_are_geometric_means_over_held_out_sizes():

@@ -18,6 +18,7 @@ TASKS = st.lists(
         execution_ms=st.floats(0.01, 10),
         before_ms=st.floats(0, 10),
         idle_ms=st.floats(0, 10),
+        bus_ms=st.just(0.0),
         flush_ms=st.floats(0, 10),
         after_ms=st.floats(0, 10),
         nbytes=st.integers(1, 1000),
@@ -45,6 +46,12 @@ def test_kernels_take_turns_where_the_copy_takes_longer_than_the_mapping():
 def test_what_does_not_fit_into_the_idle_time_is_not_paired():
     waits = Task("m", M, execution_ms=2, idle_ms=2.9)
     assert not can_pair(Task("d", D, execution_ms=3), waits)
+
+
+def test_two_that_need_the_bus_share_it():
+    reads = Task("h", H, execution_ms=0.1, idle_ms=5, bus_ms=5)
+    copied = Task("d", D, execution_ms=1, before_ms=2, bus_ms=2)
+    assert round_ms((reads, copied)) == 7
 
 
 @pytest.mark.parametrize("pair", [(D, D), (M, M), (M, H)])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from runtime.memory.by_size import by_size
 from runtime.memory.calibrate import SIZES, first_touch_ms_per_byte
 from runtime.memory.fitting import Observation, fitted, solved
 from runtime.memory.managed import MOST_BYTES, check_managed
@@ -47,6 +48,41 @@ def test_parameters_are_found_again_from_what_they_give():
     for field in fields(Hardware):
         expected = getattr(BUS, field.name)
         assert getattr(found, field.name) == pytest.approx(expected, rel=1e-6, abs=1e-9), field
+
+
+def sampled(sizes):
+    """A calibration that found just what the constants say."""
+    return [
+        {
+            "use": job.use.value,
+            "reuse": job.reuse,
+            "bytes": nbytes,
+            "resident": 1.0,
+            **{
+                policy.value: 1 + overhead_ms(policy, job.application(nbytes), BUS)
+                for policy in MemoryPolicy
+            },
+        }
+        for job, nbytes in JOBS
+        if nbytes in sizes
+    ]
+
+
+@pytest.mark.parametrize("policy", MemoryPolicy)
+@pytest.mark.parametrize("use", Use)
+def test_parameters_by_size_are_those_measured_and_between_them_close(policy, use):
+    curves = by_size(sampled(SIZES))
+    job = Passes(use, 16)
+    for nbytes in SIZES:
+        expected = overhead_ms(policy, job.application(nbytes), BUS)
+        assert curves.overhead_ms(policy, job, nbytes) == pytest.approx(expected, rel=1e-6)
+        between = overhead_ms(policy, job.application(2 * nbytes), BUS)
+        assert curves.overhead_ms(policy, job, 2 * nbytes) == pytest.approx(between, rel=0.15)
+
+
+def test_there_are_no_parameters_by_size_where_one_size_or_none_was_measured():
+    assert by_size(sampled(SIZES[:1])) is None
+    assert by_size([]) is None
 
 
 def test_without_a_measurement_of_a_policy_nothing_is_fitted():
