@@ -286,29 +286,27 @@ def crossovers(rows: Sequence[Row]) -> list[Row]:
             for row in own
             if (row["profile"], row["use"], row["bytes"]) == (profile, use, nbytes)
         }
-        reuses = sorted({reuse for reuse, _ in case})
-
-        def from_which(name: str, case: dict[tuple[int, str], Row] = case) -> int | None:
-            slower = [
-                reuse
-                for reuse, policy in case
-                if policy == "H" and not (case[reuse, "D"][name] < case[reuse, "H"][name])
-            ]
-            return next((one for one in reuses if one > max(slower, default=0)), None)  # noqa: B023 - used here only
-
+        one = next(iter(case.values()))
+        names = {"predicted": CONSTANTS}
+        if not one["simulated"]:
+            names["measured"] = "ms"
+        if one.get(BY_SIZE) is not None:
+            names["by_size"] = BY_SIZE
         found.append(
             {
                 "profile": profile,
                 "use": use,
                 "bytes": nbytes,
-                "simulated": case[reuses[0], "D"]["simulated"],
-                "measured": None if case[reuses[0], "D"]["simulated"] else from_which("ms"),
-                "predicted": from_which(CONSTANTS),
-                "by_size": None
-                if case[reuses[0], "D"].get(BY_SIZE) is None
-                else from_which(BY_SIZE),
-                "has_by_size": case[reuses[0], "D"].get(BY_SIZE) is not None,
-                "most": reuses[-1],
+                "simulated": one["simulated"],
+                "most": max(reuse for reuse, _ in case),
+                **{told: _device_wins_from(case, name) for told, name in names.items()},
             }
         )
     return found
+
+
+def _device_wins_from(case: dict[tuple[int, str], Row], name: str) -> int | None:
+    """The reuse, of those that were run, from which D is always below H; None if at none."""
+    reuses = sorted({reuse for reuse, _ in case})
+    slower = [one for one in reuses if not case[one, "D"][name] < case[one, "H"][name]]
+    return next((one for one in reuses if one > max(slower, default=0)), None)

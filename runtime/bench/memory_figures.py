@@ -115,7 +115,7 @@ def _crossover(rows: list[Row]) -> list[Figure]:
                     "name": f"{use}, {_TOLD[name]}",
                     "line": {"color": colour, "dash": dash},
                     "x": [row["bytes"] for row in mine],
-                    "y": [row[name] for row in mine],
+                    "y": [row.get(name) for row in mine],
                 }
             )
     layout = {

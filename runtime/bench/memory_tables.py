@@ -47,9 +47,7 @@ def _crossover(rows: Sequence[Row]) -> Shown:
             row["profile"] + (" (simulated)" if row["simulated"] else ""),
             row["use"],
             size(row["bytes"]),
-            "" if row["simulated"] else _reuse(row, "measured"),
-            _reuse(row, "predicted"),
-            _reuse(row, "by_size") if row["has_by_size"] else "",
+            *(_reuse(row, name) for name in ("measured", "predicted", "by_size")),
         ]
         for row in crossovers(rows)
     ]
@@ -58,6 +56,8 @@ def _crossover(rows: Sequence[Row]) -> Shown:
 
 
 def _reuse(row: Row, name: str) -> str:
+    if name not in row:
+        return ""
     return f"over {row['most']}" if row[name] is None else str(row[name])
 
 

@@ -51,7 +51,11 @@ class Profile:
 
 def shipped() -> list[str]:
     """Names of the profiles that come with the package."""
-    return sorted(path.stem for path in SHIPPED.glob("*.yaml"))
+    return sorted(path.stem for path in _shipped())
+
+
+def _shipped() -> list[Path]:
+    return [*SHIPPED.glob("*.yaml"), *SHIPPED.glob("*.json")]
 
 
 def read_profile(name: str) -> Profile:
@@ -63,12 +67,13 @@ def read_profile(name: str) -> Profile:
     """
     path = Path(name)
     if path.suffix not in {".json", ".yaml"}:
-        if name not in shipped():
+        found = {path.stem: path for path in _shipped()}
+        if name not in found:
             raise ValueError(
-                f"profile={name} is unknown; there are {', '.join(shipped())}, "
+                f"profile={name} is unknown; there are {', '.join(sorted(found))}, "
                 "and the path of a .json that a calibration wrote"
             )
-        path = SHIPPED / f"{name}.yaml"
+        path = found[name]
     text = path.read_text(encoding="utf-8")
     try:
         content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)

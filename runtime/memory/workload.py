@@ -16,6 +16,22 @@ Compute = Callable[[Tensor], None]
 """What a job does with the buffer, as the device sees it."""
 
 
+def of_segment(segment: Callable[[Tensor], Tensor], example: Tensor, output: Tensor) -> Compute:
+    """A segment of a network whose input is the buffer.
+
+    Args:
+      segment: with its weights on the device.
+      example: of its input, for shape; the buffer holds as many elements.
+      output: on the device, for what it gives.
+    """
+    shape = example.shape
+
+    def compute(buffer: Tensor) -> None:
+        output.copy_(segment(buffer.view(shape)))
+
+    return compute
+
+
 class Use(Enum):
     """What a pass does with each byte."""
 

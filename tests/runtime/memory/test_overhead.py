@@ -1,6 +1,7 @@
 """Equations 2 to 11, each worked out by hand; the source prints no values of table III."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -112,10 +113,16 @@ def test_guideline_2_holds_whatever_the_order(counts, seed):
     assert is_balanced(kernels, decided)
 
 
-def test_one_application_alone_stays_on_the_device():
-    one = Application("one", 10_000, 0, (Kernel(10_000),), copies=1, execution_ms=1)
-    assert admitted(one, HARDWARE, among=(M,)) is M
-    assert assigned([one], HARDWARE) == {"one": D}
+def test_a_yolo_alone_stays_on_the_device_and_two_take_one_policy_each():
+    """Section IV-B's example of the runtime scheduler."""
+    yolo = Application("A", 1e6, 0, (Kernel(1e6, count=180, dirty=1),), copies=1, execution_ms=1)
+    other = replace(yolo, name="B")
+    assert admitted(yolo, HARDWARE, among=(M,)) is M
+    assert assigned([yolo], HARDWARE) == {"A": D}
+    assert sorted(policy.value for policy in assigned([yolo, other], HARDWARE).values()) == [
+        "D",
+        "M",
+    ]
 
 
 def test_equation_11_counts_h_as_m():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from runtime.decompose import Rule, decompose
 from runtime.memory.by_size import by_size
 from runtime.memory.calibrate import SIZES, first_touch_ms_per_byte
 from runtime.memory.fitting import Observation, fitted, solved
@@ -15,7 +16,7 @@ from runtime.memory.parameters import Hardware
 from runtime.memory.policy import MemoryPolicy
 from runtime.memory.profiles import Profile, read_profile, shipped
 from runtime.memory.simulated import SimulatedBuffer
-from runtime.memory.workload import Passes, Use
+from runtime.memory.workload import Passes, Use, of_segment
 
 D, M, H = MemoryPolicy
 BUS = Hardware(
@@ -168,6 +169,23 @@ def test_a_simulated_buffer_computes_and_tells_the_models_time(policy, use):
     else:
         assert float(buffer.host[100]) == 12
         assert float(buffer.host[0]) == 3
+
+
+@pytest.mark.parametrize("policy", MemoryPolicy)
+def test_a_segment_of_a_network_runs_on_a_buffer(policy, networks):
+    module, images = networks["nas_bench_201"]
+    program = decompose(module, images, Rule.LAYER)
+    first = program.segments[0]
+    expected = first(images)
+    application = replace(Passes(Use.READ, 1).application(4 * images.numel()), execution_ms=0.5)
+    buffer = SimulatedBuffer(policy, application, BUS)
+    buffer.host.copy_(images.flatten())
+    output = torch.empty_like(expected)
+
+    with torch.inference_mode():
+        buffer.job(of_segment(first, images, output), returns=False)()
+
+    assert torch.equal(output, expected)
 
 
 def test_fresh_memory_of_the_host_costs_something():
