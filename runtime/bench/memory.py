@@ -179,6 +179,8 @@ def _published() -> Iterator[Row]:
                 "follow_by_flush": [one.reproduced for one in scan],
                 "all_follow_ms": table_iv.whole_range(scan),
             }
+    for decision, told in table_iv.against_equation_11().items():
+        yield {"part": "contradiction", "decision": decision, "told": told}
 
 
 @final

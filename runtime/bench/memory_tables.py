@@ -20,6 +20,7 @@ def memory_tables(rows: list[Row]) -> list[Shown]:
         _better(rows),
         _corun(rows),
         _decisions(rows),
+        _contradictions(rows),
     ]
     return [one for one in made if one.rows]
 
@@ -157,6 +158,11 @@ def _decisions(rows: Sequence[Row]) -> Shown:
         "The source's decisions of table IV, simulated with stand-ins for what it does not print"
     )
     return Shown(title, [*header, "that do not"], lines, 2)
+
+
+def _contradictions(rows: Sequence[Row]) -> Shown:
+    lines = [[row["decision"], row["told"]] for row in rows if row["part"] == "contradiction"]
+    return Shown("Decisions of table IV against equation 11", ["decision", "because"], lines, 2)
 
 
 def size(nbytes: int) -> str:

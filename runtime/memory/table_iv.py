@@ -131,6 +131,20 @@ def whole_range(found: Sequence[Flush]) -> tuple[float, float] | None:
     return (min(ms), max(ms)) if ms else None
 
 
+def against_equation_11() -> dict[str, str]:
+    """Decisions of table IV that equation 11 does not allow, and what would have to be so."""
+    most = max(yolo for yolo, _ in autoware_splits())
+    return {
+        f"drone on {', '.join(DRONE)}: M": (
+            f"{DRONE_KERNELS} kernels under M, none under D; other tasks would have to be under D"
+        ),
+        f"Autoware: {', '.join(policy.value for policy in AUTOWARE)}": (
+            f"of {AUTOWARE_KERNELS} kernels each YOLO may have {most} and the clustering must be the "
+            f"D; the drone's YOLO has {DRONE_KERNELS}"
+        ),
+    }
+
+
 def autoware_splits() -> list[tuple[int, int]]:
     """Kernels of one YOLO and of the clustering for which D, M, M agrees with equation 11.
 

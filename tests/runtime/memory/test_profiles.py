@@ -171,21 +171,18 @@ def test_a_simulated_buffer_computes_and_tells_the_models_time(policy, use):
         assert float(buffer.host[0]) == 3
 
 
-@pytest.mark.parametrize("policy", MemoryPolicy)
-def test_a_segment_of_a_network_runs_on_a_buffer(policy, networks):
+def test_a_segment_of_a_network_runs_on_a_buffer_under_each_policy(networks):
     module, images = networks["nas_bench_201"]
-    program = decompose(module, images, Rule.LAYER)
-    first = program.segments[0]
-    expected = first(images)
-    application = replace(Passes(Use.READ, 1).application(4 * images.numel()), execution_ms=0.5)
-    buffer = SimulatedBuffer(policy, application, BUS)
-    buffer.host.copy_(images.flatten())
-    output = torch.empty_like(expected)
-
+    first = decompose(module, images, Rule.LAYER).segments[0]
+    application = Passes(Use.READ, 1).application(4 * images.numel(), 0.5)
     with torch.inference_mode():
-        buffer.job(of_segment(first, images, output), returns=False)()
-
-    assert torch.equal(output, expected)
+        expected = first(images)
+        for policy in MemoryPolicy:
+            buffer = SimulatedBuffer(policy, application, BUS)
+            buffer.host.copy_(images.flatten())
+            output = torch.empty_like(expected)
+            buffer.job(of_segment(first, images, output), returns=False)()
+            assert torch.equal(output, expected)
 
 
 def test_fresh_memory_of_the_host_costs_something():
