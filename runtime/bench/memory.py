@@ -27,7 +27,7 @@ from runtime.memory.guidelines import Reading, admitted
 from runtime.memory.overhead import overhead_ms
 from runtime.memory.parameters import Hardware
 from runtime.memory.policy import MemoryPolicy
-from runtime.memory.profiles import Profile, read_profile, shipped
+from runtime.memory.profiles import Profile, read_profile
 from runtime.memory.simulated import SimulatedBuffer, execution_stand_in_ms
 from runtime.memory.workload import Passes, Use
 
@@ -63,7 +63,7 @@ class _Profiles:
                 self._made.append(calibrate(stream))
                 streams(0).give_back(stream)
             else:
-                self._made += [read_profile(name) for name in shipped()]
+                self._made += [read_profile(name) for name in table_iv.DECISIONS]
         return self._made
 
 
@@ -144,7 +144,7 @@ def _measured(config: BenchConfig, _: Hardware, use: Use, nbytes: int) -> _Measu
 def _simulated(_: BenchConfig, hardware: Hardware, use: Use, nbytes: int) -> _Measured:
     for reuse in REUSES:
         job = Passes(use, reuse)
-        application = job.application(nbytes, execution_stand_in_ms(job, nbytes))
+        application = job.application(nbytes, execution_stand_in_ms(job, nbytes, hardware))
         compute = job.compute(torch.zeros(()))
         samples = {}
         for policy in MemoryPolicy:

@@ -35,7 +35,7 @@ _TASKS: Tasks = (
     *((Passes(Use.UPDATE, 1), 32 * _MB),) * 4,  # each byte once: copies cost more than the kernel
     *((Passes(Use.READ, 48), 16 * _MB),) * 4,  # each byte often: belongs on the device
 )
-_SIMULATED_TASKS: Tasks = (
+_BOARD_TASKS: Tasks = (
     *((Passes(Use.UPDATE, 1), 32 * _MB),) * 4,
     *((Passes(Use.READ, 32), _MB // 16),) * 4,  # fits into what a board takes to map the others
 )
@@ -141,8 +141,10 @@ def _row(profile: Profile, plan: _Plan, *, simulated: bool) -> Row:
 
 
 def _simulated(profile: Profile) -> Iterator[Row]:
-    execution_ms = {job: execution_stand_in_ms(job, nbytes) for job, nbytes in _SIMULATED_TASKS}
-    for plan in _plans(_applications(_SIMULATED_TASKS, execution_ms), profile.hardware):
+    hardware = profile.hardware
+    tasks = _TASKS if hardware.is_discrete else _BOARD_TASKS
+    execution_ms = {job: execution_stand_in_ms(job, nbytes, hardware) for job, nbytes in tasks}
+    for plan in _plans(_applications(tasks, execution_ms), hardware):
         if plan.barrier:
             yield _row(profile, plan, simulated=True)
 

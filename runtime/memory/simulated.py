@@ -10,17 +10,19 @@ from torch import Tensor
 
 from runtime.memory.buffers import Buffer
 from runtime.memory.overhead import overhead_ms
-from runtime.memory.parameters import Application, Hardware
+from runtime.memory.parameters import SECTOR, Application, Hardware
 from runtime.memory.policy import Footprint, MemoryPolicy, footprint
 from runtime.memory.workload import Compute, Passes
 
-_GB_PER_S = 50.0
-"""That the source prints of the TX2: what passes over data on the device are taken to run at."""
+_BOARD_GB_PER_S = 50.0
+"""That the source prints of the TX2: what passes over data on a board are taken to run at."""
 
 
-def execution_stand_in_ms(job: Passes, nbytes: int) -> float:
-    """Of a job's kernels alone, where no device is there to ask."""
-    return job.reuse * nbytes / (_GB_PER_S * 1e6)
+def execution_stand_in_ms(job: Passes, nbytes: int, hardware: Hardware) -> float:
+    """Of a job's kernels alone, where no device is there to ask: by accesses if those were measured."""
+    if not hardware.is_discrete:
+        return job.reuse * nbytes / (_BOARD_GB_PER_S * 1e6)
+    return job.reuse * (2 if job.returns else 1) * nbytes / SECTOR * hardware.l2_ms
 
 
 @final

@@ -1,12 +1,13 @@
 """Profiles on disk, parameters from measurements, and buffers that are simulated."""
 
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 
 import numpy as np
 import pytest
 import torch
 
 from runtime.decompose import Rule, decompose
+from runtime.memory import table_iv
 from runtime.memory.by_size import by_size
 from runtime.memory.calibrate import SIZES, first_touch_ms_per_byte
 from runtime.memory.fitting import Observation, fitted, solved
@@ -104,16 +105,30 @@ def test_a_profile_is_read_as_it_was_written(tmp_path):
     assert read_profile(str(tmp_path / "new" / "gpu.json")) == profile
 
 
-def test_shipped_boards_say_what_is_published_and_how_each_stand_in_came_about():
-    assert shipped() == ["agx", "tx2"]
-    for name in shipped():
-        profile = read_profile(name)
-        assert profile.kind == "assumed"
-        assert all("place" in one for one in profile.published.values())
-        given = {one.name for one in fields(Hardware) if one.default is not None}
-        assert given & profile.provenance.keys()
-        for parameter in ("to_device_ms_per_byte", "flush_gpu_ms", "memory_ms"):
-            assert profile.provenance[parameter]
+@pytest.mark.parametrize("name", table_iv.DECISIONS)
+def test_a_board_of_the_source_says_what_is_published_and_how_each_stand_in_came_about(name):
+    profile = read_profile(name)
+    assert profile.kind == "assumed"
+    assert all(one["place"] for one in profile.published.values())
+    needed = {one.name for one in fields(Hardware) if one.default is MISSING}
+    assert profile.provenance.keys() == needed
+    assert not profile.hardware.is_discrete
+
+
+def test_the_h200s_profile_was_measured_and_gives_its_samples_again():
+    profile = read_profile("h200")
+    assert profile.kind == "measured"
+    assert profile.hardware.is_discrete
+    curves = by_size(profile.provenance["samples_ms"])
+    for one in profile.provenance["samples_ms"]:
+        if one["use"] == "read" and one["reuse"] == 4:
+            expected = one["H"] - one["resident"]
+            found = curves.overhead_ms(H, Passes(Use.READ, 4), one["bytes"])
+            assert found == pytest.approx(expected, rel=0.1)
+
+
+def test_the_shipped_profiles_are_these():
+    assert shipped() == ["agx", "h200", "tx2"]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +148,7 @@ def test_a_file_that_is_no_profile_is_refused(content, told, tmp_path):
 
 
 def test_an_unknown_profile_names_those_there_are():
-    with pytest.raises(ValueError, match="profile=nano is unknown; there are agx, tx2"):
+    with pytest.raises(ValueError, match="profile=nano is unknown; there are agx, h200, tx2"):
         read_profile("nano")
 
 
