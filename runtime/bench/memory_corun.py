@@ -52,7 +52,7 @@ def compare(config: BenchConfig, profiles: Callable[[], list[Profile]]) -> Itera
 
 
 _SLICE = 16
-"""Multiprocessors that read pinned memory beside others: enough to fill the bus."""
+"""Multiprocessors that jobs on pinned memory keep to, so that others do not wait behind them."""
 
 
 @final
@@ -79,7 +79,7 @@ class _Plan:
         }
 
     def lane(self, one: Task, place: int) -> int:
-        """Of a task, the so-manieth of its round."""
+        """Of a task, by its place in its round."""
         return int(one.policy is not _D) if self.sliced else place
 
 

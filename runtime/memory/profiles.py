@@ -14,6 +14,7 @@ from typing import Any, final
 
 import yaml
 
+from runtime.memory.by_size import by_size
 from runtime.memory.parameters import Hardware
 
 SHIPPED = Path(__file__).parent / "boards"
@@ -77,6 +78,7 @@ def read_profile(name: str) -> Profile:
     text = path.read_text(encoding="utf-8")
     try:
         content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        by_size(content["provenance"].get("samples_ms", []))  # told now if they are none
         return Profile(
             content["name"],
             content["kind"],

@@ -137,6 +137,7 @@ def test_the_shipped_profiles_are_these():
         ("{}", "holds no profile"),
         ("[1]", "holds no profile"),
         ("not json", "holds no profile"),
+        ('{"provenance": {"samples_ms": [{"bytes": 1}, {"bytes": 2}]}}', "holds no profile"),
         ('{"name": "x", "kind": "measured", "provenance": {}, "hardware": {"speed": 1}}', "speed"),
     ],
 )
