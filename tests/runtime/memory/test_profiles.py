@@ -5,6 +5,7 @@ from dataclasses import MISSING, fields, replace
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from runtime.decompose import Rule, decompose
 from runtime.memory import table_iv
@@ -187,8 +188,8 @@ def test_a_simulated_buffer_computes_and_tells_the_models_time(policy, use):
         assert float(buffer.host[0]) == 3
 
 
-def test_a_segment_of_a_network_runs_on_a_buffer_under_each_policy(networks):
-    module, images = networks["nas_bench_201"]
+def test_a_segment_of_a_network_runs_on_a_buffer_under_each_policy(one_thread):
+    module, images = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), torch.randn(1, 3, 8, 8)
     first = decompose(module, images, Rule.LAYER).segments[0]
     application = Passes(Use.READ, 1).application(4 * images.numel(), 0.5)
     with torch.inference_mode():
