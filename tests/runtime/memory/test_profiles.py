@@ -188,7 +188,8 @@ def test_a_simulated_buffer_computes_and_tells_the_models_time(policy, use):
         assert float(buffer.host[0]) == 3
 
 
-def test_a_segment_of_a_network_runs_on_a_buffer_under_each_policy(one_thread):
+@pytest.mark.usefixtures("one_thread")
+def test_a_segment_of_a_network_runs_on_a_buffer_under_each_policy():
     module, images = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), torch.randn(1, 3, 8, 8)
     first = decompose(module, images, Rule.LAYER).segments[0]
     application = Passes(Use.READ, 1).application(4 * images.numel(), 0.5)
