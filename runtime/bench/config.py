@@ -23,6 +23,7 @@ class Experiment(Enum):
     simulator = "simulator"
     optimum = "optimum"
     predictor = "predictor"
+    memory = "memory"
     page = "page"  # measures nothing: draws the results that are there
 
 
@@ -45,6 +46,7 @@ class BenchConfig:
     cores: int | None
     jobs: int | None  # NAS-Bench-201 inferences of coschedule; None: 256 on a GPU, 24 on a CPU
     throttle: float
+    profile: str | None  # of memory; None: this GPU's own, or those of the source's boards
     rule: str | None  # of Rule; None: fused, but whole networks for coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runtime.bench.memory_figures import memory_figures, memory_key_figures
 from runtime.bench.qs import compared
 from runtime.bench.results import Results, Row
 from runtime.bench.simulating import median_error
@@ -19,6 +20,7 @@ _TITLES = {
     "decompose": "What cutting networks into jobs costs",
     "simulator": "The simulator against the machine",
     "optimum": "Policies against the best schedule",
+    "memory": "Where memory lives that CPU and GPU share",
 }
 
 
@@ -65,6 +67,8 @@ def _incomplete(results: Results) -> str:
 
 
 def _key_figures(results: Results) -> list[KeyFigure]:
+    if results.experiment == "memory":
+        return memory_key_figures(results.rows)
     rows = [row for row in results.rows if row.get("ms") or "above_optimum" in row]
     if results.experiment == "qs":
         captured = [row for row in compared(rows) if row["mode"] == "captured"]
@@ -245,4 +249,5 @@ _FIGURES: dict[str, Callable[[list[Row]], list[Figure]]] = {
     "decompose": _rules,
     "simulator": _scatter,
     "optimum": _nothing,
+    "memory": memory_figures,
 }

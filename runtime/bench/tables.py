@@ -35,12 +35,15 @@ class Shown:
 
 def tables(results: Results) -> list[Shown]:
     """Of one experiment."""
+    from runtime.bench.memory_tables import memory_tables  # noqa: PLC0415 - it is made of `Shown`
+
     made: dict[str, Callable[[list[Row]], list[Shown]]] = {
         "qs": _qs,
         "coschedule": _coschedule,
         "decompose": _decompose,
         "simulator": _simulator,
         "optimum": _optimum,
+        "memory": memory_tables,
     }
     return made[results.experiment](results.rows)
 
