@@ -24,6 +24,7 @@ class Experiment(Enum):
     optimum = "optimum"
     contention = "contention"
     predictor = "predictor"
+    memory = "memory"
     page = "page"  # measures nothing: draws the results that are there
 
 
@@ -48,6 +49,7 @@ class BenchConfig:
     throttle: float
     limits: list[float] | None  # of contention, MB/s; on a GPU GB/s; None: as published
     iterations: int | None  # of each network of contention; None: what lasts 0.3 s a turn
+    profile: str | None  # of memory; None: this GPU's own, or those of the source's boards
     rule: str | None  # of Rule; None: fused, but whole networks for coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str

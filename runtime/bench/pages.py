@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.bench.contention_figures import contention_figures, contention_key_figures
+from runtime.bench.memory_figures import memory_figures, memory_key_figures
 from runtime.bench.qs import compared
 from runtime.bench.results import Results, Row
+from runtime.bench.shown import percent
 from runtime.bench.simulating import median_error
-from runtime.bench.tables import percent, tables
+from runtime.bench.tables import tables
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.palette import GREY, SERIES
 from runtime.page.parts import Figure, Listing, Note, Part, Table
@@ -21,6 +23,7 @@ _TITLES = {
     "simulator": "The simulator against the machine",
     "optimum": "Policies against the best schedule",
     "contention": "Networks beside hogs of bandwidth",
+    "memory": "Where memory lives that CPU and GPU share",
 }
 
 
@@ -67,6 +70,8 @@ def _incomplete(results: Results) -> str:
 
 
 def _key_figures(results: Results) -> list[KeyFigure]:
+    if results.experiment == "memory":
+        return memory_key_figures(results.rows)
     rows = [row for row in results.rows if row.get("ms") or "above_optimum" in row]
     if results.experiment == "qs":
         captured = [row for row in compared(rows) if row["mode"] == "captured"]
@@ -250,4 +255,5 @@ _FIGURES: dict[str, Callable[[list[Row]], list[Figure]]] = {
     "simulator": _scatter,
     "optimum": _nothing,
     "contention": contention_figures,
+    "memory": memory_figures,
 }

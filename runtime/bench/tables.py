@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from runtime.bench.contention_shown import contention_tables
+from runtime.bench.memory_tables import memory_tables
 from runtime.bench.qs import compared
 from runtime.bench.results import Results, Row
-from runtime.bench.shown import Shown
+from runtime.bench.shown import Shown, percent, with_spread
 from runtime.bench.simulating import median_error
 from runtime.issuing import Way
 
@@ -30,20 +31,9 @@ def tables(results: Results) -> list[Shown]:
         "simulator": _simulator,
         "optimum": _optimum,
         "contention": contention_tables,
+        "memory": memory_tables,
     }
     return made[results.experiment](results.rows)
-
-
-def percent(value: float | None) -> str:
-    """A relative difference; nothing where there is none."""
-    return "" if value is None else f"{100 * value:+.1f}%"
-
-
-def with_spread(row: Row) -> str:
-    """Median, and half of what lies between the quartiles."""
-    if not row.get("ms"):
-        return "failed"
-    return f"{row['ms']:.2f} \u00b1{50 * (row['high_ms'] - row['low_ms']) / row['ms']:.0f}%"
 
 
 def _qs(rows: list[Row]) -> list[Shown]:

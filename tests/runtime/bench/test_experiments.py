@@ -8,7 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from runtime.bench import command, coschedule, decomposing, optimal, qs, simulating
+from runtime.bench import command, coschedule, decomposing, memory, optimal, qs, simulating
 from runtime.bench.config import BenchConfig, Experiment
 from runtime.bench.driver import Control, Step, interleaved, run_steps
 from runtime.bench.pages import page
@@ -23,6 +23,7 @@ STEPS = {
     "decompose": (decomposing, "nas_bench_201"),
     "simulator": (simulating, "nb201"),
     "optimum": (optimal, "nb201-2"),
+    "memory": (memory, "corun"),
 }
 QUIET = Console(quiet=True)
 
