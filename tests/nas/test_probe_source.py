@@ -96,7 +96,7 @@ def test_a_command_needs_quotes_in_hydras_grammar_only_where_it_holds_more_than_
         started.extend(command)
         raise ConnectionError
 
-    monkeypatch.setattr("nas.probe_source.Link", start)
+    monkeypatch.setattr("nas.boards.Link", start)
 
     with pytest.raises(ConnectionError):
         experiment("latency=probe", override)

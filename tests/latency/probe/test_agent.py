@@ -66,7 +66,7 @@ def test_another_version_is_named():
     other = bytearray(agent.encode({}))
     other[len(agent.MAGIC)] = 9
 
-    with pytest.raises(agent.ProtocolError, match="speaks version 9 of the protocol, this side 1"):
+    with pytest.raises(agent.ProtocolError, match="speaks version 9 of the protocol, this side 2"):
         messages_of(bytes(other))
 
 
