@@ -60,11 +60,21 @@ def journals(tmp_path):
     return sorted(tmp_path.glob(f"out/{SLUG}.part-*-of-boards.journal.csv"))
 
 
-def test_boards_are_measured_into_one_table_whose_origin_says_what_they_told(run, tmp_path):
+@pytest.fixture
+def over_ssh(sshd):
+    """(address, the setting to reach it)."""
+    port, ssh_config = sshd
+    return f"ssh://127.0.0.1:{port}", f"latency.ssh_config={ssh_config}"
+
+
+def test_boards_are_measured_into_one_table_whose_origin_says_what_they_told(
+    run, over_ssh, tmp_path
+):
+    ssh, reach = over_ssh
     assert run("device=cmd://")[0] == 0
     (first,) = journals(tmp_path)
 
-    status, stdout, stderr = run("device=[cmd://,cmd://env]", "networks=5")
+    status, stdout, stderr = run(f"device=[cmd://,{ssh}]", reach, "networks=5")
 
     assert status == 0, stderr
     assert "3 to go" in stdout
@@ -74,22 +84,20 @@ def test_boards_are_measured_into_one_table_whose_origin_says_what_they_told(run
     assert table.columns == ("board/onnxruntime/fp32/b1",)
     assert (table.values[0][~np.isnan(table.values[0])] > 0).sum() == 5
     origin = json.loads((tmp_path / "out" / f"{SLUG}_ms.json").read_text())
-    assert set(origin["boards"]) == {"cmd://", "cmd://env"}
-    assert origin["boards"]["cmd://env"]["python"] == sys.version.split()[0]
+    assert set(origin["boards"]) == {"cmd://", ssh}
+    assert origin["boards"][ssh]["python"] == sys.version.split()[0]
     assert origin["identity"]["runtime"] == "onnxruntime"
     assert origin["asked"]["threads"] == 1
     assert "over the probe" in origin["measured"]
     assert origin["networks_measured"] == 5
 
 
-def test_a_board_is_measured_over_ssh_at_a_few_probes_and_the_rest_is_predicted(
-    run, sshd, tmp_path
-):
-    port, ssh_config = sshd
+@pytest.mark.slow
+def test_a_few_probes_of_a_board_are_measured_and_the_rest_is_predicted(run, over_ssh, tmp_path):
+    ssh, reach = over_ssh
 
     status, stdout, stderr = run(
-        *(f"device=ssh://127.0.0.1:{port}", f"latency.ssh_config={ssh_config}"),
-        *("networks=null", "probes=3", "transfer=true"),
+        *(f"device={ssh}", reach, "networks=null", "probes=3", "transfer=true")
     )
 
     assert status == 0, stderr
@@ -98,7 +106,7 @@ def test_a_board_is_measured_over_ssh_at_a_few_probes_and_the_rest_is_predicted(
     assert np.isfinite(table.column("board/onnxruntime/fp32/b1")).sum() == 3
     assert np.isfinite(table.column("board/onnxruntime/fp32/b1@predicted")).all()
     origin = json.loads((tmp_path / "out" / f"{SLUG}-transferred.json").read_text())
-    assert set(origin["measured"]["boards"]) == {f"ssh://127.0.0.1:{port}"}
+    assert set(origin["measured"]["boards"]) == {ssh}
     assert not list(tmp_path.glob("out/*_ms.*"))
 
 
