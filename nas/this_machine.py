@@ -39,7 +39,7 @@ class ThisMachine:
         if config.board is None:
             raise UserError("board is not set; write board=<what this machine is called>")
         try:
-            self._device = Device(str(config.device))
+            self._device = Device(config.addresses)
         except ValueError as error:
             raise UserError(
                 f"device={config.addresses} is none of {', '.join(one.value for one in Device)}, "
