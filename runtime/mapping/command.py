@@ -1,0 +1,159 @@
+"""`python -m runtime.map`: reads the networks on a board, tells what is left for one more."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+
+from runtime.exit_status import one_line_errors
+from runtime.mapping.config import MapConfig
+from runtime.mapping.left import Left, Occupied, occupied
+from runtime.mapping.platform_description import Platform, read_platform
+from runtime.mapping.program import Answer
+from runtime.mapping.shipped import XAVIER, xavier_platform, xavier_times
+from runtime.mapping.this_machine import this_machine
+from runtime.mapping.timing_table import TimingTable, read_timing_table
+
+CONF = str(Path(__file__).resolve().parents[2] / "conf")
+"""By place, because a user's folder may hold a `conf` of its own."""
+
+DOES_NOT_FIT = 1
+
+THIS = "this"
+
+
+def main() -> None:
+    """Run the command line's question."""
+    ConfigStore.instance().store(name="map_schema", node=MapConfig)
+    with one_line_errors("runtime.map"):
+        _hydra_main()
+
+
+@hydra.main(version_base="1.3", config_path=CONF, config_name="map")
+def _hydra_main(composed: DictConfig) -> None:
+    with one_line_errors("runtime.map"):
+        config = OmegaConf.to_object(composed)
+        if not isinstance(config, MapConfig):
+            raise TypeError(f"composed a {type(config).__name__}, not a MapConfig")
+        config.check()
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=160)
+        _answer(config, console)
+
+
+def _answer(config: MapConfig, console: Console) -> None:
+    table = _tasks(config)
+    platform = _platform(config, table)
+    times_ms = (1 + config.margin) * table.of(config.bound)
+    found = occupied(
+        table.networks, times_ms, table.configurations, platform, frame_ms=config.frame_ms
+    )
+    if config.json:
+        sys.stdout.write(_json(config, platform, found))
+    else:
+        _tell(config, platform, found, console)
+    if found.answer is not Answer.feasible:
+        sys.exit(DOES_NOT_FIT)
+
+
+def _tasks(config: MapConfig) -> TimingTable:
+    if config.tasks is None:
+        raise ValueError(
+            "tasks= is not set; write tasks=<timing table>.csv, or tasks=xavier for a published one"
+        )
+    table = xavier_times() if config.tasks == XAVIER else read_timing_table(Path(config.tasks))
+    return table if config.networks is None else table.chosen(config.networks)
+
+
+def _platform(config: MapConfig, table: TimingTable) -> Platform:
+    name = config.platform
+    if name is None:
+        beside = Path(config.tasks or "").with_suffix(".yaml")
+        name = XAVIER if config.tasks == XAVIER else str(beside) if beside.exists() else THIS
+    if name == XAVIER:
+        return xavier_platform()
+    return this_machine(table.configurations) if name == THIS else read_platform(Path(name))
+
+
+@final
+@dataclass(frozen=True)
+class _Limit:
+    """A time as a search takes it."""
+
+    ms: float
+
+    def __str__(self) -> str:
+        """Rounded down to a microsecond."""
+        return f"{math.floor(1000 * self.ms + 1e-6) / 1000:g}ms"
+
+
+def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
+    content: dict[str, Any] = {
+        "platform": platform.name,
+        "frame_ms": config.frame_ms,
+        "bound": config.bound.value,
+        "margin": config.margin,
+        "answer": found.answer.value,
+        "timetable": [asdict(run) for run in found.timetable],
+        "left": [{**asdict(left), "search": _search(left)} for left in found.left],
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _search(left: Left) -> str | None:
+    limit = str(_Limit(left.ms))
+    return None if limit == "0ms" else f"python -m nas.search T={limit}"
+
+
+def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Console) -> None:
+    what = f"frame of {config.frame_ms:g} ms, {config.bound.value} of the times"
+    if config.margin:
+        what += f" and {100 * config.margin:g} %"
+    console.print(f"{platform.name}: {what}", soft_wrap=True, markup=False)
+    if found.answer is not Answer.feasible:
+        console.print(
+            "the networks do not fit: there is no mapping"
+            if found.answer is Answer.infeasible
+            else "no mapping was found in the time allowed, nor a proof that there is none"
+        )
+        return
+    there = _columns("On the board", ("network", "runs as", "on"), ("from ms", "to ms"))
+    for run in sorted(found.timetable, key=lambda run: (run.start_ms, run.place)):
+        there.add_row(
+            run.network, run.configuration, run.place, f"{run.start_ms:.2f}", f"{run.end_ms:.2f}"
+        )
+    console.print(there)
+    more = _columns("Left for one more network", ("on", "as"), ("ms", "next"))
+    for left in sorted(found.left, key=lambda left: -left.ms):
+        at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.2f}"
+        more.add_row(
+            " or ".join(left.places),
+            ", ".join(left.configurations),
+            f"{left.ms:.2f}{at_least}",
+            _search(left) or "",
+        )
+    console.print(more)
+    console.print(
+        "one of these, not all: the others make room for it; search on a device whose times were "
+        "taken in that configuration"
+    )
+
+
+def _columns(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name)
+    for name in numbers:
+        table.add_column(name, justify="left" if name == "next" else "right", no_wrap=True)
+    return table
