@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from runtime.exit_status import one_line_errors
-from runtime.mapping.config import MapConfig
+from runtime.mapping.config import MapConfig, ProfileConfig
 from runtime.mapping.left import Left, Occupied, occupied
 from runtime.mapping.platform_description import Platform, read_platform
 from runtime.mapping.program import Answer
@@ -49,12 +50,24 @@ def _hydra_main(composed: DictConfig) -> None:
         console = Console(highlight=False)
         if not console.is_terminal:
             console = Console(highlight=False, width=160)
-        _answer(config, console)
+        if config.profile is not None:
+            _profile(Path(config.profile), config.profiling, console)
+        else:
+            _answer(config, console)
+
+
+def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
+    from runtime.mapping.profile_here import profile_here  # noqa: PLC0415 - imports torch
+
+    profile_here(path, config, console)
 
 
 def _answer(config: MapConfig, console: Console) -> None:
     table = _tasks(config)
     platform = _platform(config, table)
+    if config.configurations is not None:
+        platform = platform.limited(config.configurations)
     times_ms = (1 + config.margin) * table.of(config.bound)
     found = occupied(
         table.networks, times_ms, table.configurations, platform, frame_ms=config.frame_ms
@@ -70,7 +83,8 @@ def _answer(config: MapConfig, console: Console) -> None:
 def _tasks(config: MapConfig) -> TimingTable:
     if config.tasks is None:
         raise ValueError(
-            "tasks= is not set; write tasks=<timing table>.csv, or tasks=xavier for a published one"
+            "tasks= is not set; write tasks=<timing table>.csv, tasks=xavier for a published one, "
+            "or profile=<table to write>.csv to time networks on this machine"
         )
     table = xavier_times() if config.tasks == XAVIER else read_timing_table(Path(config.tasks))
     return table if config.networks is None else table.chosen(config.networks)
@@ -139,7 +153,7 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
         at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.2f}"
         more.add_row(
             " or ".join(left.places),
-            ", ".join(left.configurations),
+            _some(left.configurations),
             f"{left.ms:.2f}{at_least}",
             _search(left) or "",
         )
@@ -148,6 +162,11 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
         "one of these, not all: the others make room for it; search on a device whose times were "
         "taken in that configuration"
     )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    told = ", ".join(names[:3])
+    return told if len(names) <= 3 else f"{told} and {len(names) - 3} more"
 
 
 def _columns(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:

@@ -59,7 +59,17 @@ class Platform:
         return "+".join(unit for unit in self.units if unit in place)
 
     def limited(self, configurations: Collection[str]) -> Platform:
-        """The same units with some of the configurations."""
+        """The same units with some of the configurations.
+
+        Raises:
+          ValueError: if it has not one of them.
+        """
+        unknown = [name for name in configurations if name not in self.configurations]
+        if unknown:
+            raise ValueError(
+                f"configurations={','.join(unknown)} not of {self.name}, which has "
+                f"{', '.join(self.configurations)}"
+            )
         kept = {
             name: places for name, places in self.configurations.items() if name in configurations
         }
