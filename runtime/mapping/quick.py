@@ -1,0 +1,126 @@
+"""Most programs of a study answered without a solver, many at once.
+
+Prices of the units prove that networks do not fit: if each goes where it pays least, and all pay more
+than all units are worth, no mapping can exist (Lagrangian bound, the dual of the relaxed program).
+Moving one network at a time to where the loads get most even finds mappings. What neither settles is
+left to the solver, so that answers are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int8, Int64
+from numpy import ndarray
+
+from runtime.mapping.choices import Choices, alike
+
+FITS, OPEN, DOES_NOT_FIT = 1, 0, -1
+
+_PRICINGS = 60
+_STEP = 0.5  # of a price, by how much its unit is overloaded
+_SWEEPS = 4  # over all networks, for each power
+_POWERS = (2, 6, 12)  # of the loads in the sum that is made small; high ones see the largest only
+_RESTARTS = 3
+
+_Loads = Float64[ndarray, "sets units"]
+
+
+def quick_answers(
+    among: Choices,
+    ms: Float64[ndarray, "sets n places"],
+    frame_ms: float,
+    generator: np.random.Generator,
+) -> Int8[ndarray, " sets"]:
+    """FITS, DOES_NOT_FIT or OPEN for each set of networks.
+
+    Args:
+      among: places and their units.
+      ms: of each network at each place; 0 everywhere for one that is not there.
+      frame_ms: the frame.
+      generator: for the order of moves.
+    """
+    occupies = among.occupies.astype(np.float64)
+    answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)
+    answers[~(ms.min(2) <= frame_ms).all(1)] = DOES_NOT_FIT
+    ms = np.where(ms <= frame_ms, ms, np.inf)
+    groups = alike(among.platform, [*among.platform.configurations])
+    pending = np.nonzero(answers == OPEN)[0]
+    chosen = np.zeros(ms.shape[:2], np.int64)
+    answers[pending], chosen[pending] = _priced(ms[pending], occupies, groups, frame_ms)
+    for _ in range(_RESTARTS):
+        pending = np.nonzero(answers == OPEN)[0]
+        if not len(pending):
+            break
+        fits = _moved(ms[pending], chosen[pending], occupies, frame_ms, generator)
+        answers[pending[fits]] = FITS
+    return answers
+
+
+def _priced(
+    ms: Float64[ndarray, "sets n places"],
+    occupies: Float64[ndarray, "places units"],
+    groups: Sequence[Sequence[int]],
+    frame_ms: float,
+) -> tuple[Int8[ndarray, " sets"], Int64[ndarray, "sets n"]]:
+    answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)
+    prices = np.ones((len(ms), occupies.shape[1]))
+    chosen = np.zeros(ms.shape[:2], np.int64)
+    active = np.arange(len(ms))
+    for _ in range(_PRICINGS):
+        own_ms = ms[active]
+        paid = own_ms * (prices[active] @ occupies.T)[:, None, :]
+        chosen[active] = paid.argmin(2)
+        total = paid.min(2).sum(1)
+        too_much = total > frame_ms * prices[active].sum(1) * (1 + 1e-9)
+        loads = _loads(own_ms, chosen[active], occupies)
+        fits = loads.max(1) <= frame_ms
+        answers[active[too_much]] = DOES_NOT_FIT
+        answers[active[fits]] = FITS
+        for group in groups:  # of units alike the cheapest takes all, which says nothing of it
+            loads[:, group] = loads[:, group].mean(1, keepdims=True)
+        prices[active] *= np.exp(_STEP * (loads / frame_ms - 1).clip(-2, 2))
+        prices[active] /= prices[active].sum(1, keepdims=True)
+        active = active[~(too_much | fits)]
+        if not len(active):
+            break
+    return answers, chosen
+
+
+def _loads(
+    ms: Float64[ndarray, "sets n places"],
+    chosen: Int64[ndarray, "sets n"],
+    occupies: Float64[ndarray, "places units"],
+) -> _Loads:
+    taken_ms = np.take_along_axis(ms, chosen[:, :, None], 2)
+    loads: _Loads = (taken_ms * occupies[chosen]).sum(1)
+    return loads
+
+
+def _moved(
+    ms: Float64[ndarray, "sets n places"],
+    chosen: Int64[ndarray, "sets n"],
+    occupies: Float64[ndarray, "places units"],
+    frame_ms: float,
+    generator: np.random.Generator,
+) -> Bool[ndarray, " sets"]:
+    """Which sets were brought to fit; `chosen` is where each of their moves begins."""
+    chosen = chosen.copy()
+    sets = np.arange(len(ms))
+    loads = _loads(ms, chosen, occupies)
+    fits = loads.max(1) <= frame_ms
+    for power in _POWERS:
+        for _ in range(_SWEEPS):
+            for i in generator.permutation(ms.shape[1]):
+                own = ms[sets, i, chosen[:, i]][:, None] * occupies[chosen[:, i]]
+                others = loads - own
+                would = others[:, None, :] + np.where(
+                    occupies > 0, ms[:, i, :, None], 0.0
+                )
+                chosen[:, i] = ((would / frame_ms) ** power).sum(2).argmin(1)
+                loads = would[sets, chosen[:, i]]
+            fits |= loads.max(1) <= frame_ms * (1 - 1e-12)
+            if fits.all():
+                return fits
+    return fits
