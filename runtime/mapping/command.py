@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from runtime.exit_status import one_line_errors
-from runtime.mapping.config import MapConfig, ProfileConfig
+from runtime.mapping.config import MapConfig, ProfileConfig, StudyConfig
 from runtime.mapping.left import Left, Occupied, occupied
 from runtime.mapping.platform_description import Platform, read_platform
 from runtime.mapping.program import Answer
@@ -52,8 +52,16 @@ def _hydra_main(composed: DictConfig) -> None:
             console = Console(highlight=False, width=160)
         if config.profile is not None:
             _profile(Path(config.profile), config.profiling, console)
-        else:
-            _answer(config, console)
+        if config.study is not None:
+            _study(Path(config.study), config.studying, console)
+        if config.tasks is not None:
+            _answer(config.tasks, config, console)
+
+
+def _study(folder: Path, config: StudyConfig, console: Console) -> None:
+    from runtime.mapping.study import run_study  # noqa: PLC0415 - of this use only
+
+    run_study(folder, config, console)
 
 
 def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
@@ -63,9 +71,9 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
     profile_here(path, config, console)
 
 
-def _answer(config: MapConfig, console: Console) -> None:
-    table = _tasks(config)
-    platform = _platform(config, table)
+def _answer(tasks: str, config: MapConfig, console: Console) -> None:
+    table = _tasks(tasks, config)
+    platform = _platform(tasks, config.platform, table)
     if config.configurations is not None:
         platform = platform.limited(config.configurations)
     times_ms = (1 + config.margin) * table.of(config.bound)
@@ -80,21 +88,15 @@ def _answer(config: MapConfig, console: Console) -> None:
         sys.exit(DOES_NOT_FIT)
 
 
-def _tasks(config: MapConfig) -> TimingTable:
-    if config.tasks is None:
-        raise ValueError(
-            "tasks= is not set; write tasks=<timing table>.csv, tasks=xavier for a published one, "
-            "or profile=<table to write>.csv to time networks on this machine"
-        )
-    table = xavier_times() if config.tasks == XAVIER else read_timing_table(Path(config.tasks))
+def _tasks(tasks: str, config: MapConfig) -> TimingTable:
+    table = xavier_times() if tasks == XAVIER else read_timing_table(Path(tasks))
     return table if config.networks is None else table.chosen(config.networks)
 
 
-def _platform(config: MapConfig, table: TimingTable) -> Platform:
-    name = config.platform
+def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
     if name is None:
-        beside = Path(config.tasks or "").with_suffix(".yaml")
-        name = XAVIER if config.tasks == XAVIER else str(beside) if beside.exists() else THIS
+        beside = Path(tasks).with_suffix(".yaml")
+        name = XAVIER if tasks == XAVIER else str(beside) if beside.exists() else THIS
     if name == XAVIER:
         return xavier_platform()
     return this_machine(table.configurations) if name == THIS else read_platform(Path(name))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import final
 
+from runtime.mapping.schedulability import SCENARIOS, THRESHOLDS
 from runtime.mapping.timing_table import Bound
 
 
@@ -43,11 +44,48 @@ class ProfileConfig:
 
 @final
 @dataclass
+class StudyConfig:
+    """How much of the schedulability study `python -m runtime.map study=<folder>` computes."""
+
+    scenarios: list[str]
+    thresholds: list[float]
+    sets: int
+    seed: int
+    workers: int
+    time_limit_s: float
+
+    def check(self) -> None:
+        """Refuses what cannot be computed.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        for name in ("sets", "workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"studying.{name}={getattr(self, name)} must be at least 1")
+        if self.seed < 0:
+            raise ValueError(f"studying.seed={self.seed} must be 0 or more")
+        if not 0 < self.time_limit_s < math.inf:
+            raise ValueError(f"studying.time_limit_s={self.time_limit_s} must be above 0, seconds")
+        for value, allowed, name in (
+            (self.scenarios, [*SCENARIOS], "scenarios"),
+            (self.thresholds, [*THRESHOLDS], "thresholds"),
+        ):
+            unknown = [one for one in value if one not in allowed]
+            if unknown or not value:
+                raise ValueError(
+                    f"studying.{name}={value} must be some of {', '.join(map(str, allowed))}"
+                )
+
+
+@final
+@dataclass
 class MapConfig:
     """The networks that are there, and what they run on."""
 
     tasks: str | None
     profile: str | None
+    study: str | None
     platform: str | None
     configurations: list[str] | None
     frame_ms: float
@@ -56,6 +94,7 @@ class MapConfig:
     margin: float
     json: bool
     profiling: ProfileConfig
+    studying: StudyConfig
 
     def check(self) -> None:
         """Refuses what cannot be answered.
@@ -67,9 +106,14 @@ class MapConfig:
             raise ValueError(f"frame_ms={self.frame_ms} must be above 0, milliseconds")
         if not 0 <= self.margin < math.inf:
             raise ValueError(f"margin={self.margin} must be 0 or more; 0.1 adds 10 %")
-        if self.tasks is not None and self.profile is not None:
+        asked = [
+            name for name in ("tasks", "profile", "study") if getattr(self, name) is not None
+        ]
+        if len(asked) != 1:
             raise ValueError(
-                "tasks= asks what is left on a board, profile= times networks on this machine: "
-                "give one of them"
+                f"{' and '.join(f'{name}=' for name in asked) or 'nothing'} is given; give one of "
+                "tasks=<table>.csv (what is left on a board), profile=<table to write>.csv (times "
+                "networks on this machine) and study=<folder> (the published study)"
             )
         self.profiling.check()
+        self.studying.check()

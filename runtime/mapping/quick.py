@@ -22,7 +22,8 @@ _PRICINGS = 60
 _STEP = 0.5  # of a price, by how much its unit is overloaded
 _SWEEPS = 4  # over all networks, for each power
 _POWERS = (2, 6, 12)  # of the loads in the sum that is made small; high ones see the largest only
-_RESTARTS = 3
+_RESTARTS = 30
+_SHAKEN = 0.3  # of the networks, put at random before each further start
 
 _Loads = Float64[ndarray, "sets units"]
 
@@ -49,13 +50,27 @@ def quick_answers(
     pending = np.nonzero(answers == OPEN)[0]
     chosen = np.zeros(ms.shape[:2], np.int64)
     answers[pending], chosen[pending] = _priced(ms[pending], occupies, groups, frame_ms)
-    for _ in range(_RESTARTS):
+    for start in range(_RESTARTS):
         pending = np.nonzero(answers == OPEN)[0]
         if not len(pending):
             break
-        fits = _moved(ms[pending], chosen[pending], occupies, frame_ms, generator)
+        begin = chosen[pending]
+        if start:
+            begin = _shaken(ms[pending], begin, generator)
+        fits = _moved(ms[pending], begin, occupies, frame_ms, generator)
         answers[pending[fits]] = FITS
     return answers
+
+
+def _shaken(
+    ms: Float64[ndarray, "sets n places"],
+    chosen: Int64[ndarray, "sets n"],
+    generator: np.random.Generator,
+) -> Int64[ndarray, "sets n"]:
+    anywhere = np.where(np.isfinite(ms), generator.random(ms.shape), -1.0).argmax(2)
+    moved: Int64[ndarray, "sets n"]
+    moved = np.where(generator.random(chosen.shape) < _SHAKEN, anywhere, chosen)
+    return moved
 
 
 def _priced(
