@@ -68,8 +68,7 @@ _WORDS = {Device.cpu: "cores", Device.cuda: "multiprocessors of a GPU"}
 
 
 def _places(groups: Sequence[str], size: int) -> tuple[Place, ...]:
-    """Neighbouring groups, from the first on; all of them if there is not room for two."""
-    whole = len(groups) // size
-    if whole == 1:
-        return (frozenset(groups),) if size > len(groups) // 2 else (frozenset(groups[:size]),)
-    return tuple(frozenset(groups[i * size : (i + 1) * size]) for i in range(whole))
+    """Neighbouring groups, from the first on; what is left over stays free."""
+    size = min(size, len(groups))  # the last group is a little larger where the grain leaves a rest
+    starts = range(0, len(groups) - size + 1, size)
+    return tuple(frozenset(groups[start : start + size]) for start in starts)
