@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -97,7 +97,9 @@ def build_variant(
     dtype = _DTYPES[variant.numbers]
     module = copy.deepcopy(network).to(variant.device.value, dtype)
     if variant.channels_last:
-        module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload] - of torch's own stubs
+        for parameter in module.parameters():
+            if parameter.dim() == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     at = x.to(variant.device.value, dtype)
     at = at.contiguous(memory_format=layout) if at.dim() == 4 else at
     if variant.device is Device.cuda:
@@ -191,7 +193,7 @@ def _copied_there(run: Callable[[], Tensor], at: Tensor, other: Tensor) -> Tenso
 @contextmanager
 def _tf32(allowed: bool) -> Iterator[None]:
     """Whether fp32 may be multiplied in TF32; torch has one switch each for the process."""
-    switches = torch.backends.cuda.matmul, torch.backends.cudnn
+    switches: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [switch.allow_tf32 for switch in switches]
     try:
         for switch in switches:

@@ -89,9 +89,7 @@ def alike(platform: Platform, configurations: Sequence[str]) -> list[list[int]]:
     return groups
 
 
-def frame_loads(
-    chosen: Int64[ndarray, " networks"], among: Choices
-) -> Float64[ndarray, " units"]:
+def frame_loads(chosen: Int64[ndarray, " networks"], among: Choices) -> Float64[ndarray, " units"]:
     """Milliseconds for which each unit is occupied."""
     loads_ms: Float64[ndarray, " units"]
     loads_ms = among.ms[np.arange(len(chosen)), chosen] @ among.occupies[chosen]

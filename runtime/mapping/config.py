@@ -106,9 +106,7 @@ class MapConfig:
             raise ValueError(f"frame_ms={self.frame_ms} must be above 0, milliseconds")
         if not 0 <= self.margin < math.inf:
             raise ValueError(f"margin={self.margin} must be 0 or more; 0.1 adds 10 %")
-        asked = [
-            name for name in ("tasks", "profile", "study") if getattr(self, name) is not None
-        ]
+        asked = [name for name in ("tasks", "profile", "study") if getattr(self, name) is not None]
         if len(asked) != 1:
             raise ValueError(
                 f"{' and '.join(f'{name}=' for name in asked) or 'nothing'} is given; give one of "

@@ -75,6 +75,19 @@ def _of(channels: int, part: float) -> int:
     return max(2, round(channels * part))
 
 
+def check_name(name: str) -> None:
+    """Refuses what `subject` does not know; a function of the user's is not looked for yet.
+
+    Raises:
+      ValueError: naming what there is.
+    """
+    if name not in _BUILDERS and ":" not in name and not _GEMM.fullmatch(name):
+        raise ValueError(
+            f"networks={name} is unknown; there are {', '.join(_BUILDERS)}, gemm-<N>, and "
+            f"package.module:function for one of yours, which gives a module and its input"
+        )
+
+
 def subject(name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16) -> Subject:
     """A network by name, gemm-<N>, or what a function of the user's makes: `package.module:make`.
 
@@ -87,6 +100,7 @@ def subject(name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16
     Raises:
       ValueError: if there is none of this name.
     """
+    check_name(name)
     noise = torch.Generator().manual_seed(1)
     with torch.random.fork_rng(devices=()), torch.no_grad():
         torch.manual_seed(0)
@@ -94,15 +108,10 @@ def subject(name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16
             module, x = _of_user(name)
         elif match := _GEMM.fullmatch(name):
             module, x = Products(), torch.randn(SIDE, int(match[1]), generator=noise)
-        elif name in _BUILDERS:
+        else:
             build, side = _BUILDERS[name]
             module, x = build(width), example_input(side, batch_size=batch)
             _scale(module, torch.randn(_SETTLING, 3, side, side, generator=noise))
-        else:
-            raise ValueError(
-                f"networks={name} is unknown; there are {', '.join(_BUILDERS)}, gemm-<N>, and "
-                f"package.module:function for one of yours, which gives a module and its input"
-            )
     others = tuple(torch.randn(x.shape, generator=noise) for _ in range(compared))
     return Subject(name, module.eval().requires_grad_(requires_grad=False), x, others)
 

@@ -17,12 +17,12 @@ from runtime.backend import Device
 from runtime.bench.machine import usable_cores
 from runtime.machine import machine_facts
 from runtime.mapping.config import ProfileConfig
-from runtime.mapping.networks import subject
+from runtime.mapping.networks import check_name, subject
 from runtime.mapping.profiling import Profiled, profiled
 from runtime.mapping.this_machine import machine_with
 from runtime.mapping.timing_table import COLUMNS, csv_text
 from runtime.mapping.variant import How, Numbers, Variant, parsed
-from runtime.quiet import QuietConfig, Watch
+from runtime.quiet import QuietConfig, Sense, Watch
 from runtime.senses import OtherLoad, Stolen, Throttles, gpu_throttling
 from runtime.timing import TimingConfig
 from runtime.whole_file import write_whole
@@ -38,15 +38,15 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> None:
     """
     variants = _variants(config)
     on_gpu = any(one.device is Device.cuda for one in variants) and torch.cuda.is_available()
-    subjects = [
-        lambda name=name: subject(
-            name, batch=config.batch, width=config.width, compared=config.compared
-        )
-        for name in config.networks
-    ]
+    for name in config.networks:
+        check_name(name)
     cores = usable_cores()
     quiet = QuietConfig()
-    senses = [OtherLoad(quiet.other_load, cores), Stolen(quiet.stolen, cores), Throttles()]
+    senses: list[Sense] = [
+        OtherLoad(quiet.other_load, cores),
+        Stolen(quiet.stolen, cores),
+        Throttles(),
+    ]
     watch = Watch(quiet, [*senses, gpu_throttling] if on_gpu else senses)
     timing = TimingConfig(samples=config.samples, settle_s=config.settle_s)
     generator = np.random.default_rng(0)
@@ -55,13 +55,14 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> None:
     rows: list[Profiled] = []
     flagged: dict[str, list[str]] = {}
     until_s = time.monotonic() + 60 * config.minutes
-    for name, make in zip(config.networks, subjects, strict=True):
+    for name in config.networks:
         if time.monotonic() > until_s:
             console.print(f"no time was left for {name}; profiling.minutes= gives more")
             continue
         watch.disturbances()  # from here on
         began_s = time.monotonic()
-        found = [*profiled(make(), variants, timing, generator)]
+        one = subject(name, batch=config.batch, width=config.width, compared=config.compared)
+        found = [*profiled(one, variants, timing, generator)]
         flagged[name] = watch.disturbances()
         rows += found
         write_whole(path, _csv(rows))

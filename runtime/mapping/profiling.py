@@ -94,6 +94,4 @@ def agreement(outputs: Sequence[Tensor], reference: Sequence[Tensor]) -> Agreeme
     found, wanted = torch.stack([*outputs]), torch.stack([*reference])
     difference = float((found - wanted).abs().max())
     same = found.argmax(-1) == wanted.argmax(-1)
-    return Agreement(
-        difference, difference / float(wanted.abs().max()), float(same.float().mean())
-    )
+    return Agreement(difference, difference / float(wanted.abs().max()), float(same.float().mean()))

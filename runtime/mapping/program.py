@@ -155,7 +155,10 @@ class _Program:
         return Solution(Answer.feasible, chosen, left_ms, most_ms)
 
     def _run(
-        self, cost: Float64[ndarray, " columns"], whole: Float64[ndarray, " columns"], limit_s: float
+        self,
+        cost: Float64[ndarray, " columns"],
+        whole: Float64[ndarray, " columns"],
+        limit_s: float,
     ) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - half a second
 

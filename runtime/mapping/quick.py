@@ -124,18 +124,16 @@ def _moved(
     chosen = chosen.copy()
     sets = np.arange(len(ms))
     loads = _loads(ms, chosen, occupies)
-    fits = loads.max(1) <= frame_ms
+    fits: Bool[ndarray, " sets"] = loads.max(1) <= frame_ms
     for power in _POWERS:
         for _ in range(_SWEEPS):
             for i in generator.permutation(ms.shape[1]):
                 own = ms[sets, i, chosen[:, i]][:, None] * occupies[chosen[:, i]]
                 others = loads - own
-                would = others[:, None, :] + np.where(
-                    occupies > 0, ms[:, i, :, None], 0.0
-                )
+                would = others[:, None, :] + np.where(occupies > 0, ms[:, i, :, None], 0.0)
                 chosen[:, i] = ((would / frame_ms) ** power).sum(2).argmin(1)
                 loads = would[sets, chosen[:, i]]
-            fits |= loads.max(1) <= frame_ms * (1 - 1e-12)
+            fits = np.logical_or(fits, loads.max(1) <= frame_ms)
             if fits.all():
                 return fits
     return fits

@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -61,16 +62,15 @@ def run_study(folder: Path, config: StudyConfig, console: Console) -> None:
 
 
 def _computed(cells: list[Cell], config: StudyConfig) -> Iterator[tuple[Cell, list[Share]]]:
-    options = {"count": config.sets, "seed": config.seed, "time_limit_s": config.time_limit_s}
+    compute = partial(
+        schedulability, count=config.sets, seed=config.seed, time_limit_s=config.time_limit_s
+    )
     if config.workers == 1:
         for cell in cells:
-            yield cell, schedulability(SCENARIOS[cell[0]], cell[1], **options)
+            yield cell, compute(SCENARIOS[cell[0]], cell[1])
         return
     with ProcessPoolExecutor(config.workers, mp_context=get_context("spawn")) as pool:
-        tasks = {
-            pool.submit(schedulability, SCENARIOS[cell[0]], cell[1], **options): cell
-            for cell in cells
-        }
+        tasks = {pool.submit(compute, SCENARIOS[cell[0]], cell[1]): cell for cell in cells}
         try:
             for task in as_completed(tasks):
                 yield tasks[task], task.result()
@@ -108,5 +108,3 @@ def _json(cells: Cells, settings: dict[str, Any]) -> str:
         for share in shares
     ]
     return json.dumps({"settings": settings, "rows": rows}, indent=1) + "\n"
-
-

@@ -47,7 +47,9 @@ def _section(scenario: str, cells: Mapping[float, Sequence[Share]]) -> Section:
     columns = [*SCENARIOS[scenario].columns]
     data: list[dict[str, Any]] = []
     for colour, column in zip(SERIES, columns, strict=False):
-        own = {t: share for t, shares in cells.items() for share in shares if share.column == column}
+        own = {
+            t: share for t, shares in cells.items() for share in shares if share.column == column
+        }
         data.append(
             {
                 "type": "scatter",

@@ -1,7 +1,7 @@
 """A way to run a network: by what, on how much of it, in which numbers. Its name says all of it.
 
-    cpu/t2/onnxruntime/int8             two threads
-    cuda/sm32/graph/tf32/channels_last  32 multiprocessors of the GPU
+cpu/t2/onnxruntime/int8             two threads
+cuda/sm32/graph/tf32/channels_last  32 multiprocessors of the GPU
 """
 
 from __future__ import annotations
@@ -65,18 +65,15 @@ def parsed(name: str) -> Variant:
       ValueError: if it is not such a name.
     """
     match = _NAME.fullmatch(name)
+    parts = () if match is None else match.groups()
     try:
-        if match is None:
-            raise ValueError(name)
-        device, unit, share, how, numbers, last = match.groups()
-        if unit != _UNITS[Device(device)]:
-            raise ValueError(unit)
-        return Variant(Device(device), int(share), How(how), Numbers(numbers), bool(last))
-    except ValueError as error:
+        device, unit, share, how, numbers, last = parts
+        known = {letter: one for one, letter in _UNITS.items() if one.value == device}
+        return Variant(known[unit], int(share), How(how), Numbers(numbers), bool(last))
+    except (KeyError, ValueError) as error:
         raise ValueError(
             f"{name} is no variant; write cpu/t<threads>/<how>/<numbers> or "
             f"cuda/sm<multiprocessors>/<how>/<numbers>, perhaps with /channels_last; how: "
             f"{', '.join(one.value for one in How)}; numbers: "
             f"{', '.join(one.value for one in Numbers)}"
         ) from error
-

@@ -94,9 +94,7 @@ def test_networks_that_do_not_fit_are_an_answer_of_status_1(board, monkeypatch, 
         (("study=x", "studying.sets=0"), "studying.sets=0 must be at least 1"),
     ],
 )
-def test_what_cannot_be_answered_is_told_in_one_line(
-    words, told, monkeypatch, capsys, tmp_path
-):
+def test_what_cannot_be_answered_is_told_in_one_line(words, told, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     status, out, err = run(monkeypatch, capsys, *words)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from runtime.mapping.choices import choices
 from runtime.mapping.config import StudyConfig
 from runtime.mapping.program import Answer, solve
+from runtime.mapping.quick import quick_answers
 from runtime.mapping.schedulability import FRAME_MS, SCENARIOS, THRESHOLDS, schedulability
 from runtime.mapping.shipped import xavier_times
 from runtime.mapping.study import run_study
@@ -18,9 +20,7 @@ QUIET = Console(quiet=True)
 
 
 def shares(scenario, threshold, count=40):
-    found = schedulability(
-        SCENARIOS[scenario], threshold, count=count, seed=0, time_limit_s=10
-    )
+    found = schedulability(SCENARIOS[scenario], threshold, count=count, seed=0, time_limit_s=10)
     return {one.column: one for one in found}
 
 
@@ -56,9 +56,7 @@ def test_sets_fill_their_threshold_within_a_step():
         ("gpu_rc", 1.2, 10.54, 10.8),
     ],
 )
-def test_sets_are_about_as_large_as_the_published_ones(
-    scenario, threshold, published, calibrated
-):
+def test_sets_are_about_as_large_as_the_published_ones(scenario, threshold, published, calibrated):
     chosen = SCENARIOS[scenario]
     drawn = task_sets(
         xavier_times().chosen(chosen.networks),
@@ -79,19 +77,19 @@ def test_sets_are_about_as_large_as_the_published_ones(
 
 def test_a_set_at_100_percent_fits_on_its_reference():
     for scenario in SCENARIOS:
-        assert [*shares(scenario, 1.0).values()][0].feasible == 40
+        assert next(iter(shares(scenario, 1.0).values())).feasible == 40
 
 
 def test_above_100_percent_no_set_fits_on_its_reference_alone():
     for scenario in SCENARIOS:
-        assert [*shares(scenario, 1.4).values()][0].feasible == 0
+        assert next(iter(shares(scenario, 1.4).values())).feasible == 0
 
 
 def test_more_units_never_fit_less():
     for scenario, threshold in (("gpu_tc", 1.6), ("gpu_rc", 1.4)):
         feasible = [one.feasible for one in shares(scenario, threshold).values()]
         assert feasible == sorted(feasible)
-        assert 0 < feasible[-1]
+        assert feasible[-1] > 0
 
 
 def test_2_8_is_reached_only_if_both_nvdla_as_one_are_a_third_unit():
@@ -102,11 +100,6 @@ def test_2_8_is_reached_only_if_both_nvdla_as_one_are_a_third_unit():
 
 
 def test_the_quick_answers_are_those_of_the_solver():
-    from dataclasses import replace  # noqa: PLC0415 - of this test only
-
-    from runtime.mapping.choices import choices  # noqa: PLC0415
-    from runtime.mapping.quick import quick_answers  # noqa: PLC0415
-
     scenario = SCENARIOS["gpu_tc"]
     table = xavier_times()
     platform = scenario.platform.limited(scenario.columns["TC+RC+CPU"])
@@ -124,7 +117,7 @@ def test_the_quick_answers_are_those_of_the_solver():
         for size, ms in zip(drawn.size, drawn.ms, strict=True):
             among = choices(ms[:size], table.configurations, platform)
             quick = quick_answers(among, among.ms[None], FRAME_MS, generator)[0]
-            found = solve(replace(among), FRAME_MS, any_will_do=True, time_limit_s=30).answer
+            found = solve(among, FRAME_MS, any_will_do=True, time_limit_s=30).answer
             if found is not Answer.unknown and quick != 0:
                 settled += 1
                 assert (quick == 1) == (found is Answer.feasible)

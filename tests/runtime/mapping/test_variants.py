@@ -34,7 +34,9 @@ def test_a_name_says_all_of_a_variant(name):
     assert parsed(name).name == name
 
 
-@pytest.mark.parametrize("name", ["RC4", "cpu/sm4/eager/fp32", "cpu/t0/eager/fp32", "cpu/t1/eager/fp8"])
+@pytest.mark.parametrize(
+    "name", ["RC4", "cpu/sm4/eager/fp32", "cpu/t0/eager/fp32", "cpu/t1/eager/fp8"]
+)
 def test_what_is_no_variant_is_told_in_one_line(name):
     with pytest.raises(ValueError, match=f"{name} is no variant; write") as told:
         parsed(name)
@@ -54,7 +56,9 @@ def small():
             torch.nn.Linear(32, 5),
         )
         images = torch.randn(4, 2, 3, 8, 8)
-    return Subject("small", module.eval().requires_grad_(False), images[0], tuple(images[1:]))
+    return Subject(
+        "small", module.eval().requires_grad_(requires_grad=False), images[0], tuple(images[1:])
+    )
 
 
 def test_every_variant_of_the_cpu_answers_as_eager_fp32_does():
@@ -175,7 +179,10 @@ def test_a_smaller_share_is_slower():
     names = ["cuda/sm16/graph/fp32", "cuda/sm64/graph/fp32"]
 
     rows = profiled(
-        subject("gemm-512"), [parsed(name) for name in names], TimingConfig(), np.random.default_rng(0)
+        subject("gemm-512"),
+        [parsed(name) for name in names],
+        TimingConfig(),
+        np.random.default_rng(0),
     )
 
     small, large = (np.median(row.samples.ms) for row in rows)
