@@ -46,6 +46,8 @@ class Built:
     """One inference on what lies in its memory, from an idle device to an idle device."""
     output: Callable[[Tensor], Tensor]
     """For another input of the same shape, in fp32 on the CPU."""
+    owns: object = None
+    """What a captured graph reads: it knows addresses, not owners."""
 
 
 def why_not(variant: Variant) -> str | None:
@@ -181,7 +183,7 @@ def _on_gpu(variant: Variant, module: nn.Module, at: Tensor) -> Built:
         stream.synchronize()
         return written
 
-    return Built(replayed, lambda other: _copied_there(replayed, at, other))
+    return Built(replayed, lambda other: _copied_there(replayed, at, other), owns=module)
 
 
 def _copied_there(run: Callable[[], Tensor], at: Tensor, other: Tensor) -> Tensor:
