@@ -29,6 +29,7 @@ from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
 from nas.errors import UserError
 from nas.landscape import Landscape, survey
+from nas.latency_mapped import MappedLatencyConfig
 from nas.latency_sources import (
     AutoLatencyConfig,
     LatencyConfig,
@@ -80,6 +81,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "nats": NatsLatencyConfig,
         "probe": ProbeLatencyConfig,
         "transfer": TransferLatencyConfig,
+        "mapped": MappedLatencyConfig,
     },
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""
