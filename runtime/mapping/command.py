@@ -151,14 +151,13 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
         )
     console.print(there)
     more = _columns("Left for one more network", ("on", "as"), ("ms", "next"))
+    rows: dict[tuple[str, str, str], list[str]] = {}
     for left in sorted(found.left, key=lambda left: -left.ms):
         at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.2f}"
-        more.add_row(
-            " or ".join(left.places),
-            _some(left.configurations),
-            f"{left.ms:.2f}{at_least}",
-            _search(left) or "",
-        )
+        row = (_some(left.configurations), f"{left.ms:.2f}{at_least}", _search(left) or "")
+        rows.setdefault(row, []).extend(left.places)
+    for row, places in rows.items():
+        more.add_row(" or ".join(places), *row)
     console.print(more)
     console.print(
         "one of these, not all: the others make room for it; search on a device whose times were "

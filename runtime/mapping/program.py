@@ -21,8 +21,8 @@ from runtime.mapping.choices import Choices, alike, frame_loads
 TIME_LIMIT_S = 3.0
 """After which a program is given up: neither possible nor impossible is then known."""
 
-ROUNDING_MS = 1e-5
-"""By which the solver's sums may exceed the frame; its own tolerance is a tenth of it."""
+ROUNDING_MS = 1e-3
+"""By which the sums may exceed the frame: to the solver, a millionth of a network is none."""
 
 _TIME_IS_UP = 1
 _INFEASIBLE = 2

@@ -7,8 +7,8 @@ was interrupted. The same seed gives the same sets, whatever runs beside.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
 from functools import partial
 from multiprocessing import get_context
@@ -62,20 +62,24 @@ def run_study(folder: Path, config: StudyConfig, console: Console) -> None:
 
 
 def _computed(cells: list[Cell], config: StudyConfig) -> Iterator[tuple[Cell, list[Share]]]:
-    compute = partial(
-        schedulability, count=config.sets, seed=config.seed, time_limit_s=config.time_limit_s
-    )
-    if config.workers == 1:
-        for cell in cells:
-            yield cell, compute(SCENARIOS[cell[0]], cell[1])
+    compute = partial(_cell, config.sets, config.seed, config.time_limit_s)
+    if config.workers == 1 or len(cells) < 2:
+        yield from map(compute, cells)
         return
-    with ProcessPoolExecutor(config.workers, mp_context=get_context("spawn")) as pool:
-        tasks = {pool.submit(compute, SCENARIOS[cell[0]], cell[1]): cell for cell in cells}
-        try:
-            for task in as_completed(tasks):
-                yield tasks[task], task.result()
-        finally:  # Ctrl-C leaves what is finished
-            pool.shutdown(wait=False, cancel_futures=True)
+    with get_context("spawn").Pool(config.workers, _leave_interruption_to_us) as pool:
+        yield from pool.imap_unordered(compute, cells)
+
+
+def _cell(sets: int, seed: int, time_limit_s: float, cell: Cell) -> tuple[Cell, list[Share]]:
+    scenario, threshold = cell
+    return cell, schedulability(
+        SCENARIOS[scenario], threshold, count=sets, seed=seed, time_limit_s=time_limit_s
+    )
+
+
+def _leave_interruption_to_us() -> None:
+    """Ctrl-C reaches all processes; the one that asked ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _path(folder: Path, cell: Cell) -> Path:
