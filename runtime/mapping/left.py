@@ -16,7 +16,8 @@ from numpy import ndarray
 
 from runtime.mapping.choices import Choices, alike, choices
 from runtime.mapping.platform_description import Place, Platform
-from runtime.mapping.program import Answer, most_left, solve
+from runtime.mapping.program import Answer, Solution, most_left, solve
+from runtime.mapping.quick import quick_left
 
 
 @final
@@ -110,6 +111,11 @@ def _left(
     platform = among.platform
     place = np.array([unit in same[0] for unit in platform.units])
     found = most_left(among, frame_ms, place)
+    if found.answer is Answer.unknown or found.most_ms > found.left_ms:  # no time was left
+        left_ms, chosen = quick_left(among, frame_ms, place)
+        most_ms = frame_ms if found.answer is Answer.unknown else found.most_ms
+        if chosen is not None and left_ms > found.left_ms:
+            found = Solution(Answer.feasible, chosen, left_ms, most_ms)
     timetable: tuple[Run, ...] = ()
     if found.chosen is not None:
         timetable = _timetable(networks, found.chosen, among, configurations)

@@ -8,7 +8,7 @@ run first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -57,6 +57,10 @@ class Platform:
     def told(self, place: Place) -> str:
         """A place's name, its units in the platform's order."""
         return "+".join(unit for unit in self.units if unit in place)
+
+    def place(self, occupied: Sequence[bool]) -> Place:
+        """The units that are marked, in the platform's order."""
+        return frozenset(unit for unit, own in zip(self.units, occupied, strict=True) if own)
 
     def limited(self, configurations: Collection[str]) -> Platform:
         """The same units with some of the configurations.

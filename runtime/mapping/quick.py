@@ -9,6 +9,7 @@ left to the solver, so that answers are exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
@@ -23,6 +24,7 @@ _STEP = 0.5  # of a price, by how much its unit is overloaded
 _SWEEPS = 4  # over all networks, for each power
 _POWERS = (2, 6, 12)  # of the loads in the sum that is made small; high ones see the largest only
 _RESTARTS = 30
+_HALVINGS = 12
 _SHAKEN = 0.3  # of the networks, put at random before each further start
 
 _Loads = Float64[ndarray, "sets units"]
@@ -33,8 +35,10 @@ def quick_answers(
     ms: Float64[ndarray, "sets n places"],
     frame_ms: float,
     generator: np.random.Generator,
-) -> Int8[ndarray, " sets"]:
-    """FITS, DOES_NOT_FIT or OPEN for each set of networks.
+) -> tuple[Int8[ndarray, " sets"], Int64[ndarray, "sets n"]]:
+    """FITS, DOES_NOT_FIT or OPEN for each set of networks, and the place of each network.
+
+    The places are a mapping that fits where the answer is FITS.
 
     Args:
       among: places and their units.
@@ -57,9 +61,40 @@ def quick_answers(
         begin = chosen[pending]
         if start:
             begin = _shaken(ms[pending], begin, generator)
-        fits = _moved(ms[pending], begin, occupies, frame_ms, generator)
+        fits, moved = _moved(ms[pending], begin, occupies, frame_ms, generator)
         answers[pending[fits]] = FITS
-    return answers
+        chosen[pending[fits]] = moved[fits]
+    return answers, chosen
+
+
+def quick_left(
+    among: Choices, frame_ms: float, place: Bool[ndarray, " units"]
+) -> tuple[float, Int64[ndarray, " networks"] | None]:
+    """A time that one more network may take at a place, perhaps not the longest, and a mapping for it.
+
+    Halves the interval in which the longest lies, as far as quick answers can tell.
+    """
+    more = np.full((len(among.ms) + 1, len(among.places) + 1), np.inf)
+    more[:-1, :-1] = among.ms
+    wider = replace(
+        among,
+        places=(*among.places, among.platform.place(place.tolist())),
+        occupies=np.vstack([among.occupies, place]),
+        ms=more,
+        configuration=np.zeros(more.shape, np.int64),
+    )
+    generator = np.random.default_rng(0)
+    found: Int64[ndarray, " networks"] | None = None
+    least_ms, most_ms = 0.0, frame_ms
+    for _ in range(_HALVINGS):
+        middle_ms = (least_ms + most_ms) / 2
+        more[-1, -1] = middle_ms
+        (answer,), (chosen,) = quick_answers(wider, more[None], frame_ms, generator)
+        if answer == FITS:
+            least_ms, found = middle_ms, chosen[:-1]
+        else:
+            most_ms = middle_ms
+    return least_ms, found
 
 
 def _shaken(
@@ -119,9 +154,9 @@ def _moved(
     occupies: Float64[ndarray, "places units"],
     frame_ms: float,
     generator: np.random.Generator,
-) -> Bool[ndarray, " sets"]:
-    """Which sets were brought to fit; `chosen` is where each of their moves begins."""
-    chosen = chosen.copy()
+) -> tuple[Bool[ndarray, " sets"], Int64[ndarray, "sets n"]]:
+    """Which sets were brought to fit, and how; `chosen` is where each of their moves begins."""
+    chosen, best = chosen.copy(), chosen.copy()
     sets = np.arange(len(ms))
     loads = _loads(ms, chosen, occupies)
     fits: Bool[ndarray, " sets"] = loads.max(1) <= frame_ms
@@ -133,7 +168,9 @@ def _moved(
                 would = others[:, None, :] + np.where(occupies > 0, ms[:, i, :, None], 0.0)
                 chosen[:, i] = ((would / frame_ms) ** power).sum(2).argmin(1)
                 loads = would[sets, chosen[:, i]]
-            fits = np.logical_or(fits, loads.max(1) <= frame_ms)
+            now = np.logical_and(~fits, loads.max(1) <= frame_ms)
+            best[now] = chosen[now]
+            fits = np.logical_or(fits, now)
             if fits.all():
-                return fits
-    return fits
+                return fits, best
+    return fits, best

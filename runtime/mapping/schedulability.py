@@ -178,7 +178,7 @@ def _answers(
     places = len(every.places)
     absent = (ms == 0).any(2)
     by_set = np.where(absent[:, :, None], 0.0, every.ms.reshape(sets, n, places))
-    answers = quick_answers(every, by_set, FRAME_MS, generator)
+    answers, _ = quick_answers(every, by_set, FRAME_MS, generator)
     unsettled = np.nonzero((answers != FITS) & (answers != DOES_NOT_FIT))[0]
     for i in unsettled:
         there = ~absent[i]

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import settings as limited
 from hypothesis import strategies as st
 
-from runtime.mapping.choices import alike, choices
+from runtime.mapping.choices import alike, choices, frame_loads
 from runtime.mapping.effective_latency import effective_ms
 from runtime.mapping.left import occupied
 from runtime.mapping.platform_description import Platform, read_platform
 from runtime.mapping.program import Answer, most_left, solve
-from runtime.mapping.quick import DOES_NOT_FIT, FITS, quick_answers
+from runtime.mapping.quick import DOES_NOT_FIT, FITS, quick_answers, quick_left
 from runtime.mapping.shipped import xavier_platform, xavier_times
 from runtime.mapping.timing_table import Bound, read_timing_table
 
@@ -119,7 +119,8 @@ def test_the_program_agrees_with_trying_all(board):
     fits = bool(best) and min(best) <= 100
 
     assert (solve(among, 100).answer is Answer.feasible) == fits
-    quick = quick_answers(among, among.ms[None], 100, np.random.default_rng(0))[0]
+    (quick,), (chosen,) = quick_answers(among, among.ms[None], 100, np.random.default_rng(0))
+    assert quick != FITS or frame_loads(chosen, among).max() <= 100
     assert quick != (DOES_NOT_FIT if fits else FITS)
 
 
@@ -141,6 +142,10 @@ def test_what_is_left_agrees_with_trying_all(board):
     if left:
         assert found.left_ms == pytest.approx(max(left))
         assert found.most_ms == found.left_ms
+        quick_ms, chosen = quick_left(among, 100, both)
+        assert quick_ms <= max(left)
+        if chosen is not None:
+            assert frame_loads(chosen, among)[both].max() + quick_ms <= 100 + 1e-9
 
 
 @given(boards())

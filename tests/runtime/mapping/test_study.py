@@ -116,7 +116,7 @@ def test_the_quick_answers_are_those_of_the_solver():
         )
         for size, ms in zip(drawn.size, drawn.ms, strict=True):
             among = choices(ms[:size], table.configurations, platform)
-            quick = quick_answers(among, among.ms[None], FRAME_MS, generator)[0]
+            (quick,), _ = quick_answers(among, among.ms[None], FRAME_MS, generator)
             found = solve(among, FRAME_MS, any_will_do=True, time_limit_s=30).answer
             if found is not Answer.unknown and quick != 0:
                 settled += 1
