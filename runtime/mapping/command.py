@@ -6,9 +6,9 @@ import json
 import math
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -102,16 +102,9 @@ def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
     return this_machine(table.configurations) if name == THIS else read_platform(Path(name))
 
 
-@final
-@dataclass(frozen=True)
-class _Limit:
-    """A time as a search takes it."""
-
-    ms: float
-
-    def __str__(self) -> str:
-        """Rounded down to a microsecond."""
-        return f"{math.floor(1000 * self.ms + 1e-6) / 1000:g}ms"
+def _down(ms: float, digits: int) -> float:
+    """Rounded down: a limit must not be more than there is."""
+    return math.floor(10.0**digits * ms + 1e-6) / 10.0**digits
 
 
 def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
@@ -128,8 +121,8 @@ def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
 
 
 def _search(left: Left) -> str | None:
-    limit = str(_Limit(left.ms))
-    return None if limit == "0ms" else f"python -m nas.search T={limit}"
+    limit_ms = _down(left.ms, 3)
+    return f"python -m nas.search T={limit_ms:g}ms" if limit_ms else None
 
 
 def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Console) -> None:
@@ -154,7 +147,11 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
     rows: dict[tuple[str, str, str], list[str]] = {}
     for left in sorted(found.left, key=lambda left: -left.ms):
         at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.2f}"
-        row = (_some(left.configurations), f"{left.ms:.2f}{at_least}", _search(left) or "")
+        row = (
+            _some(left.configurations),
+            f"{_down(left.ms, 2):.2f}{at_least}",
+            _search(left) or "",
+        )
         rows.setdefault(row, []).extend(left.places)
     for row, places in rows.items():
         more.add_row(" or ".join(places), *row)

@@ -88,6 +88,7 @@ def most_left(
     program = _Program(among, frame_ms, place)
     if program.is_hopeless:
         return Solution(Answer.infeasible)
+    program.order_units_alike()
     return program.solved(np.zeros(len(program.ms)), time_limit_s)
 
 
@@ -125,6 +126,8 @@ class _Program:
         """Of solutions that differ in the names of units, keep one: the first has most to do."""
         names = self._among.platform.configurations
         for group in alike(self._among.platform, [*names]):
+            if self._place is not None and len({*self._place[group]}) > 1:
+                continue  # the time left tells them apart
             order = np.diff(self._loads[group], axis=0)
             self._rows.append((order, -np.inf, 0.0))
 
