@@ -18,13 +18,13 @@ def published_size(scenario: str, column: str, threshold: float) -> float | None
     return row[at] if at < len(row) else None
 
 
-def reach(cells: _Cells, scenario: str, column: str, least: float) -> float | None:
-    """The highest threshold up to which at least such a share of the sets fits at each."""
+def reach(cells: _Cells, scenario: str, column: str) -> float | None:
+    """The highest threshold up to which all sets fit at each."""
     found = None
     for (name, threshold), shares in sorted(cells.items()):
         if name == scenario:
             share = next(one for one in shares if one.column == column)
-            if share.feasible < least * share.sets:
+            if share.feasible < share.sets:
                 break
             found = threshold
     return found
@@ -59,9 +59,10 @@ def verdict(cells: _Cells) -> list[str]:
             ),
             default=None,
         )
+        reached = reach(cells, scenario, column)
         lines.append(
-            f"{scenario}, {column}: all sets fit up to {reach(cells, scenario, column, 1.0)}, some "
-            f"up to {last} (published: some up to {published:.1f})"
+            f"{scenario}, {column}: all sets fit up to {reached or 'no threshold'}, some up to "
+            f"{last or 'none'} (published: some up to {published:.1f})"
         )
     unknown = sum(share.unknown for shares in cells.values() for share in shares)
     asked = sum(share.sets for shares in cells.values() for share in shares)
