@@ -15,6 +15,7 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from runtime.exit_status import one_line_errors
 from runtime.mapping.config import MapConfig, ProfileConfig, StudyConfig
@@ -139,9 +140,8 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
         return
     there = _columns("On the board", ("network", "runs as", "on"), ("from ms", "to ms"))
     for run in sorted(found.timetable, key=lambda run: (run.start_ms, run.place)):
-        there.add_row(
-            run.network, run.configuration, run.place, f"{run.start_ms:.2f}", f"{run.end_ms:.2f}"
-        )
+        from_to = (f"{run.start_ms:.2f}", f"{run.end_ms:.2f}")
+        _add(there, run.network, run.configuration, run.place, *from_to)
     console.print(there)
     more = _columns("Left for one more network", ("on", "as"), ("ms", "next"))
     rows: dict[tuple[str, str, str], list[str]] = {}
@@ -154,7 +154,7 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
         )
         rows.setdefault(row, []).extend(left.places)
     for row, places in rows.items():
-        more.add_row(" or ".join(places), *row)
+        _add(more, " or ".join(places), *row)
     console.print(more)
     console.print(
         "one of these, not all: the others make room for it; search on a device whose times were "
@@ -165,6 +165,11 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
 def _some(names: tuple[str, ...]) -> str:
     told = ", ".join(names[:3])
     return told if len(names) <= 3 else f"{told} and {len(names) - 3} more"
+
+
+def _add(table: Table, *cells: str) -> None:
+    """As texts: brackets in a user's name are no markup."""
+    table.add_row(*map(Text, cells))
 
 
 def _columns(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:

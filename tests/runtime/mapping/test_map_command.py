@@ -64,6 +64,14 @@ def test_everything_can_be_had_as_json(board, monkeypatch, capsys):
     assert left["cpu"]["search"] == "python -m nas.search T=60ms"
 
 
+def test_a_name_may_hold_brackets(board, monkeypatch, capsys):
+    (board / "tasks.csv").write_text(TASKS.replace("camera", "camera [left]"))
+
+    _, out, _ = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
+
+    assert "camera [left]" in out
+
+
 def test_networks_that_do_not_fit_are_an_answer_of_status_1(board, monkeypatch, capsys):
     words = (f"tasks={board / 'tasks.csv'}", "networks=[camera,camera]", "frame_ms=45")
 
