@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runtime.bench.predicting import worst_regret
 from runtime.bench.qs import compared
 from runtime.bench.results import Results, Row
 from runtime.bench.simulating import median_error
@@ -19,6 +20,7 @@ _TITLES = {
     "decompose": "What cutting networks into jobs costs",
     "simulator": "The simulator against the machine",
     "optimum": "Policies against the best schedule",
+    "predictor": "Predicted times of layers",
 }
 
 
@@ -88,6 +90,10 @@ def _key_figures(results: Results) -> list[KeyFigure]:
                     f"{best['workload']}, {best['variant']}; bound {percent(best['bound_against_gpu'])}",
                 )
             ]
+    if results.experiment == "predictor":
+        worst = worst_regret(results.rows, "corrected")
+        if worst is not None:
+            return [KeyFigure("regret of deciding by predicted times, at worst", percent(worst))]
     if results.experiment == "simulator":
         error = median_error(rows)
         if error is not None:
@@ -205,17 +211,8 @@ def _scatter(rows: list[Row]) -> list[Figure]:
     known = [row for row in rows if row.get("ms")]
     if not known:
         return []
-    ends = [min(row["ms"] for row in known), max(row["ms"] for row in known)]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "equal",
-            "line": {"dash": "dot", "color": GREY},
-            "x": ends,
-            "y": ends,
-        }
-    ]
+    times = [row["ms"] for row in known]
+    data: list[dict[str, Any]] = [_diagonal(min(times), max(times))]
     for policy in dict.fromkeys(row["policy"] for row in known):
         own = [row for row in known if row["policy"] == policy]
         data.append(
@@ -235,6 +232,53 @@ def _scatter(rows: list[Row]) -> list[Figure]:
     return [Figure("Simulated and real makespan", data, layout)]
 
 
+def _predicted(rows: list[Row]) -> list[Figure]:
+    """Each held-out layer, predicted and measured; a figure a way of computing and a fit."""
+    figures = []
+    layers = [row for row in rows if row["part"] == "layer"]
+    for on in dict.fromkeys(row["on"] for row in layers):
+        for fitted in layers[0]["predicted_ms"]:
+            own = [
+                (row["kind"], row["layer_ms"], row["predicted_ms"][fitted])
+                for row in layers
+                if row["on"] == on and (row["predicted_ms"][fitted] or 0) > 0
+            ]
+            if not own:
+                continue
+            times = [ms for _, ms, _ in own]
+            data = [_diagonal(min(times), max(times))]
+            for group in dict.fromkeys(kind.split()[0] for kind, _, _ in own):
+                of_group = [one for one in own if one[0].split()[0] == group]
+                data.append(
+                    {
+                        "type": "scatter",
+                        "mode": "markers",
+                        "name": group,
+                        "x": [ms for _, ms, _ in of_group],
+                        "y": [told for _, _, told in of_group],
+                        "text": [kind for kind, _, _ in of_group],
+                    }
+                )
+            layout = {
+                "xaxis": {"type": "log", "title": {"text": "measured ms"}},
+                "yaxis": {"type": "log", "title": {"text": "predicted ms"}},
+            }
+            note = "By a fit of the other nine tenths; what was predicted negative is left out."
+            figures.append(Figure(f"Layers by {on}: {fitted}", data, layout, note))
+    return figures
+
+
+def _diagonal(least: float, most: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "equal",
+        "line": {"dash": "dot", "color": GREY},
+        "x": [least, most],
+        "y": [least, most],
+    }
+
+
 def _nothing(_: list[Row]) -> list[Figure]:
     return []
 
@@ -245,4 +289,5 @@ _FIGURES: dict[str, Callable[[list[Row]], list[Figure]]] = {
     "decompose": _rules,
     "simulator": _scatter,
     "optimum": _nothing,
+    "predictor": _predicted,
 }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import final
 
 from runtime.bench.qs import compared
@@ -41,6 +43,7 @@ def tables(results: Results) -> list[Shown]:
         "decompose": _decompose,
         "simulator": _simulator,
         "optimum": _optimum,
+        "predictor": _predictor,
     }
     return made[results.experiment](results.rows)
 
@@ -190,6 +193,99 @@ def _optimum(rows: list[Row]) -> list[Shown]:
         lines.append([workload, str(best["jobs"]), f"{best['optimum_ms']:.2f}", *cells])
     header = ["networks", "jobs", "optimum ms", *policies]
     return [Shown("Above the best schedule (simulated, measured times)", header, lines, 1)]
+
+
+def _predictor(rows: list[Row]) -> list[Shown]:
+    judged = [row for row in rows if row["part"] == "accuracy"]
+    means = []
+    for on, split, fitted in dict.fromkeys((r["on"], r["split"], r["fit"]) for r in judged):
+        own = [r for r in judged if (r["on"], r["split"], r["fit"]) == (on, split, fitted)]
+        kinds = [r for r in own if r["kind"] != "all"]
+        means.append(
+            [
+                *(on, split, fitted),
+                *(_share(_mean(kinds, name)) for name in ("r2", "published_r2", "within_10")),
+                _share(_mean(kinds, "published_within_tolerance")),
+                *(_share(_mean(kinds, name)) for name in ("within_20", "mape")),
+                _number(_mean(kinds, "tau")),
+            ]
+        )
+    by_kind = [
+        [
+            *(row["on"], row["split"], row["kind"], row["fit"], str(row["layers"])),
+            *(_share(row[name]) for name in ("r2", "within_10", "within_20", "mape")),
+            _number(row["tau"]),
+        ]
+        for row in sorted(
+            judged, key=lambda r: (r["on"], r["split"], r["kind"] == "all", r["kind"])
+        )
+    ]
+    sums = [row for row in rows if row["part"] == "network"]
+    fits = [*dict.fromkeys(row["fit"] for row in judged)]
+    networks = [
+        [
+            *(row["on"], row["network"], str(row["jobs"]), f"{row['layers_ms']:.3f}"),
+            *(percent(row[f"{one}_ms"] / row["layers_ms"] - 1) for one in fits),
+        ]
+        for row in sums
+    ]
+    choices = [
+        [
+            *(row["workload"], row["fit"], row["policy"], str(row["jobs"])),
+            *(f"{row[name]:.3f}" for name in ("by_measured_ms", "by_predicted_ms")),
+            percent(row["regret"]),
+        ]
+        for row in rows
+        if row["part"] == "choice"
+    ]
+    rates = ["R2", "publ.", "within 10 %", "publ. tolerance", "within 20 %", "MAPE", "tau"]
+    shown = [
+        Shown(
+            "Held-out layers, mean over kinds",
+            ["times by", "held out", "fit", *rates],
+            means,
+            3,
+        ),
+        Shown(
+            "Held-out layers by kind",
+            [
+                "times by",
+                "held out",
+                "kind",
+                "fit",
+                "layers",
+                "R2",
+                "within 10 %",
+                "20 %",
+                "MAPE",
+                "tau",
+            ],
+            by_kind,
+            4,
+        ),
+        Shown(
+            "Networks by fits without their layers: sum of predictions to the sum of the layers",
+            ["times by", "network", "layers", "ms", *fits],
+            networks,
+            2,
+        ),
+        Shown(
+            "Lanes chosen by predicted times, makespan played with measured ones",
+            ["networks", "fit", "policy", "jobs", "by measured ms", "by predicted", "regret"],
+            choices,
+            3,
+        ),
+    ]
+    return [one for one in shown if one.rows]
+
+
+def _mean(rows: list[Row], name: str) -> float | None:
+    values = [row[name] for row in rows if row[name] is not None and math.isfinite(row[name])]
+    return fmean(values) if values else None
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}%"
 
 
 def _number(value: float | None) -> str:
