@@ -54,7 +54,7 @@ from runtime.predictor_accuracy import (
 from runtime.prepared import Source
 from runtime.profile import measured_chain
 from runtime.schedule import Executed, Schedule
-from runtime.simulator import simulate
+from runtime.simulator import simulate, times_of
 from runtime.timing import TimingConfig
 
 FITS: Mapping[str, Callable[[str, Sequence[tuple[Layer, float]]], PredictsLayers]] = {
@@ -258,13 +258,13 @@ def _regrets(
     }
     for named, policy in policies.items():
         right = simulate(known, requests, lanes, policy)
-        blind = simulate(believed, requests, lanes, policy, actual_ms=actual(known))
+        blind = simulate(believed, requests, lanes, policy, actual_ms=times_of(known))
         yield _choice(case, fitted, named, right, blind)
     parts = max(1, _SMALL_JOBS // len(known))
     few, told = ([bundled(chain, parts) for chain in chains] for chains in (known, believed))
     once = closed(len(few))
     right = best_schedule(few, once, lanes)
-    blind = replayed(best_schedule(told, once, lanes), actual(few))
+    blind = replayed(best_schedule(told, once, lanes), times_of(few))
     yield _choice(case, fitted, "exhaustive", right, blind)
 
 
@@ -280,11 +280,6 @@ def _choice(case: str, fitted: str, policy: str, right: Schedule, blind: Schedul
         "by_predicted_ms": round(blind_ms, 4),
         "regret": round(blind_ms / known_ms - 1, 5),
     }
-
-
-def actual(chains: Sequence[Chain]) -> Callable[[Job, int], float]:
-    """What jobs take on lanes, whatever a policy believes."""
-    return lambda job, lane: chains[job.network].predicted_ms[job.index][lane]
 
 
 def replayed(schedule: Schedule, actual_ms: Callable[[Job, int], float]) -> Schedule:

@@ -165,7 +165,9 @@ def _simulator(rows: list[Row]) -> list[Shown]:
     error = median_error(rows)
     title = "Simulated against real makespan"
     if error is not None:
+        without = median_error(rows, "error_without_issuer")
         title += f": median error {100 * error:.1f} %"
+        title += "" if without is None else f", without the issuing thread {100 * without:.1f} %"
     lines = [
         [
             row["workload"],
@@ -175,12 +177,13 @@ def _simulator(rows: list[Row]) -> list[Shown]:
             with_spread(row),
             f"{row['simulated_ms']:.2f}",
             percent(row["error_of_simulator"]),
+            percent(row.get("error_without_issuer")),
             f"{row['bound_ms']:.2f}",
         ]
         for row in rows
     ]
-    header = ["networks", "rule", "arrivals", "policy", "real ms", "simulated", "error", "bound"]
-    return [Shown(title, header, lines, 4)]
+    header = ["networks", "rule", "arrivals", "policy", "real ms", "simulated", "error"]
+    return [Shown(title, [*header, "no issuer", "bound"], lines, 4)]
 
 
 def _optimum(rows: list[Row]) -> list[Shown]:

@@ -4,7 +4,7 @@ import pytest
 
 from runtime.arrivals import closed
 from runtime.bench.pages import page
-from runtime.bench.predicting import FITS, actual, replayed, worst_regret
+from runtime.bench.predicting import FITS, replayed, worst_regret
 from runtime.bench.results import Results
 from runtime.bench.tables import tables
 from runtime.chain import Chain, Lane
@@ -12,7 +12,7 @@ from runtime.kinds import Kind
 from runtime.metrics import makespan_ms
 from runtime.optimum import best_schedule
 from runtime.policies import EarliestFinish
-from runtime.simulator import simulate
+from runtime.simulator import simulate, times_of
 
 LANES = (Lane("fast"), Lane("slow"))
 
@@ -25,7 +25,7 @@ def test_a_wrong_prediction_costs_what_the_lane_it_chose_takes_longer():
     known, believed = [chain((2, 5))], [chain((9, 5))]
 
     right = simulate(known, closed(1), LANES, EarliestFinish())
-    blind = simulate(believed, closed(1), LANES, EarliestFinish(), actual_ms=actual(known))
+    blind = simulate(believed, closed(1), LANES, EarliestFinish(), actual_ms=times_of(known))
 
     assert (makespan_ms(right), makespan_ms(blind)) == (2, 5)
 
@@ -34,8 +34,8 @@ def test_a_schedule_is_played_again_in_its_turns_with_other_times():
     chains = [chain((2, 3), (4, 1)), chain((1, 9), (5, 2))]
     best = best_schedule(chains, closed(2), LANES)
 
-    again = replayed(best, actual(chains))
-    slower = replayed(best, actual([chain((2, 3), (4, 4)), chains[1]]))
+    again = replayed(best, times_of(chains))
+    slower = replayed(best, times_of([chain((2, 3), (4, 4)), chains[1]]))
 
     assert again == best
     assert (makespan_ms(best), makespan_ms(slower)) == (4, 7)
