@@ -22,6 +22,15 @@ _TOGETHER = 8
 """Layers timed in turns."""
 _MOST_FLOPS = 3e9
 """Of a random layer."""
+_SHARES = {
+    "conv": 0.45,
+    "dw": 0.05,
+    "linear": 0.1,
+    "pool": 0.1,
+    **dict.fromkeys(("norm", "act", "add", "cat", "softmax", "reshape"), 0.045),
+    "identity": 0.03,
+}
+"""Of the random layers."""
 
 
 @final
@@ -148,12 +157,7 @@ class _Repeated(nn.Module):
 
 
 def _random_layer(generator: np.random.Generator, channels: int, out: int) -> nn.Module:
-    what = str(
-        generator.choice(
-            ["conv", "dw", "linear", "pool", "norm", "act", "add", "cat", "softmax", "reshape"],
-            p=[0.45, 0.05, 0.1, 0.1, 0.05, 0.05, 0.05, 0.05, 0.05, 0.05],
-        )
-    )
+    what = str(generator.choice([*_SHARES], p=[*_SHARES.values()]))
     if what == "conv":
         kernel = int(generator.choice([1, 3, 5, 7], p=[0.35, 0.45, 0.1, 0.1]))
         stride = int(generator.choice([1, 2]))
@@ -166,7 +170,13 @@ def _random_layer(generator: np.random.Generator, channels: int, out: int) -> nn
         return nn.MaxPool2d(3, 2, 1) if generator.random() < 0.5 else nn.AvgPool2d(3, 1, 1)
     if what == "norm":
         return nn.BatchNorm2d(channels)
-    alone = {"act": nn.ReLU(), "add": Addition(), "cat": Concatenation(), "reshape": nn.Flatten()}
+    alone: dict[str, nn.Module] = {
+        "act": nn.ReLU(),
+        "add": Addition(),
+        "cat": Concatenation(),
+        "reshape": nn.Flatten(),
+        "identity": nn.Identity(),
+    }
     return alone.get(what) or nn.Sequential(nn.Flatten(), nn.Softmax(1))
 
 

@@ -135,7 +135,18 @@ def test_random_layers_of_every_kind_are_timed(shapes):
     subjects = random_layers(Rule.LAYER, 120)
     assert [one.layer for one in subjects] == shapes
     kinds = {one.layer.group: one for one in subjects}
-    assert {"conv", "linear", "pool", "norm", "act", "add", "cat", "softmax", "reshape"} <= {*kinds}
+    assert {
+        "conv",
+        "linear",
+        "pool",
+        "norm",
+        "act",
+        "add",
+        "cat",
+        "softmax",
+        "reshape",
+        "identity",
+    } <= {*kinds}
 
     config = TimingConfig(samples=2, turn=1, warm_up_most=2, warm_up_window=1)
     run = LayerRun(Device.cpu, Backend.torch)
