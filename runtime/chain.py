@@ -81,8 +81,8 @@ def check(chains: Sequence[Chain], requests: Sequence[Request], lanes: Sequence[
     """Refuses what cannot be scheduled.
 
     Raises:
-      ValueError: if a chain has times for another number of lanes, or a request names no chain or
-        arrives before 0.
+      ValueError: if a chain has times for another number of lanes, or a request names no chain,
+        arrives before 0, is due before it arrives, or has a priority that is not a number.
     """
     for chain in chains:
         for times in chain.predicted_ms:
@@ -93,3 +93,7 @@ def check(chains: Sequence[Chain], requests: Sequence[Request], lanes: Sequence[
             raise ValueError(f"a request names network {request.network} of {len(chains)}")
         if not 0 <= request.arrival_ms < math.inf:
             raise ValueError(f"a request arrives at {request.arrival_ms} ms")
+        if not request.deadline_ms >= 0:
+            raise ValueError(f"a request is due {request.deadline_ms} ms after its arrival")
+        if math.isnan(request.priority):
+            raise ValueError(f"a request has the priority {request.priority}")

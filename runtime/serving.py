@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -19,6 +20,7 @@ from runtime.decompose import Rule, decompose
 from runtime.engine import OnnxEngine
 from runtime.executor import Network, execute
 from runtime.lanes import CpuLane, RealLane
+from runtime.look_ahead import LookAhead
 from runtime.metrics import Latency, deadline_misses, latency, makespan_ms
 from runtime.policies import ByNetwork, EarliestFinish, OneLane, QueueTime
 from runtime.policy import Policy
@@ -28,6 +30,7 @@ from runtime.schedule import Schedule
 POLICIES: dict[str, Policy] = {
     "earliest_finish": EarliestFinish(),
     "queue_time": QueueTime(),
+    "look_ahead": LookAhead(),
     "by_network": ByNetwork(),
     "one_lane": OneLane(),
 }
@@ -87,7 +90,8 @@ def run(
     Args:
       models: in evaluation mode, of one tensor, giving one tensor.
       inputs: an input of each, with its batch first.
-      policy: earliest_finish, queue_time, by_network, one_lane, or an object of your own.
+      policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or an object of your
+        own.
       inferences: of each network.
       fps: of each network's camera; None to ask for all inferences at once.
       deadline_ms: after each arrival; None for the next arrival, or none if all come at once.
@@ -95,15 +99,25 @@ def run(
       gpu: whether one takes part; None if there is one.
 
     Raises:
-      ValueError: if an argument is not as said, or a model cannot be cut.
+      ValueError: if an argument is not as said, or a model cannot be cut or cannot take its input.
       RuntimeError: if a model cannot be written as ONNX, or there is no GPU but one was asked for.
     """
-    chosen = _checked(models, inputs, policy, inferences, fps, deadline_ms, rule)
+    _check_networks(models, inputs)
+    _check_load(inferences, fps, deadline_ms)
+    cut, chosen = _rule(rule), _policy(policy)
+    if gpu and not torch.cuda.is_available():
+        raise RuntimeError("gpu=True, but torch finds no CUDA device here; gpu=False is there")
     with ExitStack() as opened:
         lanes = _lanes(opened, gpu=torch.cuda.is_available() if gpu is None else gpu)
         networks = []
         for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
-            program = decompose(model, x, Rule(rule))
+            try:
+                program = decompose(model, x, cut)
+            except (RuntimeError, TypeError) as error:
+                told = " ".join(str(error).split())
+                raise ValueError(
+                    f"model {i} cannot be run with its input of shape {tuple(x.shape)}: {told}"
+                ) from error
             compiled = Compiled(program, x, [lane.engine for lane in lanes])
             name = f"{type(model).__name__}#{i}"
             networks.append(
@@ -114,32 +128,51 @@ def run(
     return _report(schedule, results)
 
 
-def _checked(  # noqa: PLR0917 - the arguments of `run`
-    models: Sequence[nn.Module],
-    inputs: Sequence[Tensor],
-    policy: str | Policy,
-    inferences: int,
-    fps: float | None,
-    deadline_ms: float | None,
-    rule: str,
-) -> Policy:
+def _check_networks(models: Sequence[nn.Module], inputs: Sequence[Tensor]) -> None:
+    for of, given in (("models", models), ("inputs", inputs)):
+        if isinstance(given, nn.Module | Tensor):
+            raise ValueError(f"{of} is a {type(given).__name__}; give a list, as {of}=[...]")  # noqa: TRY004 - one kind of error for all arguments
     if not models or len(models) != len(inputs):
         raise ValueError(
             f"{len(models)} models and {len(inputs)} inputs: give one input a model, and a model"
         )
+    for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"model {i} is {model!r:.60}, not a torch.nn.Module")  # noqa: TRY004 - likewise
+        if not isinstance(x, Tensor) or x.numel() == 0:
+            raise ValueError(f"input {i} must be a tensor that is not empty, with its batch first")
+        if model.training:
+            raise ValueError(f"model {i} is in training mode; call .eval() first")
+
+
+def _check_load(inferences: int, fps: float | None, deadline_ms: float | None) -> None:
+    if not isinstance(inferences, int):
+        raise ValueError(f"inferences={inferences!r} must be a whole number above 0")  # noqa: TRY004 - likewise
+    for name, value in (("inferences", inferences), ("fps", fps), ("deadline_ms", deadline_ms)):
+        if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
+            raise ValueError(f"{name}={value!r} must be above 0 and finite")
+    if fps is not None and not 1e3 / fps * inferences < math.inf:
+        raise ValueError(f"fps={fps} lets no second frame arrive")
+
+
+def _rule(rule: str) -> Rule:
     rules = [one.value for one in Rule if one is not Rule.CELL]
     if rule not in rules:
         raise ValueError(f"rule={rule!r} must be one of {', '.join(rules)}")
-    for name, value in (("inferences", inferences), ("fps", fps), ("deadline_ms", deadline_ms)):
-        if value is not None and value <= 0:
-            raise ValueError(f"{name}={value} must be above 0")
-    for i, model in enumerate(models):
-        if model.training:
-            raise ValueError(f"model {i} is in training mode; call .eval() first")
+    return Rule(rule)
+
+
+def _policy(policy: str | Policy) -> Policy:
     if isinstance(policy, str):
-        if policy not in POLICIES:
+        found = POLICIES.get(policy)
+        if found is None:
             raise ValueError(f"policy={policy!r} must be one of {', '.join(POLICIES)}")
-        return POLICIES[policy]
+        return found
+    if isinstance(policy, type) or not callable(getattr(policy, "place", None)):
+        raise ValueError(  # noqa: TRY004 - likewise
+            f"policy={policy!r} must be one of {', '.join(POLICIES)}, "
+            "or an object with a `place` method"
+        )
     return policy
 
 

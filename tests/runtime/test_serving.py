@@ -1,5 +1,6 @@
 """`runtime.run`, the one line of a new user."""
 
+import math
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 
 import runtime
+from runtime.policies import OneLane
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "runtime-library.md"
 
@@ -46,7 +48,23 @@ def test_frames_arrive_at_their_rate():
     [
         ({"policy": "best"}, "policy='best' must be one of earliest_finish"),
         ({"rule": "cell"}, "rule='cell' must be one of layer"),
+        ({"policy": None}, "policy=None must be one of earliest_finish"),
+        ({"policy": OneLane}, "must be one of .*, or an object with a `place` method"),
+        ({"policy": OneLane(7)}, r"OneLane\(lane=7\) put job 0 of .* to lane 7 of"),
+        ({"policy": OneLane(-1)}, "to lane -1 of"),
         ({"fps": 0}, "fps=0 must be above 0"),
+        ({"fps": math.nan}, "fps=nan must be above 0"),
+        ({"fps": "20"}, "fps='20' must be above 0"),
+        ({"fps": 1e-320}, "lets no second frame arrive"),
+        ({"deadline_ms": math.nan}, "deadline_ms=nan must be above 0"),
+        ({"inferences": 2.5}, "inferences=2.5 must be a whole number"),
+        ({"models": nn.ReLU()}, r"models is a ReLU; give a list, as models=\[...\]"),
+        ({"inputs": torch.zeros(1, 3, 8, 8)}, "inputs is a Tensor; give a list"),
+        ({"models": [None]}, "model 0 is None, not a torch.nn.Module"),
+        ({"inputs": [None]}, "input 0 must be a tensor that is not empty"),
+        ({"inputs": [torch.zeros(0, 3, 8, 8)]}, "input 0 must be a tensor that is not empty"),
+        ({"inputs": [torch.zeros(1, 4, 8, 8)]}, r"model 0 cannot be run with its input of shape"),
+        ({"inputs": [torch.zeros(1, 3, 8, 8).double()]}, "model 0 cannot be run with its input"),
         ({"inferences": 0}, "inferences=0 must be above 0"),
         ({"inputs": []}, "1 models and 0 inputs"),
         ({"models": [nn.ReLU()]}, r"model 0 is in training mode; call .eval\(\) first"),
@@ -55,7 +73,13 @@ def test_frames_arrive_at_their_rate():
 def test_what_cannot_be_run_is_told_with_the_way_out(arguments, told):
     given = {"models": [small(0)], "inputs": [torch.zeros(1, 3, 8, 8)], **arguments}
     with pytest.raises(ValueError, match=told):
-        runtime.run(**given)
+        runtime.run(**given, gpu=False)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_told():
+    with pytest.raises(RuntimeError, match="gpu=True, but torch finds no CUDA device here"):
+        runtime.run([small(0)], [torch.zeros(1, 3, 8, 8)], gpu=True)
 
 
 def test_the_example_of_the_documentation_runs(capsys):

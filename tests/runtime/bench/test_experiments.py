@@ -178,6 +178,11 @@ def test_the_schema_of_the_results_is_what_readers_know(tmp_path):
     [
         ("workloads=[vgg]", "workloads=['vgg'] of experiment=qs is unknown; there are alex15"),
         ("repeats=0", "repeats=0 must be at least 1"),
+        ("workloads=[]", "workloads=[] of experiment=qs names none; there are alex15"),
+        ("throttle=nan", "throttle=nan must be at least 1"),
+        ("slices=[0]", "slices=[0] must each have 1 multiprocessor"),
+        ("image=1e9", "image=1000000000.0 must be above 0 and at most 4"),
+        ("minutes=nan", "minutes=nan must be above 0"),
         ("rule=fine", "rule=fine must be one of layer"),
         ("experiment=nope", "Invalid value 'nope'"),
         ("experiment=page", "holds no results"),
