@@ -1,15 +1,22 @@
 """`runtime.run`, the one line of a new user."""
 
+import json
 import math
 import re
+from collections import Counter
+from concurrent.futures import CancelledError
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import runtime
+from runtime.arrivals import poisson
+from runtime.chain import Request
 from runtime.policies import OneLane
+from runtime.trace import write_trace
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "runtime-library.md"
 
@@ -43,9 +50,65 @@ def test_frames_arrive_at_their_rate():
     assert report.makespan_ms > 20
 
 
+def test_arrivals_of_ones_own_have_priorities_and_a_trace_that_opens(tmp_path):
+    x = torch.randn(1, 3, 8, 8)
+    generator = np.random.default_rng(0)
+    asked = [
+        *poisson(0, 3, 10, generator),
+        *(Request(1, 2.0 * i, deadline_ms=1000, priority=-1) for i in range(10)),
+    ]
+
+    report = runtime.run(
+        [small(0), small(1)], [x, x], requests=asked, order="priority", rule="fused", gpu=False
+    )
+
+    assert report.schedule.requests == tuple(asked)
+    assert report.inferences == 20
+    assert report.misses == 0
+    assert 0 < report.fairness <= 1
+    assert report.antt == pytest.approx(sum(report.slowdowns) / 2)
+    assert report.finish_spread_ms >= 0
+    write_trace(report.schedule, tmp_path / "trace.json")
+    opens_in_perfetto(json.loads((tmp_path / "trace.json").read_text()))
+    assert [*tmp_path.iterdir()] == [tmp_path / "trace.json"]
+
+
+def opens_in_perfetto(trace):
+    """What the format (Trace Event Format, 2016) asks of the events that are used here."""
+    begun, ends = Counter(), {}
+    for event in trace["traceEvents"]:
+        assert {"ph", "pid", "tid", "name"} <= event.keys()
+        if event["ph"] == "M":
+            assert event["name"] in {"process_name", "thread_name"}
+            assert isinstance(event["args"]["name"], str)
+            continue
+        assert event["ts"] >= 0
+        key = event["pid"], event["tid"]
+        if event["ph"] == "X":  # those of a track may touch, but not cross
+            assert event["ts"] >= ends.get(key, 0) - 1e-6
+            ends[key] = event["ts"] + event["dur"]
+        else:
+            begun[event["cat"], event["id"]] += {"b": 1, "e": -1}[event["ph"]]
+    assert set(begun.values()) == {0}
+    assert ends
+
+
+def test_a_network_of_which_nothing_is_asked_has_no_output():
+    x = torch.randn(1, 3, 8, 8)
+
+    report = runtime.run([small(0), small(1)], [x, x], requests=[Request(1)], gpu=False)
+
+    assert isinstance(report.outputs[0], CancelledError)
+    assert isinstance(report.outputs[1], torch.Tensor)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        ({"requests": [Request(3)]}, "a request names network 3 of 1"),
+        ({"requests": []}, "one request at least"),
+        ({"requests": [Request(0)], "fps": 3}, "requests has arrivals and deadlines of its own"),
+        ({"order": "last"}, "order='last' must be one of first_come, priority, deadline"),
         ({"policy": "best"}, "policy='best' must be one of earliest_finish"),
         ({"rule": "cell"}, "rule='cell' must be one of layer"),
         ({"policy": None}, "policy=None must be one of earliest_finish"),
