@@ -178,19 +178,17 @@ def report_networks(content, timed, device, which):
     """Sums over whole networks, of measured layers and of predictions without their layers."""
     if not content["networks"]:
         return
-    print("\n| network | layers | measured ms | sum of its layers | sum of predictions |")
-    print("|---|---|---|---|---|")
+    print(f"\n| network | layers | measured ms | sum of its layers | {' | '.join(FITS)} |")
+    print("|---|---|---|---|---|---|---|")
     for name, network in content["networks"].items():
-        own = set(network["layers"])
-        seen = {timed[i][0] for i in own}
-        model = fit(device, [row for row in timed if row[0] not in seen])
+        own = [timed[i][0] for i in network["layers"]]
+        seen = set(own)
+        rest = [row for row in timed if row[0] not in seen]
         whole = network[which]
-        summed = sum(timed[i][1] for i in network["layers"])
-        told = np.nansum(predicted_ms(model, [timed[i][0] for i in network["layers"]]))
-        print(
-            f"| {name} | {len(network['layers'])} | {whole:.3f} | {summed:.3f} "
-            f"({summed / whole - 1:+.1%}) | {told:.3f} ({told / whole - 1:+.1%}) |"
-        )
+        sums = [sum(timed[i][1] for i in network["layers"])]
+        sums += [np.nansum(predicted_ms(fitted(device, rest), own)) for fitted in FITS.values()]
+        cells = " | ".join(f"{ms:.3f} ({ms / whole - 1:+.1%})" for ms in sums)
+        print(f"| {name} | {len(own)} | {whole:.3f} | {cells} |")
 
 
 def report_convolutions(content):
