@@ -19,41 +19,46 @@ from runtime.policies import OneLane
 from runtime.profile import measured_chain
 
 _JOBS = 32
-_INFERENCES = 6
 _NETWORKS = 4
 """So that there is always one that can be placed."""
+_INFERENCES = 6
+_ALONE = 100
+"""Inferences of a network of one job."""
 _REPEATS = 5
 
 
 def measured_issuer(lanes: Sequence[RealLane]) -> Issuer:
     """Of these lanes, by networks of jobs that compute next to nothing; takes about a second.
 
-    Several of them on one lane keep the issuing thread busy, so a job takes what it takes to put
-    one; with a single one it also takes to wake the thread, wherever the next job is placed at the
-    end of the one before.
+    Several networks on one lane keep the issuing thread busy, so a job takes what it takes to put one;
+    or, if that is more, what the lane itself needs between two jobs. A network of one job, alone,
+    takes for each inference the time to put it, the job and the time to hear of its end.
     """
-    x = torch.zeros(1, 8)
-    tiny = nn.Sequential(*(nn.ReLU() for _ in range(_JOBS))).eval()
-    program = decompose(tiny, x, Rule.LAYER)
-    engines = [lane.engine for lane in lanes]
-    made = [Compiled(program, x, engines) for _ in range(_NETWORKS)]
-    chain = measured_chain("tiny", made[0], x, lanes, repeats=_REPEATS)
-    networks = [Network(one, x, chain) for one in made]
-
-    def each_ms(count: int, lane: int) -> float:
-        requests = closed(count, _INFERENCES)
-        taken = []
-        for _ in range(_REPEATS):
-            schedule, _results = execute(networks[:count], requests, lanes, OneLane(lane))
-            taken.append(makespan_ms(schedule) / (count * _INFERENCES * _JOBS))
-        return median(taken)
-
+    many, one = _tiny(lanes, _JOBS, _NETWORKS), _tiny(lanes, 1, 1)
     put_ms, wake_ms = [], []
-    for lane, one in enumerate(lanes):
-        busy_ms, alone_ms = each_ms(_NETWORKS, lane), each_ms(1, lane)
-        job_ms = sum(times[lane] for times in chain.predicted_ms) / _JOBS
-        waits = _JOBS if one.lane.asynchronous else 1  # jobs for one wait for the thread
+    for lane in range(len(lanes)):
+        busy_ms = _each_ms(many, lanes, lane, _INFERENCES) / _JOBS
+        job_ms = one[0].chain.predicted_ms[0][lane]
         put_ms.append(busy_ms)
-        unexplained_ms = alone_ms - busy_ms - (0.0 if one.lane.asynchronous else job_ms)
-        wake_ms.append(max(waits * unexplained_ms, 0.0))
+        wake_ms.append(max(_each_ms(one, lanes, lane, _ALONE) - busy_ms - job_ms, 0.0))
     return Issuer(tuple(put_ms), tuple(wake_ms))
+
+
+def _tiny(lanes: Sequence[RealLane], jobs: int, count: int) -> list[Network]:
+    x = torch.zeros(1, 8)
+    program = decompose(nn.Sequential(*(nn.ReLU() for _ in range(jobs))).eval(), x, Rule.LAYER)
+    made = [Compiled(program, x, [lane.engine for lane in lanes]) for _ in range(count)]
+    chain = measured_chain("tiny", made[0], x, lanes)
+    return [Network(one, x, chain) for one in made]
+
+
+def _each_ms(
+    networks: Sequence[Network], lanes: Sequence[RealLane], lane: int, inferences: int
+) -> float:
+    """Of an inference, the networks all on one lane."""
+    requests = closed(len(networks), inferences)
+    taken = []
+    for _ in range(_REPEATS):
+        schedule, _results = execute(networks, requests, lanes, OneLane(lane))
+        taken.append(makespan_ms(schedule) / len(requests))
+    return median(taken)
