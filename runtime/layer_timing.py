@@ -58,14 +58,16 @@ class LayerRun:
 
     device: Device
     backend: Backend
-    repeats: int = 0
-    """Runs of a layer in one call; 0 for 20 in a CUDA graph, so that the launch of the graph is a
+    repeats: int | None = None
+    """Runs of a layer in one call; None for 20 in a CUDA graph, so that the launch of the graph is a
     twentieth, and one otherwise."""
 
-    def __post_init__(self) -> None:
-        """Fills in the number of runs."""
-        if self.repeats == 0:
-            object.__setattr__(self, "repeats", 20 if self.backend is Backend.graph else 1)
+    @property
+    def times(self) -> int:
+        """Runs of a layer in one call."""
+        if self.repeats is not None:
+            return self.repeats
+        return 20 if self.backend is Backend.graph else 1
 
 
 def subjects_of(program: Program, input_shape: Sequence[int], input_bytes: int) -> list[Subject]:
@@ -117,7 +119,7 @@ def time_layers(
     for start in range(0, len(bodies), _TOGETHER):
         calls = [_call(one, run) for one in bodies[start : start + _TOGETHER]]
         for samples in time_interleaved(calls, config, generator, stopwatch):
-            yield Samples(samples.ms / run.repeats, samples.warm_up_calls, samples.is_stable)
+            yield Samples(samples.ms / run.times, samples.warm_up_calls, samples.is_stable)
 
 
 @final
@@ -193,7 +195,7 @@ def _materialised(body: nn.Module, device: str) -> nn.Module:
 
 
 def _call(subject: Subject, run: LayerRun) -> Callable[[], object]:
-    """One inference of a layer, or `run.repeats` of them, as something to call."""
+    """One inference of a layer, or `run.times` of them, as something to call."""
     inputs = [torch.rand(shape) for shape in subject.shapes]
     if run.backend is Backend.onnxruntime:
         from runtime.onnx_export import onnx_bytes  # noqa: PLC0415 - of this backend only
@@ -205,5 +207,5 @@ def _call(subject: Subject, run: LayerRun) -> Callable[[], object]:
         return lambda: session(*arrays)
     real = _materialised(subject.body, run.device.value)
     rest = [tensor.to(run.device.value) for tensor in inputs[1:]]
-    network = _Repeated(real, rest, run.repeats) if rest or run.repeats > 1 else real
+    network = _Repeated(real, rest, run.times) if rest or run.times > 1 else real
     return prepare(network, inputs[0], run.device, run.backend)
