@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from statistics import median
 
-from runtime.arrivals import closed, periodic
+import numpy as np
+
+from runtime.arrivals import closed, periodic, poisson
 from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved
 from runtime.bench.fixed import HalfAndHalf
@@ -123,14 +126,16 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
 
 
 def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:
-    """All at once, and at a rate that keeps the quicker lane half busy."""
+    """All at once; and at a rate that keeps the quicker lane half busy, regularly or at random."""
     fastest_ms = sum(min(times) for chain in chains for times in chain.predicted_ms)
-    requests = [
-        request
-        for network in range(len(chains))
-        for request in periodic(network, 2 * fastest_ms, _INFERENCES)
-    ]
-    return {"closed": closed(len(chains), _INFERENCES), "periodic": tuple(requests)}
+    networks, generator = range(len(chains)), np.random.default_rng(0)
+    regular = (periodic(network, 2 * fastest_ms, _INFERENCES) for network in networks)
+    random = (poisson(network, 2 * fastest_ms, _INFERENCES, generator) for network in networks)
+    return {
+        "closed": closed(len(chains), _INFERENCES),
+        "periodic": tuple(chain.from_iterable(regular)),
+        "poisson": tuple(chain.from_iterable(random)),
+    }
 
 
 def median_error(rows: list[Row], of: str = "error_of_simulator") -> float | None:
