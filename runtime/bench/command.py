@@ -13,7 +13,16 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from runtime.bench import contention, coschedule, decomposing, memory, optimal, qs, simulating
+from runtime.bench import (
+    contention,
+    coschedule,
+    decomposing,
+    memory,
+    optimal,
+    predicting,
+    qs,
+    simulating,
+)
 from runtime.bench.config import BenchConfig, Experiment
 from runtime.bench.driver import Control, Step, run_steps
 from runtime.bench.machine import machine
@@ -33,6 +42,7 @@ _STEPS: dict[Experiment, Callable[[BenchConfig], list[Step]]] = {
     Experiment.optimum: optimal.steps,
     Experiment.contention: contention.steps,
     Experiment.memory: memory.steps,
+    Experiment.predictor: predicting.steps,
 }
 
 
@@ -61,11 +71,6 @@ def _run(config: BenchConfig, console: Console) -> None:
     if config.experiment is Experiment.page:
         _draw_all(folder, console)
         return
-    if config.experiment is Experiment.predictor:
-        raise ValueError(
-            "experiment=predictor needs the regression of times by kind of layer, which is not "
-            f"there yet; there are {', '.join(one.value for one in _STEPS)}"
-        )
     steps = _STEPS[config.experiment](config)
     settings: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
     results = Results(config.experiment.value, settings, machine(config.device.value))

@@ -13,6 +13,9 @@ from runtime.backend import Device
 from runtime.bench.workloads import Scale
 from runtime.decompose import Rule
 
+_MOST_SCALE = 4.0
+"""Times the published width or image; what is larger than that is a slip."""
+
 
 class Experiment(Enum):
     """What is measured."""
@@ -105,11 +108,14 @@ class BenchConfig:
             ("throttle", self.throttle, 1),
             ("iterations", 1 if self.iterations is None else self.iterations, 1),
         ):
-            if value < least:
+            if not least <= value < math.inf:
                 raise ValueError(f"{name}={value} must be at least {least}")
+        if any(sms < 1 for sms in self.slices):
+            raise ValueError(f"slices={self.slices} must each have 1 multiprocessor at least")
+        for name, number in (("width", self.scale.width), ("image", self.scale.image)):
+            if not 0 < number <= _MOST_SCALE:
+                raise ValueError(f"{name}={number} must be above 0 and at most {_MOST_SCALE:g}")
         for name, number in (
-            ("width", self.scale.width),
-            ("image", self.scale.image),
             ("minutes", self.minutes_there),
             *(("limits", one) for one in self.limits or ()),
         ):
@@ -130,14 +136,15 @@ class BenchConfig:
         """Those of an experiment's workloads that were asked for, in its own order.
 
         Raises:
-          ValueError: if one is asked for that it has not.
+          ValueError: if one is asked for that it has not, or none.
         """
         if self.workloads is None:
             return names
         unknown = [name for name in self.workloads if name not in names]
-        if unknown:
+        if unknown or not self.workloads:
+            is_what = "is unknown" if unknown else "names none"
             raise ValueError(
-                f"workloads={unknown} of experiment={self.experiment.value} is unknown; "
+                f"workloads={unknown} of experiment={self.experiment.value} {is_what}; "
                 f"there are {', '.join(names)}"
             )
         return [name for name in names if name in self.workloads]

@@ -33,6 +33,17 @@ from runtime.program import Program
 
 @final
 @dataclass(frozen=True)
+class Alone:
+    """Milliseconds of each job, on the GPU and on the CPU."""
+
+    jobs_ms: list[tuple[float, float]]
+    """From its beginning to its end."""
+    whole_ms: list[tuple[float, float]]
+    """The same, scaled so that their sum is what an inference takes with all between its jobs."""
+
+
+@final
+@dataclass(frozen=True)
 class Lanes:
     """Open lanes, and which of them are the GPU's."""
 
@@ -53,6 +64,10 @@ class Lanes:
         The shares are those of the jobs themselves; their sum is what an inference takes with all
         that is between jobs, from one to the next.
         """
+        return self.alone(source, repeats=repeats).whole_ms
+
+    def alone(self, source: Source, *, repeats: int) -> Alone:
+        """What a network takes alone on a lane of the GPU and on one of the CPU."""
         first = self.first_of_each()
         probe = Compiled(source.program, source.x, [lane.engine for lane in first])
         chain = measured_chain(source.name, probe, source.x, first, repeats=repeats)
@@ -66,7 +81,8 @@ class Lanes:
             )
             scales.append(whole_ms / repeats / sum(times[lane] for times in chain.predicted_ms))
         gpu, cpu = scales
-        return [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in chain.predicted_ms]
+        jobs_ms = [(on_gpu, on_cpu) for on_gpu, on_cpu in chain.predicted_ms]
+        return Alone(jobs_ms, [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in jobs_ms])
 
     def chain(
         self, source: Source, times_ms: Sequence[tuple[float, float]], slowed: tuple[float, float]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from statistics import fmean
 
 from runtime.bench.contention_shown import contention_tables
 from runtime.bench.memory_tables import memory_tables
@@ -32,6 +34,7 @@ def tables(results: Results) -> list[Shown]:
         "optimum": _optimum,
         "contention": contention_tables,
         "memory": memory_tables,
+        "predictor": _predictor,
     }
     return made[results.experiment](results.rows)
 
@@ -141,7 +144,9 @@ def _simulator(rows: list[Row]) -> list[Shown]:
     error = median_error(rows)
     title = "Simulated against real makespan"
     if error is not None:
+        without = median_error(rows, "error_without_issuer")
         title += f": median error {100 * error:.1f} %"
+        title += "" if without is None else f", without the issuing thread {100 * without:.1f} %"
     lines = [
         [
             row["workload"],
@@ -151,12 +156,13 @@ def _simulator(rows: list[Row]) -> list[Shown]:
             with_spread(row),
             f"{row['simulated_ms']:.2f}",
             percent(row["error_of_simulator"]),
+            percent(row.get("error_without_issuer")),
             f"{row['bound_ms']:.2f}",
         ]
         for row in rows
     ]
-    header = ["networks", "rule", "arrivals", "policy", "real ms", "simulated", "error", "bound"]
-    return [Shown(title, header, lines, 4)]
+    header = ["networks", "rule", "arrivals", "policy", "real ms", "simulated", "error"]
+    return [Shown(title, [*header, "no issuer", "bound"], lines, 4)]
 
 
 def _optimum(rows: list[Row]) -> list[Shown]:
@@ -165,10 +171,109 @@ def _optimum(rows: list[Row]) -> list[Shown]:
     for workload in dict.fromkeys(row["workload"] for row in rows):
         own = {row["policy"]: row for row in rows if row["workload"] == workload}
         best = next(iter(own.values()))
-        cells = [percent(own[one]["above_optimum"]) if one in own else "" for one in policies]
+        cells = [_above(own[one]) if one in own else "" for one in policies]
         lines.append([workload, str(best["jobs"]), f"{best['optimum_ms']:.2f}", *cells])
     header = ["networks", "jobs", "optimum ms", *policies]
-    return [Shown("Above the best schedule (simulated, measured times)", header, lines, 1)]
+    title = "Above the best schedule (simulated, measured times); of many cases median, and worst"
+    return [Shown(title, header, lines, 1)]
+
+
+def _above(row: Row) -> str:
+    worst = row.get("worst_above_optimum")
+    return percent(row["above_optimum"]) + ("" if worst is None else f", {percent(worst)}")
+
+
+def _predictor(rows: list[Row]) -> list[Shown]:
+    judged = [row for row in rows if row["part"] == "accuracy"]
+    means = []
+    for on, split, fitted in dict.fromkeys((r["on"], r["split"], r["fit"]) for r in judged):
+        own = [r for r in judged if (r["on"], r["split"], r["fit"]) == (on, split, fitted)]
+        kinds = [r for r in own if r["kind"] != "all"]
+        means.append(
+            [
+                *(on, split, fitted),
+                *(_share(_mean(kinds, name)) for name in ("r2", "published_r2", "within_10")),
+                _share(_mean(kinds, "published_within_tolerance")),
+                *(_share(_mean(kinds, name)) for name in ("within_20", "mape")),
+                _number(_mean(kinds, "tau")),
+            ]
+        )
+    by_kind = [
+        [
+            *(row["on"], row["split"], row["kind"], row["fit"], str(row["layers"])),
+            *(_share(row[name]) for name in ("r2", "within_10", "within_20", "mape")),
+            _number(row["tau"]),
+        ]
+        for row in sorted(
+            judged, key=lambda r: (r["on"], r["split"], r["kind"] == "all", r["kind"])
+        )
+    ]
+    sums = [row for row in rows if row["part"] == "network"]
+    fits = [*dict.fromkeys(row["fit"] for row in judged)]
+    networks = [
+        [
+            *(row["on"], row["network"], str(row["jobs"]), f"{row['layers_ms']:.3f}"),
+            *(percent(row[f"{one}_ms"] / row["layers_ms"] - 1) for one in fits),
+        ]
+        for row in sums
+    ]
+    choices = [
+        [
+            *(row["workload"], row["fit"], row["policy"], str(row["jobs"])),
+            *(f"{row[name]:.3f}" for name in ("by_measured_ms", "by_predicted_ms")),
+            percent(row["regret"]),
+        ]
+        for row in rows
+        if row["part"] == "choice"
+    ]
+    rates = ["R2", "publ.", "within 10 %", "publ. tolerance", "within 20 %", "MAPE", "tau"]
+    shown = [
+        Shown(
+            "Held-out layers, mean over kinds",
+            ["times by", "held out", "fit", *rates],
+            means,
+            3,
+        ),
+        Shown(
+            "Held-out layers by kind",
+            [
+                "times by",
+                "held out",
+                "kind",
+                "fit",
+                "layers",
+                "R2",
+                "within 10 %",
+                "20 %",
+                "MAPE",
+                "tau",
+            ],
+            by_kind,
+            4,
+        ),
+        Shown(
+            "Networks by fits without their layers: sum of predictions to the sum of the layers",
+            ["times by", "network", "layers", "ms", *fits],
+            networks,
+            2,
+        ),
+        Shown(
+            "Lanes chosen by predicted times, makespan played with measured ones",
+            ["networks", "fit", "policy", "jobs", "by measured ms", "by predicted", "regret"],
+            choices,
+            3,
+        ),
+    ]
+    return [one for one in shown if one.rows]
+
+
+def _mean(rows: list[Row], name: str) -> float | None:
+    values = [row[name] for row in rows if row[name] is not None and math.isfinite(row[name])]
+    return fmean(values) if values else None
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f}%"
 
 
 def _number(value: float | None) -> str:
