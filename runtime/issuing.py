@@ -23,7 +23,7 @@ from copy import copy
 from enum import Enum
 from functools import partial
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Semaphore, Thread
 from types import TracebackType
 from typing import Protocol, final
 
@@ -122,13 +122,13 @@ class InProcess(Executor):
 
     def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
         """Lets every network do so many inferences."""
-        stop = Event()
+        stop, gate, ready = Event(), Event(), Semaphore(0)
         feeds = [
             Feed(network, self._streams[lane], inferences, stop, each_job=each_job)
             for network, lane in zip(self._networks, self._lane_of, strict=False)
         ]
         threads = [
-            Thread(target=_on_core, args=(core, body), daemon=True)
+            Thread(target=_on_core, args=(core, ready, gate, body), daemon=True)
             for core, body in self._bodies(feeds)
         ]
         for stream in self._streams:
@@ -137,10 +137,15 @@ class InProcess(Executor):
         try:
             for thread in threads:
                 thread.start()
+            for _ in threads:
+                ready.acquire()
+            begin_s = time.perf_counter()
+            gate.set()
             for thread in threads:
                 thread.join()
         finally:
             stop.set()  # nothing but an exception, Ctrl-C for one, leaves a thread running here
+            gate.set()
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
@@ -198,8 +203,14 @@ class InProcess(Executor):
             yield None, partial(_issue, queue, len(feeds))
 
 
-def _on_core(core: int | None, body: Callable[[], None]) -> None:
-    with one_core(core):
+def _on_core(core: int | None, ready: Semaphore, gate: Event, body: Callable[[], None]) -> None:
+    """A thread, which begins with all others: processes of M-C are there before they begin, too."""
+    with ExitStack() as pinned:
+        try:
+            pinned.enter_context(one_core(core))
+        finally:
+            ready.release()
+        gate.wait()
         body()
 
 
@@ -220,8 +231,9 @@ def _in_rounds(feeds: Sequence[Feed]) -> None:
     while any(feed.has_more for feed in feeds):
         for feed in feeds:
             _launch_inference(feed)
-        for feed in feeds:
-            feed.wait()
+        if len(feeds) > 1:  # one graph of all of them comes behind itself on its stream
+            for feed in feeds:
+                feed.wait()
 
 
 def _launch_inference(feed: Feed) -> None:
