@@ -198,8 +198,9 @@ class InProcess(Executor):
             yield None, partial(_in_rounds, feeds)
         else:
             queue: _Queue = SimpleQueue()
+            ahead = 1 if self._setup.device is Device.cuda else 0
             for feed in feeds:
-                yield None, partial(_fill, feed, queue)
+                yield None, partial(_fill, feed, queue, ahead)
             yield None, partial(_issue, queue, len(feeds))
 
 
@@ -246,14 +247,19 @@ def _launch_inference(feed: Feed) -> None:
 _Queue = SimpleQueue["tuple[Feed, Lock] | None"]
 
 
-def _fill(feed: Feed, queue: _Queue) -> None:
-    """A network's thread: into the queue for an inference, and its end awaited."""
+def _fill(feed: Feed, queue: _Queue, ahead: int) -> None:
+    """A network's thread: into the queue for an inference, and its end awaited.
+
+    With one inference ahead of the one that runs, a GPU need not wait for this thread to wake, which
+    takes Python's lock and 0.1 ms and more among fifteen others.
+    """
     launched = Lock()
     launched.acquire()
     while feed.has_more:
         queue.put((feed, launched))
         launched.acquire()
-        feed.wait()
+        feed.wait(left=ahead)
+    feed.wait()
     queue.put(None)
 
 

@@ -137,7 +137,8 @@ def open_stream(setup: Setup, network: int, *, inline: bool) -> Stream:
     Args:
       setup: where.
       network: its number.
-      inline: whether the thread that launches may do the work itself, where that is a CPU's.
+      inline: whether the thread that launches waits for each inference, and so may do a CPU's work
+        itself, and keep its core busy until a GPU has done it.
 
     Raises:
       ValueError: if the process may not use the network's core.
@@ -146,7 +147,7 @@ def open_stream(setup: Setup, network: int, *, inline: bool) -> Stream:
     if setup.device is Device.cuda:
         from runtime.gpu_lane import GpuLane  # noqa: PLC0415 - for those who have a GPU
 
-        return GpuLane(captured=setup.captured, spin=True, sms=setup.sms)
+        return GpuLane(captured=setup.captured, spin=inline, sms=setup.sms)
     engine = OnnxEngine() if setup.captured else EagerEngine()
     core = setup.core(network)
     if inline:

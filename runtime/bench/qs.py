@@ -16,10 +16,11 @@ from runtime.bench.driver import Step, interleaved, one_line
 from runtime.bench.machine import usable_cores
 from runtime.bench.results import Row, summary
 from runtime.bench.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
-from runtime.issuing import Executor, InProcess, Way, open_executor
+from runtime.issuing import Executor, InProcess, Way
 from runtime.metrics import latencies_ms, makespan_ms, utilisation
 from runtime.outcome import Outcome
 from runtime.prepared import Setup, Source
+from runtime.processes import MultiContext, Processes
 
 _BINS = 60
 """Points of a curve of utilisation."""
@@ -35,15 +36,18 @@ def steps(config: BenchConfig) -> list[Step]:
       ValueError: if a workload is unknown.
     """
     names = config.chosen([*QS_WORKLOADS])
+    processes = Processes()  # those of M-C, which take seconds to start
     return [
-        Step(f"{name} {mode}", partial(_compare, config, QS_WORKLOADS[name], mode))
+        Step(f"{name} {mode}", partial(_compare, config, QS_WORKLOADS[name], mode, processes))
         for mode in ("captured", "eager")
         if mode in config.modes
         for name in names
     ]
 
 
-def _compare(config: BenchConfig, workload: Workload, mode: str) -> Iterator[Row]:
+def _compare(
+    config: BenchConfig, workload: Workload, mode: str, processes: Processes
+) -> Iterator[Row]:
     """A row a way, those that could not be made ready among them."""
     most = max(config.most_networks, _least(workload))
     workload = workload.limited(most)
@@ -53,7 +57,7 @@ def _compare(config: BenchConfig, workload: Workload, mode: str) -> Iterator[Row
     sources = workload.sources(scale=scale, device=config.device.value, rule=config.cut)
     setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
     with ExitStack() as opened:
-        ways, faults = _opened(opened, sources, setup)
+        ways, faults = _opened(opened, sources, setup, processes)
         measured = {way: _Measured(one, config.rounds) for way, one in ways.items()}
         samples = interleaved(
             {way.value: measured[way].once_ms for way in measured}, config.repeats
@@ -89,24 +93,24 @@ def _least(workload: Workload) -> int:
 
 
 def _opened(
-    opened: ExitStack, sources: Sequence[Source], setup: Setup
+    opened: ExitStack, sources: Sequence[Source], setup: Setup, processes: Processes
 ) -> tuple[dict[Way, Executor], dict[Way, str]]:
     """Every way that can be made ready, and why the others cannot.
 
     Ways that need the same streams share one set of networks.
     """
-    pool = ThreadPoolExecutor(1)  # processes get ready meanwhile
-    processes = pool.submit(open_executor, Way.MULTI_CONTEXT, sources, setup)
-    opened.callback(_close_when_ready, pool, processes)
+    waits = ThreadPoolExecutor(1)  # processes get ready meanwhile
+    contexts = waits.submit(MultiContext, sources, setup, processes)
+    opened.callback(_close_when_ready, waits, contexts)
     ways: dict[Way, Executor] = {}
     faults: dict[Way, str] = {}
     on_gpu = setup.device.value == "cuda"
     graph_forks = on_gpu and setup.captured
-    alike: list[tuple[Way, ...]] = [_INLINE, _STREAMED] if not on_gpu else [(*_STREAMED, *_INLINE)]
+    alike: list[tuple[Way, ...]] = [_INLINE, _STREAMED]
     if graph_forks:
         alike.append((Way.FORK_JOIN,))
     else:
-        alike[0 if on_gpu else 1] += (Way.FORK_JOIN,)
+        alike[1] += (Way.FORK_JOIN,)
     for first, *rest in alike:
         # serial may not be the one that is made ready: it has one stream only
         way = Way.SINGLE_CONTEXT if first is Way.SERIAL else first
@@ -118,16 +122,16 @@ def _opened(
         opened.callback(made.close)
         ways |= {other: made if other is way else made.reissued(other) for other in (first, *rest)}
     try:
-        ways[Way.MULTI_CONTEXT] = processes.result()
+        ways[Way.MULTI_CONTEXT] = contexts.result()
     except Exception as error:  # noqa: BLE001 - likewise
         faults[Way.MULTI_CONTEXT] = one_line(error)
     return {way: ways[way] for way in Way if way in ways}, faults
 
 
-def _close_when_ready(pool: ThreadPoolExecutor, processes: Future[Executor]) -> None:
+def _close_when_ready(waits: ThreadPoolExecutor, contexts: Future[MultiContext]) -> None:
     with suppress(Exception):  # it was told where it was asked for
-        processes.result().close()
-    pool.shutdown()
+        contexts.result().close()
+    waits.shutdown()
 
 
 @final
