@@ -197,37 +197,34 @@ def kernels(model):
 
 
 def formats(model, count):
-    """Memory laid out by channel, and cuDNN's choice by trial: on all streams and on one."""
+    """Channels outermost, as torch has them, or innermost: on all streams and on one."""
     count = int(count)
-    for last, tried in ((True, False), (False, True), (True, True)):
-        torch.backends.cudnn.benchmark = tried
-        made, pools = [], []
+    for form in (torch.contiguous_format, torch.channels_last):
+        made = []
         for one in sources(model, count):
             stream = torch.cuda.Stream()
-            module, x = one.module, one.x
-            form = torch.channels_last if last else torch.contiguous_format
-            module.to(memory_format=form)
-            x = x.to(memory_format=form)
+            for weight in one.module.parameters():
+                if weight.dim() == 4:  # noqa: PLR2004 - of a convolution
+                    weight.data = weight.contiguous(memory_format=form)
             torch.cuda.synchronize()
             with torch.inference_mode(), torch.cuda.stream(stream):
                 for _ in range(3):
-                    module(x)
+                    one.module(one.x)
                 stream.synchronize()
                 graph = torch.cuda.CUDAGraph()
                 graph.capture_begin(capture_error_mode="thread_local")
-                pools.append(module(x))
+                written = one.module(one.x)
                 graph.capture_end()
-            made.append((graph, stream, x))
+            made.append((graph, stream, written))
         replays = [graph.replay for graph, _, _ in made]
         own = [stream for _, stream, _ in made]
-        name = f"{model} x {count}, channels last {last}, tried {tried}"
         in_turns = [*range(count)] * ROUNDS
         for many in (1, count):
-            say(f"{name}, {many} streams", timed(partial(launched, replays, own[:many], in_turns)))
-        del made, pools, replays
-        for one in sources(model, count):
-            one.module.to(memory_format=torch.contiguous_format)
-    torch.backends.cudnn.benchmark = False
+            say(
+                f"{model} x {count}, {form}, {many} streams",
+                timed(partial(launched, replays, own[:many], in_turns)),
+            )
+        del made, replays
 
 
 def cells():

@@ -45,7 +45,7 @@ class BenchConfig:
     cores: int | None
     jobs: int | None  # NAS-Bench-201 inferences of coschedule; None: 256 on a GPU, 24 on a CPU
     throttle: float
-    rule: str | None  # of Rule; None: fused, but whole networks for coschedule on a GPU
+    rule: str | None  # of Rule; None: fused, but whole networks for qs and coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str
 
@@ -76,7 +76,7 @@ class BenchConfig:
         """How networks are cut, where the experiment is not about that."""
         if self.rule is not None:
             return Rule(self.rule)
-        is_whole = self.on_gpu and self.experiment is Experiment.coschedule
+        is_whole = self.on_gpu and self.experiment in {Experiment.qs, Experiment.coschedule}
         return Rule.WHOLE if is_whole else Rule.FUSED
 
     @property
