@@ -204,7 +204,7 @@ def formats(model, count):
         for one in sources(model, count):
             stream = torch.cuda.Stream()
             for weight in one.module.parameters():
-                if weight.dim() == 4:  # noqa: PLR2004 - of a convolution
+                if weight.dim() == 4:
                     weight.data = weight.contiguous(memory_format=form)
             torch.cuda.synchronize()
             with torch.inference_mode(), torch.cuda.stream(stream):

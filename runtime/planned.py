@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from threading import Event
@@ -118,7 +118,7 @@ class Planned(Executor):
         for lane in active:
             share = _Share([self._ready[lane, k] for k in self._shares[lane]])
             one_by_one = each_job or self._lanes[lane].lane.asynchronous
-            own: Ready = share if one_by_one else _AtOnce(share)
+            own: Ready = share if one_by_one else _AtOnce(share, stop)
             feeds.append(Feed(own, self._lanes[lane], inferences, stop, each_job=each_job))
             kinds.append(own.kinds if each_job else (Kind.NETWORK,))
         for lane in active:
@@ -202,8 +202,9 @@ class _Share(Ready):
 class _AtOnce(Ready):
     """A share as one job, so that a core is spoken to once."""
 
-    def __init__(self, share: _Share) -> None:
+    def __init__(self, share: _Share, stop: Event) -> None:
         self._share = share
+        self._stop = stop
 
     @property
     def count(self) -> int:
@@ -217,7 +218,7 @@ class _AtOnce(Ready):
 
     def inference(self) -> Sequence[Compute]:
         """All of it."""
-        return [partial(_one_by_one, self._share.inference())]
+        return [partial(_one_by_one, self._share.inference(), self._stop)]
 
     @property
     def outputs(self) -> list[Tensor]:
@@ -225,6 +226,8 @@ class _AtOnce(Ready):
         return self._share.outputs
 
 
-def _one_by_one(jobs: Sequence[Compute]) -> None:
+def _one_by_one(jobs: Sequence[Compute], stop: Event) -> None:
     for job in jobs:
+        if stop.is_set():
+            raise CancelledError
         job()
