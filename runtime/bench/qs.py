@@ -13,7 +13,7 @@ import torch
 
 from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved, one_line
-from runtime.bench.machine import usable_cores
+from runtime.bench.machine import memory_floor_ms, usable_cores
 from runtime.bench.results import Row, summary
 from runtime.bench.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from runtime.issuing import Executor, InProcess, Way
@@ -63,6 +63,11 @@ def _compare(
             {way.value: measured[way].once_ms for way in measured}, config.repeats
         )
         solo_ms = measured[Way.SERIAL].slowest_ms if Way.SERIAL in measured else 0.0
+        floor_ms = (
+            memory_floor_ms((one.module for one in sources), config.rounds)
+            if config.on_gpu
+            else 0.0
+        )
         expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
         for way in Way:
             row: Row = {
@@ -80,7 +85,8 @@ def _compare(
                 **row,
                 **summary(samples[way.value]),
                 # nobody ends before the slowest network, alone on the device, would
-                "bound_ms": round(solo_ms, 4),
+                "bound_ms": round(max(solo_ms, floor_ms), 4),
+                "memory_ms": round(floor_ms, 4),
                 "largest_difference": one.difference(expected),
                 "error": one.error,
                 "busy": one.busy(),
