@@ -55,7 +55,7 @@ PLANS = st.lists(st.lists(st.integers(0, len(SOURCES) - 1), max_size=5), min_siz
 
 
 @given(PLANS, st.integers(0, 2), st.booleans())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_lane_runs_its_share_once_and_in_order(planned, lanes, given_shares, times, each_job):
     planned.give(given_shares)
 
