@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ from nas.search_space import NAS_BENCH_201  # noqa: E402 - the hook works on wha
 
 settings.register_profile("edgenas", deadline=None)  # a busy machine is not a failure
 settings.load_profile("edgenas")
+
+# A shell's background job ignores Ctrl-C, and so would the commands that it is sent to here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -177,12 +177,12 @@ class StudyFolder:
         if not self.ledger.is_file():
             return {}
         try:
-            entries: dict[str, dict[str, Any]] = json.loads(self.ledger.read_bytes())["cells"]
-        except (ValueError, KeyError, TypeError) as error:
+            stored = json.loads(self.ledger.read_bytes())["cells"]
+            return {key: {**entry, "state": entry["state"]} for key, entry in stored.items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{self.ledger} is corrupt; remove it, and it is made anew from the cells"
             ) from error
-        return entries
 
     def _write(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
         with replacing(self.ledger) as file:

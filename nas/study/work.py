@@ -13,6 +13,7 @@ from typing import final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from controller.base import DivergedError
 from nas.errors import UserError
 from nas.exit_status import reason
 from nas.study.config import Backend
@@ -152,7 +153,7 @@ def search_cell(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
 
 
 def _why(error: Exception) -> str:
-    if isinstance(error, UserError):
+    if isinstance(error, UserError | DivergedError):
         return str(error)
     if isinstance(error, OSError):
         return reason(error)

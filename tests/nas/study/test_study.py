@@ -318,6 +318,32 @@ def test_a_kill_between_file_and_ledger_is_mended(plan_of, tmp_path):
     assert folder.pending(all_cells) == all_cells[1:]
 
 
+def test_a_search_that_diverges_says_so_in_the_ledger(plan_of, tmp_path):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of("grid=['controller.lr=1e300']")
+    job = plan.jobs[-1]
+    folder.begin(SETTINGS, [job.cell])
+
+    assert search_cell(job, folder, plan.seeds, 480) is Outcome.failed
+
+    (why,) = folder.failures([job.cell]).values()
+    assert "Traceback" not in why
+    assert "diverged" in why
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", '{"cells": []}', '{"cells": {"a": 1}}', '{"cells": {"a": {}}}'],
+)
+def test_a_ledger_that_is_none_is_named(plan_of, tmp_path, text):
+    folder, plan = StudyFolder(tmp_path / "one"), plan_of()
+    all_cells = [job.cell for job in plan.jobs]
+    folder.begin(SETTINGS, all_cells)
+    folder.ledger.write_text(text)
+
+    with pytest.raises(UserError, match=r"study\.json is corrupt; remove it"):
+        folder.begin(SETTINGS, all_cells)
+
+
 def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
     (tmp_path / "letter.txt").write_text("Dear")
 
