@@ -52,12 +52,15 @@ class Executor(Protocol):
     """Networks made ready, to be run again and again; to be used in a `with` statement."""
 
     @abstractmethod
-    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
         """Lets every network do so many inferences; a network that raises does no further one.
 
         Args:
           inferences: of each network, one after another.
           each_job: whether each job is timed; else only each inference, which costs less.
+          ahead: so many inferences a network may launch beyond the one whose end it waits for, where
+            it waits for ends: a GPU need not wait for the thread to wake then. For networks that
+            need a result before they can ask for the next, 0.
         """
 
     @abstractmethod
@@ -120,7 +123,7 @@ class InProcess(Executor):
                 ]
             self._opened = opened.pop_all()
 
-    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
         """Lets every network do so many inferences."""
         stop, gate, ready = Event(), Event(), Semaphore(0)
         feeds = [
@@ -129,7 +132,7 @@ class InProcess(Executor):
         ]
         threads = [
             Thread(target=_on_core, args=(core, ready, gate, body), daemon=True)
-            for core, body in self._bodies(feeds)
+            for core, body in self._bodies(feeds, ahead)
         ]
         for stream in self._streams:
             stream.renew_origin()
@@ -185,20 +188,21 @@ class InProcess(Executor):
     ) -> None:
         self.close()
 
-    def _bodies(self, feeds: Sequence[Feed]) -> Iterator[tuple[int | None, Callable[[], None]]]:
+    def _bodies(
+        self, feeds: Sequence[Feed], ahead: int
+    ) -> Iterator[tuple[int | None, Callable[[], None]]]:
         """What each thread does, and on which core."""
         if self._way is Way.SERIAL:
-            yield self._setup.core(0), partial(_serially, feeds)
+            yield self._setup.core(0), partial(_serially, feeds, 0)
         elif self._way is Way.SINGLE_CONTEXT:
             for k, feed in enumerate(feeds):
-                yield self._setup.core(k), partial(_serially, [feed])
+                yield self._setup.core(k), partial(_serially, [feed], ahead)
         elif self._way is Way.SINGLE_ISSUER:
             yield None, partial(_in_turns, feeds)
         elif self._way is Way.FORK_JOIN:
             yield None, partial(_in_rounds, feeds)
         else:
             queue: _Queue = SimpleQueue()
-            ahead = 1 if self._setup.device is Device.cuda else 0
             for feed in feeds:
                 yield None, partial(_fill, feed, queue, ahead)
             yield None, partial(_issue, queue, len(feeds))
@@ -215,11 +219,11 @@ def _on_core(core: int | None, ready: Semaphore, gate: Event, body: Callable[[],
         body()
 
 
-def _serially(feeds: Sequence[Feed]) -> None:
+def _serially(feeds: Sequence[Feed], ahead: int) -> None:
     while any(feed.has_more for feed in feeds):
         for feed in feeds:
             _launch_inference(feed)
-            feed.wait()
+            feed.wait(left=ahead)
 
 
 def _in_turns(feeds: Sequence[Feed]) -> None:
@@ -248,11 +252,7 @@ _Queue = SimpleQueue["tuple[Feed, Lock] | None"]
 
 
 def _fill(feed: Feed, queue: _Queue, ahead: int) -> None:
-    """A network's thread: into the queue for an inference, and its end awaited.
-
-    With one inference ahead of the one that runs, a GPU need not wait for this thread to wake, which
-    takes Python's lock and 0.1 ms and more among fifteen others.
-    """
+    """A network's thread: into the queue for an inference, and its end awaited."""
     launched = Lock()
     launched.acquire()
     while feed.has_more:

@@ -105,7 +105,13 @@ class Planned(Executor):
                     done.result()
         self._shares = [[*share] for share in shares]
 
-    def run(self, inferences: int = 1, *, each_job: bool = False) -> Outcome:
+    def run(
+        self,
+        inferences: int = 1,
+        *,
+        each_job: bool = False,
+        ahead: int = 0,  # noqa: ARG002 - all is launched before anything is waited for
+    ) -> Outcome:
         """Runs the plan so many times; a lane whose network raises goes no further.
 
         Returns:

@@ -120,11 +120,11 @@ class MultiContext(Executor):
             self.close()
             raise
 
-    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
         """Lets every network do so many inferences, all beginning at one moment."""
         begin_s = time.perf_counter() + _HEAD_START_S
         for worker in self._workers:
-            worker.send((inferences, each_job, begin_s))
+            worker.send((inferences, each_job, ahead, begin_s))
         ran: list[list[Ran]] = []
         outputs: list[Tensor | BaseException] = []
         for worker in self._workers:
@@ -270,14 +270,13 @@ def _serve(pipe: Connection, load: bytes) -> None:
     with torch.inference_mode():
         while (asked := pipe.recv()) is not None:
             if prepared is not None and stream is not None:
-                _send(pipe, _run(prepared, stream, *asked))
+                _send(pipe, _run(prepared, stream, asked))
     if stream is not None:
         stream.close()
 
 
-def _run(
-    prepared: Prepared, stream: Stream, inferences: int, each_job: bool, begin_s: float
-) -> _Answer:
+def _run(prepared: Prepared, stream: Stream, asked: tuple[int, bool, int, float]) -> _Answer:
+    inferences, each_job, ahead, begin_s = asked
     feed = Feed(prepared, stream, inferences, Event(), each_job=each_job)
     stream.renew_origin()
     while time.perf_counter() < begin_s:
@@ -285,7 +284,7 @@ def _run(
     while feed.has_more:
         feed.launch()
         if feed.is_between:
-            feed.wait()
+            feed.wait(left=ahead)
     ran = feed.ran()
     return _Answer(ran, feed.error or prepared.outputs[0])
 

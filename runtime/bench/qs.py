@@ -25,6 +25,10 @@ from runtime.processes import MultiContext, Processes
 _BINS = 60
 """Points of a curve of utilisation."""
 
+_AHEAD = (0, 1)
+"""Inferences that every network may have launched beyond the one that it waits for: none, as for
+frames that depend on results, and on a GPU also one."""
+
 _INLINE = (Way.SERIAL, Way.SINGLE_CONTEXT)
 _STREAMED = (Way.QUEUE_STREAM, Way.SINGLE_ISSUER)
 
@@ -48,7 +52,7 @@ def steps(config: BenchConfig) -> list[Step]:
 def _compare(
     config: BenchConfig, workload: Workload, mode: str, processes: Processes
 ) -> Iterator[Row]:
-    """A row a way, those that could not be made ready among them."""
+    """Makes all ways ready and measures them."""
     most = max(config.most_networks, _least(workload))
     workload = workload.limited(most)
     scale = config.scale
@@ -58,39 +62,49 @@ def _compare(
     setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
     with ExitStack() as opened:
         ways, faults = _opened(opened, sources, setup, processes)
-        measured = {way: _Measured(one, config.rounds) for way, one in ways.items()}
-        samples = interleaved(
-            {way.value: measured[way].once_ms for way in measured}, config.repeats
-        )
-        solo_ms = measured[Way.SERIAL].slowest_ms if Way.SERIAL in measured else 0.0
-        floor_ms = (
-            memory_floor_ms((one.module for one in sources), config.rounds)
-            if config.on_gpu
-            else 0.0
-        )
-        expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
-        for way in Way:
-            row: Row = {
-                "workload": workload.name,
-                "networks": workload.size,
-                "inferences": config.rounds,
-                "mode": mode,
-                "way": way.value,
-            }
-            if way in faults:
-                yield {**row, "error": faults[way]}
-                continue
-            one = measured[way]
-            yield {
-                **row,
-                **summary(samples[way.value]),
-                # nobody ends before the slowest network, alone on the device, would
-                "bound_ms": round(max(solo_ms, floor_ms), 4),
-                "memory_ms": round(floor_ms, 4),
-                "largest_difference": one.difference(expected),
-                "error": one.error,
-                "busy": one.busy(),
-            }
+        for ahead in _AHEAD if config.on_gpu else _AHEAD[:1]:
+            yield from _measured(config, workload, sources, ways, faults, mode, ahead)
+
+
+def _measured(  # noqa: PLR0917 - all that was made ready
+    config: BenchConfig,
+    workload: Workload,
+    sources: Sequence[Source],
+    ways: dict[Way, Executor],
+    faults: dict[Way, str],
+    mode: str,
+    ahead: int,
+) -> Iterator[Row]:
+    """A row a way, those that could not be made ready among them."""
+    measured = {way: _Measured(one, config.rounds, ahead) for way, one in ways.items()}
+    samples = interleaved({way.value: measured[way].once_ms for way in measured}, config.repeats)
+    solo_ms = measured[Way.SERIAL].slowest_ms if Way.SERIAL in measured else 0.0
+    floor_ms = (
+        memory_floor_ms((one.module for one in sources), config.rounds) if config.on_gpu else 0.0
+    )
+    expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
+    for way in Way:
+        row: Row = {
+            "workload": workload.name,
+            "networks": workload.size,
+            "inferences": config.rounds,
+            "mode": mode if ahead == 0 else f"{mode}, {ahead} ahead",
+            "way": way.value,
+        }
+        if way in faults:
+            yield {**row, "error": faults[way]}
+            continue
+        one = measured[way]
+        yield {
+            **row,
+            **summary(samples[way.value]),
+            # nobody ends before the slowest network, alone on the device, would
+            "bound_ms": round(max(solo_ms, floor_ms), 4),
+            "memory_ms": round(floor_ms, 4),
+            "largest_difference": one.difference(expected),
+            "error": one.error,
+            "busy": one.busy(),
+        }
 
 
 def _least(workload: Workload) -> int:
@@ -144,8 +158,9 @@ def _close_when_ready(waits: ThreadPoolExecutor, contexts: Future[MultiContext])
 class _Measured:
     """A way, and what its latest run gave."""
 
-    def __init__(self, executor: Executor, inferences: int) -> None:
+    def __init__(self, executor: Executor, inferences: int, ahead: int) -> None:
         self._executor = executor
+        self._ahead = ahead
         self._inferences = inferences
         self._latest: Outcome | None = None
         self.slowest_ms = 0.0
@@ -153,7 +168,7 @@ class _Measured:
 
     def once_ms(self) -> float:
         """Makespan of one run."""
-        self._latest = self._executor.run(self._inferences, each_job=False)
+        self._latest = self._executor.run(self._inferences, each_job=False, ahead=self._ahead)
         schedule = self._latest.schedule
         own: dict[int, float] = {}
         for one in schedule.executed:
@@ -189,7 +204,7 @@ class _Measured:
 
         A stream counts from the first kernel of a job to its last, waits between them included.
         """
-        schedule = self._executor.run(self._inferences, each_job=True).schedule
+        schedule = self._executor.run(self._inferences, each_job=True, ahead=self._ahead).schedule
         whole_ms = makespan_ms(schedule)
         if whole_ms <= 0:
             return {}

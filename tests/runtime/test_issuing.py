@@ -72,13 +72,13 @@ def prepared(request):
         executor.close()
 
 
-@given(st.sampled_from(THREADED), st.integers(0, 3), st.booleans())
+@given(st.sampled_from(THREADED), st.integers(0, 3), st.booleans(), st.integers(0, 2))
 @settings(max_examples=20)
-def test_every_way_runs_every_job_once_and_in_order(prepared, way, inferences, each_job):
+def test_every_way_runs_every_job_once_and_in_order(prepared, way, inferences, each_job, ahead):
     captured, executors, sources = prepared
     executor = executors[way]
 
-    outcome = executor.run(inferences, each_job=each_job)
+    outcome = executor.run(inferences, each_job=each_job, ahead=ahead)
 
     chains = outcome.schedule.chains
     assert_computed(outcome, sources, captured)
@@ -100,8 +100,8 @@ def processes():
 @pytest.mark.slow
 def test_processes_run_every_job_once_and_in_order_too(processes):
     executor, sources = processes
-    for inferences, each_job in ((2, True), (3, False)):
-        outcome = executor.run(inferences, each_job=each_job)
+    for inferences, each_job, ahead in ((2, True, 0), (3, False, 0), (3, False, 1)):
+        outcome = executor.run(inferences, each_job=each_job, ahead=ahead)
 
         assert_computed(outcome, sources, captured=False)
         assert_lawful(outcome.schedule, lambda n, found=outcome: len(found.schedule.chains[n]))
