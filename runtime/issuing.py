@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import copy
 from enum import Enum
 from functools import partial
@@ -33,7 +33,7 @@ from runtime.backend import Device
 from runtime.feed import Feed
 from runtime.kinds import Kind
 from runtime.lanes import one_core
-from runtime.outcome import Outcome, outcome
+from runtime.outcome import Outcome, Ran, outcome
 from runtime.prepared import Prepared, Ready, Setup, Source, Stream, open_stream
 
 
@@ -125,15 +125,18 @@ class InProcess(Executor):
 
     def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
         """Lets every network do so many inferences."""
-        stop, gate, ready = Event(), Event(), Semaphore(0)
+        stop, ready = Event(), Semaphore(0)
         feeds = [
             Feed(network, self._streams[lane], inferences, stop, each_job=each_job)
             for network, lane in zip(self._networks, self._lane_of, strict=False)
         ]
-        threads = [
-            Thread(target=_on_core, args=(core, ready, gate, body), daemon=True)
-            for core, body in self._bodies(feeds, ahead)
-        ]
+        threads: list[Thread] = []
+        gates: list[Lock] = []
+        for core, body in self._bodies(feeds, ahead):
+            gates.append(Lock())
+            gates[-1].acquire()
+            args = (core, ready, gates[-1], body)
+            threads.append(Thread(target=_on_core, args=args, daemon=True))
         for stream in self._streams:
             stream.renew_origin()
         begin_s = time.perf_counter()
@@ -143,24 +146,17 @@ class InProcess(Executor):
             for _ in threads:
                 ready.acquire()
             begin_s = time.perf_counter()
-            gate.set()
+            _open(gates)
             for thread in threads:
                 thread.join()
         finally:
             stop.set()  # nothing but an exception, Ctrl-C for one, leaves a thread running here
-            gate.set()
+            _open(gates)
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
             ran = [feed.ran() for feed in feeds]
-        outputs: list[Tensor | BaseException] = []
-        kinds: list[tuple[Kind, ...]] = []
-        for network, feed in zip(self._networks, feeds, strict=True):
-            outputs += network.outputs if feed.error is None else [feed.error] * network.count
-            kinds += [network.kinds if each_job else (Kind.NETWORK,)] * network.count
-        if len(ran) < len(outputs):
-            ran *= len(outputs)  # one graph of all of them
-        return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
+        return self._outcome(feeds, inferences, begin_s, ran, each_job=each_job)
 
     def reissued(self, way: Way) -> InProcess:
         """The same networks on the same streams, issued in another way; closed with these.
@@ -188,6 +184,24 @@ class InProcess(Executor):
     ) -> None:
         self.close()
 
+    def _outcome(
+        self,
+        feeds: Sequence[Feed],
+        inferences: int,
+        begin_s: float,
+        ran: list[list[Ran]],
+        *,
+        each_job: bool,
+    ) -> Outcome:
+        outputs: list[Tensor | BaseException] = []
+        kinds: list[tuple[Kind, ...]] = []
+        for network, feed in zip(self._networks, feeds, strict=True):
+            outputs += network.outputs if feed.error is None else [feed.error] * network.count
+            kinds += [network.kinds if each_job else (Kind.NETWORK,)] * network.count
+        if len(ran) < len(outputs):
+            ran *= len(outputs)  # one graph of all of them
+        return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
+
     def _bodies(
         self, feeds: Sequence[Feed], ahead: int
     ) -> Iterator[tuple[int | None, Callable[[], None]]]:
@@ -208,15 +222,21 @@ class InProcess(Executor):
             yield None, partial(_issue, queue, len(feeds))
 
 
-def _on_core(core: int | None, ready: Semaphore, gate: Event, body: Callable[[], None]) -> None:
+def _on_core(core: int | None, ready: Semaphore, gate: Lock, body: Callable[[], None]) -> None:
     """A thread, which begins with all others: processes of M-C are there before they begin, too."""
     with ExitStack() as pinned:
         try:
             pinned.enter_context(one_core(core))
         finally:
             ready.release()
-        gate.wait()
+        gate.acquire()  # a lock each: of one event for all, one thread would hold up the next
         body()
+
+
+def _open(gates: Sequence[Lock]) -> None:
+    for gate in gates:
+        with suppress(RuntimeError):  # it is open
+            gate.release()
 
 
 def _serially(feeds: Sequence[Feed], ahead: int) -> None:

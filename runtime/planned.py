@@ -9,10 +9,11 @@ all of its launches, and nobody speaks before the end.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from threading import Event
 from types import TracebackType
 from typing import Protocol, final
@@ -75,6 +76,7 @@ class Planned(Executor):
         self._ready: dict[tuple[int, int], Prepared] = {}
         """By lane and network."""
         self._shares: list[list[int]] = [[] for _ in lanes]
+        self._cores = [i for i, one in enumerate(lanes) if not one.lane.asynchronous]
 
     def give(self, shares: Sequence[Sequence[int]]) -> None:
         """From now on a run is this: of each lane, the networks that it is to run, one by one.
@@ -85,24 +87,17 @@ class Planned(Executor):
         """
         if len(shares) != len(self._lanes):
             raise ValueError(f"{len(shares)} shares are no plan for {len(self._lanes)} lanes")
-        wanted = [
-            [k for k in dict.fromkeys(share) if (lane, k) not in self._ready]
-            for lane, share in enumerate(shares)
-        ]
-        cores: list[tuple[int, list[int]]] = []
-        known: set[int] = {k for lane, k in self._ready if not self._lanes[lane].lane.asynchronous}
-        for lane, networks in enumerate(wanted):
-            if self._lanes[lane].lane.asynchronous or not known.issuperset(networks):
-                self._prepare(lane, networks)
-                known.update(() if self._lanes[lane].lane.asynchronous else networks)
-            elif networks:
-                cores.append((lane, networks))
-        # What a session is made of is there now, so that each further core only runs its network,
-        # and cores can do that at once.
-        if cores:
-            with ThreadPoolExecutor(len(cores)) as threads:
-                for done in [threads.submit(self._prepare_alone, *one) for one in cores]:
-                    done.result()
+        of_cores = {k for i in self._cores for k in shares[i]}
+        for lane, share in enumerate(shares):
+            if lane not in self._cores:
+                self._prepare(lane, share)
+        # The first makes what a session consists of; each further core only runs its networks, and
+        # that cores can do at once.
+        for lane in self._cores[:1]:
+            self._prepare(lane, of_cores)
+        with ThreadPoolExecutor(max(1, len(self._cores))) as threads:
+            for done in [threads.submit(self._prepare_alone, i, of_cores) for i in self._cores[1:]]:
+                done.result()
         self._shares = [[*share] for share in shares]
 
     def run(
@@ -115,16 +110,19 @@ class Planned(Executor):
         """Runs the plan so many times; a lane whose network raises goes no further.
 
         Returns:
-          The schedule has a chain a lane that has a share; its outputs are those of the lanes' last
-          inferences. Without `each_job` a share is one job.
+          The schedule has a chain a lane that has a share; its outputs are the latest of the last
+          network of each share. Without `each_job` a share is one job, and cores help each other.
         """
         active = [lane for lane, share in enumerate(self._shares) if share]
         stop = Event()
         feeds, kinds = [], []
+        left: list[deque[int]] = []
         for lane in active:
             share = _Share([self._ready[lane, k] for k in self._shares[lane]])
-            one_by_one = each_job or self._lanes[lane].lane.asynchronous
-            own: Ready = share if one_by_one else _AtOnce(share, stop)
+            own: Ready = share
+            if lane in self._cores and not each_job:
+                jobs = {k: one.inference() for (i, k), one in self._ready.items() if i == lane}
+                own = _AtOnce(share, self._shares[lane], jobs, left, stop)
             feeds.append(Feed(own, self._lanes[lane], inferences, stop, each_job=each_job))
             kinds.append(own.kinds if each_job else (Kind.NETWORK,))
         for lane in active:
@@ -167,11 +165,12 @@ class Planned(Executor):
     ) -> None:
         self.close()
 
-    def _prepare(self, lane: int, networks: Sequence[int]) -> None:
+    def _prepare(self, lane: int, networks: Iterable[int]) -> None:
         for k in networks:
-            self._ready[lane, k] = Prepared(self._sources[k], self._lanes[lane], captured=True)
+            if (lane, k) not in self._ready:
+                self._ready[lane, k] = Prepared(self._sources[k], self._lanes[lane], captured=True)
 
-    def _prepare_alone(self, lane: int, networks: Sequence[int]) -> None:
+    def _prepare_alone(self, lane: int, networks: Iterable[int]) -> None:
         with one_core(None):
             self._prepare(lane, networks)
 
@@ -206,11 +205,32 @@ class _Share(Ready):
 
 @final
 class _AtOnce(Ready):
-    """A share as one job, so that a core is spoken to once."""
+    """A core's share as one job, so that the core is spoken to once."""
 
-    def __init__(self, share: _Share, stop: Event) -> None:
+    def __init__(
+        self,
+        share: _Share,
+        networks: Sequence[int],
+        jobs: Mapping[int, Sequence[Compute]],
+        left: list[deque[int]],
+        stop: Event,
+    ) -> None:
+        """Puts itself among those who help each other.
+
+        Args:
+          share: of the core.
+          networks: the same, by number.
+          jobs: of every network that any core may have, on this core.
+          left: of each core the inferences that nobody has begun.
+          stop: ends it between two inferences, with CancelledError.
+        """
         self._share = share
+        self._networks = networks
+        self._jobs = jobs
+        self._own: deque[int] = deque()
+        self._left = left
         self._stop = stop
+        left.append(self._own)
 
     @property
     def count(self) -> int:
@@ -223,17 +243,26 @@ class _AtOnce(Ready):
         return (Kind.NETWORK,)
 
     def inference(self) -> Sequence[Compute]:
-        """All of it."""
-        return [partial(_one_by_one, self._share.inference(), self._stop)]
+        """All of it, and what others are late with."""
+        self._own.extend(self._networks)
+        return [self._work]
 
     @property
     def outputs(self) -> list[Tensor]:
         """Of the last."""
         return self._share.outputs
 
+    def _work(self) -> None:
+        while (network := self._next()) is not None:
+            if self._stop.is_set():
+                raise CancelledError
+            for job in self._jobs[network]:
+                job()
 
-def _one_by_one(jobs: Sequence[Compute], stop: Event) -> None:
-    for job in jobs:
-        if stop.is_set():
-            raise CancelledError
-        job()
+    def _next(self) -> int | None:
+        with suppress(IndexError):
+            return self._own.popleft()
+        while longest := max(self._left, key=len):
+            with suppress(IndexError):  # another was quicker
+                return longest.pop()
+        return None
