@@ -126,7 +126,8 @@ class _Variant:
 
 def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
     sources, inferences = _workload(config, name)
-    needed = replace(config, streams=min(config.streams, len(sources) * inferences))
+    most = config.streams if name in _CELLS else _FEW  # large networks fill it with those
+    needed = replace(config, streams=min(config.streams, most, len(sources)))
     with opened_lanes(needed, sms) as lanes, ExitStack() as opened:
         plans = Plans(sources, inferences, lanes)
         opened.callback(plans.close)
