@@ -53,7 +53,7 @@ class BenchConfig:
     limits: list[float] | None  # of contention, MB/s; on a GPU GB/s; None: as published
     iterations: int | None  # of each network of contention; None: what lasts 0.3 s a turn
     profile: str | None  # of memory; None: this GPU's own, or those of the source's boards
-    rule: str | None  # of Rule; None: fused, but whole networks for coschedule on a GPU
+    rule: str | None  # of Rule; None: fused, but whole networks for qs and coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str
 
@@ -84,7 +84,7 @@ class BenchConfig:
         """How networks are cut, where the experiment is not about that."""
         if self.rule is not None:
             return Rule(self.rule)
-        is_whole = self.on_gpu and self.experiment is Experiment.coschedule
+        is_whole = self.on_gpu and self.experiment in {Experiment.qs, Experiment.coschedule}
         return Rule.WHOLE if is_whole else Rule.FUSED
 
     @property

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from torch import Tensor
 
@@ -30,6 +30,10 @@ from runtime.prepared import Source
 from runtime.profile import measured_chain
 from runtime.program import Program
 
+if TYPE_CHECKING:
+    from runtime.gpu_lane import GpuLane
+    from runtime.sm_slices import SmSlice
+
 
 @final
 @dataclass(frozen=True)
@@ -47,8 +51,10 @@ class Alone:
 class Lanes:
     """Open lanes, and which of them are the GPU's."""
 
-    lanes: tuple[RealLane, ...]
+    lanes: tuple[CpuLane | GpuLane, ...]
     groups: Groups
+    part: SmSlice | None = None
+    """Of the GPU; None for all of it."""
 
     def first_of_each(self) -> tuple[RealLane, RealLane]:
         """One of the GPU's and one of the CPU's; those beside them are as fast."""
@@ -133,7 +139,8 @@ def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
     cores = usable_cores()
     engine = _onnx()
     with ExitStack() as opened:
-        lanes: list[RealLane] = []
+        lanes: list[CpuLane | GpuLane] = []
+        part: SmSlice | None = None
         if config.on_gpu:
             from runtime.gpu_lane import GpuLane  # noqa: PLC0415 - for those who have a GPU
             from runtime.sm_slices import SmSlices  # noqa: PLC0415 - likewise
@@ -161,4 +168,4 @@ def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
             ]
             split = 1
         groups = Groups(tuple(range(split)), tuple(range(split, len(lanes))))
-        yield Lanes(tuple(lanes), groups)
+        yield Lanes(tuple(lanes), groups, part)

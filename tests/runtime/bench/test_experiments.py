@@ -1,10 +1,12 @@
 """Each experiment from end to end on two cores, as small as it goes."""
 
 import json
+import pickle
 import subprocess
 import sys
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 from rich.console import Console
 
@@ -23,7 +25,8 @@ from runtime.bench.driver import Control, Step, interleaved, run_steps
 from runtime.bench.pages import page
 from runtime.bench.results import Results, read_results, summary
 from runtime.bench.tables import tables
-from runtime.bench.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model
+from runtime.bench.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source
+from runtime.decompose import Rule
 from runtime.issuing import Way
 
 STEPS = {
@@ -114,6 +117,22 @@ def test_the_workloads_are_those_of_the_source():
     assert [QS_WORKLOADS[name].size for name in QS_PUBLISHED] == [15, 15, 15, 15, 16, 15, 16]
     assert [MIXES[name].size for name in ("mix-8-8-2-2", "mix-5-5-5-5")] == [20, 20]
     assert dict(MIXES["mix-8-8-2-2"].counts)[Model.vgg16] == 2
+
+
+def test_weights_by_channel_change_nothing_but_their_place():
+    plain, turned = (
+        source(Model.vgg16, scale=Scale(1 / 16), rule=Rule.WHOLE, by_channel=by_channel)
+        for by_channel in (False, True)
+    )
+
+    assert plain.module.network.state_dict().keys() == turned.module.network.state_dict().keys()
+    first = next(one for one in turned.module.parameters() if one.dim() == 4)
+    assert first.is_contiguous(memory_format=torch.channels_last)
+    again = pickle.loads(pickle.dumps(turned)).module  # noqa: S301 - our own
+    with torch.inference_mode():
+        expected = plain.module(plain.x)
+        torch.testing.assert_close(turned.module(turned.x), expected)
+        torch.testing.assert_close(again(turned.x), expected)
 
 
 def test_variants_are_measured_in_turns():
