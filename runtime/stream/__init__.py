@@ -1,0 +1,1 @@
+"""Networks larger than their memory: weights are read, copied and used layer by layer."""
