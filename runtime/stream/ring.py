@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import final
 
 PAGE_BYTES = 4096
@@ -84,3 +86,34 @@ class ByteRing:
 def aligned(nbytes: int, alignment: int = PAGE_BYTES) -> int:
     """Rounded up to a multiple."""
     return -(-nbytes // alignment) * alignment
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """Where one of a sequence of reservations is, always."""
+
+    offset: int
+    after: int | None
+    """Index of the last reservation that has to be released before; None: it need not wait."""
+
+
+def places(
+    lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
+) -> tuple[Place, ...]:
+    """Where a sequence goes if each waits for as few releases as it can, however long those take.
+
+    The ring is asked before anything is released that need not be, so that no place depends on
+    time: what runs on the bytes, a captured graph for one, finds them at the same address each time.
+
+    Raises:
+      ValueError: if a length does not fit into the ring.
+    """
+    ring = ByteRing(capacity_bytes, alignment)
+    found: list[Place] = []
+    for i, nbytes in enumerate(lengths):
+        while (offset := ring.reserve(nbytes)) is None:
+            ring.release()
+        released = i - len(ring)  # what was there before and is not any more
+        found.append(Place(offset, released if released >= 0 else None))
+    return tuple(found)
