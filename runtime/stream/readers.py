@@ -84,7 +84,7 @@ class FileReader(Reader):
     """Reads a packed file, past the page cache (O_DIRECT) or through it.
 
     A layer is compared with its checksum when it is read for the first time, or each time if
-    `always_checked`; at each reading the file must be the one it was (size, inode, times).
+    `always_checked`; at each reading the file must be the one it was (size, inode, time of writing).
     """
 
     def __init__(
@@ -210,11 +210,13 @@ class FileReader(Reader):
 class HostReader(Reader):
     """Keeps all weights in memory of the CPU and copies from there."""
 
-    def __init__(self, source: Reader, layered: Layered, *, pinned: bool) -> None:
-        """Reads everything once, and closes the source.
+    def __init__(
+        self, layered: Layered, fill: Callable[[int, memoryview], None], *, pinned: bool
+    ) -> None:
+        """Takes the memory and fills it, layer by layer.
 
         Raises:
-          OSError: as `Reader.read`, or if there is not so much memory.
+          BaseException: what `fill` does; OSError if there is not so much memory.
         """
         self._layers = layered.layers
         begins = [0]
@@ -224,12 +226,10 @@ class HostReader(Reader):
         self._memory = HostMemory(begins[-1], pinned=pinned)
         try:
             for i in range(len(self._layers)):
-                source.read(i, self._window(i))
+                fill(i, self._window(i))
         except BaseException:
             self._memory.close()
             raise
-        finally:
-            source.close()
 
     @property
     def tier(self) -> Tier:
@@ -253,9 +253,18 @@ class HostReader(Reader):
         if not is_stopped():  # by NumPy, which frees Python's lock meanwhile
             np.copyto(np.frombuffer(into, np.uint8), np.frombuffer(self._window(layer), np.uint8))
 
+    @property
+    def bytes(self) -> Tensor:
+        """All weights, layer after layer."""
+        return self._memory.bytes
+
+    def begin(self, layer: int) -> int:
+        """The first byte of a layer."""
+        return self._begins[layer]
+
     def place(self, layer: int) -> Tensor:
         """The layer itself, to be copied by a GPU or used where it lies."""
-        return self._memory.bytes[self._begins[layer] : self._begins[layer + 1]]
+        return self.bytes[self._begins[layer] : self._begins[layer + 1]]
 
     def start_cold(self) -> None:
         """Its tier is memory."""

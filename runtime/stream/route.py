@@ -1,4 +1,4 @@
-"""The places of a pass: which layer lies where in a ring, and what must be over before it may."""
+"""The places of a pass: what a plan means for the layers of a network."""
 
 from __future__ import annotations
 
@@ -7,18 +7,8 @@ from dataclasses import dataclass
 from typing import final
 
 from runtime.stream.layers import Layered
-from runtime.stream.ring import PAGE_BYTES, ByteRing
+from runtime.stream.ring import PAGE_BYTES, Place, places
 from runtime.stream.stages import Architecture, StreamPlan
-
-
-@final
-@dataclass(frozen=True)
-class Slot:
-    """Where a streamed layer lies in a ring; the same in every pass, so that graphs stay valid."""
-
-    offset: int
-    free_after: int
-    """So many streamed layers must have left the ring before."""
 
 
 @final
@@ -29,9 +19,9 @@ class Route:
     streamed: tuple[int, ...]
     """The layers that are not resident."""
     resident: tuple[int, ...]
-    host: tuple[Slot, ...] | None
+    host: tuple[Place, ...] | None
     """Of each streamed layer in host memory; None if there is no such ring."""
-    device: tuple[Slot, ...] | None
+    device: tuple[Place, ...] | None
     is_synchronous: bool
 
 
@@ -48,9 +38,9 @@ def route(layered: Layered, plan: StreamPlan) -> Route:
     streamed = tuple(i for i, is_resident in enumerate(plan.resident) if not is_resident)
     sizes = [layered.layers[i].nbytes for i in streamed]
     is_synchronous = plan.architecture is Architecture.SYNCHRONOUS
-    slots = double_slots if is_synchronous else ring_slots
+    find = double_buffers if is_synchronous else places
     rings = [
-        slots(sizes, capacity) if capacity and streamed else None
+        find(sizes, capacity) if capacity and streamed else None
         for capacity in (plan.host_ring_bytes, plan.device_ring_bytes)
     ]
     return Route(
@@ -62,24 +52,7 @@ def route(layered: Layered, plan: StreamPlan) -> Route:
     )
 
 
-def ring_slots(sizes: Sequence[int], capacity_bytes: int) -> tuple[Slot, ...]:
-    """Each as early as the ring allows, the oldest going only when they must.
-
-    Raises:
-      ValueError: if one does not fit into the empty ring.
-    """
-    ring = ByteRing(capacity_bytes)
-    slots = []
-    gone = 0
-    for size in sizes:
-        while (offset := ring.reserve(size)) is None:
-            ring.release()
-            gone += 1
-        slots.append(Slot(offset, gone))
-    return tuple(slots)
-
-
-def double_slots(sizes: Sequence[int], capacity_bytes: int) -> tuple[Slot, ...]:
+def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[Place, ...]:
     """Two buffers in turns.
 
     Raises:
@@ -90,4 +63,4 @@ def double_slots(sizes: Sequence[int], capacity_bytes: int) -> tuple[Slot, ...]:
         raise ValueError(
             f"a layer of {max(sizes)} bytes does not fit into one of two buffers of {half}"
         )
-    return tuple(Slot(i % 2 * half, max(0, i - 1)) for i in range(len(sizes)))
+    return tuple(Place(i % 2 * half, i - 2 if i >= 2 else None) for i in range(len(sizes)))

@@ -63,13 +63,12 @@ class Identity:
     inode: int
     size: int
     modified_ns: int
-    changed_ns: int
 
     @classmethod
     def of(cls, file: int) -> Identity:
         """Of an open file."""
         told = os.fstat(file)
-        return cls(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns)
+        return cls(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
 
 
 def pack(layered: Layered, values: Mapping[str, Tensor], path: Path) -> None:
@@ -106,7 +105,8 @@ def read_extents(
       file: open for reading, without O_DIRECT.
       name: what the file is called in errors.
       layered: the network whose weights it should hold.
-      values: by name; unless they are on the meta device, the file's must be equal.
+      values: by name; unless they are on the meta device, the file's must be equal. None given:
+        the checksums are believed.
 
     Raises:
       WeightFileError: if the file is truncated, is not of this format, or holds weights of another
@@ -131,7 +131,7 @@ def read_extents(
     expected = json.loads(_header(layered, digests)[8:])
     expected.pop("__metadata__")
     _compare(header, expected, name)
-    if not any(value.is_meta for value in values.values()):
+    if values and not any(value.is_meta for value in values.values()):
         for layer, digest in zip(layered.layers, digests, strict=True):
             if _digest(layer, values) != digest:
                 raise WeightFileError(
@@ -267,6 +267,14 @@ def _digest(layer: Layer, values: Mapping[str, Tensor]) -> str:
     for piece in _pieces(layer, values):
         digest.update(piece)
     return digest.hexdigest()
+
+
+def fill_layer(layer: Layer, values: Mapping[str, Tensor], into: memoryview) -> None:
+    """Writes weights, given by name, where a reader would put the layer's bytes."""
+    at = 0
+    for piece in _pieces(layer, values):
+        into[at : at + len(piece)] = piece
+        at += len(piece)
 
 
 def check_layer(content: memoryview, extent: Extent, name: str, layer: str) -> None:

@@ -1,0 +1,165 @@
+"""Reads beside torch on the CPU: a thread that reads, one that copies, and the caller computes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from runtime.engine import CPU
+from runtime.program import Program
+from runtime.running import Running
+from runtime.stream.buffers import Buffers
+from runtime.stream.layers import Layered
+from runtime.stream.pipeline import LayerTimes, Pipeline
+from runtime.stream.progress import Progress, Stage
+from runtime.stream.readers import Reader
+from runtime.stream.stages import StreamPlan
+from runtime.stream.workers import working
+
+_Needs = list[tuple[Stage, int]]
+
+
+@final
+class CpuPipeline(Pipeline):
+    """Kernels use the host's ring, or with a second ring, copied from it, that one.
+
+    The second is no use on a CPU; it is what the architectures with three stages are measured with.
+    """
+
+    def __init__(self, layered: Layered, plan: StreamPlan, reader: Reader) -> None:
+        """Takes the memory and loads the residents.
+
+        Raises:
+          BaseException: as `Buffers`.
+        """
+        self._buffers = Buffers(layered, plan, reader, CPU)
+        self._layers = layered.layers
+        self._reader = reader
+        self._route = self._buffers.route
+        self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
+        try:
+            with torch.inference_mode(mode=False):
+                self._program: Program = layered.bound(self._buffers.places())
+        except BaseException:
+            self._buffers.close()
+            raise
+
+    @property
+    def buffers(self) -> Buffers:
+        """Its memory."""
+        return self._buffers
+
+    def run(self, x: Tensor) -> Tensor:
+        """The output."""
+        progress = Progress()
+        jobs = []
+        if self._route.host is not None:
+            jobs.append(lambda: self._read_all(progress))
+        if self._route.device is not None:
+            jobs.append(lambda: self._copy_all(progress))
+        with torch.no_grad(), working(progress, jobs):
+            running = self._program.start(x)
+            for layer in range(len(self._layers)):
+                ordinal = self._ordinals.get(layer)
+                if ordinal is not None:
+                    progress.wait(self._before_kernel(ordinal))
+                self._compute(running, layer)
+                if ordinal is not None:
+                    progress.advance(Stage.KERNEL)
+            return running.output
+
+    def times(self, x: Tensor) -> list[LayerTimes]:
+        """Of each layer.
+
+        Raises:
+          ValueError: if a layer writes to its weights, which would be read anew each time.
+        """
+        found = []
+        with torch.no_grad():
+            running = self._program.start(x)
+            for layer, place in enumerate(self._buffers.places()):
+                ordinal = self._ordinals.get(layer)
+                moments = [time.perf_counter()]
+                if ordinal is not None and self._route.host is not None:
+                    self._read(ordinal)
+                moments.append(time.perf_counter())
+                if ordinal is not None and self._route.device is not None:
+                    self._copy(ordinal)
+                moments.append(time.perf_counter())
+                version = place._version  # noqa: SLF001 - torch has no other way to ask
+                self._compute(running, layer)
+                moments.append(time.perf_counter())
+                if version != place._version:  # noqa: SLF001
+                    raise ValueError(
+                        f"layer {self._layers[layer].name} writes to its weights or buffers, which "
+                        "are read anew for each inference; it cannot be streamed"
+                    )
+                found.append(LayerTimes(*(1e3 * np.diff(moments)).tolist()))
+        return found
+
+    def close(self) -> None:
+        """Gives its memory back."""
+        self._program = Program((), 0)
+        self._buffers.close()
+
+    def _read_all(self, progress: Progress) -> None:
+        for ordinal in range(len(self._route.streamed)):
+            progress.wait(self._before_read(ordinal))
+            self._read(ordinal, progress)
+            progress.advance(Stage.READ)
+
+    def _copy_all(self, progress: Progress) -> None:
+        for ordinal in range(len(self._route.streamed)):
+            progress.wait(self._before_copy(ordinal))
+            self._copy(ordinal)
+            progress.advance(Stage.COPY)
+
+    def _read(self, ordinal: int, progress: Progress | None = None) -> None:
+        stopped = progress.is_stopped if progress is not None else bool
+        self._reader.read(self._route.streamed[ordinal], self._buffers.window(ordinal), stopped)
+
+    def _copy(self, ordinal: int) -> None:
+        """By NumPy: one thread, and Python's lock is free."""
+        np.copyto(self._buffers.target(ordinal).numpy(), self._buffers.source(ordinal).numpy())
+
+    def _compute(self, running: Running, layer: int) -> None:
+        for segment in self._layers[layer].segments:
+            running.job(segment, 0)()
+
+    def _before_read(self, ordinal: int) -> _Needs:
+        assert self._route.host is not None
+        leaves = Stage.KERNEL if self._route.device is None else Stage.COPY
+        needs = [*_left(leaves, self._route.host[ordinal].after)]
+        if self._route.is_synchronous:
+            needs += [(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)]
+        return needs
+
+    def _before_copy(self, ordinal: int) -> _Needs:
+        assert self._route.device is not None
+        needs = [*_left(Stage.KERNEL, self._route.device[ordinal].after)]
+        if self._route.host is not None:
+            needs.append((Stage.READ, ordinal + 1))
+        if self._route.is_synchronous:
+            needs.append((Stage.KERNEL, ordinal - 1))
+        return needs
+
+    def _before_kernel(self, ordinal: int) -> _Needs:
+        needs = []
+        if self._route.device is not None:
+            needs.append((Stage.COPY, ordinal + 1))
+        elif self._route.host is not None:
+            needs.append((Stage.READ, ordinal + 1))
+        if self._route.is_synchronous and self._route.host is not None:
+            needs.append((Stage.READ, min(ordinal + 2, len(self._route.streamed))))
+        return needs
+
+
+def _left(stage: Stage, after: int | None) -> Iterator[tuple[Stage, int]]:
+    """That the streamed layer of this number has been through a stage."""
+    if after is not None:
+        yield stage, after + 1

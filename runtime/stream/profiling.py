@@ -1,0 +1,57 @@
+"""One profiling run: what the stages of each layer take, alone on the machine."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from torch import Tensor
+
+from runtime.stream.layers import Layered
+from runtime.stream.pipeline import Pipeline
+from runtime.stream.readers import Reader
+from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
+
+
+def unmeasured(layered: Layered) -> list[StreamedLayer]:
+    """The layers without their times: enough for what depends on bytes alone."""
+    return [StreamedLayer(one.name, one.nbytes, 0.0, 0.0, 0.0) for one in layered.layers]
+
+
+def smallest_plan(layered: Layered, stages: Stages) -> StreamPlan:
+    """Rings of the largest layer; a profile needs no more."""
+    host, device = layered.largest_bytes * stages.reads, layered.largest_bytes * stages.copies
+    return StreamPlan(
+        Architecture.ASYNCHRONOUS,
+        (False,) * len(layered.layers),
+        host,
+        device,
+        0.0,
+        host + device,
+    )
+
+
+def profiled(
+    layered: Layered, pipeline: Pipeline, reader: Reader, x: Tensor, *, repeats: int = 3
+) -> list[StreamedLayer]:
+    """Each layer with the medians of its stages; what was read first is checked, not timed.
+
+    Raises:
+      BaseException: as `Pipeline.times`.
+    """
+    runs = []
+    for _ in range(1 + repeats):
+        reader.start_cold()
+        runs.append(pipeline.times(x))
+    found = []
+    for i, layer in enumerate(layered.layers):
+        own = [run[i] for run in runs[1:]]
+        found.append(
+            StreamedLayer(
+                name=layer.name,
+                weight_bytes=layer.nbytes,
+                read_ms=median(one.read_ms for one in own),
+                copy_ms=median(one.copy_ms for one in own),
+                kernel_ms=median(one.kernel_ms for one in own),
+            )
+        )
+    return found
