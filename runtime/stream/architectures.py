@@ -40,6 +40,9 @@ def enlarged(
 ) -> StreamPlan:
     """The ring enlarged until the delay stops falling; nothing is resident.
 
+    It grows in steps of a quarter until it is fast enough; then the gap below is halved. A size
+    between two that are too slow may be fast enough (`docs/streaming-model.md`) and is not found.
+
     Args:
       layers: the network.
       stages: where there are two rings, both are enlarged alike.
@@ -56,10 +59,24 @@ def enlarged(
         plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, host + device)
         return predicted(layers, plan, alignment)
 
-    sizes = Capacities(lengths, alignment).all()
-    largest = with_rings(sizes[-1])
-    near_ms = bound_ms(layers, largest) * (1 + max(tolerance, 1e-12))
-    return next((plan for plan in map(with_rings, sizes) if plan.predicted_ms <= near_ms), largest)
+    sizes = Capacities(lengths, alignment)
+    found = with_rings(sizes.largest)
+    near_ms = bound_ms(layers, found) * (1 + max(tolerance, 1e-12))
+    slow_bytes, fast_bytes = sizes.smallest - 1, sizes.largest
+    for rung in sizes.ladder():
+        plan = with_rings(rung)
+        if plan.predicted_ms <= near_ms:
+            found, fast_bytes = plan, rung
+            break
+        slow_bytes = rung
+    while fast_bytes - slow_bytes > 1:
+        middle = (slow_bytes + fast_bytes) // 2
+        size = sizes.floor(middle)
+        if size > slow_bytes and (plan := with_rings(size)).predicted_ms <= near_ms:
+            found, fast_bytes = plan, size
+        else:
+            slow_bytes = middle
+    return found
 
 
 def total_bytes(layers: Sequence[StreamedLayer]) -> int:

@@ -12,8 +12,8 @@ from runtime.stream.ring import PAGE_BYTES, aligned
 from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
 from runtime.stream.trial import Trial
 
-_LAYER_STEPS = 150_000
-"""Layers times plans in the search around the best: about a fifth of a second."""
+_LAYER_STEPS = 60_000
+"""Layers times plans in the search around the best."""
 
 
 class BudgetTooSmallError(ValueError):
