@@ -24,6 +24,27 @@ class Architecture(str, Enum):
     """Rings and residents as the planner chose them; stages as the rings say."""
 
 
+class Stages(str, Enum):
+    """What happens to a layer's weights in one inference."""
+
+    READ_COPY_KERNEL = "read_copy_kernel"
+    """From a disk through host memory into device memory; a ring in each."""
+    READ_KERNEL = "read_kernel"
+    """From a disk into host memory, where the kernel uses them: a CPU's, or a GPU's zero-copy."""
+    COPY_KERNEL = "copy_kernel"
+    """From host memory, which holds all weights, into a ring in device memory."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether there is a ring in host memory."""
+        return self is not Stages.COPY_KERNEL
+
+    @property
+    def copies(self) -> bool:
+        """Whether there is a ring in device memory."""
+        return self is not Stages.READ_KERNEL
+
+
 @final
 @dataclass(frozen=True)
 class StreamedLayer:
