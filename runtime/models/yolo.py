@@ -139,8 +139,8 @@ class YOLOv4(nn.Module):
         self.down_large = _mixed(2 * large, large, 5)
         self.head_large = _head(large, outputs)
 
-    def forward(self, images: Float[Tensor, "n 3 h w"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Boxes of three scales, each (n, outputs, h / s, w / s) with s = 8, 16 and 32."""
+    def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n outputs places"]:
+        """What the heads say of the places of three scales, h/8 * w/8, h/16 * w/16, h/32 * w/32."""
         scales = []
         x: Tensor = self.stem(images)
         for stage in self.stages:
@@ -154,4 +154,5 @@ class YOLOv4(nn.Module):
         middle = self.down_middle(torch.cat([self.sink_middle(small), middle], 1))
         middle_boxes: Tensor = self.head_middle(middle)
         large = self.down_large(torch.cat([self.sink_large(middle), large], 1))
-        return small_boxes, middle_boxes, self.head_large(large)
+        boxes = (small_boxes, middle_boxes, self.head_large(large))
+        return torch.cat([torch.flatten(one, 2) for one in boxes], 2)
