@@ -134,6 +134,11 @@ class Buffers:
             found[layer] = self._used(ordinal)
         return [found[i] for i in range(len(self._layers))]
 
+    def versions(self) -> list[int]:
+        """Each grows when a kernel writes where weights are; readers go past the count."""
+        own = [self._host, self._ring, self._residents]
+        return [one.bytes._version for one in own if one]  # noqa: SLF001 - torch has no other way
+
     def close(self) -> None:
         """Gives all memory back."""
         self._mapped = None
@@ -193,4 +198,3 @@ class Buffers:
     def _place(ring: tuple[Place, ...] | None, ordinal: int) -> Place:
         assert ring is not None
         return ring[ordinal]
-

@@ -15,7 +15,7 @@ from runtime.program import Program
 from runtime.running import Running
 from runtime.stream.buffers import Buffers
 from runtime.stream.layers import Layered
-from runtime.stream.pipeline import LayerTimes, Pipeline
+from runtime.stream.pipeline import LayerTimes, Pipeline, writes_weights
 from runtime.stream.progress import Progress, Stage
 from runtime.stream.readers import Reader
 from runtime.stream.stages import StreamPlan
@@ -41,6 +41,7 @@ class CpuPipeline(Pipeline):
         self._layers = layered.layers
         self._reader = reader
         self._route = self._buffers.route
+        self._took_s = np.zeros((len(Stage), len(self._layers)))
         self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
         try:
             with torch.inference_mode(mode=False):
@@ -64,43 +65,20 @@ class CpuPipeline(Pipeline):
             jobs.append(lambda: self._copy_all(progress))
         with torch.no_grad(), working(progress, jobs):
             running = self._program.start(x)
+            versions = self._buffers.versions()
             for layer in range(len(self._layers)):
                 ordinal = self._ordinals.get(layer)
                 if ordinal is not None:
                     progress.wait(self._before_kernel(ordinal))
-                self._compute(running, layer)
+                self._compute(running, layer, versions)
                 if ordinal is not None:
                     progress.advance(Stage.KERNEL)
             return running.output
 
-    def times(self, x: Tensor) -> list[LayerTimes]:
-        """Of each layer.
-
-        Raises:
-          ValueError: if a layer writes to its weights, which would be read anew each time.
-        """
-        found = []
-        with torch.no_grad():
-            running = self._program.start(x)
-            for layer, place in enumerate(self._buffers.places()):
-                ordinal = self._ordinals.get(layer)
-                moments = [time.perf_counter()]
-                if ordinal is not None and self._route.host is not None:
-                    self._read(ordinal)
-                moments.append(time.perf_counter())
-                if ordinal is not None and self._route.device is not None:
-                    self._copy(ordinal)
-                moments.append(time.perf_counter())
-                version = place._version  # noqa: SLF001 - torch has no other way to ask
-                self._compute(running, layer)
-                moments.append(time.perf_counter())
-                if version != place._version:  # noqa: SLF001
-                    raise ValueError(
-                        f"layer {self._layers[layer].name} writes to its weights or buffers, which "
-                        "are read anew for each inference; it cannot be streamed"
-                    )
-                found.append(LayerTimes(*(1e3 * np.diff(moments)).tolist()))
-        return found
+    @property
+    def times(self) -> list[LayerTimes]:
+        """Of each layer in the latest run."""
+        return [LayerTimes(*(1e3 * self._took_s[:, i]).tolist()) for i in range(len(self._layers))]
 
     def close(self) -> None:
         """Gives its memory back."""
@@ -119,17 +97,25 @@ class CpuPipeline(Pipeline):
             self._copy(ordinal)
             progress.advance(Stage.COPY)
 
-    def _read(self, ordinal: int, progress: Progress | None = None) -> None:
-        stopped = progress.is_stopped if progress is not None else bool
-        self._reader.read(self._route.streamed[ordinal], self._buffers.window(ordinal), stopped)
+    def _read(self, ordinal: int, progress: Progress) -> None:
+        layer = self._route.streamed[ordinal]
+        began_s = time.perf_counter()
+        self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
+        self._took_s[Stage.READ, layer] = time.perf_counter() - began_s
 
     def _copy(self, ordinal: int) -> None:
         """By NumPy: one thread, and Python's lock is free."""
+        began_s = time.perf_counter()
         np.copyto(self._buffers.target(ordinal).numpy(), self._buffers.source(ordinal).numpy())
+        self._took_s[Stage.COPY, self._route.streamed[ordinal]] = time.perf_counter() - began_s
 
-    def _compute(self, running: Running, layer: int) -> None:
+    def _compute(self, running: Running, layer: int, versions: list[int]) -> None:
+        began_s = time.perf_counter()
         for segment in self._layers[layer].segments:
             running.job(segment, 0)()
+        self._took_s[Stage.KERNEL, layer] = time.perf_counter() - began_s
+        if versions != self._buffers.versions():
+            raise ValueError(writes_weights(self._layers[layer].name))
 
     def _before_read(self, ordinal: int) -> _Needs:
         assert self._route.host is not None

@@ -8,9 +8,9 @@ GPU is launched after it, so an event is never waited for before it was recorded
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import final
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +22,7 @@ from runtime.engine import Engine
 from runtime.program import NETWORK_INPUT, Program, Segment
 from runtime.stream.buffers import Buffers
 from runtime.stream.layers import Layered
-from runtime.stream.pipeline import LayerTimes, Pipeline
+from runtime.stream.pipeline import LayerTimes, Pipeline, writes_weights
 from runtime.stream.progress import Progress, Stage
 from runtime.stream.readers import Reader
 from runtime.stream.stages import StreamPlan
@@ -44,14 +44,15 @@ class GpuPipeline(Pipeline):
         self._layers = layered.layers
         self._reader = reader
         self._device = device
-        stock = streams(torch.cuda.current_device() if device.index is None else device.index)
-        self._compute, self._copier = stock.take(), stock.take()
         self._buffers = Buffers(layered, plan, reader, device)
+        self._stock = streams(torch.cuda.current_device() if device.index is None else device.index)
+        self._compute, self._copier = self._stock.take(), self._stock.take()
         self._route = self._buffers.route
         self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
         count = len(self._route.streamed)
-        self._copied = [torch.cuda.Event() for _ in range(count)]
-        self._used = [torch.cuda.Event() for _ in range(count)]
+        self._copies, self._copied = _events(count), _events(count)
+        self._begins, self._ends = _events(len(self._layers)), _events(len(self._layers))
+        self._read_s = [0.0] * len(self._layers)
         try:
             with torch.inference_mode(mode=False):
                 program = layered.bound(self._buffers.places())
@@ -62,7 +63,7 @@ class GpuPipeline(Pipeline):
             raise
         self._x = self._compiled.value(NETWORK_INPUT, engine.device)
         self._output = self._compiled.value(self._compiled.output, engine.device)
-        self._jobs = [
+        self._jobs: list[list[Compute]] = [
             [self._compiled.job(i, 0) for i in layer.segments] for layer in self._layers
         ]
 
@@ -88,40 +89,29 @@ class GpuPipeline(Pipeline):
                 self._compute.synchronize()
             return self._output.clone()
 
-    def times(self, x: Tensor) -> list[LayerTimes]:
-        """Of each layer, by the GPU's clock but for the reads."""
+    @property
+    def times(self) -> list[LayerTimes]:
+        """Of each layer in the latest run, by the GPU's clock but for the reads."""
         found = []
-        marks = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
-        self._x.copy_(x)
-        torch.cuda.synchronize(self._device)
         for layer in range(len(self._layers)):
             ordinal = self._ordinals.get(layer)
-            began_s = time.perf_counter()
-            if ordinal is not None and self._route.host is not None:
-                self._read(ordinal)
-            read_ms = 1e3 * (time.perf_counter() - began_s)
-            marks[0].record(self._compute)
+            copy_ms = 0.0
             if ordinal is not None and self._route.device is not None:
-                with torch.cuda.stream(self._compute):
-                    self._transfer(ordinal)
-            marks[1].record(self._compute)
-            self._replay(layer)
-            marks[2].record(self._compute)
-            marks[2].synchronize()
-            copy_ms, kernel_ms = (a.elapsed_time(b) for a, b in zip(marks, marks[1:], strict=False))
-            found.append(LayerTimes(read_ms, copy_ms, kernel_ms))
+                copy_ms = self._copies[ordinal].elapsed_time(self._copied[ordinal])
+            kernel_ms = self._begins[layer].elapsed_time(self._ends[layer])
+            found.append(LayerTimes(1e3 * self._read_s[layer], copy_ms, kernel_ms))
         return found
 
     def close(self) -> None:
         """Gives its memory back, to torch's cache what was the GPU's."""
-        self._jobs: list[list[Compute]] = []
+        self._jobs = []
         self._compiled = None
         self._x = self._output = torch.empty(0)
-        self._buffers.close()
-        stock = streams(torch.cuda.current_device() if self._device.index is None else self._device.index)
         for stream in (self._compute, self._copier):
             stream.synchronize()
-            stock.give_back(stream)
+        self._buffers.close()
+        for stream in (self._compute, self._copier):
+            self._stock.give_back(stream)
 
     def load(self, layer: int) -> None:
         """Brings one layer to its place, and waits."""
@@ -129,7 +119,7 @@ class GpuPipeline(Pipeline):
         if ordinal is None:
             return
         if self._route.host is not None:
-            self._read(ordinal)
+            self._read(ordinal, Progress())
         if self._route.device is not None:
             self._transfer(ordinal)
             torch.cuda.synchronize(self._device)
@@ -172,7 +162,8 @@ class GpuPipeline(Pipeline):
             return
         after = self._route.device[ordinal].after
         if after is not None:
-            self._copier.wait_event(self._used[after])
+            self._copier.wait_event(self._ends[self._route.streamed[after]])
+        self._copies[ordinal].record(self._copier)
         with torch.cuda.stream(self._copier):
             self._transfer(ordinal)
         self._copied[ordinal].record(self._copier)
@@ -182,16 +173,13 @@ class GpuPipeline(Pipeline):
     def _launch_kernels(self, layer: int, ordinal: int | None, progress: Progress) -> None:
         if ordinal is not None and self._route.device is not None:
             self._compute.wait_event(self._copied[ordinal])
-        self._replay(layer)
-        if ordinal is not None:
-            self._used[ordinal].record(self._compute)
-            if not self._route.is_synchronous:
-                progress.advance(Stage.KERNEL)
-
-    def _replay(self, layer: int) -> None:
+        self._begins[layer].record(self._compute)
         with torch.cuda.stream(self._compute):
             for job in self._jobs[layer]:
                 job()
+        self._ends[layer].record(self._compute)
+        if ordinal is not None and not self._route.is_synchronous:
+            progress.advance(Stage.KERNEL)
 
     def _transfer(self, ordinal: int) -> None:
         self._buffers.target(ordinal).copy_(self._buffers.source(ordinal), non_blocking=True)
@@ -200,7 +188,7 @@ class GpuPipeline(Pipeline):
         """Launched is not over: what uses a layer's bytes has an event, which is waited for here."""
         assert self._route.host is not None
         if self._route.device is None:
-            leaves, events = Stage.KERNEL, self._used
+            leaves, events = Stage.KERNEL, [self._ends[i] for i in self._route.streamed]
         else:
             leaves, events = Stage.COPY, self._copied
         for ordinal, place in enumerate(self._route.host):
@@ -212,9 +200,15 @@ class GpuPipeline(Pipeline):
             self._read(ordinal, progress)
             progress.advance(Stage.READ)
 
-    def _read(self, ordinal: int, progress: Progress | None = None) -> None:
-        stopped = progress.is_stopped if progress is not None else bool
-        self._reader.read(self._route.streamed[ordinal], self._buffers.window(ordinal), stopped)
+    def _read(self, ordinal: int, progress: Progress) -> None:
+        layer = self._route.streamed[ordinal]
+        began_s = time.perf_counter()
+        self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
+        self._read_s[layer] = time.perf_counter() - began_s
+
+
+def _events(count: int) -> list[torch.cuda.Event]:
+    return [torch.cuda.Event(enable_timing=True) for _ in range(count)]
 
 
 @final
@@ -239,11 +233,18 @@ class _LoadingEngine(Engine):
         return self
 
     def captured(
-        self, segment: Segment, inputs: list[Tensor] | tuple[Tensor, ...], output: Tensor | None = None
+        self,
+        segment: Segment,
+        inputs: Sequence[Tensor],
+        output: Tensor | None = None,
     ) -> tuple[Compute, Tensor]:
         """As the engine does it."""
         layer = self._layers[id(segment)]
         if layer != self._loaded:
             self._pipeline.load(layer)
             self._loaded = layer
-        return self._engine.captured(segment, inputs, output)
+        versions = self._pipeline.buffers.versions()
+        made = self._engine.captured(segment, inputs, output)
+        if versions != self._pipeline.buffers.versions():
+            raise ValueError(writes_weights(segment.name))
+        return made

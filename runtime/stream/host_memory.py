@@ -54,7 +54,7 @@ class HostMemory:
 
     def window(self, offset: int, nbytes: int) -> memoryview:
         """Some of them, to be written to."""
-        return memoryview(self.bytes.numpy())[offset : offset + nbytes]
+        return self.bytes.numpy().data[offset : offset + nbytes]
 
     def close(self) -> None:
         """Gives it back, at the latest when nobody holds a tensor of it any more."""

@@ -197,7 +197,9 @@ def _with_tensors(body: nn.Module, tensors: Mapping[int, Any]) -> nn.Module:
 
 def _dense_stride(tensor: Tensor) -> tuple[int, ...]:
     """The tensor's strides; those of a contiguous one if its memory has gaps or overlaps."""
-    order = sorted(range(tensor.dim()), key=lambda i: (-tensor.stride(i), -tensor.shape[i]))
+    order = sorted(
+        range(tensor.dim()), key=lambda i: (-int(tensor.stride(i)), -int(tensor.shape[i]))
+    )
     expected = 1
     for i in reversed(order):
         if tensor.shape[i] != 1 and tensor.stride(i) != expected:
@@ -213,9 +215,7 @@ class _OwnMemory(nn.Module):
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
         self.body = body
-        self._places = {
-            weight.untyped_storage().data_ptr() for _, weight in named_weights(body)
-        }
+        self._places = {weight.untyped_storage().data_ptr() for _, weight in named_weights(body)}
         self.eval()
 
     def forward(self, *inputs: Tensor) -> Tensor:

@@ -14,11 +14,11 @@ from runtime.stream.buffers import Buffers
 @final
 @dataclass(frozen=True)
 class LayerTimes:
-    """What a layer's stages took, one after the other."""
+    """What a layer's stages took in a run, each from its begin to its end; waiting is not in it."""
 
-    read_ms: float
-    copy_ms: float
-    kernel_ms: float
+    read_ms: float = 0.0
+    copy_ms: float = 0.0
+    kernel_ms: float = 0.0
 
 
 class Pipeline(Protocol):
@@ -37,10 +37,19 @@ class Pipeline(Protocol):
           BaseException: the first error of any stage; all stages have ended.
         """
 
+    @property
     @abstractmethod
-    def times(self, x: Tensor) -> list[LayerTimes]:
-        """Of each layer, nothing overlapping: a profile."""
+    def times(self) -> list[LayerTimes]:
+        """Of each layer in the latest run."""
 
     @abstractmethod
     def close(self) -> None:
         """Gives its memory back."""
+
+
+def writes_weights(layer: str) -> str:
+    """What is said of a layer that cannot be streamed."""
+    return (
+        f"layer {layer} writes to its weights or buffers, which are read anew for each inference; "
+        "it cannot be streamed"
+    )

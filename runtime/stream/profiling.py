@@ -1,4 +1,4 @@
-"""One profiling run: what the stages of each layer take, alone on the machine."""
+"""One profiling run: what the stages of each layer take beside each other."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import Tensor
 from runtime.stream.layers import Layered
 from runtime.stream.pipeline import Pipeline
 from runtime.stream.readers import Reader
+from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
 
 
@@ -17,9 +18,15 @@ def unmeasured(layered: Layered) -> list[StreamedLayer]:
     return [StreamedLayer(one.name, one.nbytes, 0.0, 0.0, 0.0) for one in layered.layers]
 
 
-def smallest_plan(layered: Layered, stages: Stages) -> StreamPlan:
-    """Rings of the largest layer; a profile needs no more."""
-    host, device = layered.largest_bytes * stages.reads, layered.largest_bytes * stages.copies
+def profiling_plan(layered: Layered, stages: Stages, budget_bytes: int) -> StreamPlan:
+    """Nothing resident, and rings in which stages overlap, as far as the budget allows.
+
+    What a stage takes beside the others is more than what it takes alone.
+    """
+    enough = 3 * layered.largest_bytes
+    share = budget_bytes // (stages.reads + stages.copies) // PAGE_BYTES * PAGE_BYTES
+    ring = max(layered.largest_bytes, min(share, enough))
+    host, device = ring * stages.reads, ring * stages.copies
     return StreamPlan(
         Architecture.ASYNCHRONOUS,
         (False,) * len(layered.layers),
@@ -33,15 +40,16 @@ def smallest_plan(layered: Layered, stages: Stages) -> StreamPlan:
 def profiled(
     layered: Layered, pipeline: Pipeline, reader: Reader, x: Tensor, *, repeats: int = 3
 ) -> list[StreamedLayer]:
-    """Each layer with the medians of its stages; what was read first is checked, not timed.
+    """Each layer with the medians of its stages; the first run, which checks sums, is not timed.
 
     Raises:
-      BaseException: as `Pipeline.times`.
+      BaseException: as `Pipeline.run`.
     """
     runs = []
     for _ in range(1 + repeats):
         reader.start_cold()
-        runs.append(pipeline.times(x))
+        pipeline.run(x)
+        runs.append(pipeline.times)
     found = []
     for i, layer in enumerate(layered.layers):
         own = [run[i] for run in runs[1:]]

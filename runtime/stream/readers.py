@@ -56,9 +56,7 @@ class Reader(Protocol):
         """Memory that keeps weights outside of all rings: the page cache's or its own."""
 
     @abstractmethod
-    def read(
-        self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP
-    ) -> None:
+    def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
         """Fills `into`, which begins at a page, with the layer's bytes.
 
         Args:
@@ -140,9 +138,7 @@ class FileReader(Reader):
         """What of the file is in the page cache now, whoever brought it there."""
         return cached_bytes(self._file)
 
-    def read(
-        self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP
-    ) -> None:
+    def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
         """Fills `into`."""
         extent = self._extents[layer]
         file = self._file if self._direct is None else self._direct
@@ -246,9 +242,7 @@ class HostReader(Reader):
         """All weights."""
         return self._memory.nbytes
 
-    def read(
-        self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP
-    ) -> None:
+    def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
         """Copies the layer."""
         if not is_stopped():  # by NumPy, which frees Python's lock meanwhile
             np.copyto(np.frombuffer(into, np.uint8), np.frombuffer(self._window(layer), np.uint8))

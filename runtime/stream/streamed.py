@@ -19,8 +19,9 @@ from runtime.decompose import Rule, decompose
 from runtime.stream.cpu_pipeline import CpuPipeline
 from runtime.stream.layers import Layered, layered, named_weights
 from runtime.stream.pipeline import Pipeline
-from runtime.stream.planner import BudgetTooSmallError, plan as planned, smallest_budget
-from runtime.stream.profiling import profiled, smallest_plan, unmeasured
+from runtime.stream.planner import BudgetTooSmallError, smallest_budget
+from runtime.stream.planner import plan as planned
+from runtime.stream.profiling import profiled, profiling_plan, unmeasured
 from runtime.stream.readers import FileReader, HostReader, Reader, Tier
 from runtime.stream.sizes import parse_bytes, told_bytes
 from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
@@ -110,13 +111,16 @@ class Opened:
         is_kept = self.reader.tier is Tier.HOST
         return Stages.COPY_KERNEL if is_kept else Stages.READ_COPY_KERNEL
 
-    def profile(self, x: Tensor, stages: Stages | None = None) -> list[StreamedLayer]:
-        """The layers with the times of their stages.
+    def profile(
+        self, x: Tensor, budget_bytes: int, stages: Stages | None = None
+    ) -> list[StreamedLayer]:
+        """The layers with the times of their stages, measured within a budget.
 
         Raises:
           BaseException: as the pipeline.
         """
-        pipeline = self.pipeline(smallest_plan(self.layered, stages or self.stages), x)
+        plan = profiling_plan(self.layered, stages or self.stages, budget_bytes)
+        pipeline = self.pipeline(plan, x)
         try:
             return profiled(self.layered, pipeline, self.reader, x)
         finally:
@@ -178,7 +182,9 @@ def open_layers(
     pinned = device.type == "cuda"
     if tier is Tier.HOST and weights is None:
         fill = [partial(fill_layer, layer, values) for layer in layers.layers]
-        return Opened(layers, HostReader(layers, lambda i, into: fill[i](into), pinned=pinned), device)
+        return Opened(
+            layers, HostReader(layers, lambda i, into: fill[i](into), pinned=pinned), device
+        )
     with ExitStack() as temporary:
         path = weights
         if path is None:
@@ -346,9 +352,9 @@ class Streamed:
         stack = ExitStack()
 
         def leave(
-            kind: type[BaseException] | None,
+            _kind: type[BaseException] | None,
             error: BaseException | None,
-            _: TracebackType | None,
+            _traceback: TracebackType | None,
         ) -> bool:
             if error is not None:
                 self._closed_by = f"after {type(error).__name__}: {error}"
@@ -375,7 +381,7 @@ class Streamed:
             largest = max(layers, key=lambda layer: layer.weight_bytes)
             raise BudgetTooSmallError(self._budget_bytes, smallest, largest)
         if self._budget_bytes < opened.layered.weight_bytes:
-            self._layers = tuple(layers := opened.profile(x))
+            self._layers = tuple(layers := opened.profile(x, self._budget_bytes))
         return planned(layers, self._budget_bytes, stages=stages)
 
 

@@ -148,9 +148,7 @@ def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], name: str) -
             continue
         if tensor not in found or tensor not in expected:
             without = "it has" if tensor not in found else "the module has"
-            raise WeightFileError(
-                f"{name} holds weights of another model: {without} no {tensor!r}"
-            )
+            raise WeightFileError(f"{name} holds weights of another model: {without} no {tensor!r}")
         raise WeightFileError(
             f"{name} holds weights of another model: its {tensor!r} is {_brief(found[tensor])}, the "
             f"module's {_brief(expected[tensor])}"
@@ -258,7 +256,7 @@ def _pieces(layer: Layer, values: Mapping[str, Tensor]) -> Iterator[memoryview |
                 f"{weight.name} is on the meta device and has no values; give the file that holds "
                 "them as weights="
             )
-        yield memoryview(weight.bytes_of(value).numpy())
+        yield weight.bytes_of(value).numpy().data
         yield bytes(end - weight.offset - weight.nbytes)
 
 
@@ -287,4 +285,3 @@ def check_layer(content: memoryview, extent: Extent, name: str, layer: str) -> N
         raise WeightFileError(
             f"{name} is damaged: layer {layer} is not what was packed; pack it again"
         )
-
