@@ -8,11 +8,11 @@ slower, so a deadline that is met in this prediction is met however the networks
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from runtime.stream.planner import front
+from runtime.stream.planner import front, smallest_budget
 from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
 from runtime.stream.together import Interference
@@ -78,6 +78,9 @@ def share(
     Raises:
       ValueError: if their smallest plans do not fit; it names the smallest workable budget.
     """
+    check_budget(
+        {one.name: one.layers for one in tenants}, budget_bytes, stages=stages, alignment=alignment
+    )
     fronts = [
         front(
             beside_others(one.layers, len(tenants), processors, interference),
@@ -87,14 +90,7 @@ def share(
         for one in tenants
     ]
     at = [0] * len(tenants)  # every front begins with its smallest plan
-    smallest = sum(plans[0].memory_bytes for plans in fronts)
-    if smallest > budget_bytes:
-        names = ", ".join(one.name for one in tenants)
-        raise ValueError(
-            f"a budget of {budget_bytes} bytes is too small for {names} together: the smallest "
-            f"workable one is {smallest} bytes"
-        )
-    spare = budget_bytes - smallest
+    spare = budget_bytes - sum(plans[0].memory_bytes for plans in fronts)
     open_ones = set(range(len(tenants)))
     while open_ones:
         worst = max(
@@ -110,6 +106,28 @@ def share(
         spare -= more
         at[worst] += 1
     return [Share(tenant, plans[i]) for tenant, plans, i in zip(tenants, fronts, at, strict=True)]
+
+
+def check_budget(
+    networks: Mapping[str, Sequence[StreamedLayer]],
+    budget_bytes: int,
+    *,
+    stages: Stages = Stages.READ_KERNEL,
+    alignment: int = PAGE_BYTES,
+) -> None:
+    """Refuses a budget that is too small for these networks by name; their times do not matter.
+
+    Raises:
+      ValueError: it names the smallest workable budget.
+    """
+    smallest = sum(
+        smallest_budget(layers, stages=stages, alignment=alignment) for layers in networks.values()
+    )
+    if smallest > budget_bytes:
+        raise ValueError(
+            f"a budget of {budget_bytes} bytes is too small for {', '.join(networks)} together: "
+            f"the smallest workable one is {smallest} bytes"
+        )
 
 
 def beside_others(
