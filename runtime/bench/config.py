@@ -22,6 +22,7 @@ class Experiment(Enum):
     decompose = "decompose"
     simulator = "simulator"
     optimum = "optimum"
+    stream = "stream"
     predictor = "predictor"
     page = "page"  # measures nothing: draws the results that are there
 

@@ -41,6 +41,7 @@ def tables(results: Results) -> list[Shown]:
         "decompose": _decompose,
         "simulator": _simulator,
         "optimum": _optimum,
+        "stream": _stream,
     }
     return made[results.experiment](results.rows)
 
@@ -190,6 +191,56 @@ def _optimum(rows: list[Row]) -> list[Shown]:
         lines.append([workload, str(best["jobs"]), f"{best['optimum_ms']:.2f}", *cells])
     header = ["networks", "jobs", "optimum ms", *policies]
     return [Shown("Above the best schedule (simulated, measured times)", header, lines, 1)]
+
+
+def _stream(rows: list[Row]) -> list[Shown]:
+    shown = []
+    header = ["variant", "delay ms", "to resident", "plan MB", "all MB", "to 1x", "to 2x"]
+    for network, batch, tier in dict.fromkeys(
+        (row["network"], row["batch"], row["tier"]) for row in rows if row.get("weight_bytes")
+    ):
+        own = [row for row in rows if (row["network"], row["batch"]) == (network, batch)]
+        lines = [
+            [
+                row["variant"],
+                with_spread(row),
+                percent(row.get("against_resident")),
+                _megabytes(row.get("plan_bytes")),
+                _megabytes(row.get("total_bytes")),
+                percent(-row["saved"] if "saved" in row else None),
+                percent(-row["saved_of_two"] if "saved_of_two" in row else None),
+                _number(row.get("predicted_ms")),
+                percent(row.get("error_of_model")),
+                _number(row.get("bound_ms")),
+                "" if "bit_exact" not in row else "yes" if row["bit_exact"] else "NO",
+            ]
+            for row in own
+            if "variant" in row and (row["tier"] == tier or row["variant"].startswith("accel"))
+        ]
+        told = next((row for row in own if row.get("weight_bytes") and row["tier"] == tier), own[0])
+        title = f"{network}, batch {batch}, from {tier}: {_megabytes(told['weight_bytes'])} MB"
+        shown.append(Shown(title, [*header, "predicted", "error", "bound", "bit-exact"], lines, 1))
+    errors = sorted(abs(row["error_of_model"]) for row in rows if "configuration" in row)
+    if errors:
+        worst = [f"{len(errors)}", *(f"{100 * one:.2f}" for one in _spread(errors))]
+        title = "Error of the model over random residents and rings, %"
+        shown.append(Shown(title, ["configurations", "median", "mean", "p95", "worst"], [worst], 0))
+    return shown
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, float, float]:
+    """Median, mean, 95th percentile and the last of sorted values."""
+    last = len(values) - 1
+    return (
+        values[last // 2],
+        sum(values) / len(values),
+        values[round(0.95 * last)],
+        values[last],
+    )
+
+
+def _megabytes(nbytes: float | None) -> str:
+    return "" if nbytes is None else f"{nbytes / 1e6:.1f}"
 
 
 def _number(value: float | None) -> str:

@@ -39,21 +39,17 @@ class Weight:
     @property
     def stored_shape(self) -> tuple[int, ...]:
         """The shape in the order in which it lies in memory."""
-        return tuple(self.shape[i] for i in self._memory_order)
+        return tuple(self.shape[i] for i in _memory_order(self.shape, self.stride))
 
     def bytes_of(self, value: Tensor) -> Tensor:
         """A tensor like this one as its bytes in the CPU's memory, in the order they are stored."""
-        stored = value.detach().permute(self._memory_order).cpu().contiguous()
+        stored = value.detach().permute(_memory_order(self.shape, self.stride)).cpu().contiguous()
         return stored.reshape(-1).view(torch.uint8)
 
     def view(self, layer: Tensor) -> Tensor:
         """The tensor that lies in a layer's bytes, not a copy."""
         flat = layer[self.offset : self.offset + self.nbytes].view(self.dtype)
         return flat.as_strided(self.shape, self.stride)
-
-    @property
-    def _memory_order(self) -> list[int]:
-        return sorted(range(len(self.shape)), key=lambda i: (-self.stride[i], -self.shape[i]))
 
 
 @final
@@ -197,15 +193,18 @@ def _with_tensors(body: nn.Module, tensors: Mapping[int, Any]) -> nn.Module:
 
 def _dense_stride(tensor: Tensor) -> tuple[int, ...]:
     """The tensor's strides; those of a contiguous one if its memory has gaps or overlaps."""
-    order = sorted(
-        range(tensor.dim()), key=lambda i: (-int(tensor.stride(i)), -int(tensor.shape[i]))
-    )
+    shape, strides = tuple(tensor.shape), tuple(tensor.stride())
     expected = 1
-    for i in reversed(order):
-        if tensor.shape[i] != 1 and tensor.stride(i) != expected:
-            return tuple(torch.empty(tensor.shape, device="meta").stride())
-        expected *= tensor.shape[i]
-    return tuple(tensor.stride())
+    for i in reversed(_memory_order(shape, strides)):
+        if shape[i] != 1 and strides[i] != expected:
+            return tuple(torch.empty(shape, device="meta").stride())
+        expected *= shape[i]
+    return strides
+
+
+def _memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
+    """The dimensions, from the one of the longest strides."""
+    return sorted(range(len(shape)), key=lambda i: (-strides[i], -shape[i]))
 
 
 @final

@@ -49,8 +49,13 @@ def _joined(threads: Sequence[Thread]) -> KeyboardInterrupt | None:
     interrupted = None
     for thread in threads:
         while thread.is_alive():
-            try:
-                thread.join()
-            except KeyboardInterrupt as error:
-                interrupted = error
+            interrupted = _interrupted(thread.join) or interrupted
     return interrupted
+
+
+def _interrupted(wait: Callable[[], None]) -> KeyboardInterrupt | None:
+    try:
+        wait()
+    except KeyboardInterrupt as error:
+        return error
+    return None
