@@ -21,6 +21,7 @@ from runtime.stream.profiling import unmeasured
 from runtime.stream.readers import Tier
 from runtime.stream.sharing import Share, Tenant, check_budget, share
 from runtime.stream.sizes import parse_bytes
+from runtime.stream.stages import Stages
 from runtime.stream.streamed import MemoryUse, Streamed, open_layers, stream
 from runtime.stream.together import Interference
 
@@ -59,8 +60,11 @@ class Answered:
 class Several:
     """Networks by the plans they were given; each may be called from a thread of its own."""
 
-    def __init__(self, shares: Sequence[Share], networks: Sequence[Streamed]) -> None:
-        """Of networks that are ready."""
+    def __init__(
+        self, shares: Sequence[Share], networks: Sequence[Streamed], processors: int
+    ) -> None:
+        """Of networks that are ready; `processors` is what their shares were made for."""
+        self.processors = processors
         self.shares: Mapping[str, Share] = {one.tenant.name: one for one in shares}
         self._networks = dict(zip(self.shares, networks, strict=True))
 
@@ -153,48 +157,54 @@ def stream_several(
     if len({*names}) < len(names) or not names:
         raise ValueError(f"networks need names of their own, not {names}")
     budget_bytes = parse_bytes(budget)
-    with ExitStack() as opened:
-        disk = _DISK if os.access(_DISK, os.W_OK) else None
-        folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="edgenas-", dir=disk))
+    disk = _DISK if os.access(_DISK, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="edgenas-", dir=disk) as folder, ExitStack() as opened:
         files = [Path(folder) / f"{i}.safetensors" for i in range(len(wanted))]
-        layers = [
+        tenants, stages, on_gpu = _profiled(wanted, files, budget_bytes, tier, device)
+        if processors is None:
+            processors = 1 if on_gpu else max(1, _cores() // torch.get_num_threads())
+        shares = share(
+            tenants, budget_bytes, stages=stages, processors=processors, interference=interference
+        )
+        networks = [
+            opened.enter_context(
+                stream(
+                    one.model, one.example, plan=given.plan, tier=tier, weights=file, device=device
+                )
+            )
+            for one, file, given in zip(wanted, files, shares, strict=True)
+        ]
+        opened.pop_all()  # they are closed with what is returned
+        return Several(shares, networks, processors)
+
+
+def _profiled(
+    wanted: Sequence[Wanted],
+    files: Sequence[Path],
+    budget_bytes: int,
+    tier: Tier,
+    device: torch.device | None,
+) -> tuple[list[Tenant], Stages, bool]:
+    """The networks with their layers' times, what happens to weights, whether there is a GPU."""
+    with ExitStack() as opened:
+        networks = [
             opened.enter_context(
                 closing(open_layers(one.model, one.example, tier=tier, weights=file, device=device))
             )
             for one, file in zip(wanted, files, strict=True)
         ]
-        stages = layers[0].stages
-        check_budget(
-            {one.name: unmeasured(own.layered) for one, own in zip(wanted, layers, strict=True)},
-            budget_bytes,
-            stages=stages,
-        )
+        stages = networks[0].stages
+        layers = {
+            one.name: unmeasured(network.layered)
+            for one, network in zip(wanted, networks, strict=True)
+        }
+        check_budget(layers, budget_bytes, stages=stages)
+        each_bytes = budget_bytes // len(wanted)
         tenants = [
-            Tenant(one.name, own.profile(one.example, budget_bytes // len(wanted)), one.deadline_ms)
-            for one, own in zip(wanted, layers, strict=True)
+            Tenant(one.name, network.profile(one.example, each_bytes), one.deadline_ms)
+            for one, network in zip(wanted, networks, strict=True)
         ]
-        if processors is None:
-            on_gpu = layers[0].device.type == "cuda"
-            processors = 1 if on_gpu else max(1, _cores() // torch.get_num_threads())
-        shares = share(
-            tenants, budget_bytes, stages=stages, processors=processors, interference=interference
-        )
-        with ExitStack() as half_ready:
-            networks = [
-                half_ready.enter_context(
-                    stream(
-                        one.model,
-                        one.example,
-                        plan=given.plan,
-                        tier=tier,
-                        weights=file,
-                        device=device,
-                    )
-                )
-                for one, file, given in zip(wanted, files, shares, strict=True)
-            ]
-            half_ready.pop_all()  # they are closed with what is returned
-        return Several(shares, networks)
+        return tenants, stages, networks[0].device.type == "cuda"
 
 
 def _cores() -> int:
