@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from runtime.bench import streams_together
 from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved, one_line
 from runtime.bench.offload import OFFLOADS, Offloaded, is_importable
@@ -103,13 +104,16 @@ def cases(*, on_gpu: bool) -> list[Case]:
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """A network with an input, from one tier.
+    """A network with an input, from one tier; and two networks in one budget.
 
     Raises:
       ValueError: if a case is unknown.
     """
-    known = {case.name: case for case in cases(on_gpu=config.on_gpu)}
-    return [Step(name, partial(_compare, config, known[name])) for name in config.chosen([*known])]
+    known: dict[str, Callable[[], Iterator[Row]]] = {
+        case.name: partial(_compare, config, case) for case in cases(on_gpu=config.on_gpu)
+    }
+    known["together"] = partial(streams_together.rows, config)
+    return [Step(name, known[name]) for name in config.chosen([*known])]
 
 
 def _compare(config: BenchConfig, case: Case) -> Iterator[Row]:

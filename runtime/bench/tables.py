@@ -220,11 +220,44 @@ def _stream(rows: list[Row]) -> list[Shown]:
         told = next((row for row in own if row.get("weight_bytes") and row["tier"] == tier), own[0])
         title = f"{network}, batch {batch}, from {tier}: {_megabytes(told['weight_bytes'])} MB"
         shown.append(Shown(title, [*header, "predicted", "error", "bound", "bit-exact"], lines, 1))
+    shown += _streams_together([row for row in rows if "together" in row])
     errors = sorted(abs(row["error_of_model"]) for row in rows if "configuration" in row)
     if errors:
         worst = [f"{len(errors)}", *(f"{100 * one:.2f}" for one in _spread(errors))]
         title = "Error of the model over random residents and rings, %"
         shown.append(Shown(title, ["configurations", "median", "mean", "p95", "worst"], [worst], 0))
+    return shown
+
+
+def _streams_together(rows: list[Row]) -> list[Shown]:
+    shown = []
+    header = [
+        "network",
+        "its MB",
+        "deadline",
+        "promised",
+        "simulated",
+        "delay ms",
+        "missed",
+        "exact",
+    ]
+    for budget in dict.fromkeys(row["budget_bytes"] for row in rows):
+        own = [row for row in rows if row["budget_bytes"] == budget]
+        lines = [
+            [
+                row["network"],
+                _megabytes(row["share_bytes"]),
+                _number(row["deadline_ms"]),
+                _number(row["promised_ms"]),
+                _number(row["simulated_ms"]),
+                with_spread(row),
+                f"{row['missed']} of {len(row['samples_ms'])}",
+                "yes" if row["bit_exact"] else "NO",
+            ]
+            for row in own
+        ]
+        told = f"{own[0]['together']} in {_megabytes(budget)} MB, {own[0]['budget']:.0%} of weights"
+        shown.append(Shown(f"Beside each other, from {own[0]['tier']}: {told}", header, lines, 1))
     return shown
 
 

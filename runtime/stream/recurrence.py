@@ -60,16 +60,29 @@ def timeline(
         raise ValueError(f"a plan of {len(plan.resident)} layers for {len(layers)}")
     if plan.architecture is Architecture.SYNCHRONOUS:
         return in_step(layers, plan.resident)
+    streams, host, device = waits(layers, plan, alignment)
+    return pipelined(layers, streams, host, device)
+
+
+def waits(
+    layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
+) -> tuple[list[bool], Waits | None, Waits | None]:
+    """Which layers go through the rings, and what waits for what in the host's and the device's.
+
+    None for a ring that the plan does not have.
+
+    Raises:
+      ValueError: if a layer does not fit into a ring, or there is none.
+    """
     streams = is_streamed(layers, plan.resident)
     lengths = [layer.weight_bytes for layer, one in zip(layers, streams, strict=True) if one]
     host, device = plan.host_ring_bytes, plan.device_ring_bytes
     if lengths and not host and not device:
         raise ValueError(f"no ring for {len(lengths)} layers that are not resident")
-    return pipelined(
-        layers,
+    return (
         streams,
-        _waits(lengths, host, alignment) if host else None,
-        _waits(lengths, device, alignment) if device else None,
+        _placed(lengths, host, alignment) if host else None,
+        _placed(lengths, device, alignment) if device else None,
     )
 
 
@@ -94,12 +107,12 @@ def slots(
     streams = is_streamed(layers, [False] * len(layers))
     count = sum(streams)
 
-    def waits(held: int | None) -> Waits | None:
-        if held is None:
+    def held(slots: int | None) -> Waits | None:
+        if slots is None:
             return None
-        return [i - held if i >= held else None for i in range(count)]
+        return [i - slots if i >= slots else None for i in range(count)]
 
-    return pipelined(layers, streams, waits(host_slots), waits(device_slots))
+    return pipelined(layers, streams, held(host_slots), held(device_slots))
 
 
 def pipelined(
@@ -207,7 +220,7 @@ def predicted(
     return replace(plan, predicted_ms=timeline(layers, plan, alignment).makespan_ms)
 
 
-def _waits(lengths: Sequence[int], ring_bytes: int, alignment: int) -> Waits:
+def _placed(lengths: Sequence[int], ring_bytes: int, alignment: int) -> Waits:
     if not lengths:
         return []
     return [place.after for place in places(lengths, ring_bytes, alignment)]
