@@ -30,7 +30,9 @@ class HostMemory:
         """
         self.nbytes = aligned(max(nbytes, 1))
         self.pinned = pinned
-        self._map: mmap.mmap | None = mmap.mmap(-1, self.nbytes)
+        self._map: mmap.mmap | None = mmap.mmap(
+            -1, self.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        )
         with torch.inference_mode(mode=False):
             self._bytes: Tensor | None = torch.frombuffer(self._map, dtype=torch.uint8)
         self._bytes.zero_()
@@ -57,12 +59,13 @@ class HostMemory:
         return self.bytes.numpy().data[offset : offset + nbytes]
 
     def close(self) -> None:
-        """Gives it back, at the latest when nobody holds a tensor of it any more."""
+        """Gives it back at once; who still holds a tensor of it finds zeros."""
         if self._bytes is None or self._map is None:
             return
         if self.pinned:
             torch.cuda.cudart().cudaHostUnregister(self._bytes.data_ptr())
         self._bytes = None
-        with suppress(BufferError):  # somebody still looks at it; it goes with the last of them
+        self._map.madvise(mmap.MADV_DONTNEED)
+        with suppress(BufferError):  # its addresses go with the last who holds them
             self._map.close()
         self._map = None

@@ -13,9 +13,10 @@ from types import TracebackType
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from runtime.decompose import Rule, decompose
+from runtime.program import Program
 from runtime.stream.cpu_pipeline import CpuPipeline
 from runtime.stream.layers import Layered, layered, named_weights
 from runtime.stream.pipeline import Pipeline
@@ -172,12 +173,14 @@ def open_layers(
       ValueError: if the network cannot be cut.
     """
     own = {weight.device for _, weight in named_weights(model)}
-    if len(own) != 1:
-        raise ValueError(f"the model's weights must be on one device, not on {own or 'none'}")
+    if not own:
+        raise ValueError("the network has no weights: there is nothing to stream")
+    if len(own) > 1:
+        raise ValueError(f"the model's weights must be on one device, not on {own}")
     (home,) = own
     if device is None:
         device = torch.device("cpu") if home.type == "meta" else home
-    program = decompose(model, example.to(home), Rule.UNFOLDED)
+    program = _cut(model, example.to(home))
     layers, values = layered(program, model)
     pinned = device.type == "cuda"
     if tier is Tier.HOST and weights is None:
@@ -205,6 +208,13 @@ def open_layers(
         return Opened(layers, HostReader(layers, file.read, pinned=pinned), device)
     finally:
         file.close()
+
+
+def _cut(model: nn.Module, example: Tensor) -> Program:
+    try:
+        return decompose(model, example, Rule.UNFOLDED)
+    except (fx.proxy.TraceError, RuntimeError, TypeError) as error:
+        raise ValueError(f"the network cannot be cut into layers: {error}") from error
 
 
 def _nameless(opened: ExitStack) -> Path:

@@ -115,11 +115,6 @@ def read_extents(
     """
     size = os.fstat(file).st_size
     header, begin = _read_header(file, name, size)
-    if size < begin + layered.weight_bytes:
-        raise WeightFileError(
-            f"{name} is truncated: it has {size:,} bytes, its header asks for "
-            f"{begin + layered.weight_bytes:,}; pack it again"
-        )
     found = header.pop("__metadata__", {})
     told = _told(found, name)
     digests = [str(one) for one in told]
@@ -131,6 +126,11 @@ def read_extents(
     expected = json.loads(_header(layered, digests)[8:])
     expected.pop("__metadata__")
     _compare(header, expected, name)
+    if size < begin + layered.weight_bytes:
+        raise WeightFileError(
+            f"{name} is truncated: it has {size:,} bytes, its header asks for "
+            f"{begin + layered.weight_bytes:,}; pack it again"
+        )
     if values and not any(value.is_meta for value in values.values()):
         for layer, digest in zip(layered.layers, digests, strict=True):
             if _digest(layer, values) != digest:
