@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import final
 
 from runtime.bench.qs import compared
 from runtime.bench.results import Results, Row
 from runtime.bench.simulating import median_error
 from runtime.issuing import Way
+from runtime.stream.model_error import errors
 
 _WAYS = {
     Way.QUEUE_STREAM: "Q-S",
@@ -221,11 +223,15 @@ def _stream(rows: list[Row]) -> list[Shown]:
         title = f"{network}, batch {batch}, from {tier}: {_megabytes(told['weight_bytes'])} MB"
         shown.append(Shown(title, [*header, "predicted", "error", "bound", "bit-exact"], lines, 1))
     shown += _streams_together([row for row in rows if "together" in row])
-    errors = sorted(abs(row["error_of_model"]) for row in rows if "configuration" in row)
-    if errors:
-        worst = [f"{len(errors)}", *(f"{100 * one:.2f}" for one in _spread(errors))]
+    tried = [row for row in rows if "configuration" in row]
+    if tried:
+        told = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
+        mean = fmean(abs(row["error_of_model"]) for row in tried)
+        shares = (told.median, mean, told.p95, told.worst, told.bias)
+        cells = [str(told.configurations), *(f"{100 * share:.2f}" for share in shares)]
         title = "Error of the model over random residents and rings, %"
-        shown.append(Shown(title, ["configurations", "median", "mean", "p95", "worst"], [worst], 0))
+        header = ["configurations", "median", "mean", "p95", "worst", "bias"]
+        shown.append(Shown(title, header, [cells], 0))
     return shown
 
 
@@ -259,17 +265,6 @@ def _streams_together(rows: list[Row]) -> list[Shown]:
         told = f"{own[0]['together']} in {_megabytes(budget)} MB, {own[0]['budget']:.0%} of weights"
         shown.append(Shown(f"Beside each other, from {own[0]['tier']}: {told}", header, lines, 1))
     return shown
-
-
-def _spread(values: Sequence[float]) -> tuple[float, float, float, float]:
-    """Median, mean, 95th percentile and the last of sorted values."""
-    last = len(values) - 1
-    return (
-        values[last // 2],
-        sum(values) / len(values),
-        values[round(0.95 * last)],
-        values[last],
-    )
 
 
 def _megabytes(nbytes: float | None) -> str:
