@@ -225,10 +225,10 @@ def _stream(rows: list[Row]) -> list[Shown]:
     shown += _streams_together([row for row in rows if "together" in row])
     tried = [row for row in rows if "configuration" in row]
     if tried:
-        told = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
+        model = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
         mean = fmean(abs(row["error_of_model"]) for row in tried)
-        shares = (told.median, mean, told.p95, told.worst, told.bias)
-        cells = [str(told.configurations), *(f"{100 * share:.2f}" for share in shares)]
+        shares = (model.median, mean, model.p95, model.worst, model.bias)
+        cells = [str(model.configurations), *(f"{100 * share:.2f}" for share in shares)]
         title = "Error of the model over random residents and rings, %"
         header = ["configurations", "median", "mean", "p95", "worst", "bias"]
         shown.append(Shown(title, header, [cells], 0))
