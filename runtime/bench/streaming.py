@@ -48,7 +48,7 @@ _TOLERANCE = 0.01
 _CONFIGURATIONS = 36
 """Of residents and rings, for the model's error; fewer where a run takes long."""
 
-_CONFIGURATIONS_S = 15.0
+_CONFIGURATIONS_S = 12.0
 
 
 @final
@@ -63,6 +63,8 @@ class Case:
     dtype: torch.dtype = torch.float32
     zero_copies: bool = True
     """Whether kernels may also read weights across the bus, where that ends within seconds."""
+    offloads: bool = True
+    """Whether offloading is measured beside it."""
 
     @property
     def name(self) -> str:
@@ -85,21 +87,26 @@ def cases(*, on_gpu: bool) -> list[Case]:
         ]
     uniform = partial(_chain, 32, 4096)
     half = torch.float16
+    images = {"vgg16": (VGG, 64, 224), "yolov4": (YOLOv4, 8, 416)}
+
+    def linear(n: int, tier: Tier = Tier.HOST, *, offloads: bool = False) -> Case:
+        return Case("linear32", uniform, (n, 4096), tier, half, n < 8192, offloads)
+
+    def convolutional(name: str, tier: Tier, *, one: bool) -> Case:
+        build, n, side = images[name]
+        shape = (1 if one else n, 3, side, side)
+        return Case(name, build, shape, tier, zero_copies=one, offloads=tier is Tier.HOST)
+
     return [
-        *(
-            Case("linear32", uniform, (n, 4096), Tier.HOST, half, zero_copies=n < 8192)
-            for n in (16384, 8192, 4096, 16)
-        ),
-        Case("linear32", uniform, (16384, 4096), Tier.SSD, half, zero_copies=False),
-        *(
-            Case(name, build, (n, 3, side, side), tier, zero_copies=n == 1)
-            for name, build, side, sizes in (
-                ("vgg16", VGG, 224, (1, 64)),
-                ("yolov4", YOLOv4, 416, (1, 32)),
-            )
-            for n in sizes
-            for tier in (Tier.HOST, Tier.SSD)
-        ),
+        linear(16384, offloads=True),
+        *(convolutional(name, Tier.HOST, one=False) for name in images),
+        linear(4096, offloads=True),
+        linear(8192),
+        linear(12288),
+        linear(16384, Tier.SSD),
+        *(convolutional(name, Tier.SSD, one=False) for name in images),
+        linear(16),
+        *(convolutional(name, Tier.HOST, one=True) for name in images),
     ]
 
 
@@ -138,7 +145,7 @@ def _measured(config: BenchConfig, case: Case) -> Iterator[Row]:
         bench = _Bench(case, layers, x, config.repeats)
         with torch.no_grad():
             bench.reference = module(x)
-        offloaded = [*_offloads(opened, module, x, config)]
+        offloaded = [*_offloads(opened, module, x, config)] if case.offloads else []
         del module
         for row in bench.rows(offloaded):
             yield {"network": case.network, "batch": case.shape[0], **row}
@@ -298,7 +305,7 @@ class _Bench:
             pipeline = self._opened.pipeline(made, self._x)
             try:
                 self.run_ms(pipeline)
-                runs = [self.run_ms(pipeline) for _ in range(max(3, self._repeats))]
+                runs = [self.run_ms(pipeline) for _ in range(3)]
             finally:
                 pipeline.close()
             taken_ms = median(ms for ms, _ in runs)

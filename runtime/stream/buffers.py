@@ -49,7 +49,9 @@ class DeviceMemory:
         return self._bytes
 
     def close(self) -> None:
-        """Gives them to torch's cache."""
+        """Gives them to torch's cache at once, whoever still holds a tensor of them."""
+        if self._bytes is not None:
+            self._bytes.untyped_storage().resize_(0)
         self._bytes = None
 
 

@@ -7,6 +7,7 @@ GPU is launched after it, so an event is never waited for before it was recorded
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Sequence
 from typing import final
@@ -112,6 +113,7 @@ class GpuPipeline(Pipeline):
         self._buffers.close()
         for stream in (self._compute, self._copier):
             self._stock.give_back(stream)
+        gc.collect()  # modules and the graphs that keep their activations are cycles
 
     def load(self, layer: int) -> None:
         """Brings one layer to its place, and waits."""
