@@ -45,7 +45,7 @@ def rows(config: BenchConfig, unit: int | None = None) -> Iterator[Row]:
 def _measured(config: BenchConfig, unit: int) -> Iterator[Row]:
     device = torch.device(config.device.value)
     tier = Tier.HOST if config.on_gpu else Tier.SSD
-    batch = 8192 if config.on_gpu else 128
+    batch = 16384 if config.on_gpu else 128
     dtype = torch.float16 if config.on_gpu else torch.float32
     with torch.device(device):
         models = {"wide": _chain(8, 2 * unit, dtype), "deep": _chain(32, unit, dtype)}

@@ -21,6 +21,7 @@ class ModelError:
 
     configurations: int
     median: float
+    mean: float
     p95: float
     worst: float
     bias: float
@@ -28,7 +29,7 @@ class ModelError:
 
     def __str__(self) -> str:
         return (
-            f"{self.configurations} configurations: median {self.median:.1%}, p95 {self.p95:.1%}, "
+            f"{self.configurations} configurations: median {self.median:.1%}, mean {self.mean:.1%}, p95 {self.p95:.1%}, "
             f"worst {self.worst:.1%}, bias {self.bias:+.1%}"
         )
 
@@ -76,6 +77,7 @@ def errors(predicted_ms: Sequence[float], measured_ms: Sequence[float]) -> Model
     return ModelError(
         len(sizes),
         float(np.median(sizes)),
+        float(sizes.mean()),
         float(np.percentile(sizes, 95)),
         float(sizes.max()),
         float(np.median(relative)),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.stream.architectures import preloaded, total_bytes
+from runtime.stream.architectures import preloaded
 from runtime.stream.descent import improved
 from runtime.stream.pareto import pareto
-from runtime.stream.residency import candidates
+from runtime.stream.residency import candidates, smallest
 from runtime.stream.ring import PAGE_BYTES, aligned
 from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
 from runtime.stream.trial import Trial
@@ -22,7 +22,8 @@ class BudgetTooSmallError(ValueError):
     def __init__(self, budget_bytes: int, smallest_bytes: int, largest: StreamedLayer) -> None:
         super().__init__(
             f"a budget of {budget_bytes} bytes is too small: the smallest workable one is "
-            f"{smallest_bytes} bytes, for layer {largest.name} of {largest.weight_bytes} bytes"
+            f"{smallest_bytes} bytes; the largest layer, {largest.name}, has "
+            f"{largest.weight_bytes}"
         )
         self.smallest_bytes = smallest_bytes
 
@@ -45,7 +46,7 @@ def plan(
       alignment: of the rings.
 
     Raises:
-      BudgetTooSmallError: if not even the largest layer alone fits.
+      BudgetTooSmallError: if nothing fits.
     """
     affordable = [
         one
@@ -67,10 +68,16 @@ def smallest_budget(
     stages: Stages = Stages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
 ) -> int:
-    """The bytes below which no plan works: rings of the largest layer, or all of a small network."""
-    largest = max((layer.weight_bytes for layer in layers), default=0)
-    rings = aligned(largest, alignment) * (stages.reads + stages.copies)
-    return min(rings, total_bytes(layers))
+    """The bytes below which no plan works.
+
+    With one ring, that of the largest layer. Of two rings each would need its size, so that it can
+    take less to keep the largest layers in memory and stream only smaller ones; or to keep all.
+    """
+    resident = smallest(layers, stages, alignment)
+    kept = sum(one.weight_bytes for one, stays in zip(layers, resident, strict=True) if stays)
+    streamed = [one.weight_bytes for one, stays in zip(layers, resident, strict=True) if not stays]
+    ring = aligned(max(streamed, default=0), alignment)
+    return kept + ring * (stages.reads + stages.copies)
 
 
 def front(
@@ -84,7 +91,7 @@ def front(
     The first needs the least memory there is; the last is preloading, or a plan as fast with less.
     """
     best = [preloaded(layers)]
-    for resident in candidates(layers, stages):
+    for resident in candidates(layers, stages, alignment):
         trial = Trial(layers, resident, stages, alignment)
         if not any(
             one.memory_bytes <= trial.smallest_bytes and one.predicted_ms <= trial.bound_ms

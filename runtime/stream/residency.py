@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
+from runtime.stream.ring import PAGE_BYTES, aligned
 from runtime.stream.stages import Stages, StreamedLayer
 
 
-def candidates(layers: Sequence[StreamedLayer], stages: Stages) -> Iterator[tuple[bool, ...]]:
-    """Sets of residents that are worth a try, none of them twice; first the empty one."""
+def candidates(
+    layers: Sequence[StreamedLayer], stages: Stages, alignment: int = PAGE_BYTES
+) -> Iterator[tuple[bool, ...]]:
+    """Sets of residents that are worth a try, none of them twice, and never all with weights.
+
+    The one that needs the least memory is among them, if it is not all.
+    """
     with_weights = [i for i, layer in enumerate(layers) if layer.weight_bytes]
     seen: set[frozenset[int]] = set()
-    for order in _orders(layers, with_weights, stages):
+    least = [i for i, stays in enumerate(smallest(layers, stages, alignment)) if stays]
+    for order in (iter([least]), *_orders(layers, with_weights, stages)):
         for chosen in order:
             one = frozenset(chosen)
             if one not in seen and len(one) < len(with_weights):
                 seen.add(one)
                 yield tuple(i in one for i in range(len(layers)))
+
+
+def smallest(
+    layers: Sequence[StreamedLayer], stages: Stages, alignment: int = PAGE_BYTES
+) -> tuple[bool, ...]:
+    """The residents with which rings and residents together are least.
+
+    Rings are as large as the largest layer that streams, so it is the largest that stay, if any.
+    """
+    rings = stages.reads + stages.copies
+    largest = sorted(
+        (i for i, layer in enumerate(layers) if layer.weight_bytes),
+        key=lambda i: -layers[i].weight_bytes,
+    )
+    least_bytes, stay, kept_bytes = math.inf, 0, 0
+    for count, i in enumerate(largest):
+        need = kept_bytes + aligned(layers[i].weight_bytes, alignment) * rings
+        if need < least_bytes:
+            least_bytes, stay = need, count
+        kept_bytes += layers[i].weight_bytes
+    if kept_bytes <= least_bytes:
+        stay = len(largest)
+    chosen = {*largest[:stay]}
+    return tuple(i in chosen for i in range(len(layers)))
 
 
 def interleaved(count: int, kept: int) -> list[int]:

@@ -109,11 +109,25 @@ def test_a_budget_below_the_largest_layer_names_the_smallest_that_works():
         StreamedLayer("fc1", 10_000, 1.0, 1.0, 1.0),
         StreamedLayer("tail", 9_000, 1.0, 1.0, 1.0),
     ]
-    with pytest.raises(BudgetTooSmallError, match=r"smallest workable one is 12288.*fc1") as raised:
+    with pytest.raises(
+        BudgetTooSmallError, match=r"smallest workable one is 12288 .*fc1, has 10000"
+    ) as raised:
         plan(layers, 12_287)
     assert raised.value.smallest_bytes == 12_288 == plan(layers, 12_288).memory_bytes
     with pytest.raises(BudgetTooSmallError, match="is 23000 bytes"):  # less than two rings of fc1
         plan(layers, 22_999, stages=Stages.READ_COPY_KERNEL)
+
+
+def test_with_two_rings_it_can_take_least_to_keep_the_largest_layer():
+    layers = [
+        StreamedLayer(f"layer{i}", nbytes, 1.0, 1.0, 1.0) for i, nbytes in enumerate([1, 9, 1, 1])
+    ]
+
+    least = plan(layers, 11, stages=Stages.READ_COPY_KERNEL, alignment=1)
+
+    assert smallest_budget(layers, stages=Stages.READ_COPY_KERNEL, alignment=1) == 11
+    assert least.resident == (False, True, False, False)
+    assert (least.host_ring_bytes, least.device_ring_bytes) == (1, 1)
 
 
 def test_a_network_that_fits_is_preloaded():
