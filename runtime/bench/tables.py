@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import final
 
 from runtime.bench.qs import compared
@@ -225,21 +224,11 @@ def _stream(rows: list[Row]) -> list[Shown]:
     shown += _streams_together([row for row in rows if "together" in row])
     tried = [row for row in rows if "configuration" in row]
     if tried:
-<<<<<<< HEAD
-        model = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
-        mean = fmean(abs(row["error_of_model"]) for row in tried)
-        shares = (model.median, mean, model.p95, model.worst, model.bias)
-        cells = [str(model.configurations), *(f"{100 * share:.2f}" for share in shares)]
-        title = "Error of the model over random residents and rings, %"
-        header = ["configurations", "median", "mean", "p95", "worst", "bias"]
-        shown.append(Shown(title, header, [cells], 0))
-=======
         found = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
         line = [f"{100 * one:.2f}" for one in (found.median, found.mean, found.p95, found.worst)]
         title = "Error of the model over random residents and rings, %"
         header = ["configurations", "median", "mean", "p95", "worst"]
         shown.append(Shown(title, header, [[f"{len(tried)}", *line]], 0))
->>>>>>> plan
     return shown
 
 
