@@ -22,6 +22,7 @@ from runtime.bench import (
     predicting,
     qs,
     simulating,
+    streaming,
 )
 from runtime.bench.config import BenchConfig, Experiment
 from runtime.bench.driver import Control, Step, run_steps
@@ -43,6 +44,7 @@ _STEPS: dict[Experiment, Callable[[BenchConfig], list[Step]]] = {
     Experiment.contention: contention.steps,
     Experiment.memory: memory.steps,
     Experiment.predictor: predicting.steps,
+    Experiment.stream: streaming.steps,
 }
 
 

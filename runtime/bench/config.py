@@ -26,6 +26,7 @@ class Experiment(Enum):
     simulator = "simulator"
     optimum = "optimum"
     contention = "contention"
+    stream = "stream"
     predictor = "predictor"
     memory = "memory"
     page = "page"  # measures nothing: draws the results that are there

@@ -26,6 +26,7 @@ _TITLES = {
     "contention": "Networks beside hogs of bandwidth",
     "memory": "Where memory lives that CPU and GPU share",
     "predictor": "Predicted times of layers",
+    "stream": "Networks larger than their memory",
 }
 
 
@@ -309,6 +310,75 @@ def _above(rows: list[Row]) -> list[Figure]:
     return [Figure("Policies and the best schedule", data, layout, note)] if data else []
 
 
+def _memory_and_delay(rows: list[Row]) -> list[Figure]:
+    """Of each network: what was measured, the planned front, and what offloading takes."""
+    figures = []
+    fronts = [row for row in rows if "front" in row]
+    for front in fronts:
+        where = front["network"], front["batch"], front["tier"]
+        own = [
+            row
+            for row in rows
+            if row.get("plan_bytes") is not None
+            and (row["network"], row["batch"], row["tier"]) == where
+        ]
+        data: list[dict[str, Any]] = [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "planned (predicted)",
+                "line": {"shape": "hv", "color": GREY},
+                "x": [nbytes / 1e6 for nbytes, _ in front["front"]],
+                "y": [ms for _, ms in front["front"]],
+            },
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "bound: the kernels alone",
+                "line": {"dash": "dot", "color": GREY},
+                "x": [0, front["weight_bytes"] / 1e6],
+                "y": [front["kernels_ms"]] * 2,
+            },
+        ]
+        data += [
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": row["variant"],
+                "x": [row["plan_bytes"] / 1e6],
+                "y": [row["ms"]],
+            }
+            for row in own
+        ]
+        data += [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": row["variant"],
+                "line": {"dash": "dash"},
+                "x": [0, front["weight_bytes"] / 1e6],
+                "y": [row["ms"]] * 2,
+            }
+            for row in rows
+            if row.get("ms")
+            and row.get("variant", "").startswith("accelerate")
+            and (row["network"], row["batch"]) == where[:2]
+        ]
+        figures.append(
+            Figure(
+                f"Memory and delay: {where[0]}, batch {where[1]}, weights from {where[2]}",
+                data,
+                {
+                    "xaxis": {"title": {"text": "MB of rings and residents"}},
+                    "yaxis": {"type": "log", "title": {"text": "delay in ms"}},
+                },
+                "What the tier itself keeps in memory is in the table. accelerate's memory was not "
+                "measured: its delay is drawn across.",
+            )
+        )
+    return figures
+
+
 _FIGURES: dict[str, Callable[[list[Row]], list[Figure]]] = {
     "qs": _busy,
     "coschedule": _gains,
@@ -318,4 +388,5 @@ _FIGURES: dict[str, Callable[[list[Row]], list[Figure]]] = {
     "predictor": _predicted,
     "contention": contention_figures,
     "memory": memory_figures,
+    "stream": _memory_and_delay,
 }

@@ -13,6 +13,7 @@ from runtime.bench.results import Results, Row
 from runtime.bench.shown import Shown, percent, with_spread
 from runtime.bench.simulating import median_error
 from runtime.issuing import Way
+from runtime.stream.model_error import errors
 
 _WAYS = {
     Way.QUEUE_STREAM: "Q-S",
@@ -35,6 +36,7 @@ def tables(results: Results) -> list[Shown]:
         "contention": contention_tables,
         "memory": memory_tables,
         "predictor": _predictor,
+        "stream": _stream,
     }
     return made[results.experiment](results.rows)
 
@@ -274,6 +276,81 @@ def _mean(rows: list[Row], name: str) -> float | None:
 
 def _share(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f}%"
+
+
+def _stream(rows: list[Row]) -> list[Shown]:
+    shown = []
+    header = ["variant", "delay ms", "to resident", "plan MB", "all MB", "to 1x", "to 2x"]
+    for network, batch, tier in dict.fromkeys(
+        (row["network"], row["batch"], row["tier"]) for row in rows if row.get("weight_bytes")
+    ):
+        own = [row for row in rows if (row["network"], row["batch"]) == (network, batch)]
+        lines = [
+            [
+                row["variant"],
+                with_spread(row),
+                percent(row.get("against_resident")),
+                _megabytes(row.get("plan_bytes")),
+                _megabytes(row.get("total_bytes")),
+                percent(-row["saved"] if "saved" in row else None),
+                percent(-row["saved_of_two"] if "saved_of_two" in row else None),
+                _number(row.get("predicted_ms")),
+                percent(row.get("error_of_model")),
+                _number(row.get("bound_ms")),
+                "" if "bit_exact" not in row else "yes" if row["bit_exact"] else "NO",
+            ]
+            for row in own
+            if "variant" in row and (row["tier"] == tier or row["variant"].startswith("accel"))
+        ]
+        told = next((row for row in own if row.get("weight_bytes") and row["tier"] == tier), own[0])
+        title = f"{network}, batch {batch}, from {tier}: {_megabytes(told['weight_bytes'])} MB"
+        shown.append(Shown(title, [*header, "predicted", "error", "bound", "bit-exact"], lines, 1))
+    shown += _streams_together([row for row in rows if "together" in row])
+    tried = [row for row in rows if "configuration" in row]
+    if tried:
+        model = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
+        shares = (model.median, model.mean, model.p95, model.worst, model.bias)
+        cells = [str(model.configurations), *(f"{100 * share:.2f}" for share in shares)]
+        title = "Error of the model over random residents and rings, %"
+        header = ["configurations", "median", "mean", "p95", "worst", "bias"]
+        shown.append(Shown(title, header, [cells], 0))
+    return shown
+
+
+def _streams_together(rows: list[Row]) -> list[Shown]:
+    shown = []
+    header = [
+        "network",
+        "its MB",
+        "deadline",
+        "promised",
+        "simulated",
+        "delay ms",
+        "missed",
+        "exact",
+    ]
+    for budget in dict.fromkeys(row["budget_bytes"] for row in rows):
+        own = [row for row in rows if row["budget_bytes"] == budget]
+        lines = [
+            [
+                row["network"],
+                _megabytes(row["share_bytes"]),
+                _number(row["deadline_ms"]),
+                _number(row["promised_ms"]),
+                _number(row["simulated_ms"]),
+                with_spread(row),
+                f"{row['missed']} of {len(row['samples_ms'])}",
+                "yes" if row["bit_exact"] else "NO",
+            ]
+            for row in own
+        ]
+        told = f"{own[0]['together']} in {_megabytes(budget)} MB, {own[0]['budget']:.0%} of weights"
+        shown.append(Shown(f"Beside each other, from {own[0]['tier']}: {told}", header, lines, 1))
+    return shown
+
+
+def _megabytes(nbytes: float | None) -> str:
+    return "" if nbytes is None else f"{nbytes / 1e6:.1f}"
 
 
 def _number(value: float | None) -> str:
