@@ -15,7 +15,6 @@ from runtime.stream.published import (
     PRELOADED_MS,
     ROWS,
     WEIGHTS_MIB,
-    Assumed,
     simulated,
     yolov4,
 )
@@ -100,9 +99,9 @@ def test_the_turns_of_layers_without_weights_are_needed(layers):
     )  # nothing to do with it
 
 
-def test_a_slow_disk_cannot_be_hidden():
+def test_a_slow_disk_cannot_be_hidden(layers):
     """At 300 MB/s, the source's eMMC, no ring helps."""
-    slow = yolov4(Assumed(read_mib_per_ms=300e6 / MIB / 1e3))
+    slow = [replace(layer, read_ms=layer.weight_bytes / 300e3) for layer in layers]
     everything = StreamPlan(
         Architecture.PLANNED, (False,) * len(slow), 300 * MIB, 0, 0.0, 300 * MIB
     )
