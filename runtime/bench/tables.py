@@ -224,20 +224,12 @@ def _stream(rows: list[Row]) -> list[Shown]:
     shown += _streams_together([row for row in rows if "together" in row])
     tried = [row for row in rows if "configuration" in row]
     if tried:
-<<<<<<< HEAD
-        found = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
-        line = [f"{100 * one:.2f}" for one in (found.median, found.mean, found.p95, found.worst)]
-        title = "Error of the model over random residents and rings, %"
-        header = ["configurations", "median", "mean", "p95", "worst"]
-        shown.append(Shown(title, header, [[f"{len(tried)}", *line]], 0))
-=======
         model = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
         shares = (model.median, model.mean, model.p95, model.worst, model.bias)
         cells = [str(model.configurations), *(f"{100 * share:.2f}" for share in shares)]
         title = "Error of the model over random residents and rings, %"
         header = ["configurations", "median", "mean", "p95", "worst", "bias"]
         shown.append(Shown(title, header, [cells], 0))
->>>>>>> plan
     return shown
 
 
