@@ -114,6 +114,7 @@ class GpuPipeline(Pipeline):
         for stream in (self._compute, self._copier):
             self._stock.give_back(stream)
         gc.collect()  # modules and the graphs that keep their activations are cycles
+        torch.cuda.empty_cache()  # no other graph can use what these had
 
     def load(self, layer: int) -> None:
         """Brings one layer to its place, and waits."""

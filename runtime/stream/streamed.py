@@ -354,8 +354,6 @@ class Streamed:
             pipeline.close()
         if opened is not None:
             opened.close()
-            if opened.device.type == "cuda":
-                torch.cuda.empty_cache()
 
     def _closing(self) -> ExitStack:
         """Closes it if the body raises."""

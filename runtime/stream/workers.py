@@ -19,7 +19,7 @@ def working(progress: Progress, jobs: Sequence[Callable[[], None]]) -> Iterator[
     Raises:
       BaseException: the first error of the body or a job.
     """
-    threads = [Thread(target=_guarded, args=(progress, job), name=job.__name__) for job in jobs]
+    threads = [Thread(target=_guarded, args=(progress, job), name="edgenas-stream") for job in jobs]
     try:
         for thread in threads:
             thread.start()
