@@ -169,6 +169,13 @@ def test_stopped_hogs_stand_still_while_the_network_runs(hogs):
     assert achieved_mb_per_s(hogs) == 0
 
 
+@pytest.mark.parametrize("hold", [Stop, Freeze])
+@pytest.mark.parametrize("process", [os.getpid(), 0, -1])
+def test_nobody_holds_itself_back_nor_all_processes(process, hold):
+    with Guardian() as guardian, pytest.raises(ValueError, match=f"process {process} cannot be"):
+        hold([process], guardian)
+
+
 def group_or_skip(controller):
     try:
         where = hierarchy(controller)
