@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from typing import final
 
 import torch
 from torch import nn
 
+from runtime.kept import Kept
 from runtime.models.nas_bench_201 import CellNetwork
 from runtime.models.resnet import ResNet
 
@@ -87,16 +86,4 @@ def on_gpu(name: str, stream: torch.cuda.Stream, *, captured: bool = True) -> Ca
         return partial(waited, eager)
     engine = GraphEngine(stream)
     replay, output = engine.recorded(eager)
-    return partial(waited, _Kept(replay, (engine, eager, output)))
-
-
-@final
-@dataclass(frozen=True)
-class _Kept:
-    """A replay, and what it reads and writes: it knows addresses, not owners."""
-
-    replay: Callable[[], None]
-    owners: object
-
-    def __call__(self) -> None:
-        self.replay()
+    return partial(waited, Kept(replay, (engine, eager, output)))
