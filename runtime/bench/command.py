@@ -19,7 +19,7 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.table import Table
 
-from runtime.bench import coschedule, decomposing, optimal, qs, simulating
+from runtime.bench import contention, coschedule, decomposing, optimal, qs, simulating
 from runtime.bench.config import BenchConfig, Experiment
 from runtime.bench.driver import Control, Step, run_steps
 from runtime.bench.machine import machine
@@ -39,6 +39,7 @@ _STEPS: dict[Experiment, Callable[[BenchConfig], list[Step]]] = {
     Experiment.decompose: decomposing.steps,
     Experiment.simulator: simulating.steps,
     Experiment.optimum: optimal.steps,
+    Experiment.contention: contention.steps,
 }
 
 

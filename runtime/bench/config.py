@@ -22,6 +22,7 @@ class Experiment(Enum):
     decompose = "decompose"
     simulator = "simulator"
     optimum = "optimum"
+    contention = "contention"
     predictor = "predictor"
     page = "page"  # measures nothing: draws the results that are there
 
@@ -45,6 +46,8 @@ class BenchConfig:
     cores: int | None
     jobs: int | None  # NAS-Bench-201 inferences of coschedule; None: 256 on a GPU, 24 on a CPU
     throttle: float
+    limits: list[float] | None  # of contention, MB/s; on a GPU GB/s; None: as published
+    iterations: int | None  # of each network of contention; None: what lasts 0.3 s a turn
     rule: str | None  # of Rule; None: fused, but whole networks for coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str
@@ -98,6 +101,7 @@ class BenchConfig:
             ("cores", 1 if self.cores is None else self.cores, 1),
             ("jobs", 1 if self.jobs is None else self.jobs, 1),
             ("throttle", self.throttle, 1),
+            ("iterations", 1 if self.iterations is None else self.iterations, 1),
         ):
             if value < least:
                 raise ValueError(f"{name}={value} must be at least {least}")
@@ -105,6 +109,7 @@ class BenchConfig:
             ("width", self.scale.width),
             ("image", self.scale.image),
             ("minutes", self.minutes_there),
+            *(("limits", one) for one in self.limits or ()),
         ):
             if not 0 < number < math.inf:
                 raise ValueError(f"{name}={number} must be above 0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from runtime.bench.contention_figures import contention_figures, contention_key_figures
 from runtime.bench.qs import compared
 from runtime.bench.results import Results, Row
 from runtime.bench.simulating import median_error
@@ -19,6 +20,7 @@ _TITLES = {
     "decompose": "What cutting networks into jobs costs",
     "simulator": "The simulator against the machine",
     "optimum": "Policies against the best schedule",
+    "contention": "Networks beside hogs of bandwidth",
 }
 
 
@@ -88,6 +90,8 @@ def _key_figures(results: Results) -> list[KeyFigure]:
                     f"{best['workload']}, {best['variant']}; bound {percent(best['bound_against_gpu'])}",
                 )
             ]
+    if results.experiment == "contention":
+        return contention_key_figures(results.rows)
     if results.experiment == "simulator":
         error = median_error(rows)
         if error is not None:
@@ -245,4 +249,5 @@ _FIGURES: dict[str, Callable[[list[Row]], list[Figure]]] = {
     "decompose": _rules,
     "simulator": _scatter,
     "optimum": _nothing,
+    "contention": contention_figures,
 }

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Callable
 
+from runtime.bench.contention_shown import contention_tables
 from runtime.bench.qs import compared
 from runtime.bench.results import Results, Row
+from runtime.bench.shown import Shown
 from runtime.bench.simulating import median_error
 from runtime.issuing import Way
 
@@ -21,18 +21,6 @@ _WAYS = {
 }
 
 
-@final
-@dataclass(frozen=True)
-class Shown:
-    """A table of texts."""
-
-    title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    names: int
-    """Columns at the left that are names; the rest are numbers."""
-
-
 def tables(results: Results) -> list[Shown]:
     """Of one experiment."""
     made: dict[str, Callable[[list[Row]], list[Shown]]] = {
@@ -41,6 +29,7 @@ def tables(results: Results) -> list[Shown]:
         "decompose": _decompose,
         "simulator": _simulator,
         "optimum": _optimum,
+        "contention": contention_tables,
     }
     return made[results.experiment](results.rows)
 

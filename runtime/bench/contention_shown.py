@@ -1,0 +1,102 @@
+"""Tables of the experiment with hogs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from runtime.bench.results import Row
+from runtime.bench.shown import Shown
+
+
+def contention_tables(rows: list[Row]) -> list[Shown]:
+    """Of each part that was measured."""
+    known = [row for row in rows if "error" not in row]
+    return [
+        *_hogs([row for row in known if row["part"] == "hogs"]),
+        *_networks([row for row in known if "p99_ms" in row]),
+        *_curves([row for row in known if row["part"] == "curve"]),
+        *_pipelines([row for row in known if row["part"] == "pipeline"]),
+        *_locks([row for row in known if row["part"] == "locks"]),
+    ]
+
+
+def _hogs(rows: list[Row]) -> list[Shown]:
+    lines = [
+        [
+            row["hog"],
+            str(row["hogs"]),
+            "none" if row["limit_mb_per_s"] is None else f"{row['limit_mb_per_s']:,.0f}",
+            f"{row['achieved_mb_per_s']:,.1f}",
+            f"{sum(row['gb_per_s']):.2f}",
+        ]
+        for row in rows
+    ]
+    header = ["hog", "hogs", "limit MB/s", "achieved MB/s", "GB/s"]
+    return [Shown("Hogs alone (MB of 2^20 bytes, GB of 10^9)", header, lines, 1)] if rows else []
+
+
+def _networks(rows: list[Row]) -> list[Shown]:
+    header = ["scenario", "median ms", "to solo", "CPU to solo", "p99", "worst", "variance ms2"]
+    shown = []
+    for part, victim in dict.fromkeys((row["part"], row["victim"]) for row in rows):
+        own = [row for row in rows if (row["part"], row["victim"]) == (part, victim)]
+        lines = [
+            [
+                row["scenario"],
+                f"{row['ms']:.3f}",
+                f"{row['against_solo']:.3f}",
+                f"{row['cpu_against_solo']:.3f}",
+                f"{row['p99_ms']:.3f}",
+                f"{row['worst_ms']:.3f}",
+                f"{row['variance_ms2']:.4g}",
+                f"{row['stolen_gb_per_s']:.2f}",
+                str(row["n"]),
+            ]
+            for row in own
+        ]
+        title = f"{part}: {victim}, beside it hogs that achieve"
+        shown.append(Shown(title, [*header, "hogs GB/s", "n"], lines, 1))
+    return shown
+
+
+def _curves(rows: list[Row]) -> list[Shown]:
+    lines = [
+        [
+            row["victim"],
+            f"{row['per_gb_per_s']:.5f}",
+            f"{row['saturation_gb_per_s']:.4g}",
+            f"{100 * row['median_held_out_error']:.1f} %",
+            f"{100 * row['largest_held_out_error']:.1f} %",
+            str(len(row["slowdown"])),
+        ]
+        for row in rows
+    ]
+    header = ["network", "a per GB/s", "s GB/s", "held out, median", "largest", "levels"]
+    title = "Slowdown over stolen bandwidth b, fitted: 1 + a b / (1 - b / s)"
+    return [Shown(title, header, lines, 1)] if rows else []
+
+
+def _pipelines(rows: list[Row]) -> list[Shown]:
+    lines = [
+        [
+            row["scenario"],
+            f"{row['ms']:.2f}",
+            f"{row['against_solo']:.3f}",
+            f"{100 * row['rate_against_corun']:+.0f} %",
+            f"{row['stolen_gb_per_s']:.2f}",
+        ]
+        for row in rows
+    ]
+    header = ["scenario", "ms a picture", "to solo", "pictures/s to unprotected", "hogs GB/s"]
+    title = "A picture prepared by the CPU, then the network: the coarse lock starves the first"
+    return [Shown(title, header, lines, 1)] if rows else []
+
+
+def _locks(rows: list[Row]) -> list[Shown]:
+    number: Callable[[float], str] = "{:.1f}".format
+    lines = [
+        [row["lock"], str(row["held"]), *(number(row[name]) for name in ("us", "low_us", "p99_us"))]
+        for row in rows
+    ]
+    header = ["lock", "hogs held", "median us", "quartile", "p99"]
+    return [Shown("Taking and giving back a lock", header, lines, 1)] if rows else []

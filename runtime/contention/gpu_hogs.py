@@ -1,0 +1,203 @@
+"""Hogs of a GPU's memory and of its bus: threads of this process, each with a stream and a core.
+
+Another process would not do: without a daemon that merges them, processes take turns on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle
+from threading import Event, Thread
+from typing import final
+
+import torch
+
+from runtime.contention.hog import Hog, Place, RunningHog
+from runtime.contention.python_hog import hog_on
+from runtime.cuda_graph import GraphEngine
+from runtime.cuda_streams import Streams, streams
+from runtime.sm_slices import GRAIN, SmSlice, SmSlices
+
+_READY_S = 60.0
+_PIECE = 2**26
+"""Bytes of one kernel's input, and as many of its output: each beyond the GPU's caches."""
+_PIECES = 4
+_DEPTH = 2
+"""Graphs that are under way at once: the GPU never waits for the thread."""
+
+
+def check_gpu() -> None:
+    """Refuses what needs a GPU.
+
+    Raises:
+      ValueError: if there is none.
+    """
+    if not torch.cuda.is_available():
+        raise ValueError(
+            "a GPU's hog needs a CUDA device, and torch finds none here; hogs of the CPU's memory "
+            "and of disks run without"
+        )
+
+
+def cut(victim_sms: int, device: int = 0) -> SmSlices:
+    """The GPU in two: multiprocessors of the network, and the rest.
+
+    Raises:
+      ValueError: if there is no GPU or it cannot be cut like this.
+    """
+    check_gpu()
+    most = torch.cuda.get_device_properties(device).multi_processor_count
+    if victim_sms % GRAIN or not 0 < victim_sms < most - GRAIN:
+        raise ValueError(
+            f"victim_sms={victim_sms} must be a multiple of {GRAIN} that leaves the hogs some of the "
+            f"GPU's {most}"
+        )
+    return SmSlices([victim_sms, most - victim_sms], device)
+
+
+def victim_streams(slices: Sequence[SmSlice], *, is_first: bool) -> tuple[Streams, int]:
+    """The network's, of its slice where there are slices; and its priority, the highest if first.
+
+    Raises:
+      ValueError: if there is no GPU.
+    """
+    check_gpu()
+    both_ends: Callable[[], tuple[int, int]] = torch.cuda.Stream.priority_range
+    priority = min(both_ends()) if is_first else 0
+    return (slices[0].streams if slices else streams(0)), priority
+
+
+@final
+@dataclass(frozen=True)
+class GpuMemoryHog(Hog):
+    """Streaming kernels in a captured graph; what they read and what they write counts."""
+
+    core: int | None = None
+    gb_per_s: float = math.inf
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return "gpu_memory"
+
+    def start(self, place: Place, number: int) -> RunningHog:
+        """Takes 512 MB of the GPU's memory."""
+        check_gpu()
+        return _HogThread(place, number, self.core, _streaming)
+
+
+@final
+@dataclass(frozen=True)
+class PcieHog(Hog):
+    """Copies from pinned memory to the GPU, by its copy engine."""
+
+    core: int | None = None
+    gb_per_s: float = math.inf
+
+    @property
+    def name(self) -> str:
+        """For tables."""
+        return "pcie"
+
+    def start(self, place: Place, number: int) -> RunningHog:
+        """Pins 16 MB."""
+        check_gpu()
+        return _HogThread(place, number, self.core, _copying)
+
+
+def _streaming(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
+    # A kernel, not a copy: a slice's kernels stay on the slice's multiprocessors.
+    source = torch.randn(_PIECES, _PIECE // 4, device=stream.device)
+    target = torch.empty_like(source)
+    stream.wait_stream(torch.cuda.current_stream(stream.device))
+
+    def kernel(k: int) -> torch.Tensor:
+        return torch.neg(source[k], out=target[k])
+
+    with torch.cuda.stream(stream):
+        kernel(0)
+    replays = [GraphEngine(stream).recorded(partial(kernel, k))[0] for k in range(_PIECES)]
+    return _InTurns(replays, owners=(source, target)), 2 * _PIECE
+
+
+def _copying(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
+    source = torch.ones(_PIECE // 16, dtype=torch.float32).pin_memory()
+    target = torch.empty_like(source, device=stream.device)
+    stream.wait_stream(torch.cuda.current_stream(stream.device))
+    return (lambda: target.copy_(source, non_blocking=True)), source.nbytes
+
+
+@final
+class _InTurns:
+    """Replays, and who owns what they read and write: graphs know addresses only."""
+
+    def __init__(
+        self, replays: Sequence[Callable[[], None]], owners: Sequence[torch.Tensor]
+    ) -> None:
+        self._replays = cycle(replays)
+        self._owners = owners
+
+    def __call__(self) -> None:
+        next(self._replays)()
+
+
+@final
+class _HogThread(RunningHog):
+    def __init__(
+        self,
+        place: Place,
+        number: int,
+        core: int | None,
+        make: Callable[[torch.cuda.Stream], tuple[Callable[[], object], int]],
+    ) -> None:
+        self._place, self._number, self._core, self._make = place, number, core, make
+        self._ready, self._over = Event(), Event()
+        self._error: BaseException | None = None
+        self._thread = Thread(target=self._run, daemon=True, name=f"GPU hog {number}")
+        self._thread.start()
+        if not self._ready.wait(_READY_S):
+            self._error = self._error or TimeoutError(f"nothing was heard of it in {_READY_S} s")
+        if self._error is not None:
+            self.close()
+            raise ValueError(f"a GPU's hog did not start: {self._error}") from self._error
+
+    @property
+    def process_id(self) -> None:
+        return None
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join(_READY_S)
+
+    def _run(self) -> None:
+        stock = self._place.slice.streams if self._place.slice else streams(0)
+        stream = stock.take()
+        try:
+            if self._core is not None:
+                os.sched_setaffinity(0, {self._core})  # this thread's only
+            move, piece = self._make(stream)
+            stream.synchronize()
+        except BaseException as error:  # noqa: BLE001 - raised where the hog was asked for
+            self._error = error
+            return
+        finally:
+            self._ready.set()
+        under_way: deque[torch.cuda.Event] = deque()
+
+        def launched() -> None:
+            with torch.cuda.stream(stream):
+                move()
+                event = torch.cuda.Event()
+                event.record()
+            under_way.append(event)
+            if len(under_way) >= _DEPTH * _PIECES:
+                under_way.popleft().synchronize()  # Python's lock is free meanwhile
+
+        hog_on(self._place.page, self._number, launched, piece, self._over.is_set)
+        stream.synchronize()
+        stock.give_back(stream)

@@ -1,0 +1,65 @@
+"""What a hog is: something that takes bandwidth, told by a page how much it may."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
+
+from runtime.contention.control_page import ControlPage
+from runtime.contention.guarded import Guardian
+
+if TYPE_CHECKING:
+    from runtime.sm_slices import SmSlice
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """What a hog is given where it starts."""
+
+    page: ControlPage
+    guardian: Guardian
+    slice: SmSlice | None = None  # of the GPU; None: all of it
+
+
+@runtime_checkable
+class RunningHog(Protocol):
+    """A hog under way; what it may use and what it used stands on the control page."""
+
+    @property
+    @abstractmethod
+    def process_id(self) -> int | None:
+        """Of its own process; None if it is a thread of this one."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends it."""
+
+
+@runtime_checkable
+class Hog(Protocol):
+    """What to hog."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """For tables."""
+
+    @property
+    @abstractmethod
+    def gb_per_s(self) -> float:
+        """What it takes if nobody holds it back; infinite: as much as it can."""
+
+    @abstractmethod
+    def start(self, place: Place, number: int) -> RunningHog:
+        """Starts it, and waits until it is under way.
+
+        Args:
+          place: where.
+          number: its own on the page.
+
+        Raises:
+          ValueError: if it cannot run here; the message says what is missing.
+          OSError: if its process cannot be started.
+        """

@@ -1,0 +1,102 @@
+"""Networks that are measured beside hogs. Weights are random: times do not depend on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+import torch
+from torch import nn
+
+from runtime.models.nas_bench_201 import CellNetwork
+from runtime.models.resnet import ResNet
+
+_BUILDERS: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
+    "nb201": lambda: (CellNetwork(("nor_conv_3x3",) * 6), (1, 3, 32, 32)),
+    "resnet50": lambda: (ResNet(50), (8, 3, 224, 224)),
+    "conv64": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 64, 64)),
+    "conv32": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 32, 32)),
+    "fc8192": lambda: (nn.Linear(8192, 8192, bias=False), (1, 8192)),
+}
+"""The slowest cell of NAS-Bench-201; layers of 64 channels on 64 and 32 pixels; 256 MB of weights."""
+
+HALF = frozenset({"resnet50"})
+"""In 16 bits on a GPU."""
+
+
+def network(name: str) -> tuple[nn.Module, torch.Tensor]:
+    """By its name, with an input."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module, shape = _BUILDERS[name]()
+        return module.eval(), torch.randn(shape)
+
+
+@contextmanager
+def on_one_core(core: int) -> Iterator[None]:
+    """This thread on one core and torch on one thread, for as long as it lasts."""
+    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    os.sched_setaffinity(0, {core})
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+        torch.set_num_threads(threads)
+
+
+def on_cpu(name: str) -> Callable[[], object]:
+    """Eager, by the caller's thread."""
+    module, x = network(name)
+
+    def infer() -> torch.Tensor:
+        with torch.inference_mode():
+            output: torch.Tensor = module(x)
+        return output
+
+    return infer
+
+
+def on_gpu(name: str, stream: torch.cuda.Stream, *, captured: bool = True) -> Callable[[], object]:
+    """On a stream, captured as one graph or eager; each call waits for the stream."""
+    from runtime.cuda_graph import GraphEngine  # noqa: PLC0415 - needs a GPU
+    from runtime.inference import CAPTURE_WARM_UP  # noqa: PLC0415 - likewise
+
+    dtype = torch.float16 if name in HALF else torch.float32
+    module, x = network(name)
+    module, x = module.to(stream.device, dtype), x.to(stream.device, dtype)
+    torch.cuda.current_stream(stream.device).synchronize()
+
+    def waited(work: Callable[[], object]) -> object:
+        with torch.cuda.stream(stream), torch.no_grad():
+            output = work()
+        stream.synchronize()
+        return output
+
+    def eager() -> torch.Tensor:
+        output: torch.Tensor = module(x)
+        return output
+
+    for _ in range(CAPTURE_WARM_UP):
+        waited(eager)
+    if not captured:
+        return partial(waited, eager)
+    engine = GraphEngine(stream)
+    replay, output = engine.recorded(eager)
+    return partial(waited, _Kept(replay, (engine, eager, output)))
+
+
+@final
+@dataclass(frozen=True)
+class _Kept:
+    """A replay, and what it reads and writes: it knows addresses, not owners."""
+
+    replay: Callable[[], None]
+    owners: object
+
+    def __call__(self) -> None:
+        self.replay()
