@@ -95,8 +95,12 @@ def find(name: str) -> Device | None:
     found = next((one for one in registered() if alone in {one.id, one.column}), None)
     if found is None or not bar:
         return found
-    words = {"id": f"{found.id}{bar}{situation}", "column": f"{found.column}{bar}{situation}"}
-    return replace(found, source=f"{found.source}, in a situation", **words)
+    return replace(
+        found,
+        id=f"{found.id}{bar}{situation}",
+        column=f"{found.column}{bar}{situation}",
+        source=f"{found.source}, in a situation",
+    )
 
 
 def _device(group: dict[str, Any], entry: dict[str, Any]) -> Device:

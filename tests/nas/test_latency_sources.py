@@ -376,7 +376,8 @@ class TestInASituation:
         assert "15,234 predicted from my-board by the slowdown of 391 cells" in oracle.description
         assert oracle.device == self.SITUATED
 
-    def test_alone_the_same_board_is_another_device(self, both):
+    @pytest.mark.usefixtures("both")
+    def test_alone_the_same_board_is_another_device(self):
         oracle = AutoLatencyConfig().build("my-board", Dataset.cifar10)
 
         assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
@@ -394,7 +395,7 @@ class TestInASituation:
             for i in range(15_625):
                 writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], 9.0 if i < 5 else ""])
 
-        with pytest.raises(UserError, match="5 measured cells in common.*fitted on 20"):
+        with pytest.raises(UserError, match=r"5 measured cells in common.*fitted on 20"):
             AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
 
     def test_a_known_board_is_known_in_a_situation_too(self):
