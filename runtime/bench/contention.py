@@ -21,6 +21,7 @@ from runtime.bench.contention_rows import counts, curve, hog_row, rows_of
 from runtime.bench.driver import Step
 from runtime.bench.machine import usable_cores
 from runtime.bench.results import Row, summary
+from runtime.contention.control_page import MOST_HOGS
 from runtime.contention.hog import Hog
 from runtime.contention.isolation import Isolation
 from runtime.contention.process_hogs import DiskHog, MemoryHog, Spinner
@@ -29,8 +30,8 @@ from runtime.contention.situation import Situation
 from runtime.contention.turns import Condition, in_turns
 from runtime.contention.victims import on_cpu, on_one_core
 
-LIMITS_MB_PER_S = (10.0, 100.0, 512.0, 1000.0, 10000.0, 28000.0, 56000.0, math.inf)
-"""The source's."""
+LIMITS_MB_PER_S = (10.0, 100.0, 512.0, 1000.0, 10000.0, 28000.0, 56000.0)
+"""The source's; its last, none at all, is the scenario beside unprotected hogs."""
 VICTIMS = ("nb201", "conv64", "fc8192")
 _PIPELINE_LIMITS = (10.0, 100.0, 1000.0)
 _QUOTA_MB_PER_S = 1000.0
@@ -39,7 +40,7 @@ _PICTURES = 10
 _LOCKS = 40
 _BETWEEN_LOCKS_S = 1e-3
 _PICTURE = (480, 640, 3)
-"""Of the pipeline: read, turned into single precision, normalised, cut to the network's input."""
+"""Of the pipeline: written, turned into single precision, normalised."""
 
 
 def steps(config: BenchConfig) -> list[Step]:
@@ -68,13 +69,11 @@ def steps(config: BenchConfig) -> list[Step]:
 def _cores(config: BenchConfig) -> tuple[int, list[int]]:
     """The network's, and those of the hogs."""
     first, *rest = usable_cores()
-    return first, rest[: config.cores or len(rest)]
+    return first, rest[: min(config.cores or len(rest), MOST_HOGS)]
 
 
 def _limits(config: BenchConfig) -> Sequence[float]:
-    if config.limits is None:
-        return LIMITS_MB_PER_S
-    return (*config.limits, math.inf)
+    return config.limits or LIMITS_MB_PER_S
 
 
 def _hogs(config: BenchConfig) -> Iterator[Row]:
@@ -84,7 +83,7 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
         for count in counts(len(cores)):
             with Situation(hogs, count=count) as beside:
                 yield hog_row("memory", math.inf, beside)
-        for limit in _limits(config)[:-1]:
+        for limit in _limits(config):
             with Situation(
                 hogs, limit_mb_per_s=limit, isolation=Isolation.budget, count=1
             ) as beside:
@@ -116,7 +115,7 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
             ),
             *(
                 Condition(f"fine_lock {limit:g}", partial(beside, **_fine_lock(limit)), infer)
-                for limit in _limits(config)[:-1]
+                for limit in _limits(config)
             ),
             Condition("stop", partial(beside, isolation=Isolation.stop), infer),
             Condition("freezer", partial(beside, isolation=Isolation.freezer), infer),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from runtime.bench.contention_verdict import verdicts
 from runtime.bench.results import Row
 from runtime.page.document import KeyFigure
 from runtime.page.palette import GREY, SERIES
@@ -21,25 +22,17 @@ def contention_figures(rows: list[Row]) -> list[Figure]:
 
 
 def contention_key_figures(rows: list[Row]) -> list[KeyFigure]:
-    """The largest slowdown of each network, and the least loss under a limit that helps most."""
-    found = []
-    networks = [row for row in rows if row.get("part") == "network" and "error" not in row]
-    for victim in dict.fromkeys(row["victim"] for row in networks):
-        own = [row for row in networks if row["victim"] == victim]
-        worst = max(own, key=lambda row: row["against_solo"])
-        limited = [row for row in own if row["scenario"].startswith(("fine_lock", "budget"))]
-        if not limited:
-            continue
-        best = min(limited, key=lambda row: row["against_solo"])
-        found.append(
-            KeyFigure(
-                f"{victim}: to solo, unprotected and protected",
-                f"{worst['against_solo']:.2f} to {best['against_solo']:.2f}",
-                f"{worst['scenario']}; {best['scenario']}, which leaves the hogs "
-                f"{best['stolen_gb_per_s']:.2f} of {worst['stolen_gb_per_s']:.1f} GB/s",
-            )
+    """Of each network: what it loses, and what is left of that under a limit."""
+    return [
+        KeyFigure(
+            f"{one.victim}: to solo, unprotected and protected",
+            f"{one.unprotected[one.clock]:.2f} to {one.protected[one.clock]:.2f}",
+            f"{one.unprotected['scenario']}; {one.protected['scenario']}, which leaves the hogs "
+            f"{one.protected['stolen_gb_per_s']:.4g} of "
+            f"{one.unprotected['stolen_gb_per_s']:.4g} GB/s",
         )
-    return found
+        for one in verdicts(rows)
+    ]
 
 
 def _curves(rows: list[Row]) -> list[Figure]:

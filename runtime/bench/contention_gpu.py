@@ -20,6 +20,7 @@ from runtime.bench.driver import Step
 from runtime.bench.machine import usable_cores
 from runtime.bench.results import Row
 from runtime.contention.budget import GB, MB
+from runtime.contention.control_page import MOST_HOGS
 from runtime.contention.gpu_hogs import GpuMemoryHog, PcieHog
 from runtime.contention.isolation import Isolation
 from runtime.contention.process_hogs import MemoryHog
@@ -137,13 +138,13 @@ def _prepared(
 def _cpu_hogs(config: BenchConfig) -> Iterator[Row]:
     """A network on the GPU beside hogs of the CPU's memory, on the issuing thread's core or not."""
     first, *others = usable_cores()
-    cores = [*others, first][: config.cores or len(others) + 1]
+    cores = [*others, first][: min(config.cores or len(others) + 1, MOST_HOGS)]
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([MemoryHog(core) for core in cores]))
         conditions = []
         for mode, captured in (("graph", True), ("eager", False)):
             infer = _prepared(opened, hogs, Isolation.none, "nb201", captured=captured)
-            for count in sorted({0, len(others), len(cores)}):
+            for count in sorted({0, min(len(others), len(cores)), len(cores)}):
                 name = "solo" if count == 0 else f"{count} CPU hogs"
                 conditions.append(
                     Condition(f"{mode}, {name}", partial(Situation, hogs, count=count), infer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from runtime.bench.contention_verdict import verdicts
 from runtime.bench.results import Row
 from runtime.bench.shown import Shown
 
@@ -13,6 +14,7 @@ def contention_tables(rows: list[Row]) -> list[Shown]:
     known = [row for row in rows if "error" not in row]
     return [
         *_hogs([row for row in known if row["part"] == "hogs"]),
+        *_verdicts(known),
         *_networks([row for row in known if "p99_ms" in row]),
         *_curves([row for row in known if row["part"] == "curve"]),
         *_pipelines([row for row in known if row["part"] == "pipeline"]),
@@ -33,6 +35,22 @@ def _hogs(rows: list[Row]) -> list[Shown]:
     ]
     header = ["hog", "hogs", "limit MB/s", "achieved MB/s", "GB/s"]
     return [Shown("Hogs alone (MB of 2^20 bytes, GB of 10^9)", header, lines, 1)] if rows else []
+
+
+def _verdicts(rows: list[Row]) -> list[Shown]:
+    lines = [
+        [
+            one.victim,
+            f"{one.unprotected['scenario']}: {one.unprotected[one.clock]:.3f}",
+            f"{one.protected['scenario']}: {one.protected[one.clock]:.3f}",
+            f"{one.protected['stolen_gb_per_s']:.3f}",
+            "" if one.control is None else f"{one.control[one.clock]:.3f}",
+        ]
+        for one in verdicts(rows)
+    ]
+    header = ["network", "unprotected", "protected", "left to hogs GB/s", "spinner"]
+    title = "Latency to solo (on a CPU by processor time)"
+    return [Shown(title, header, lines, 1)] if lines else []
 
 
 def _networks(rows: list[Row]) -> list[Shown]:

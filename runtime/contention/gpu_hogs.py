@@ -27,6 +27,8 @@ _READY_S = 60.0
 _PIECE = 2**26
 """Bytes of one kernel's input, and as many of its output: each beyond the GPU's caches."""
 _PIECES = 4
+_FIRST = -5
+"""A stream's priority: torch and the driver take the nearest that they have."""
 _DEPTH = 2
 """Graphs that are under way at once: the GPU never waits for the thread."""
 
@@ -67,9 +69,7 @@ def victim_streams(slices: Sequence[SmSlice], *, is_first: bool) -> tuple[Stream
       ValueError: if there is no GPU.
     """
     check_gpu()
-    both_ends: Callable[[], tuple[int, int]] = torch.cuda.Stream.priority_range
-    priority = min(both_ends()) if is_first else 0
-    return (slices[0].streams if slices else streams(0)), priority
+    return (slices[0].streams if slices else streams(0)), _FIRST if is_first else 0
 
 
 @final
@@ -170,6 +170,10 @@ class _HogThread(RunningHog):
     def process_id(self) -> None:
         return None
 
+    @property
+    def fault(self) -> str | None:
+        return None if self._error is None else str(self._error)
+
     def close(self) -> None:
         self._over.set()
         self._thread.join(_READY_S)
@@ -198,6 +202,10 @@ class _HogThread(RunningHog):
             if len(under_way) >= _DEPTH * _PIECES:
                 under_way.popleft().synchronize()  # Python's lock is free meanwhile
 
-        hog_on(self._place.page, self._number, launched, piece, self._over.is_set)
-        stream.synchronize()
+        try:
+            hog_on(self._place.page, self._number, launched, piece, self._over.is_set)
+            stream.synchronize()
+        except RuntimeError as error:  # the GPU is lost
+            self._error = error
+            return
         stock.give_back(stream)

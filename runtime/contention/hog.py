@@ -32,6 +32,11 @@ class RunningHog(Protocol):
     def process_id(self) -> int | None:
         """Of its own process; None if it is a thread of this one."""
 
+    @property
+    @abstractmethod
+    def fault(self) -> str | None:
+        """Why it has ended by itself, if it has."""
+
     @abstractmethod
     def close(self) -> None:
         """Ends it."""

@@ -131,13 +131,14 @@ def _array_bytes(core: int) -> int:
 class _HogProcess(RunningHog):
     def __init__(self, command: Sequence[str], place: Place) -> None:
         here = str(Path(runtime.__file__).resolve().parents[1])
+        places = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._guardian = place.guardian
         self._process = subprocess.Popen(  # noqa: S603 - a program of our own
             command,
             stdin=subprocess.PIPE,  # it ends when this closes
             stdout=subprocess.PIPE,
             pass_fds=[place.page.file],
-            env={**os.environ, "PYTHONPATH": here},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
             text=True,
         )
         self._key = self._guardian.kill_later(self._process.pid)
@@ -149,6 +150,11 @@ class _HogProcess(RunningHog):
     @property
     def process_id(self) -> int:
         return self._process.pid
+
+    @property
+    def fault(self) -> str | None:
+        status = self._process.poll()
+        return None if status is None else f"its process ended with status {status}"
 
     def close(self) -> None:
         self._process.kill()  # a stopped process, too

@@ -73,7 +73,14 @@ class RunningHogs:
         self.tell([(0.0, 0.0)] * len(self.hogs))
 
     def gb_per_s(self) -> list[float]:
-        """What each achieved since it was asked or told last; a GB has 10 ** 9 bytes."""
+        """What each achieved since it was asked or told last; a GB has 10 ** 9 bytes.
+
+        Raises:
+          RuntimeError: if one has ended, and what was measured means nothing.
+        """
+        for hog, one in zip(self.hogs, self._running, strict=True):
+            if one.fault is not None:
+                raise RuntimeError(f"a {hog.name} hog ended while it was needed: {one.fault}")
         before, self._mark = self._mark, self._read()
         taken_s = self._mark[0] - before[0]
         pairs = zip(before[1], self._mark[1], strict=True)

@@ -39,6 +39,7 @@ class Situation:
         limit_mb_per_s: float | None = None,
         isolation: Isolation = Isolation.none,
         count: int | None = None,
+        processes: Sequence[int] = (),
         victim_sms: int | None = None,
     ) -> None:
         """Nothing runs before it is entered.
@@ -49,12 +50,18 @@ class Situation:
           limit_mb_per_s: what each hog may use while the isolation holds; MB of 2 ** 20 bytes.
           isolation: what protects the network.
           count: how many of the hogs, the first ones, take part; None for all.
+          processes: of other programs, to be stopped or frozen with the hogs.
           victim_sms: of `Isolation.partition`: the network's multiprocessors, a multiple of 8.
 
         Raises:
-          ValueError: if the limit means nothing to the isolation.
+          ValueError: if what is given means nothing to the isolation.
         """
         isolation.check(limit_mb_per_s)
+        if processes and isolation not in {Isolation.stop, Isolation.freezer}:
+            raise ValueError(
+                f"isolation={isolation.value} cannot hold back processes of other programs; "
+                "stop and freezer can"
+            )
         running_sliced = isinstance(hogs, RunningHogs) and bool(hogs.slices)
         if (isolation is Isolation.partition) != (victim_sms is not None or running_sliced):
             raise ValueError("isolation=partition goes with victim_sms, as 32, and no other does")
@@ -62,6 +69,7 @@ class Situation:
         self._limit = limit_mb_per_s
         self._isolation = isolation
         self._count = count
+        self._processes = tuple(processes)
         self._victim_sms = victim_sms
         self._stream: torch.cuda.Stream | None = None
         self._own_cpu = TokenBucket()
@@ -160,14 +168,15 @@ class Situation:
             self._let_go()
 
     def _holding(self) -> Holding | None:
-        processes, guardian = self._hogs.process_ids, self._hogs.guardian
+        ours, guardian = self._hogs.process_ids, self._hogs.guardian
         if self._isolation not in {Isolation.stop, Isolation.freezer, Isolation.quota}:
             return None
-        if len(processes) < len(self._hogs.hogs):
+        if len(ours) < len(self._hogs.hogs):
             raise ValueError(
                 f"isolation={self._isolation.value} holds back processes, and a GPU's hog is none; "
                 "isolation=budget holds it back"
             )
+        processes = [*ours, *self._processes]
         if self._isolation is Isolation.stop:
             return Stop(processes, guardian)
         if self._isolation is Isolation.freezer:

@@ -1,0 +1,68 @@
+"""What only a GPU can show of its hogs. It needs torch, and for the partition cuda-bindings:
+
+python -m pytest tests/runtime/contention/test_gpu_hogs.py --noconftest -c /dev/null -v -rA
+"""
+
+import time
+
+import pytest
+import torch
+
+from runtime.contention.gpu_hogs import GpuMemoryHog, PcieHog
+from runtime.contention.isolation import Isolation
+from runtime.contention.running_hogs import RunningHogs
+from runtime.contention.situation import Situation
+from runtime.contention.victims import on_gpu
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
+]
+MB_PER_GB = 1e9 / 2**20
+
+
+def achieved(beside, seconds=0.3):
+    beside.gb_per_s()
+    time.sleep(seconds)
+    return sum(beside.gb_per_s())
+
+
+@pytest.mark.parametrize(("hog", "limit"), [(GpuMemoryHog(), 300.0), (PcieHog(), 5.0)])
+def test_a_token_bucket_holds_a_hog_to_its_rate(hog, limit):
+    with RunningHogs([hog]) as hogs:
+        with Situation(hogs) as beside:
+            assert achieved(beside) > 2 * limit
+        told = {"limit_mb_per_s": limit * MB_PER_GB, "isolation": Isolation.budget}
+        with Situation(hogs, **told) as beside:
+            assert achieved(beside) == pytest.approx(limit, rel=0.05)
+        assert achieved(hogs) == 0
+
+
+@pytest.mark.parametrize("way", [Isolation.priority, Isolation.partition])
+def test_a_network_gives_the_same_beside_a_hog_as_alone(way):
+    pytest.importorskip("cuda.bindings")
+    sms = 32 if way is Isolation.partition else None
+    with (
+        RunningHogs([GpuMemoryHog()], victim_sms=sms) as hogs,
+        Situation(hogs, isolation=way, count=0) as alone,
+    ):
+        infer = on_gpu("nb201", alone.stream)
+        infer()
+        expected = infer.args[0].owners[-1].clone()
+        with Situation(hogs, isolation=way) as beside:
+            for _ in range(5):
+                beside.during(infer)()
+            assert achieved(beside) > 100
+        assert torch.equal(infer.args[0].owners[-1], expected)
+
+
+def test_the_fine_lock_holds_a_hog_back_while_it_is_held():
+    told = {"limit_mb_per_s": 50 * MB_PER_GB, "isolation": Isolation.fine_lock}
+    with Situation([GpuMemoryHog()], **told) as beside:
+        with beside.lock():
+            time.sleep(0.05)
+            held = achieved(beside)
+        free = achieved(beside)
+
+    assert held < 60
+    assert free > 300
