@@ -42,6 +42,7 @@ from nas.measure import CONTROL, MeasureConfig
 from nas.measured_table import write_measured_table
 from nas.measurement_folder import MeasurementFolder, rows_of
 from nas.search_space import NAS_BENCH_201
+from nas.this_machine import ThisMachine
 from runtime.backend import Backend, Device
 from runtime.quiet import QuietConfig
 from runtime.timing import Stopwatch
@@ -208,9 +209,10 @@ def write_tables(options, cores):
         for backend in BACKENDS:
             overrides = part(options, backend, 1, cores, cores[0])[3:]
             config = OmegaConf.to_object(compose("measure", overrides=overrides))
-            folder = MeasurementFolder(config)
+            here = ThisMachine(config)
+            folder = MeasurementFolder(config, here.device_id, here.deciding)
             if rows_of(folder.path, folder.slug, config.quiet):
-                write_measured_table(config, folder, Console())
+                write_measured_table(config, folder, here.facts(), Console())
 
 
 def undisturbed(options, backend, out):

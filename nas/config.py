@@ -27,6 +27,7 @@ from nas.accuracy.base import Accuracy, AccuracyConfig, Dataset, Split
 from nas.accuracy.nats import NatsAccuracyConfig
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
+from nas.boards import addresses
 from nas.errors import UserError
 from nas.landscape import Landscape, survey
 from nas.latency_sources import (
@@ -183,8 +184,7 @@ def build(composed: DictConfig) -> Experiment:
 
 def _device(config: SearchConfig, limit_ms: float) -> str:
     """What the latency source is asked for; the addresses of a list are separated by space."""
-    named = config.device
-    device = " ".join(map(str, named)) if isinstance(named, list) else str(named)
+    device = addresses(config.device)
     if not isinstance(config.latency, ProbeLatencyConfig):
         if "://" in device:
             raise UserError(

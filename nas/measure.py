@@ -1,30 +1,37 @@
-"""Measure this machine: time the distinct networks of the space into a latency table.
+"""Measure a machine: time networks of the space into a latency table.
 
 $ python -m nas.measure board=my-board networks=200
+$ python -m nas.measure device=ssh://jetson probes=10 transfer=true
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from latency.transfer import FEWEST_PROBES
 from nas.accuracy.base import Dataset
+from nas.boards import BoardsConfig, addresses, require_at_least_1
 from nas.errors import UserError
 from nas.measurements import Measurement
 from nas.search_space import NAS_BENCH_201
-from runtime.backend import Backend, Device, Precision
+from nas.transferred import choose_probes
+from runtime.backend import Backend, Precision
 from runtime.quiet import QuietConfig, Watch
 from runtime.timing import Statistic, Stopwatch, TimingConfig, settle, time_interleaved
 
 CONTROL = 1462
 """Index of the control network: every edge is a 3x3 convolution, the slowest of the space."""
+
+_REPEATS, _REPEATS_OF_PROBES = 20, 3
+_PROBES = 10
 
 
 class OnDisturbance(Enum):
@@ -39,15 +46,15 @@ class OnDisturbance(Enum):
 class MeasureConfig:
     """What to measure and how; conf/measure.yaml holds the defaults."""
 
-    board: str
-    device: Device
-    backend: Backend
+    board: str | None  # None: as the board calls itself
+    device: Any  # cpu, cuda, or the address of a board, or a list of them
+    backend: Backend | None  # of this machine
     dataset: Dataset
     batch_size: int
-    core: int
+    core: int | None
     shard: str
     networks: int | None
-    repeats: int
+    repeats: int | None
     together: int
     statistic: Statistic
     on_disturbance: OnDisturbance
@@ -55,19 +62,21 @@ class MeasureConfig:
     out: str
     precision: Precision = Precision.fp32
     threads: int = 1
+    probes: int | None = None  # architectures that `nas.transfer` would choose; None: no such
+    transfer: bool = False
     timing: TimingConfig = field(default_factory=TimingConfig)
     quiet: QuietConfig = field(default_factory=QuietConfig)
+    latency: BoardsConfig = field(default_factory=BoardsConfig)
 
     @property
-    def device_id(self) -> str:
-        """Board / runtime / precision / batch; more threads than one are another runtime."""
-        runtime = {
-            Backend.torch: "torch",
-            Backend.graph: "torch-graph",
-            Backend.onnxruntime: "onnxruntime",
-        }[self.backend]
-        threads = "" if self.threads == 1 else f"-t{self.threads}"
-        return f"{self.board}/{runtime}{threads}/{self.precision.value}/b{self.batch_size}"
+    def is_remote(self) -> bool:
+        """Whether boards are measured, named by their addresses."""
+        return "://" in self.addresses
+
+    @property
+    def addresses(self) -> str:
+        """Of the boards, separated by space."""
+        return addresses(self.device)
 
     @property
     def part(self) -> tuple[int, int]:
@@ -83,6 +92,36 @@ class MeasureConfig:
         return number, parts
 
 
+def completed(config: MeasureConfig) -> MeasureConfig:
+    """With the number of probes that a transfer takes if none is named.
+
+    Raises:
+      UserError: if a setting is below 1, or two of them exclude each other.
+    """
+    require_at_least_1(
+        {
+            "batch_size": config.batch_size,
+            "threads": config.threads,
+            "together": config.together,
+            "timing.samples": config.timing.samples,
+            "timing.turn": config.timing.turn,
+            "timing.warm_up_window": config.timing.warm_up_window,
+        }
+    )
+    if config.transfer and config.probes is None:
+        config = replace(config, probes=_PROBES)
+    if config.probes is not None and config.networks is not None:
+        raise UserError(
+            f"networks={config.networks} draws them, probes={config.probes} chooses them: "
+            f"give one of the two"
+        )
+    if config.part != (1, 1) and (config.transfer or config.is_remote):
+        raise UserError(
+            f"shard={config.shard}: parts are for tables of this machine, without transfer=true"
+        )
+    return config
+
+
 def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
     """Official numbers in the order they are measured: one of each network, then the repeats.
 
@@ -90,39 +129,63 @@ def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
     repeats, another has measured.
 
     Raises:
-      UserError: if there are not that many networks, or a setting is below 1.
+      UserError: if there are not that many networks.
     """
-    for name, value in (
-        ("batch_size", config.batch_size),
-        ("threads", config.threads),
-        ("together", config.together),
-        ("timing.samples", config.timing.samples),
-        ("timing.turn", config.timing.turn),
-        ("timing.warm_up_window", config.timing.warm_up_window),
-    ):
-        if value < 1:
-            raise UserError(f"{name}={value} must be at least 1")
+    order = _drawn(config) if config.probes is None else _designed(config.probes)
+    repeats = config.repeats
+    if repeats is None:
+        repeats = min(len(order), _REPEATS if config.probes is None else _REPEATS_OF_PROBES)
+    if not 0 <= repeats <= len(order):
+        of = "networks" if config.probes is None else "probes"
+        raise UserError(f"repeats={repeats} is not between 0 and {of}={len(order)}")
+    number, parts = config.part
+    return np.concatenate(
+        [order[number - 1 :: parts], order[:repeats][(number - 2) % parts :: parts]]
+    )
+
+
+def _drawn(config: MeasureConfig) -> Int64[ndarray, " n"]:
     distinct = np.unique(NAS_BENCH_201.network_class)
     count = len(distinct) if config.networks is None else config.networks
     if not 1 <= count <= len(distinct):
         raise UserError(f"networks={count} is not between 1 and {len(distinct):,}")
-    if not 0 <= config.repeats <= count:
-        raise UserError(f"repeats={config.repeats} is not between 0 and networks={count}")
-    order = np.random.default_rng(config.seed).permutation(distinct)[:count]
-    number, parts = config.part
-    return np.concatenate(
-        [order[number - 1 :: parts], order[: config.repeats][(number - 2) % parts :: parts]]
-    )
+    return np.asarray(np.random.default_rng(config.seed).permutation(distinct)[:count])
+
+
+def _designed(probes: int) -> Int64[ndarray, " n"]:
+    if probes < FEWEST_PROBES:
+        raise UserError(f"probes={probes} must be at least {FEWEST_PROBES}; {_PROBES} are good")
+    return choose_probes(probes, "probes")
 
 
 def chosen(config: MeasureConfig) -> str:
     """What the plan measures, in words for the table's origin."""
     distinct = len(np.unique(NAS_BENCH_201.network_class))
+    if config.probes is not None:
+        return (
+            f"{config.probes:,} of the {distinct:,} distinct networks, the first cell of each: the "
+            f"probes that tell most of the others, as nas.transfer chooses them"
+        )
     count = distinct if config.networks is None else config.networks
     return (
         f"{count:,} of the {distinct:,} distinct networks, the first cell of each, in a random "
         f"order (seed {config.seed})"
     )
+
+
+def require_quiet(
+    config: MeasureConfig, drift: Sequence[str], disturbances: Sequence[str], what: str
+) -> None:
+    """Stop at a disturbance, where the config says so.
+
+    Raises:
+      UserError: if there is one; it says what is not quiet.
+    """
+    if (drift or disturbances) and config.on_disturbance is OnDisturbance.stop:
+        raise UserError(
+            f"{what} is not quiet: {'; '.join((*drift, *disturbances))}; make it so and run the same "
+            f"command again to go on, or take on_disturbance=flag"
+        )
 
 
 def measure(
@@ -151,11 +214,7 @@ def measure(
         mhz = clock_mhz()
         control_ms = float(np.median(control_samples.ms))
         drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
-        if (drift or disturbances) and config.on_disturbance is OnDisturbance.stop:
-            raise UserError(
-                f"the machine is not quiet: {'; '.join((*drift, *disturbances))}; make it so and run the same "
-                f"command again to go on, or take on_disturbance=flag"
-            )
+        require_quiet(config, drift, disturbances, "the machine")
         yield [
             Measurement(index, samples, control_ms, mhz, drift, disturbances)
             for index, samples in zip(indices, timed, strict=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -14,19 +15,19 @@ from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
 
+from latency.devices import id_of_statistic
 from nas.config import CONF
 from nas.errors import UserError
 from nas.file_lock import held
 from nas.hydra_errors import one_line_hydra_errors
-from nas.measure import MeasureConfig, measure, plan
+from nas.live_boards import LiveBoards
+from nas.measure import MeasureConfig, completed, plan
 from nas.measured_table import write_measured_table
+from nas.measured_transfer import write_predicted_table
 from nas.measurement_folder import MeasurementFolder
-from nas.measurements import append, judged, mend, read
-from nas.search_space import NAS_BENCH_201
-from runtime.backend import Device
-from runtime.quiet import Sense, Watch
-from runtime.senses import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
-from runtime.timing import Stopwatch
+from nas.measurements import Measurement, append, judged, mend, read
+from nas.this_machine import ThisMachine
+from nas.transferred import require_new
 
 
 def main() -> None:
@@ -44,45 +45,79 @@ def _hydra_main(composed: DictConfig) -> None:
         config = OmegaConf.to_object(composed)
         if not isinstance(config, MeasureConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a MeasureConfig")
-        _measure(config, Console(highlight=False))
+        _measure(completed(config), Console(highlight=False))
+
+
+@runtime_checkable
+class Subject(Protocol):
+    """What is measured: this machine, or live boards."""
+
+    device_id: str
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """The settings, and what else is known, that decide a time."""
+
+    def facts(self) -> dict[str, Any]:
+        """What it is, for the origin of the table."""
+
+    def journals(self, folder: MeasurementFolder) -> list[Path]:
+        """Those whose networks need not be measured again; nobody else writes them."""
+
+    def rounds(
+        self, pending: Sequence[int], folder: MeasurementFolder
+    ) -> tuple[int, Iterator[tuple[Path, list[Measurement]]]]:
+        """How many rounds there will be, and each as it comes: its journal and what was measured.
+
+        Raises:
+          UserError: if it cannot be measured; nothing that was yielded before is lost.
+        """
 
 
 def _measure(config: MeasureConfig, console: Console) -> None:
     order = plan(config)
-    folder = MeasurementFolder(config)
+
+    def tell(line: str) -> None:
+        console.print(line, soft_wrap=True, markup=False)
+
+    subject = LiveBoards(config, tell) if config.is_remote else ThisMachine(config)
+    if config.transfer:
+        require_new(id_of_statistic(subject.device_id, config.statistic), "board")
+    folder = MeasurementFolder(config, subject.device_id, subject.deciding)
     folder.require_same()
     with held(folder.settings):
-        mend(folder.journal)
-        _measure_pending(config, folder, order, console)
-        write_measured_table(config, folder, console)
+        _measure_pending(config, subject, folder, order, console)
+        if config.transfer:
+            write_predicted_table(config, folder, order, subject.facts(), console)
+        else:
+            write_measured_table(config, folder, subject.facts(), console)
 
 
 def _measure_pending(
-    config: MeasureConfig, folder: MeasurementFolder, order: Int64[ndarray, " n"], console: Console
+    config: MeasureConfig,
+    subject: Subject,
+    folder: MeasurementFolder,
+    order: Int64[ndarray, " n"],
+    console: Console,
 ) -> None:
-    rows = judged(read(folder.journal), config.quiet.control_drift)
+    journals = subject.journals(folder)
+    for journal in journals:
+        mend(journal)
+    rows = [row for path in journals for row in judged(read(path), config.quiet.control_drift)]
     quiet = [int(row["index"]) for row in rows if not row["disturbances"]]
     pending = _pending(order.tolist(), quiet)  # what was disturbed is measured again
     console.print(
-        f"{config.device_id}: {len(order):,} measurements of {len(set(order.tolist())):,} networks, "
-        f"{len(pending):,} to go -> {folder.journal}",
+        f"{folder.device_id}: {len(order):,} measurements of {len(set(order.tolist())):,} networks, "
+        f"{len(pending):,} to go -> {folder.path}",
         soft_wrap=True,
     )
     if pending:
-        cores = _pin(config.core, config.threads)
-        inference, stopwatch, clock_mhz = _on_this_machine(config)
-        watch = Watch(
-            config.quiet,
-            _senses(config, cores),
-            control_ms={float(row["control_ms"]) for row in rows},
-            clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
-        )
-        rounds = measure(pending, config, inference, stopwatch, watch, clock_mhz=clock_mhz)
-        total = -(-len(pending) // config.together)
-        for measured in track(rounds, "measuring", total=total, console=console):
-            append(folder.journal, measured)
-            for line in (*measured[0].drift, *measured[0].disturbances):
-                console.print(f"flagged: {line}", soft_wrap=True)
+        total, rounds = subject.rounds(pending, folder)
+        for journal, measured in track(rounds, "measuring", total=total, console=console):
+            append(journal, measured)
+            for each in measured[:1]:
+                for line in (*each.drift, *each.disturbances):
+                    console.print(f"flagged: {line}", soft_wrap=True)
 
 
 def _pending(order: list[int], measured: list[int]) -> list[int]:
@@ -94,56 +129,3 @@ def _pending(order: list[int], measured: list[int]) -> list[int]:
             left[index] -= 1
             pending.append(index)
     return pending[::-1]
-
-
-def _pin(core: int, threads: int) -> set[int]:
-    """Keep this process on as many processors as threads, which do not spin for work."""
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, later
-    cores, allowed = set(range(core, core + threads)), os.sched_getaffinity(0)
-    for one in sorted(cores - allowed):
-        because = f" (core={core} threads={threads})" if threads > 1 else ""
-        raise UserError(f"core={one} is not one of {', '.join(map(str, sorted(allowed)))}{because}")
-    os.sched_setaffinity(0, cores)
-    return cores
-
-
-def _senses(config: MeasureConfig, cores: set[int]) -> list[Sense]:
-    _, parts = config.part
-    senses: list[Sense] = [
-        OtherLoad(config.quiet.other_load, cores, expected=config.threads * (parts - 1)),
-        Stolen(config.quiet.stolen, cores),
-        Throttles(),
-    ]
-    return [*senses, gpu_throttling] if config.device is Device.cuda else senses
-
-
-def _on_this_machine(
-    config: MeasureConfig,
-) -> tuple[Callable[[int], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
-    import torch  # noqa: PLC0415 - after its threads have been told how to wait
-
-    from nas.network import build_network, example_images  # noqa: PLC0415 - imports torch
-    from runtime.inference import prepare  # noqa: PLC0415 - imports torch
-
-    torch.set_num_threads(config.threads)
-    images = example_images(config.dataset, batch_size=config.batch_size)
-
-    def inference(index: int) -> Callable[[], object]:
-        network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
-        try:
-            return prepare(
-                network,
-                images,
-                config.device,
-                config.backend,
-                config.precision,
-                threads=config.threads,
-            )
-        except ValueError as error:
-            raise UserError(str(error)) from error
-
-    if config.device is not Device.cuda:
-        return inference, Stopwatch(), lambda: cpu_mhz(config.core)
-    if torch.cuda.is_available():
-        return inference, Stopwatch(torch.cuda.synchronize), gpu_mhz
-    return inference, Stopwatch(), gpu_mhz  # ONNX Runtime waits for the GPU itself

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,20 @@ from nas.csv_writer import write_csv_table
 from nas.errors import UserError
 from nas.file_lock import held
 from nas.measure import CONTROL, MeasureConfig, chosen
-from nas.measurement_folder import MeasurementFolder, settings_of
+from nas.measurement_folder import MeasurementFolder
 from nas.measurements import latency_of_space, repeat_differences
 from nas.search_space import NAS_BENCH_201
-from runtime.backend import Device
-from runtime.machine import machine_facts
+from runtime.timing import Statistic
 
 Rows = list[dict[str, str]]
 
 
 def write_measured_table(
-    config: MeasureConfig, folder: MeasurementFolder, console: Console
+    config: MeasureConfig, folder: MeasurementFolder, facts: dict[str, Any], console: Console
 ) -> None:
     """Write the table of all that was measured so far, by whichever parts, and its origin.
+
+    `facts` are those of what was measured.
 
     Raises:
       UserError: if everything was disturbed.
@@ -37,43 +39,60 @@ def write_measured_table(
     lock = folder.path / f"{folder.slug}.lock"
     lock.touch()
     with held(lock, wait=True):  # parts that end together: the last one writes what all have
-        rows = folder.rows()
-        latency_ms = latency_of_space(rows, config.statistic)
-        measured = int((~np.isnan(latency_ms)).sum())
-        if not measured:
-            raise UserError(
-                f"every one of the {len(rows)} measurements in {folder.path} was disturbed; see "
-                f"its journal"
-            )
-        name = id_of_statistic(config.device_id, config.statistic)
-        write_csv_table(folder.table, {name: latency_ms})
-        origin = {
-            "device": name,
-            "statistic": config.statistic.value,
-            "networks_measured": measured,
-            "networks_distinct": int(np.unique(NAS_BENCH_201.network_class).size),
-            "chosen": chosen(config),
-            **_quality(rows, config),
-            "control": NAS_BENCH_201.strings[CONTROL],
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-            **machine_facts(config.core, gpu=config.device is Device.cuda),
-            "threads": config.threads,
-            "settings": settings_of(config),
-        }
+        latency_ms, origin = measured(config, folder, facts)
+        write_csv_table(folder.table, {str(origin["device"]): latency_ms})
         with replacing(folder.origin) as file:
             file.write((json.dumps(origin, indent=2) + "\n").encode())
+    console.print(f"{in_words(origin)} -> {folder.table}, {folder.origin}", soft_wrap=True)
+    console.print(what_next(config, folder, folder.table), soft_wrap=True)
+
+
+def measured(
+    config: MeasureConfig, folder: MeasurementFolder, facts: dict[str, Any]
+) -> tuple[Float64[ndarray, "15625"], dict[str, Any]]:
+    """The times of the space, NaN where there is none, and where they come from.
+
+    Raises:
+      UserError: if everything was disturbed.
+    """
+    rows = folder.rows()
+    latency_ms = latency_of_space(rows, config.statistic)
+    cells = int((~np.isnan(latency_ms)).sum())
+    if not cells:
+        raise UserError(
+            f"every one of the {len(rows)} measurements in {folder.path} was disturbed; see "
+            f"its journal"
+        )
+    return latency_ms, {
+        "device": id_of_statistic(folder.device_id, config.statistic),
+        "statistic": config.statistic.value,
+        "networks_measured": cells,
+        "networks_distinct": int(np.unique(NAS_BENCH_201.network_class).size),
+        "chosen": chosen(config),
+        **_quality(rows, config),
+        "control": NAS_BENCH_201.strings[CONTROL],
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        **facts,
+    }
+
+
+def in_words(origin: dict[str, Any]) -> str:
+    """What was measured and how well, in one clause."""
     spread = origin["repeats_median_relative_difference"]
     noise = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
-    console.print(
-        f"{measured:,} of {origin['networks_distinct']:,} networks measured undisturbed{noise} "
-        f"-> {folder.table}, {folder.origin}",
-        soft_wrap=True,
+    return (
+        f"{origin['networks_measured']:,} of {origin['networks_distinct']:,} networks measured "
+        f"undisturbed{noise}"
     )
-    told = "" if name == config.device_id else f" latency.statistic={config.statistic.value}"
-    console.print(
-        f"next: copy {folder.table.name} into your folder of tables, then python -m nas.search "
-        f"device={config.device_id}{told}",
-        soft_wrap=True,
+
+
+def what_next(config: MeasureConfig, folder: MeasurementFolder, table: Path) -> str:
+    """How the table is used."""
+    is_median = config.statistic is Statistic.median
+    told = "" if is_median else f" latency.statistic={config.statistic.value}"
+    return (
+        f"next: copy {table.name} into your folder of tables, then python -m nas.search "
+        f"device={folder.device_id}{told}"
     )
 
 

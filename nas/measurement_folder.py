@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
@@ -16,9 +17,6 @@ from nas.measurements import judged, read
 from runtime.quiet import QuietConfig
 from runtime.timing import Statistic
 
-_FREE = ("networks", "repeats", "statistic", "on_disturbance", "out", "quiet")
-"""Settings that decide no time; they may change when a measurement goes on."""
-
 _OF_A_PART = ("core", "shard")
 """Settings in which the parts of one measurement differ."""
 
@@ -27,10 +25,12 @@ _OF_A_PART = ("core", "shard")
 class MeasurementFolder:
     """Paths of one device's measurement; a part of it has a journal and settings of its own."""
 
-    def __init__(self, config: MeasureConfig) -> None:
-        """Makes the folder."""
-        self._config = config
-        self.slug = re.sub(r"[^A-Za-z0-9.]+", "-", config.device_id)
+    def __init__(self, config: MeasureConfig, device_id: str, deciding: dict[str, Any]) -> None:
+        """Makes the folder; `deciding` are the settings that decide a time."""
+        self.device_id = device_id
+        self._quiet = config.quiet
+        self._deciding = json.loads(json.dumps(deciding))  # as it will be read again
+        self.slug = _slug(device_id)
         self.path = Path(config.out)
         self.path.mkdir(parents=True, exist_ok=True)
         number, parts = config.part
@@ -40,6 +40,17 @@ class MeasurementFolder:
         tail = "" if config.statistic is Statistic.median else f"-{config.statistic.value}"
         self.table = self.path / f"{self.slug}{tail}_ms.csv"
         self.origin = self.table.with_suffix(".json")
+        self.transferred = self.path / f"{self.slug}{tail}-transferred.csv"
+
+    def journal_of(self, address: str) -> Path:
+        """The journal of one of several boards, each of which has its own control."""
+        name = f"{_slug(address)[:40].strip('-')}-{sha256(address.encode()).hexdigest()[:6]}"
+        return self.path / f"{self.slug}.part-{name}-of-boards.journal.csv"
+
+    @property
+    def journals(self) -> list[Path]:
+        """Those of all parts."""
+        return parts_of(self.path, self.slug, "journal.csv")
 
     def require_same(self) -> None:
         """Keep what decides a time beside the journal, and refuse to mix in times of other settings.
@@ -47,12 +58,9 @@ class MeasurementFolder:
         Raises:
           UserError: if this part, or another, has been measured with other settings.
         """
-        deciding = settings_of(self._config)
-        for name in _FREE:
-            del deciding[name]
         if not self.settings.exists():
             with replacing(self.settings) as file:
-                file.write((json.dumps(deciding, indent=2) + "\n").encode())
+                file.write((json.dumps(self._deciding, indent=2) + "\n").encode())
         for path in (self.settings, *parts_of(self.path, self.slug, "settings.json")):
             try:
                 before = json.loads(path.read_text(encoding="utf-8"))
@@ -60,7 +68,7 @@ class MeasurementFolder:
                 raise UserError(
                     f"{path} is corrupt ({error}); name another folder with out="
                 ) from error
-            for name, value in deciding.items():
+            for name, value in self._deciding.items():
                 may_differ = path != self.settings and name in _OF_A_PART
                 if before.get(name) != value and not may_differ:
                     raise UserError(
@@ -70,7 +78,11 @@ class MeasurementFolder:
 
     def rows(self) -> list[dict[str, str]]:
         """All lines of all parts."""
-        return rows_of(self.path, self.slug, self._config.quiet)
+        return rows_of(self.path, self.slug, self._quiet)
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text)
 
 
 def rows_of(folder: Path, slug: str, quiet: QuietConfig) -> list[dict[str, str]]:
@@ -92,6 +104,6 @@ def parts_of(folder: Path, slug: str, ending: str) -> list[Path]:
 
 
 def settings_of(config: MeasureConfig) -> dict[str, Any]:
-    """Every setting, as plain values."""
-    container: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
-    return dict(container)
+    """Every setting, as JSON has it."""
+    container = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    return dict(json.loads(json.dumps(container, default=str)))

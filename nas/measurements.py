@@ -65,6 +65,8 @@ class Measurement:
 
 def append(path: Path, measurements: list[Measurement]) -> None:
     """Add lines to a journal, in one write, and hand them to the operating system."""
+    if not measurements:
+        return
     is_new = not path.exists()
     with naming(path), path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")

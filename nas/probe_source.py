@@ -1,64 +1,35 @@
 """`latency=probe`: the search's networks are written here, and timed on a live board.
 
-What the board is and how it is reached, `latency/probe/` knows; docs/probe.md is for its user.
+What the board is and how it is reached, `nas/boards.py` and `latency/probe/` know; docs/probe.md is
+for its user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 import platformdirs
-from jaxtyping import Int64
-from numpy import ndarray
 from rich.console import Console
 
-from latency.probe.address import Connect, command_of, split_addresses
-from latency.probe.board import Board, Patience
-from latency.probe.cache import Cache
-from latency.probe.farm import Farm
-from latency.probe.link import Link
-from latency.probe.oracle import Networks, OnDisturbance, ProbeLatency
-from latency.probe.settings import Precision, Runtime, Settings
+from latency.probe import agent
+from latency.probe.cache import Cache, CacheError, require_writable
+from latency.probe.oracle import OnDisturbance, ProbeLatency
+from latency.probe.settings import Precision
 from nas.accuracy.base import Dataset
+from nas.boards import BoardsConfig, require_at_least_1, require_times
 from nas.errors import UserError
+from nas.exit_status import reason
 from nas.latency_sources import LatencyConfig
-from nas.search_space import NAS_BENCH_201
 from runtime.timing import Statistic, TimingConfig
-
-OPSET = 13
-"""Of the ONNX files: what TensorRT 8.2 of JetPack 4.6 reads, and all that is newer."""
-
-_CONTROL = int(NAS_BENCH_201.index(NAS_BENCH_201.from_operations(["nor_conv_3x3"] * 6)))
-"""The slowest network of the space, as in `nas.measure`."""
-
-_MOST = 100_000
-"""Of any setting that is a time: charts have a bin a millisecond."""
-
-_WRITTEN = 8
-"""Networks that are held in memory as files, up to 6 MB each: a board may have to be sent one again."""
-
-
-@final
-@dataclass(frozen=True)
-class Connected:
-    """Boards that answer, what they were asked with, and what they can be asked."""
-
-    farm: Farm
-    settings: Settings
-    networks: Networks
 
 
 @final
 @dataclass
-class ProbeLatencyConfig(LatencyConfig):
-    """How a board is reached and asked."""
+class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
+    """How a board is asked, and what is made of its answers."""
 
-    runtime: Runtime = Runtime.auto
     precision: Precision = Precision.fp32
     batch_size: int = 1
     threads: int = 1
@@ -69,72 +40,54 @@ class ProbeLatencyConfig(LatencyConfig):
     on_disturbance: OnDisturbance = OnDisturbance.flag
     confirm_top: int = 5
     unrunnable_ms: float | None = None  # beyond T
-    python: str | None = None
-    ssh_config: Path | None = None
-    connect_s: float = 20.0
-    silence_s: float = 120.0
-    tries: int = 5
-    backoff_s: float = 2.0
     cache: Path | None = None
-
-    def connect(self, device: str, dataset: Dataset, tell: Callable[[str], None]) -> Connected:
-        """Connect to the boards at the addresses in `device`.
-
-        Raises:
-          UserError: if an address or a setting is malformed.
-          LinkError, BoardError: if a board cannot be used.
-        """
-        self._check()
-        side = dataset.image_size
-        settings = Settings(
-            self.runtime,
-            self.precision,
-            (self.batch_size, 3, side, side),
-            self.threads,
-            self.core,
-            self.timing,
-        )
-        export = lru_cache(_WRITTEN)(partial(_exported, dataset, self.batch_size))
-        control = cache(partial(export, _CONTROL))
-        patience = Patience(self.silence_s, self.tries, self.backoff_s)
-        boards = [
-            Board(
-                address,
-                open_link,
-                settings=settings,
-                control=control,
-                patience=patience,
-                tell=tell,
-            )
-            for address, open_link in self._links(device)
-        ]
-        networks = Networks(_number_of, export, NAS_BENCH_201.strings.__getitem__)
-        return Connected(Farm(boards, self.control_drift, tell), settings, networks)
 
     def build(self, device: str, dataset: Dataset) -> ProbeLatency:
         """The oracle over the boards at the addresses in `device`.
 
         Raises:
-          UserError: if an address or a setting is malformed.
+          UserError: if an address or a setting is malformed, or the cache cannot be written.
           LinkError, BoardError: if a board cannot be used.
         """
+        self._check()
+        folder = (self.cache or Path(platformdirs.user_cache_dir("edgenas")) / "probe").expanduser()
+        try:
+            return self._build(device, dataset, folder)
+        except CacheError as error:
+            raise UserError(
+                f"what is measured cannot be kept: {reason(error)}; name another folder with "
+                f"latency.cache=<folder>"
+            ) from error
+
+    def _build(self, device: str, dataset: Dataset, folder: Path) -> ProbeLatency:
+        require_writable(folder)  # before a board is kept busy
         console = Console(highlight=False)
 
         def tell(line: str) -> None:
             console.print(line, soft_wrap=True, markup=False)
 
-        connected = self.connect(device, dataset, tell)
+        connected = self.connect(
+            device,
+            dataset,
+            tell,
+            precision=self.precision,
+            batch_size=self.batch_size,
+            threads=self.threads,
+            core=self.core,
+            timing=self.timing,
+            control_drift=self.control_drift,
+        )
         settings, boards = connected.settings, connected.farm.boards
         found = boards[0].identity
         about = {board.address: board.facts for board in boards}
-        folder = self.cache or Path(platformdirs.user_cache_dir("edgenas")) / "probe"
         key: dict[str, Any] = {
             "device": found.device(settings),
             "identity": asdict(found),
             "settings": settings.request(found.runtime),
             "dataset": dataset.value,
+            "agent": agent.VERSION,
         }
-        kept = Cache(folder.expanduser(), key, about)
+        kept = Cache(folder, key, about)
         where = ", ".join(board.address for board in boards)
         oracle = ProbeLatency(
             device=found.device(settings),
@@ -162,61 +115,21 @@ class ProbeLatencyConfig(LatencyConfig):
             )
         return oracle
 
-    def _links(self, device: str) -> list[tuple[str, Callable[[], Link]]]:
-        connect = Connect(
-            self.python,
-            None if self.ssh_config is None else self.ssh_config.expanduser(),
-            self.connect_s,
-        )
-        try:
-            return [
-                (address, partial(Link, address, command_of(address, connect), self.connect_s))
-                for address in split_addresses(device)
-            ]
-        except ValueError as error:
-            raise UserError(str(error)) from error
-
     def _check(self) -> None:
-        for name, value in (
-            ("batch_size", self.batch_size),
-            ("threads", self.threads),
-            ("tries", self.tries),
-            ("timing.samples", self.timing.samples),
-            ("timing.warm_up_window", self.timing.warm_up_window),
-        ):
-            if value < 1:
-                raise UserError(f"latency.{name}={value} must be at least 1")
-        for name, number in (
-            ("connect_s", self.connect_s),
-            ("silence_s", self.silence_s),
-            ("control_drift", self.control_drift),
-            ("unrunnable_ms", self.unrunnable_ms),
-        ):
-            if number is not None and not 0 < number <= _MOST:
-                raise UserError(f"latency.{name}={number:g} must be positive, {_MOST:,} at most")
-        if self.confirm_top < 0 or not 0 <= self.backoff_s < np.inf:
-            raise UserError("latency.confirm_top and latency.backoff_s must not be negative")
-
-
-def _number_of(architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
-    return np.asarray(NAS_BENCH_201.network_class[NAS_BENCH_201.index(architectures)])
-
-
-def _exported(dataset: Dataset, batch_size: int, number: int, takes: str) -> bytes:
-    """An architecture's untrained network, as ONNX or as TorchScript."""
-    import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
-
-    from nas.network import build_network, example_images  # noqa: PLC0415 - imports torch
-    from runtime.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
-    from runtime.torchscript_export import torchscript_bytes  # noqa: PLC0415 - imports torch
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # idle threads would spin while a board on this machine measures
-    try:
-        network = build_network(NAS_BENCH_201.architectures[number], dataset)
-        images = example_images(dataset, batch_size=batch_size)
-        if takes == "torchscript":
-            return torchscript_bytes(network, [images])
-        return onnx_bytes(network, [images], opset=OPSET)
-    finally:
-        torch.set_num_threads(before)
+        require_at_least_1(
+            {
+                "latency.batch_size": self.batch_size,
+                "latency.threads": self.threads,
+                "latency.timing.samples": self.timing.samples,
+                "latency.timing.turn": self.timing.turn,
+                "latency.timing.warm_up_window": self.timing.warm_up_window,
+            }
+        )
+        require_times(
+            {
+                "latency.control_drift": self.control_drift,
+                "latency.unrunnable_ms": self.unrunnable_ms,
+            }
+        )
+        if self.confirm_top < 0:
+            raise UserError("latency.confirm_top must not be negative")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import final
 
 import hydra
-import numpy as np
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
@@ -76,14 +75,8 @@ def _choose(count: int, out: Path, console: Console) -> None:
 def _predict(config: TransferConfig, probes: Path, out: Path, console: Console) -> None:
     found = transfer_from(config.device or out.stem.removesuffix("_ms"), read_probes(probes))
     sidecar = write_transferred(out, found)
-    transfer = found.transfer
-    width = float(np.median(np.sqrt(transfer.high_ms / transfer.low_ms))) - 1
     console.print(
-        f"{found.summary}\n"
-        f"probes are chosen to be unlike each other, so most other cells are predicted better\n"
-        f"{found.comparison}\n"
-        f"{len(transfer.latency_ms):,} architectures predicted, 90 % intervals of about "
-        f"{width:.0%} to either side -> {out}, {sidecar}\n"
+        f"{found.told} -> {out}, {sidecar}\n"
         f"next: python -m nas.search device={found.device} latency=transfer "
         f"latency.probes={probes}"
     )

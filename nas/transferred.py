@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import cached_property
@@ -80,9 +81,23 @@ class Transferred:
             )
         return f"this device is like the known ones: {numbers}"
 
+    @property
+    def told(self) -> str:
+        """What a user is to know of the predictions, in lines."""
+        width = float(np.median(np.sqrt(self.transfer.high_ms / self.transfer.low_ms))) - 1
+        return (
+            f"{self.summary}\n"
+            f"probes are chosen to be unlike each other, so most other cells are predicted better\n"
+            f"{self.comparison}\n"
+            f"{len(self.transfer.latency_ms):,} architectures predicted, 90 % intervals of about "
+            f"{width:.0%} to either side"
+        )
 
-def choose_probes(count: int) -> Int64[ndarray, " probes"]:
+
+def choose_probes(count: int, setting: str = "choose") -> Int64[ndarray, " probes"]:
     """Official numbers of the architectures to time, the most telling first.
+
+    `setting` is what the user calls their number.
 
     Raises:
       UserError: if there are not as many distinct networks with a path.
@@ -90,7 +105,20 @@ def choose_probes(count: int) -> Int64[ndarray, " probes"]:
     try:
         return known_latency().choose(count)
     except ValueError as error:
-        raise UserError(f"choose={count}: {error}") from error
+        raise UserError(f"{setting}={count}: {error}") from error
+
+
+def require_new(device: str, setting: str = "device") -> None:
+    """Refuse a device that is among those that are predicted from.
+
+    Raises:
+      UserError: if it is; it names the `setting` that would call it otherwise.
+    """
+    if find(device) is not None:
+        raise UserError(
+            f"device {device} is known already, so its probes would be predicted from itself; "
+            f"name a new one, as in {setting}=my-board, or search with latency=auto"
+        )
 
 
 def transfer_from(device: str, probes: Probes) -> Transferred:
@@ -99,11 +127,7 @@ def transfer_from(device: str, probes: Probes) -> Transferred:
     Raises:
       UserError: if the device is one whose latencies are known.
     """
-    if find(device) is not None:
-        raise UserError(
-            f"device {device} is known already, so its probes would be predicted from itself; "
-            f"name a new one, as in device=my-board, or search with latency=auto"
-        )
+    require_new(device)
     known = known_latency()
     return Transferred(
         device,
@@ -114,10 +138,12 @@ def transfer_from(device: str, probes: Probes) -> Transferred:
     )
 
 
-def write_transferred(path: Path, found: Transferred) -> Path:
+def write_transferred(
+    path: Path, found: Transferred, taken: Mapping[str, Any] | None = None
+) -> Path:
     """Write the table and, beside it, its origin; returns the path of that.
 
-    The device's own column holds the probes alone, so that no prediction passes for a measurement.
+    `taken` is the origin of the probes' times, where that is known. The device's own column holds the probes alone, so that no prediction passes for a measurement.
 
     Raises:
       UserError: if a file is there that is no prediction for this device.
@@ -145,7 +171,7 @@ def write_transferred(path: Path, found: Transferred) -> Path:
     write_csv_table(path, {n: _rounded(values) for n, values in columns.items()})
     sidecar = path.with_suffix(".json")
     with replacing(sidecar) as file:
-        file.write((json.dumps(_origin(found), indent=2) + "\n").encode())
+        file.write((json.dumps(_origin(found, taken), indent=2) + "\n").encode())
     return sidecar
 
 
@@ -154,7 +180,7 @@ def _rounded(values: Float64[ndarray, "15625"]) -> Float64[ndarray, "15625"]:
     return np.asarray(np.round(values, 6))
 
 
-def _origin(found: Transferred) -> dict[str, Any]:
+def _origin(found: Transferred, taken: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "device": found.device,
         "columns": {
@@ -178,4 +204,5 @@ def _origin(found: Transferred) -> dict[str, Any]:
         "known_devices": len(found.of_known),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "versions": {name: version(name) for name in ("edgenas", "numpy")},
+        **({} if taken is None else {"measured": dict(taken)}),
     }

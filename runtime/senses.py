@@ -39,9 +39,7 @@ class OtherLoad:
         taken_s, everywhere, here = (
             now - then for now, then in zip(self._mark, before, strict=True)
         )
-        found = []
-        if everywhere / taken_s > self._limit + self._expected:
-            found.append(f"other processes keep {everywhere / taken_s:.1f} processors busy")
+        found = loaded(everywhere / taken_s, self._limit + self._expected)
         if self._expected and here / taken_s > self._limit:
             found.append(f"other processes keep {here / taken_s:.1f} of this processor busy")
         return found
@@ -52,6 +50,13 @@ class OtherLoad:
         busy_s = [_busy_s(times) for times in psutil.cpu_times(percpu=True)]
         here_s = sum(busy_s[core] for core in self._cores if core < len(busy_s))
         return time.monotonic(), sum(busy_s) - own_s, here_s - own_s
+
+
+def loaded(processors: float, limit: float) -> list[str]:
+    """A line for the user if others keep more processors busy than the limit."""
+    if processors <= limit:
+        return []
+    return [f"other processes keep {processors:.1f} processors busy"]
 
 
 def _busy_s(times: Any) -> float:

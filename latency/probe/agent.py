@@ -24,7 +24,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-VERSION = 1
+VERSION = 2
+"""Of the messages, and of what a time means: 2 calls a network several times in a row."""
 
 MAGIC = b"\xf5edgenas"
 """Starts a message. Text, such as a login banner, never holds its first byte in UTF-8."""
@@ -130,16 +131,21 @@ def warm_up(
 def time_in_turns(
     subjects: Sequence[Callable[[], float]], timing: Dict[str, Any], alive: Callable[[], None]
 ) -> List[Dict[str, Any]]:
-    """Warm every subject up, then time all of them in turns, in a new order each round."""
+    """Warm every subject up, then time all of them in turns, in a new order each round.
+
+    A turn is a few calls in a row after one that does not count: others have emptied the caches.
+    """
     warmed = [warm_up(subject, timing, alive) for subject in subjects]
     ms: List[List[float]] = [[] for _ in subjects]
     places = list(range(len(subjects)))
     shuffle = random.Random(0).shuffle  # noqa: S311 - an order, not a secret
-    for _ in range(timing["samples"]):
+    for start in range(0, timing["samples"], timing["turn"]):
         shuffle(places)
         for place in places:
-            ms[place].append(subjects[place]())
-        alive()
+            subjects[place]()
+            for _ in range(min(timing["turn"], timing["samples"] - start)):
+                ms[place].append(subjects[place]())
+                alive()
     return [
         {"ms": row, "warm_up_calls": calls, "is_stable": stable}
         for row, (calls, stable) in zip(ms, warmed)
@@ -422,6 +428,32 @@ def board_state() -> Dict[str, Any]:
     return {name: value for name, value in state.items() if value}
 
 
+class OtherLoad:
+    """Processors that others have kept busy since this was made, where the system tells."""
+
+    LEAST_S = 0.3  # the system counts in steps of 10 ms
+
+    def __init__(self) -> None:
+        self._began = self._read()
+
+    def processors(self) -> Optional[float]:
+        """How many on average; None where it is not told."""
+        began, now = self._began, self._read()
+        if began is None or now is None:
+            return None
+        return max(0.0, (now[1] - began[1]) / max(now[0] - began[0], self.LEAST_S))
+
+    def _read(self) -> Optional[Tuple[float, float]]:
+        """The time, and the busy time of all processors without our own; seconds."""
+        words = _read("/proc/stat").split("\n")[0].split()
+        if words[:1] != ["cpu"] or len(words) < 8:
+            return None
+        user, nice, system, _idle, _iowait, interrupts, soft_interrupts = map(int, words[1:8])
+        busy = user + nice + system + interrupts + soft_interrupts
+        own_s = sum(os.times()[:4])  # of children that have ended too
+        return time.monotonic(), busy / os.sysconf("SC_CLK_TCK") - own_s
+
+
 def _paths(folder: str, pattern: str) -> List[Path]:
     return sorted(Path(folder).glob(pattern))
 
@@ -530,7 +562,7 @@ class Agent:
         core, threads = request["core"], request["threads"]
         if core is not None:
             try:
-                os.sched_setaffinity(0, {core})
+                os.sched_setaffinity(0, set(range(core, core + threads)))
             except (OSError, AttributeError) as error:
                 raise RefusedError(f"it cannot pin to core {core}: {error}") from error
         name = request["runtime"]
@@ -550,9 +582,14 @@ class Agent:
         return {"type": "prepared", "control": timed, "state": board_state()}
 
     def _measure(self, request: Dict[str, Any], network: bytes) -> Dict[str, Any]:
+        load = OtherLoad()
         loaded = self._load(network)
         control, timed = self._time([self._control, loaded], request["timing"])
-        return {"type": "measured", "network": timed, "control": control, "state": board_state()}
+        state = board_state()
+        busy = load.processors()
+        if busy is not None:
+            state["other_load"] = round(busy, 3)
+        return {"type": "measured", "network": timed, "control": control, "state": state}
 
     def _load(self, content: bytes) -> Any:
         return self._guard(lambda: self._runtime.load(content, self._shape))

@@ -42,9 +42,10 @@ class Identity:
         return ", ".join(filter(None, (self.board, runtime, self.power_mode, clocks)))
 
     def device(self, settings: Settings) -> str:
-        """Board / runtime / precision / batch."""
+        """Board / runtime / precision / batch; more threads than one are another runtime."""
+        threads = "" if settings.threads == 1 else f"-t{settings.threads}"
         board = re.sub(r"[^a-z0-9.]+", "-", self.board.lower()).strip("-") or "unknown"
-        return f"{board}/{self.runtime}/{settings.precision.value}/b{settings.shape[0]}"
+        return f"{board}/{self.runtime}{threads}/{settings.precision.value}/b{settings.shape[0]}"
 
 
 @final
@@ -229,8 +230,7 @@ class Board:
             )
         if self._settings.precision is Precision.fp16 and asked is not Runtime.tensorrt:
             raise BoardError(
-                f"{self.address}: latency.precision=fp16 needs tensorrt, and the runtime is "
-                f"{asked.value}"
+                f"{self.address}: precision fp16 needs tensorrt, and the runtime is {asked.value}"
             )
         return asked.value
 

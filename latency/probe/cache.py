@@ -12,11 +12,30 @@ import os
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, final
 
 import numpy as np
 
 from latency.probe.board import Timed
+
+
+class CacheError(OSError):
+    """What is measured could not be kept."""
+
+
+def require_writable(folder: Path) -> None:
+    """Make the folder of all caches, and try to write there.
+
+    Raises:
+      CacheError: if that fails; measuring takes long, and would be lost.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise CacheError(error.errno, error.strerror, str(folder)) from error
 
 
 @final
@@ -32,16 +51,21 @@ class Cache:
           about: kept beside it in the first line, for a reader.
 
         Raises:
-          OSError: if the file cannot be read.
+          CacheError: if the file cannot be read, or is there and cannot be written.
         """
         text = json.dumps(key, sort_keys=True)
         name = "".join(c if c.isalnum() or c in ".-" else "-" for c in str(key["device"]))
         self.path = folder / f"{name}-{sha256(text.encode()).hexdigest()[:16]}.jsonl"
         self._first = {"key": key, "about": about}
         self._found: dict[int, Timed] = {}
-        if self.path.exists():
-            for line in self.path.read_bytes().split(b"\n"):
-                self._take(line)
+        try:
+            if self.path.exists():
+                with self.path.open("r+b") as file:
+                    lines = file.read().split(b"\n")
+                for line in lines:
+                    self._take(line)
+        except OSError as error:
+            raise CacheError(error.errno, error.strerror, str(self.path)) from error
 
     def __len__(self) -> int:
         return len(self._found)

@@ -45,7 +45,9 @@ in `/usr/src/tensorrt/bin`.
     trtexec --onnx=network.onnx --saveEngine=network-fp16.engine --fp16
 
 `--fp16` allows 16 bits where they are faster; it is another device id (`/fp16/`) than fp32, and its
-outputs differ.
+outputs differ. TensorRT 11 has no such option: there the types of the file are those of the engine,
+so convert `network.onnx` first, as with the AutoCast of NVIDIA's Model Optimizer. Without `--noTF32`
+GPUs since Ampere, as in Jetson Orin, may compute an fp32 engine's convolutions in TF32.
 
 ## Time it on a Jetson
 
@@ -60,19 +62,23 @@ outputs differ.
 2. Stop what else runs, the desktop too (`sudo systemctl isolate multi-user.target`), and watch the
    temperatures and clocks in another terminal: `tegrastats`.
 
-3. Time the engine, warm, an inference at a time, and keep every sample:
+3. Time the engine, warm, and keep every sample:
 
        trtexec --loadEngine=network-fp16.engine --warmUp=2000 --iterations=1000 --duration=0 \\
          --avgRuns=1 --useSpinWait --percentile=95 --exportTimes=times.json
 
-   `median` under *Latency* counts the copies of input and output; *GPU Compute Time* does not.
+   `median` under *Latency* counts the copies of input and output; *GPU Compute Time* does not. Both
+   are of one inference, though `trtexec` puts the next into the queue while one runs: what the host
+   needs to issue an inference is hidden behind the one before, and stands under *Enqueue Time*. In
+   `times.json` the first rows are those of the warm-up (TensorRT 8; `--iterations` are the last).
    `--useSpinWait` takes the wake-up of a sleeping thread out of the times, and a core for itself:
    leave it out if your application sleeps. Repeat it three times: if the medians differ by more than a
    few percent, the clocks are not fixed or the board is not quiet.
 
 4. `sudo jetson_clocks --restore` gives the clocks back.
 
-The commands follow NVIDIA's documents; they were not run where this file was written.
+The commands follow NVIDIA's documents and the sources of `trtexec` (TensorRT 8.2 to 11); they were not
+run where this file was written.
 
 ## Search on the board itself
 

@@ -10,7 +10,8 @@ from nas.errors import UserError
 from nas.measure import CONTROL, MeasureConfig, OnDisturbance, measure, plan
 from nas.measurements import append, judged, latency_of_space, mend, read, repeat_differences
 from nas.search_space import NAS_BENCH_201
-from runtime.backend import Backend, Device, Precision
+from nas.this_machine import ThisMachine
+from runtime.backend import Backend, Precision
 from runtime.quiet import QuietConfig, Watch
 from runtime.timing import Statistic, Stopwatch, TimingConfig
 
@@ -18,7 +19,7 @@ from runtime.timing import Statistic, Stopwatch, TimingConfig
 def config(**changes):
     settings = {
         "board": "board",
-        "device": Device.cpu,
+        "device": "cpu",
         "backend": Backend.torch,
         "dataset": Dataset.cifar100,
         "batch_size": 1,
@@ -63,10 +64,13 @@ def test_the_control_is_the_cell_of_3x3_convolutions():
 
 
 def test_the_id_of_a_device_says_its_precision():
-    assert config().device_id == "board/torch/fp32/b1"
-    assert config(precision=Precision.bf16).device_id == "board/torch/bf16/b1"
-    assert config(backend=Backend.onnxruntime).device_id == "board/onnxruntime/fp32/b1"
-    assert config(threads=4).device_id == "board/torch-t4/fp32/b1"
+    def device_id(**changes):
+        return ThisMachine(config(**changes)).device_id
+
+    assert device_id() == "board/torch/fp32/b1"
+    assert device_id(precision=Precision.bf16) == "board/torch/bf16/b1"
+    assert device_id(backend=Backend.onnxruntime) == "board/onnxruntime/fp32/b1"
+    assert device_id(threads=4) == "board/torch-t4/fp32/b1"
 
 
 def test_parts_share_out_the_plan_and_repeat_what_another_has_measured():

@@ -17,8 +17,10 @@ import nas.measure_command
 import nas.search_command
 from nas.accuracy.base import Dataset
 from nas.csv_tables import read_csv_table
-from nas.latency_sources import TableLatencyConfig
+from nas.latency_sources import AutoLatencyConfig, TableLatencyConfig
 from nas.measurements import read
+from nas.search_space import NAS_BENCH_201
+from nas.transferred import choose_probes
 from runtime.timing import Statistic
 
 QUICK = (
@@ -124,6 +126,11 @@ def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
         (("backend=onnxruntime", "device=cuda"), "no CUDAExecutionProvider"),
         (("batch_size=0",), "batch_size=0 must be at least 1"),
         (("board=???",), "board is not set"),
+        (("board=null",), "board is not set"),
+        (("probes=2", "networks=null"), "probes=2 must be at least 3"),
+        (("probes=9999", "networks=null"), "probes=9999: 9999 probes of"),
+        (("probes=10",), "networks=4 draws them, probes=10 chooses them"),
+        (("transfer=true", "networks=null", "shard=1/2"), "shard=1/2: parts are for tables"),
         (("statistic=mean",), "median"),
     ],
 )
@@ -208,6 +215,43 @@ def test_the_tail_goes_into_a_table_of_its_own_and_is_read_as_what_it_is(
     )
     assert oracle.device == "here/torch/fp32/b1@p95"
     assert np.nansum(oracle.table_ms) == pytest.approx(np.nansum(tail.values))
+
+
+def test_a_few_probes_are_measured_and_no_prediction_passes_for_a_measurement(
+    run, tmp_path, monkeypatch
+):
+    status, stdout, stderr = run("networks=null", "probes=3", "repeats=0", "transfer=true")
+
+    assert status == 0, stderr
+    assert "3 measurements of 3 networks" in stdout
+    assert not list(tmp_path.glob("*_ms.*"))
+    path = tmp_path / "here-torch-fp32-b1-transferred.csv"
+    name = "here/torch/fp32/b1"
+    table = read_csv_table(path)
+    assert table.columns == (name, f"{name}@predicted", f"{name}@low", f"{name}@high")
+    probes = np.flatnonzero(np.isfinite(table.column(name)))
+    assert probes.tolist() == sorted(choose_probes(3).tolist())
+    origin = json.loads(path.with_suffix(".json").read_text())
+    assert len(origin["probes"]) == origin["measured"]["networks_measured"] == 3
+    assert origin["measured"]["versions"]["torch"]
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    path.rename(tables / path.name)
+    monkeypatch.setenv("NAS_DATA", str(tables))
+    oracle = AutoLatencyConfig().build(name, Dataset.imagenet16)
+    assert oracle.is_predicted.sum() == NAS_BENCH_201.size - 3
+    assert "predicted from them by nas.transfer" in oracle.description
+
+
+def test_a_known_device_is_not_predicted_from_itself_and_nothing_is_measured_for_it(run, tmp_path):
+    known = "board=xeon-emerald-rapids"
+
+    status, stdout, stderr = run("networks=null", "transfer=true", known)
+
+    assert status == 2, stdout
+    assert "is known already" in stderr
+    assert "name a new one, as in board=my-board" in stderr
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

@@ -76,6 +76,15 @@ def test_what_cannot_work_is_named_with_the_way_out(experiment, overrides, says)
         experiment(*overrides)
 
 
+def test_a_cache_that_cannot_be_written_is_noticed_before_a_board_is_asked(experiment, tmp_path):
+    (tmp_path / "file").touch()
+
+    with pytest.raises(UserError, match=r"cannot be kept: .*file.*; name another .*latency.cache="):
+        experiment(
+            "latency=probe", "device=cmd://false", f"latency.cache={tmp_path / 'file'}/probe"
+        )
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [
@@ -96,7 +105,7 @@ def test_a_command_needs_quotes_in_hydras_grammar_only_where_it_holds_more_than_
         started.extend(command)
         raise ConnectionError
 
-    monkeypatch.setattr("nas.probe_source.Link", start)
+    monkeypatch.setattr("nas.boards.Link", start)
 
     with pytest.raises(ConnectionError):
         experiment("latency=probe", override)

@@ -3,6 +3,7 @@
 import ast
 import os
 from contextlib import suppress
+from itertools import groupby
 
 import pytest
 from hypothesis import given
@@ -66,7 +67,7 @@ def test_another_version_is_named():
     other = bytearray(agent.encode({}))
     other[len(agent.MAGIC)] = 9
 
-    with pytest.raises(agent.ProtocolError, match="speaks version 9 of the protocol, this side 1"):
+    with pytest.raises(agent.ProtocolError, match="speaks version 9 of the protocol, this side 2"):
         messages_of(bytes(other))
 
 
@@ -85,3 +86,73 @@ def test_it_says_what_the_board_is_on_every_python_that_is_here(any_python, tmp_
     assert here["facts"]["board"]
     assert set(here["runtimes"]) <= {"tensorrt", "onnxruntime", "onnxruntime-cuda", "torch"}
     link.close()
+
+
+def test_a_turn_is_calls_in_a_row_after_one_that_does_not_count():
+    called = []
+
+    def subject(name):
+        def take_ms():
+            called.append(name)
+            return float(len(called))
+
+        return take_ms
+
+    timing = {"samples": 5, "turn": 3, "warm_up_window": 1, "warm_up_most": 2}
+    timed = agent.time_in_turns(
+        [subject("a"), subject("b")], {**timing, "warm_up_tolerance": 9.0}, lambda: None
+    )
+
+    turns = ["".join(run) for _, run in groupby(called[4:])]  # two calls of each warm it up
+    assert sorted("".join(called[4:])) == sorted("a" * 7 + "b" * 7)
+    assert set(turns) <= {"aaaa", "bbbb", "aaa", "bbb", "aaaaaaa", "bbbbbbb"}
+    for name, one in zip("ab", timed, strict=True):
+        counted = [place for place, who in enumerate(called, 1) if who == name][2:]
+        assert one["ms"] == [float(place) for place in (*counted[1:4], *counted[5:7])]
+
+
+def test_load_of_others_is_told_and_our_own_is_not(monkeypatch):
+    ticks = os.sysconf("SC_CLK_TCK")
+    now = {"time_s": 0.0, "busy_s": 7.0, "own_s": 1.0}
+    stat = "cpu  {} 0 0 99 5 0 0 0 0 0\ncpu0 1 2 3"
+    monkeypatch.setattr(agent, "_read", lambda _: stat.format(round(now["busy_s"] * ticks)))
+    monkeypatch.setattr(agent.time, "monotonic", lambda: now["time_s"])
+    monkeypatch.setattr(agent.os, "times", lambda: (now["own_s"], 0.0, 0.0, 0.0, 0.0))
+    load = agent.OtherLoad()
+
+    now.update(time_s=2.0, busy_s=11.0, own_s=3.0)
+
+    assert load.processors() == pytest.approx((4 - 2) / 2)
+
+
+def test_a_system_that_tells_no_load_is_asked_for_none(monkeypatch):
+    monkeypatch.setattr(agent, "_read", lambda _: "")
+
+    assert agent.OtherLoad().processors() is None
+
+
+def test_as_many_threads_have_as_many_processors(small):
+    core = min(os.sched_getaffinity(0))
+    if core + 1 not in os.sched_getaffinity(0):
+        pytest.skip("one processor")
+    before = os.sched_getaffinity(0)
+    request = {
+        "type": "prepare",
+        "runtime": "onnxruntime",
+        "core": core,
+        "threads": 2,
+        "shape": [1, 3, 8, 8],
+        "precision": "fp32",
+        "timing": {"samples": 1, "turn": 1, "warm_up_window": 1, "warm_up_most": 2}
+        | {"warm_up_tolerance": 1.0},
+    }
+    sent = []
+    messages = iter([agent.encode(request, small), b""])
+    try:
+        agent.Agent(lambda: next(messages), sent.append).serve()
+        pinned = os.sched_getaffinity(0)
+    finally:
+        os.sched_setaffinity(0, before)
+
+    assert pinned == {core, core + 1}
+    assert b"prepared" in sent[-1]

@@ -166,9 +166,9 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
     ("fault", "error", "says"),
     [
         (
-            ("VERSION = 1", "VERSION = 2"),
+            ("VERSION = 2", "VERSION = 9"),
             EndedError,
-            "speaks version 1 of the protocol, this side 2",
+            "speaks version 2 of the protocol, this side 9",
         ),
         (
             ("_CHECK.pack(zlib.crc32(body) & 0xFFFFFFFF)", "_CHECK.pack(1)"),

@@ -1,0 +1,168 @@
+"""Live boards as what is measured: timed by the agent that the probe sends them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, final
+
+from latency.probe import agent
+from latency.probe.board import Board, BoardError, Timed
+from latency.probe.farm import Outcome
+from latency.probe.link import LinkError
+from latency.probe.settings import Precision
+from nas.boards import require_times
+from nas.errors import UserError
+from nas.measure import MeasureConfig, OnDisturbance, require_quiet
+from nas.measurement_folder import MeasurementFolder, settings_of
+from nas.measurements import Measurement, read
+from nas.search_space import NAS_BENCH_201
+from runtime.machine import versions
+from runtime.quiet import Watch
+from runtime.senses import loaded
+from runtime.timing import Samples
+
+_GPU_CLOCK = re.compile(r"gpu|g[mpva]\d+b")
+"""In the names of Jetson's clocks, as 57000000.gpu, 17000000.gv11b and 17000000.ga10b."""
+
+
+@final
+class LiveBoards:
+    """A `Subject` of `nas.measure_command`: one board, or several of one kind with one queue."""
+
+    def __init__(self, config: MeasureConfig, tell: Callable[[str], None]) -> None:
+        """Connects; `tell` takes a line for the user.
+
+        Raises:
+          UserError: if an address or a setting is malformed.
+          LinkError, BoardError: if a board cannot be used.
+        """
+        if config.backend is not None:
+            raise UserError(
+                f"backend={config.backend.value} is of this machine; of a board name "
+                f"latency.runtime={config.backend.value}, or nothing and take what is there"
+            )
+        names = [one.value for one in Precision]
+        if config.precision.value not in names:
+            raise UserError(
+                f"precision={config.precision.value} is none of {', '.join(names)}, which boards know"
+            )
+        require_times({"quiet.control_drift": config.quiet.control_drift})
+        self._config, self._tell = config, tell
+        connected = config.latency.connect(
+            config.addresses,
+            config.dataset,
+            tell,
+            precision=Precision(config.precision.value),
+            batch_size=config.batch_size,
+            threads=config.threads,
+            core=config.core,
+            timing=config.timing,
+            control_drift=config.quiet.control_drift,
+        )
+        self._farm, self._networks = connected.farm, connected.networks
+        self._boards = connected.farm.boards
+        found = self._boards[0].identity
+        board, _, rest = found.device(connected.settings).partition("/")
+        self.device_id = f"{config.board or board}/{rest}"
+        self.deciding: dict[str, Any] = {
+            "identity": asdict(found),
+            "asked": connected.settings.request(found.runtime),
+            "dataset": config.dataset.value,
+            "agent": agent.VERSION,
+        }
+        self._states: dict[str, dict[str, Any]] = {}
+
+    def facts(self) -> dict[str, Any]:
+        """What the agents told of their boards, for the origin of the table."""
+        return {
+            "measured": "over the probe, by the agent that it sends",
+            **self.deciding,
+            "boards": {board.address: board.facts for board in self._boards},
+            "states_at_the_end": self._states,
+            "exported_with": versions(),
+            "settings": settings_of(self._config),
+        }
+
+    def journals(self, folder: MeasurementFolder) -> list[Path]:
+        """Those of all boards, of earlier ones too: whatever is in them need not be measured."""
+        return folder.journals
+
+    def rounds(
+        self, pending: Sequence[int], folder: MeasurementFolder
+    ) -> tuple[int, Iterator[tuple[Path, list[Measurement]]]]:
+        """How many rounds there will be, and each as it comes: its journal and what was measured.
+
+        Raises:
+          UserError: if no board is left, or one is disturbed or cannot run a network where the
+            config says to stop; nothing that was yielded before is lost.
+        """
+        return len(pending), self._measured(pending, folder)
+
+    def _measured(
+        self, pending: Sequence[int], folder: MeasurementFolder
+    ) -> Iterator[tuple[Path, list[Measurement]]]:
+        journals = {board.address: folder.journal_of(board.address) for board in self._boards}
+        watches = {address: self._watch(journal) for address, journal in journals.items()}
+        try:
+            for outcome in self._farm.measure(pending, self._networks.content_of):
+                address = outcome.board
+                if outcome.timed is None:
+                    self._refuse(outcome)
+                    yield journals[address], []
+                    continue
+                measured = self._judged(outcome.number, outcome.timed, address, watches[address])
+                yield journals[address], [measured]
+        except (LinkError, BoardError) as error:
+            raise UserError(
+                f"{error}; what was measured is kept, run the same command again to go on"
+            ) from error
+        finally:
+            for board in self._boards:
+                board.close()
+
+    def _watch(self, journal: Path) -> Watch:
+        rows = read(journal)
+        return Watch(
+            self._config.quiet,
+            [],
+            control_ms={float(row["control_ms"]) for row in rows},
+            clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
+        )
+
+    def _judged(self, number: int, timed: Timed, address: str, watch: Watch) -> Measurement:
+        self._states[address] = timed.state
+        mhz = _clock_mhz(timed.state, self._boards[0])
+        drift = tuple(watch.drift(timed.control_median_ms))
+        busy = timed.state.get("other_load", 0.0)
+        disturbances = (
+            *watch.disturbances(mhz),
+            *loaded(float(busy), self._config.quiet.other_load),
+        )
+        require_quiet(self._config, drift, disturbances, address)
+        samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
+        return Measurement(number, samples, timed.control_median_ms, mhz, drift, disturbances)
+
+    def _refuse(self, outcome: Outcome) -> None:
+        said = (
+            f"{outcome.board} cannot run {NAS_BENCH_201.strings[outcome.number]}: {outcome.refused}"
+        )
+        if self._config.on_disturbance is OnDisturbance.stop:
+            raise UserError(
+                f"{said}; on_disturbance=flag leaves its cell empty and goes on, and what was "
+                f"measured is kept"
+            )
+        self._tell(f"flagged: {said}; its cell stays empty")
+
+
+def _clock_mhz(state: dict[str, Any], board: Board) -> float | None:
+    """The clock of what runs the networks, the fastest where there are several; None if not told."""
+    on_gpu = board.identity.runtime in {"tensorrt", "onnxruntime-cuda", "torch-cuda"}
+    hertz = (
+        [hz for name, hz in state.get("devfreq_hz", {}).items() if _GPU_CLOCK.search(name)]
+        if on_gpu
+        else [1000 * khz for khz in state.get("khz", [])]
+    )
+    return max(hertz) / 1e6 if hertz else None

@@ -1,0 +1,154 @@
+"""This machine as what is measured: pinned, watched, and its networks run in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, final
+
+from nas.errors import UserError
+from nas.measure import MeasureConfig, measure
+from nas.measurement_folder import MeasurementFolder, settings_of
+from nas.measurements import Measurement, judged, read
+from nas.search_space import NAS_BENCH_201
+from runtime.backend import Backend, Device
+from runtime.machine import machine_facts
+from runtime.quiet import Sense, Watch
+from runtime.senses import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
+from runtime.timing import Stopwatch
+
+_FREE = (
+    *("networks", "repeats", "probes", "transfer", "latency"),
+    *("statistic", "on_disturbance", "out", "quiet"),
+)
+"""Settings that decide no time; they may change when a measurement goes on."""
+
+
+@final
+class ThisMachine:
+    """A `Subject` of `nas.measure_command`."""
+
+    def __init__(self, config: MeasureConfig) -> None:
+        """Fills in what is not set.
+
+        Raises:
+          UserError: if the board has no name, or the device is none.
+        """
+        if config.board is None:
+            raise UserError("board is not set; write board=<what this machine is called>")
+        try:
+            self._device = Device(str(config.device))
+        except ValueError as error:
+            raise UserError(
+                f"device={config.addresses} is none of {', '.join(one.value for one in Device)}, "
+                f"nor the address of a board, as in device=ssh://jetson"
+            ) from error
+        self._core = config.core or 0
+        self._backend = config.backend or Backend.torch
+        self._config = replace(config, core=self._core, backend=self._backend)
+        runtime = {
+            Backend.torch: "torch",
+            Backend.graph: "torch-graph",
+            Backend.onnxruntime: "onnxruntime",
+        }[self._backend]
+        threads = "" if config.threads == 1 else f"-t{config.threads}"
+        self.device_id = (
+            f"{config.board}/{runtime}{threads}/{config.precision.value}/b{config.batch_size}"
+        )
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide a time."""
+        return {k: v for k, v in settings_of(self._config).items() if k not in _FREE}
+
+    def facts(self) -> dict[str, Any]:
+        """What this machine is, for the origin of the table."""
+        return {
+            **machine_facts(self._core, gpu=self._device is Device.cuda),
+            "threads": self._config.threads,
+            "settings": {k: v for k, v in settings_of(self._config).items() if k != "latency"},
+        }
+
+    def journals(self, folder: MeasurementFolder) -> list[Path]:
+        """That of this process's part."""
+        return [folder.journal]
+
+    def rounds(
+        self, pending: Sequence[int], folder: MeasurementFolder
+    ) -> tuple[int, Iterator[tuple[Path, list[Measurement]]]]:
+        """How many rounds there will be, and each as it comes: its journal and what was measured.
+
+        Raises:
+          UserError: as `nas.measure.measure` does, or if this machine cannot do what is asked.
+          OSError: if the clock goes back.
+        """
+        config = self._config
+        rows = judged(read(folder.journal), config.quiet.control_drift)
+        cores = self._pin()
+        inference, stopwatch, clock_mhz = self._prepared()
+        watch = Watch(
+            config.quiet,
+            self._senses(cores),
+            control_ms={float(row["control_ms"]) for row in rows},
+            clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
+        )
+        rounds = measure(pending, config, inference, stopwatch, watch, clock_mhz=clock_mhz)
+        total = -(-len(pending) // config.together)
+        return total, ((folder.journal, measured) for measured in rounds)
+
+    def _pin(self) -> set[int]:
+        """Keep this process on as many processors as threads, which do not spin for work."""
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, later
+        core, threads = self._core, self._config.threads
+        cores, allowed = set(range(core, core + threads)), os.sched_getaffinity(0)
+        for one in sorted(cores - allowed):
+            because = f" (core={core} threads={threads})" if threads > 1 else ""
+            raise UserError(
+                f"core={one} is not one of {', '.join(map(str, sorted(allowed)))}{because}"
+            )
+        os.sched_setaffinity(0, cores)
+        return cores
+
+    def _senses(self, cores: set[int]) -> list[Sense]:
+        config = self._config
+        _, parts = config.part
+        senses: list[Sense] = [
+            OtherLoad(config.quiet.other_load, cores, expected=config.threads * (parts - 1)),
+            Stolen(config.quiet.stolen, cores),
+            Throttles(),
+        ]
+        return [*senses, gpu_throttling] if self._device is Device.cuda else senses
+
+    def _prepared(
+        self,
+    ) -> tuple[Callable[[int], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
+        import torch  # noqa: PLC0415 - after its threads have been told how to wait
+
+        from nas.network import build_network, example_images  # noqa: PLC0415 - imports torch
+        from runtime.inference import prepare  # noqa: PLC0415 - imports torch
+
+        config, device, core = self._config, self._device, self._core
+        torch.set_num_threads(config.threads)
+        images = example_images(config.dataset, batch_size=config.batch_size)
+
+        def inference(index: int) -> Callable[[], object]:
+            network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
+            try:
+                return prepare(
+                    network,
+                    images,
+                    device,
+                    self._backend,
+                    config.precision,
+                    threads=config.threads,
+                )
+            except ValueError as error:
+                raise UserError(str(error)) from error
+
+        if device is not Device.cuda:
+            return inference, Stopwatch(), lambda: cpu_mhz(core)
+        if torch.cuda.is_available():
+            return inference, Stopwatch(torch.cuda.synchronize), gpu_mhz
+        return inference, Stopwatch(), gpu_mhz  # ONNX Runtime waits for the GPU itself
