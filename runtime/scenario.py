@@ -28,7 +28,7 @@ from runtime.contention.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.situation import Situation
 from runtime.stream.sizes import parse_bytes
 
-SHIPPED = Path(__file__).parents[1] / "conf" / "scenario"
+SHIPPED = Path(__file__).parents[1] / "conf" / "scenarios"
 
 _CPU_HOGS = {"memory": MemoryHog, "spin": Spinner, "disk": DiskHog}
 _GPU_HOGS = ("gpu_memory", "pcie")
@@ -64,15 +64,29 @@ class Scenario:
                     near = get_close_matches(one, known, 1)
                     meant = f"; did you mean {near[0]}?" if near else ""
                     raise ValueError(f"{what}: {one!r} is none of {', '.join(known)}{meant}")
-        self.isolation.check(self.limit_mb_per_s)
-        if self.isolation is not Isolation.none and not (self.hogs or self.beside):
-            raise ValueError(f"isolation={self.isolation.value} protects from hogs, and there are none")
-        if (self.isolation is Isolation.partition) > (self.sms is not None):
-            raise ValueError("isolation=partition goes with sms, as 32")
+        self._check_isolation()
         if self.memory_budget is not None:
             parse_bytes(self.memory_budget)
         if self.sms is not None and self.sms < 1:
             raise ValueError(f"sms={self.sms} must be at least 1")
+
+    def _check_isolation(self) -> None:
+        if self.isolation is Isolation.partition and self.sms is None:
+            raise ValueError("isolation=partition says too little; sms=32 cuts the GPU")
+        if self.sms is not None and self.isolation not in {Isolation.none, Isolation.partition}:
+            raise ValueError(
+                f"sms={self.sms} cuts the GPU, which is isolation enough; with it there may be a "
+                f"limit_mb_per_s, but no isolation={self.isolation.value}"
+            )
+        self._isolation.check(self.limit_mb_per_s)
+        if self.isolation is not Isolation.none and not (self.hogs or self.beside or self.sms):
+            raise ValueError(
+                f"isolation={self.isolation.value} protects from hogs, and there are none"
+            )
+
+    @property
+    def _isolation(self) -> Isolation:
+        return Isolation.partition if self.sms is not None else self.isolation
 
     @property
     def suffix(self) -> str:
@@ -82,8 +96,8 @@ class Scenario:
         beside the network apart.
         """
         said = [*_counted("hog", self.hogs), *_counted("beside", self.beside)]
-        if self.isolation is not Isolation.none:
-            said.append(self.isolation.value)
+        if self._isolation not in {Isolation.none, Isolation.partition}:
+            said.append(self._isolation.value)
         if self.limit_mb_per_s is not None:
             said.append(f"limit:{self.limit_mb_per_s:g}")
         if self.memory_budget is not None:
@@ -91,6 +105,11 @@ class Scenario:
         if self.sms is not None:
             said.append(f"sm:{self.sms}")
         return f"|{'+'.join(said)}" if said else ""
+
+    @property
+    def processors(self) -> int:
+        """How many processors what runs beside the network keeps busy, each all of one."""
+        return len(self.hogs) + len(self.beside)
 
     @property
     def needs_gpu(self) -> bool:
@@ -125,8 +144,8 @@ class Scenario:
         return Situation(
             running,
             limit_mb_per_s=self.limit_mb_per_s,
-            isolation=self.isolation,
-            victim_sms=self.sms if self.isolation is Isolation.partition else None,
+            isolation=self._isolation,
+            victim_sms=self.sms,
         )
 
 
@@ -161,7 +180,9 @@ def _read(path: Path) -> Scenario:
         told = {}
     allowed = ("hogs", "beside", "isolation", "limit_mb_per_s", "memory_budget", "sms")
     if not isinstance(told, dict) or not set(told) <= set(allowed):
-        strange = sorted(map(str, set(told) - set(allowed))) if isinstance(told, dict) else ["a list"]
+        strange = (
+            sorted(map(str, set(told) - set(allowed))) if isinstance(told, dict) else ["a list"]
+        )
         raise ValueError(f"{', '.join(strange)} is none of {', '.join(allowed)}")
     isolation = told.get("isolation") or "none"
     if isolation not in {one.value for one in Isolation}:
@@ -192,9 +213,10 @@ def _number(told: dict[str, object], what: str) -> float | None:
     given = told.get(what)
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise ValueError(f"{what}: {given!r} is no number")
-    return float(given)
+    try:
+        return float(str(given))
+    except ValueError as error:
+        raise ValueError(f"{what}: {given!r} is no number") from error
 
 
 def _counted(what: str, names: Sequence[str]) -> list[str]:

@@ -110,6 +110,18 @@ class PcieHog(Hog):
         return _HogThread(place, number, self.core, _copying)
 
 
+def start_network(place: Place, number: int, network: str, core: int | None) -> RunningHog:
+    """A network of `runtime.contention.victims` as a captured graph, again and again.
+
+    Raises:
+      ValueError: if it does not start.
+    """
+    from runtime.contention.victims import beside_on_gpu  # noqa: PLC0415 - of this hog only
+
+    check_gpu()
+    return _HogThread(place, number, core, partial(beside_on_gpu, network))
+
+
 def _streaming(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
     # A kernel, not a copy: a slice's kernels stay on the slice's multiprocessors.
     source = torch.randn(_PIECES, _PIECE // 4, device=stream.device)

@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
+from runtime.contention import process_hogs
 from runtime.contention.hog import Hog, Place, RunningHog
-from runtime.contention.process_hogs import start_python_hog
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import torch
-
-BESIDE = ("nb201", "resnet50", "vgg16", "alexnet", "yolov4")
-"""Networks that can run beside another, by name: `runtime.contention.victims` and the models."""
+BESIDE = ("nb201", "resnet50", "vgg16", "alexnet")
+"""Of `runtime.contention.victims`, those that can run beside another."""
 
 
 @final
 @dataclass(frozen=True)
 class NetworkHog(Hog):
-    """A network without a break; random weights, batch 1."""
+    """A network without a break; random weights."""
 
-    network: str
+    network: str  # of BESIDE
     core: int | None = None
-    gb_per_s: float = math.inf
     gpu: bool = False
+    gb_per_s: float = math.inf  # of weights
 
     @property
     def name(self) -> str:
@@ -41,12 +36,7 @@ class NetworkHog(Hog):
     def start(self, place: Place, number: int) -> RunningHog:
         """Builds the network first; on a GPU it is captured."""
         if self.gpu:
-            from runtime.contention.gpu_hogs import start_gpu_hog  # noqa: PLC0415 - imports torch
+            from runtime.contention import gpu_hogs  # noqa: PLC0415 - imports torch
 
-            return start_gpu_hog(place, number, self.core, self._captured)
-        return start_python_hog(place, number, "network", 0, self.core, self.network)
-
-    def _captured(self, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
-        from runtime.contention.victims import captured  # noqa: PLC0415 - imports torch
-
-        return captured(self.network, stream)
+            return gpu_hogs.start_network(place, number, self.network, self.core)
+        return process_hogs.start_network(place, number, self.network, self.core)
