@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -135,7 +135,7 @@ class ThisMachine:
             return {}
         taken = np.array(self._beside_gb_per_s)
         return {
-            "scenario": asdict(self._scenario),
+            "scenario": self._scenario.facts(),
             "taken_by_each_beside_gb_per_s": taken.mean(0).round(3).tolist()
             if len(taken)
             else None,

@@ -14,10 +14,10 @@ are never mixed, whatever the file was called.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import yaml
 
@@ -105,6 +105,10 @@ class Scenario:
         if self.sms is not None:
             said.append(f"sm:{self.sms}")
         return f"|{'+'.join(said)}" if said else ""
+
+    def facts(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {**asdict(self), "isolation": self._isolation.value}
 
     @property
     def processors(self) -> int:
