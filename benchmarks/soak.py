@@ -9,6 +9,7 @@ Exit status 1 if a request has no result, or not one only, or a wrong one, or if
 """
 
 import gc
+import math
 import os
 import sys
 import time
@@ -147,10 +148,36 @@ def growth_mb(rounds):
     return median(resident_mb[-quarter:]) - median(resident_mb[quarter : 2 * quarter])
 
 
+def asked(arguments):
+    """Minutes, load and round_s of the command line, as far as given.
+
+    Raises:
+      ValueError: if one is none of these, or no number above 0.
+    """
+    given = {}
+    for one in arguments:
+        name, _, text = one.partition("=")
+        if name not in {"minutes", "load", "round_s"}:
+            raise ValueError(f"{one} is unknown; there are minutes=, load= and round_s=")
+        try:
+            given[name] = float(text)
+        except ValueError:
+            given[name] = math.nan
+        if not 0 < given[name] < math.inf:
+            raise ValueError(f"{one} must be a number above 0")
+    return given
+
+
 def main(arguments):
-    options = dict(one.split("=", 1) for one in arguments)
-    minutes = float(options.pop("minutes", 10))
-    given = {name: float(value) for name, value in options.items()}
+    try:
+        given = asked(arguments)
+    except ValueError as error:
+        print(f"soak: {error}", file=sys.stderr)
+        return 2
+    minutes = given.pop("minutes", 10)
+    if minutes * 60 <= given.get("round_s", 5.0) / 2:
+        print(f"soak: minutes={minutes:g} is less than half a round", file=sys.stderr)
+        return 2
     rounds = []
     for one in soak(60 * minutes, **given):
         rounds.append(one)

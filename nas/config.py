@@ -30,6 +30,7 @@ from nas.accuracy.table import TableAccuracyConfig
 from nas.boards import addresses
 from nas.errors import UserError
 from nas.landscape import Landscape, survey
+from nas.latency_mapped import MappedLatencyConfig
 from nas.latency_sources import (
     AutoLatencyConfig,
     LatencyConfig,
@@ -81,6 +82,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "nats": NatsLatencyConfig,
         "probe": ProbeLatencyConfig,
         "transfer": TransferLatencyConfig,
+        "mapped": MappedLatencyConfig,
     },
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""

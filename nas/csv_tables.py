@@ -196,6 +196,11 @@ def _read_with_arrow(path: Path) -> pa.Table:
         raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
     if len(set(names)) != len(names):
         raise UserError(f"{path} names a column twice in its first line")
+    if "device" in names:
+        raise UserError(
+            f"{path} has a column 'device', and so rows of several devices; give each device a "
+            f"column of its own, named by its id"
+        )
     types = dict.fromkeys(numeric_columns(names), pa.float64())
     options = arrow_csv.ConvertOptions(
         column_types={**types, "arch": pa.string(), "index": pa.int64()}, null_values=[""]

@@ -99,6 +99,12 @@ def _rows(path: Path) -> list[tuple[str, str, str]]:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} is no CSV file: {error}") from error
+    devices = sorted({row.get("device") or "" for _, row in rows})
+    if len(devices) > 1:
+        raise UserError(
+            f"{path} has times of several devices in its column 'device' ({', '.join(devices)}); "
+            f"keep those of one"
+        )
     names = tuple(reader.fieldnames or ())
     if any(names.count(name) != 1 for name in _COLUMNS):
         raise UserError(

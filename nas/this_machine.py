@@ -16,7 +16,7 @@ from nas.measure import MeasureConfig, measure
 from nas.measurement_folder import MeasurementFolder, settings_of
 from nas.measurements import Measurement, judged, read
 from nas.search_space import NAS_BENCH_201
-from runtime.backend import Backend, Device
+from runtime.backend import Backend, Device, Precision
 from runtime.contention.situation import Situation
 from runtime.machine import machine_facts
 from runtime.quiet import Sense, Watch
@@ -44,7 +44,7 @@ class ThisMachine:
         if config.board is None:
             raise UserError("board is not set; write board=<what this machine is called>")
         try:
-            self._device = Device(str(config.device))
+            self._device = Device(config.addresses)
         except ValueError as error:
             raise UserError(
                 f"device={config.addresses} is none of {', '.join(one.value for one in Device)}, "
@@ -55,6 +55,14 @@ class ThisMachine:
         self._config = replace(config, core=self._core, backend=self._backend)
         self._scenario = _scenario(config.scenario)
         self._beside_gb_per_s: list[list[float]] = []
+        if self._scenario.memory_budget is not None and (
+            (self._device, self._backend, config.precision)
+            != (Device.cpu, Backend.torch, Precision.fp32)
+        ):
+            raise UserError(
+                f"scenario={config.scenario} streams weights through {self._scenario.memory_budget} "
+                f"of memory: take device=cpu backend=torch precision=fp32"
+            )
         runtime = {
             Backend.torch: "torch",
             Backend.graph: "torch-graph",
@@ -174,7 +182,7 @@ class ThisMachine:
         import torch  # noqa: PLC0415 - after its threads have been told how to wait
 
         from nas.network import build_network, example_images  # noqa: PLC0415 - imports torch
-        from runtime.inference import prepare  # noqa: PLC0415 - imports torch
+        from runtime.inference import prepare, streamed  # noqa: PLC0415 - imports torch
 
         config, device, core = self._config, self._device, self._core
         torch.set_num_threads(config.threads)
@@ -184,15 +192,18 @@ class ThisMachine:
         def inference(index: int) -> Callable[[], object]:
             network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
             try:
-                prepared = prepare(
-                    network,
-                    images,
-                    device,
-                    self._backend,
-                    config.precision,
-                    threads=config.threads,
-                    stream=stream,
-                )
+                if self._scenario.memory_budget is not None:
+                    prepared = streamed(network, images, self._scenario.memory_budget)
+                else:
+                    prepared = prepare(
+                        network,
+                        images,
+                        device,
+                        self._backend,
+                        config.precision,
+                        threads=config.threads,
+                        stream=stream,
+                    )
             except ValueError as error:
                 raise UserError(str(error)) from error
             return prepared if beside is None else beside.during(prepared)

@@ -81,15 +81,28 @@ def check(chains: Sequence[Chain], requests: Sequence[Request], lanes: Sequence[
     """Refuses what cannot be scheduled.
 
     Raises:
-      ValueError: if a chain has times for another number of lanes, or a request names no chain or
-        arrives before 0.
+      ValueError: if a chain has times for another number of lanes, or a request cannot be served.
     """
     for chain in chains:
         for times in chain.predicted_ms:
             if len(times) != len(lanes):
                 raise ValueError(f"{chain.name} has times for {len(times)} lanes of {len(lanes)}")
+    check_requests(requests, len(chains))
+
+
+def check_requests(requests: Sequence[Request], networks: int) -> None:
+    """Refuses what cannot be served.
+
+    Raises:
+      ValueError: if a request names none of so many networks, arrives before 0, is due before it
+        arrives, or has a priority that is not a number.
+    """
     for request in requests:
-        if not 0 <= request.network < len(chains):
-            raise ValueError(f"a request names network {request.network} of {len(chains)}")
+        if not 0 <= request.network < networks:
+            raise ValueError(f"a request names network {request.network} of {networks}")
         if not 0 <= request.arrival_ms < math.inf:
             raise ValueError(f"a request arrives at {request.arrival_ms} ms")
+        if not request.deadline_ms >= 0:
+            raise ValueError(f"a request is due {request.deadline_ms} ms after its arrival")
+        if math.isnan(request.priority):
+            raise ValueError(f"a request has the priority {request.priority}")

@@ -8,6 +8,9 @@ from typing import final
 
 import torch
 
+_OF_TORCH = 32
+"""Streams of a priority that torch makes."""
+
 
 @final
 class Streams:
@@ -50,5 +53,31 @@ class Streams:
 
 @cache
 def streams(device: int) -> Streams:
-    """Those on all multiprocessors of a GPU."""
-    return Streams(lambda priority: torch.cuda.Stream(device, priority=priority))
+    """Those on all multiprocessors of a GPU; more than 32 of a priority need cuda-bindings."""
+    known: set[torch.cuda.Stream] = set()
+
+    def made(priority: int) -> torch.cuda.Stream:
+        for _ in range(_OF_TORCH):  # which then gives them out again, to two lanes at once
+            stream: torch.cuda.Stream = torch.cuda.Stream(device, priority=priority)
+            if stream not in known:
+                known.add(stream)
+                return stream
+        return _beyond_torch(device, priority)
+
+    return Streams(made)
+
+
+def _beyond_torch(device: int, priority: int) -> torch.cuda.Stream:
+    try:
+        from cuda.bindings import runtime  # noqa: PLC0415 - only who needs so many streams needs it
+    except ImportError as error:
+        raise RuntimeError(
+            f"torch has {_OF_TORCH} streams; more need the package cuda-bindings, of the CUDA "
+            "version of torch"
+        ) from error
+    with torch.cuda.device(device):
+        flag = runtime.cudaStreamNonBlocking
+        status, stream = runtime.cudaStreamCreateWithPriority(flag, priority)
+    if int(status) != 0:
+        raise RuntimeError(f"CUDA makes no further stream: {status.name}")
+    return torch.cuda.ExternalStream(int(stream), device=f"cuda:{device}")

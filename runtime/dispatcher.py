@@ -234,6 +234,11 @@ class Dispatcher:
             )
         )
         lane = placement.lane
+        if not 0 <= lane < len(self._lanes):
+            raise ValueError(
+                f"{self._policy} put job {job.index} of {chain.name} to lane {lane} "
+                f"of {len(self._lanes)}"
+            )
         if math.isinf(predicted_ms[lane]) and lane not in self._lost:
             raise ValueError(
                 f"{self._policy} put job {job.index} of {chain.name} "

@@ -5,6 +5,7 @@ One thread, the caller's, places all jobs and hears of all ends; lanes only comp
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -65,13 +66,39 @@ class Control:
 
     def __init__(self) -> None:
         self._events: SimpleQueue[Began | Ended | _Remove] = SimpleQueue()
+        self._networks: int | None = None
+        self._asked_first: list[int] = []
+        """Networks removed before the execution began, which alone knows how many there are."""
 
     def remove(self, network: int) -> None:
         """Serves the network no further: its requests that are not served end with CancelledError.
 
-        What it has on lanes comes to its end; of its other jobs none is begun.
+        What it has on lanes comes to its end; of its other jobs none is begun. Before the execution
+        begins, it is the execution that refuses a network that is none.
+
+        Raises:
+          ValueError: if the execution has no such network.
         """
+        self._check(network)
+        if self._networks is None:
+            self._asked_first.append(network)
         self._events.put(_Remove(network))
+
+    def begin(self, networks: int) -> None:
+        """The execution begins, with so many networks.
+
+        Raises:
+          ValueError: if one was removed that it does not have.
+        """
+        self._networks = networks
+        for network in self._asked_first:
+            self._check(network)
+
+    def _check(self, network: int) -> None:
+        most = math.inf if self._networks is None else self._networks
+        if not isinstance(network, int) or not 0 <= network < most:
+            there = "networks count from 0" if self._networks is None else f"there are {most}"
+            raise ValueError(f"network {network!r} cannot be removed; {there}")
 
 
 def execute(
@@ -106,12 +133,13 @@ def execute(
       removed.
 
     Raises:
-      ValueError: if networks, requests and lanes do not belong together, or the policy puts a job
-        to a lane that cannot run it.
+      ValueError: if networks, requests, lanes and control do not belong together, or the policy
+        puts a job to a lane that cannot run it.
     """
     chains = tuple(network.chain for network in networks)
     dispatcher = Dispatcher(chains, requests, [lane.lane for lane in lanes], policy, order)
     control = Control() if control is None else control
+    control.begin(len(networks))
     execution = _Execution(networks, requests, lanes, dispatcher, control._events)  # noqa: SLF001 - the other end of it
     try:
         execution.run(job_timeout_s)

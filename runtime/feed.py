@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from threading import Event
@@ -47,7 +48,8 @@ class Feed:
         self._next = 0
         self._first: Completion | None = None
         self._timed: list[_Timed] = []
-        self._underway: list[Completion] = []
+        self._underway: deque[list[Completion]] = deque()
+        """By inference."""
         self.error: BaseException | None = None
 
     @property
@@ -70,18 +72,23 @@ class Feed:
             if self.is_between:
                 self._jobs, self._next = [*self._network.inference()], 0
                 self._inference += 1
+                self._underway.append([])
             self._launch_timed() if self._is_timed() else self._issue()
             self._next += 1
         except BaseException as error:  # noqa: BLE001 - other networks have nothing to do with it
             self.error = error
 
-    def wait(self) -> None:
-        """Until all that was launched has ended: the last, for a stream keeps the order."""
-        underway, self._underway = self._underway, []
-        if underway:
-            self._wait_for(underway[-1])
-            errors = (one.error for one in underway if one.error is not None)
-            self.error = next(errors, self.error)
+    def wait(self, left: int = 0) -> None:
+        """Until no more than so many of the inferences launched have still to end.
+
+        Of each the last job is waited for, since a stream keeps the order.
+        """
+        while len(self._underway) > left:
+            own = self._underway.popleft()
+            if own:
+                self._wait_for(own[-1])
+                errors = (one.error for one in own if one.error is not None)
+                self.error = next(errors, self.error)
 
     def ran(self) -> list[Ran]:
         """What ran to its end; waits for what is still on the stream."""
@@ -104,7 +111,7 @@ class Feed:
 
     def _launch_timed(self) -> None:
         completion = self._stream.launch(self._jobs[self._next])
-        self._underway.append(completion)
+        self._underway[-1].append(completion)
         if self._each_job or self._next == 0:
             self._first = completion
         if self._each_job or self._next == len(self._jobs) - 1:
@@ -115,4 +122,4 @@ class Feed:
     def _issue(self) -> None:
         completion = self._stream.issue(self._jobs[self._next])
         if completion is not None:
-            self._underway.append(completion)
+            self._underway[-1].append(completion)

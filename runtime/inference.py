@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
@@ -66,6 +68,22 @@ def prepare(
     if stream is not None:
         return on_stream(eager, stream, captured=backend is Backend.graph)
     return eager if backend is Backend.torch else _captured(eager)
+
+
+def streamed(network: nn.Module, images: Tensor, budget: str) -> Callable[[], object]:
+    """One inference on the CPU whose weights come from a file through so much memory.
+
+    The file and the memory are given back when the callable is dropped.
+
+    Raises:
+      ValueError: if the budget is too small for the largest layer.
+    """
+    from runtime.stream.streamed import stream  # noqa: PLC0415 - of this way only
+
+    small = stream(network.eval(), images, budget=budget)
+    inference = partial(small, images)
+    weakref.finalize(inference, small.close)
+    return inference
 
 
 def _in_onnx_runtime(

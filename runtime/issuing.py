@@ -18,12 +18,12 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from copy import copy
 from enum import Enum
 from functools import partial
 from queue import SimpleQueue
-from threading import Event, Lock, Thread
+from threading import Event, Lock, Semaphore, Thread
 from types import TracebackType
 from typing import Protocol, final
 
@@ -33,7 +33,7 @@ from runtime.backend import Device
 from runtime.feed import Feed
 from runtime.kinds import Kind
 from runtime.lanes import one_core
-from runtime.outcome import Outcome, outcome
+from runtime.outcome import Outcome, Ran, outcome
 from runtime.prepared import Prepared, Ready, Setup, Source, Stream, open_stream
 
 
@@ -52,12 +52,15 @@ class Executor(Protocol):
     """Networks made ready, to be run again and again; to be used in a `with` statement."""
 
     @abstractmethod
-    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
         """Lets every network do so many inferences; a network that raises does no further one.
 
         Args:
           inferences: of each network, one after another.
           each_job: whether each job is timed; else only each inference, which costs less.
+          ahead: so many inferences a network may launch beyond the one whose end it waits for, where
+            it waits for ends: a GPU need not wait for the thread to wake then. For networks that
+            need a result before they can ask for the next, 0.
         """
 
     @abstractmethod
@@ -120,39 +123,40 @@ class InProcess(Executor):
                 ]
             self._opened = opened.pop_all()
 
-    def run(self, inferences: int, *, each_job: bool = True) -> Outcome:
+    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
         """Lets every network do so many inferences."""
-        stop = Event()
+        stop, ready = Event(), Semaphore(0)
         feeds = [
             Feed(network, self._streams[lane], inferences, stop, each_job=each_job)
             for network, lane in zip(self._networks, self._lane_of, strict=False)
         ]
-        threads = [
-            Thread(target=_on_core, args=(core, body), daemon=True)
-            for core, body in self._bodies(feeds)
-        ]
+        threads: list[Thread] = []
+        gates: list[Lock] = []
+        for core, body in self._bodies(feeds, ahead):
+            gates.append(Lock())
+            gates[-1].acquire()
+            args = (core, ready, gates[-1], body)
+            threads.append(Thread(target=_on_core, args=args, daemon=True))
         for stream in self._streams:
             stream.renew_origin()
         begin_s = time.perf_counter()
         try:
             for thread in threads:
                 thread.start()
+            for _ in threads:
+                ready.acquire()
+            begin_s = time.perf_counter()
+            _open(gates)
             for thread in threads:
                 thread.join()
         finally:
             stop.set()  # nothing but an exception, Ctrl-C for one, leaves a thread running here
+            _open(gates)
             for thread in threads:
                 if thread.ident is not None:
                     thread.join()
             ran = [feed.ran() for feed in feeds]
-        outputs: list[Tensor | BaseException] = []
-        kinds: list[tuple[Kind, ...]] = []
-        for network, feed in zip(self._networks, feeds, strict=True):
-            outputs += network.outputs if feed.error is None else [feed.error] * network.count
-            kinds += [network.kinds if each_job else (Kind.NETWORK,)] * network.count
-        if len(ran) < len(outputs):
-            ran *= len(outputs)  # one graph of all of them
-        return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
+        return self._outcome(feeds, inferences, begin_s, ran, each_job=each_job)
 
     def reissued(self, way: Way) -> InProcess:
         """The same networks on the same streams, issued in another way; closed with these.
@@ -180,13 +184,33 @@ class InProcess(Executor):
     ) -> None:
         self.close()
 
-    def _bodies(self, feeds: Sequence[Feed]) -> Iterator[tuple[int | None, Callable[[], None]]]:
+    def _outcome(
+        self,
+        feeds: Sequence[Feed],
+        inferences: int,
+        begin_s: float,
+        ran: list[list[Ran]],
+        *,
+        each_job: bool,
+    ) -> Outcome:
+        outputs: list[Tensor | BaseException] = []
+        kinds: list[tuple[Kind, ...]] = []
+        for network, feed in zip(self._networks, feeds, strict=True):
+            outputs += network.outputs if feed.error is None else [feed.error] * network.count
+            kinds += [network.kinds if each_job else (Kind.NETWORK,)] * network.count
+        if len(ran) < len(outputs):
+            ran *= len(outputs)  # one graph of all of them
+        return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
+
+    def _bodies(
+        self, feeds: Sequence[Feed], ahead: int
+    ) -> Iterator[tuple[int | None, Callable[[], None]]]:
         """What each thread does, and on which core."""
         if self._way is Way.SERIAL:
-            yield self._setup.core(0), partial(_serially, feeds)
+            yield self._setup.core(0), partial(_serially, feeds, 0)
         elif self._way is Way.SINGLE_CONTEXT:
             for k, feed in enumerate(feeds):
-                yield self._setup.core(k), partial(_serially, [feed])
+                yield self._setup.core(k), partial(_serially, [feed], ahead)
         elif self._way is Way.SINGLE_ISSUER:
             yield None, partial(_in_turns, feeds)
         elif self._way is Way.FORK_JOIN:
@@ -194,20 +218,32 @@ class InProcess(Executor):
         else:
             queue: _Queue = SimpleQueue()
             for feed in feeds:
-                yield None, partial(_fill, feed, queue)
+                yield None, partial(_fill, feed, queue, ahead)
             yield None, partial(_issue, queue, len(feeds))
 
 
-def _on_core(core: int | None, body: Callable[[], None]) -> None:
-    with one_core(core):
+def _on_core(core: int | None, ready: Semaphore, gate: Lock, body: Callable[[], None]) -> None:
+    """A thread, which begins with all others: processes of M-C are there before they begin, too."""
+    with ExitStack() as pinned:
+        try:
+            pinned.enter_context(one_core(core))
+        finally:
+            ready.release()
+        gate.acquire()  # a lock each: of one event for all, one thread would hold up the next
         body()
 
 
-def _serially(feeds: Sequence[Feed]) -> None:
+def _open(gates: Sequence[Lock]) -> None:
+    for gate in gates:
+        with suppress(RuntimeError):  # it is open
+            gate.release()
+
+
+def _serially(feeds: Sequence[Feed], ahead: int) -> None:
     while any(feed.has_more for feed in feeds):
         for feed in feeds:
             _launch_inference(feed)
-            feed.wait()
+            feed.wait(left=ahead)
 
 
 def _in_turns(feeds: Sequence[Feed]) -> None:
@@ -220,8 +256,9 @@ def _in_rounds(feeds: Sequence[Feed]) -> None:
     while any(feed.has_more for feed in feeds):
         for feed in feeds:
             _launch_inference(feed)
-        for feed in feeds:
-            feed.wait()
+        if len(feeds) > 1:  # one graph of all of them comes behind itself on its stream
+            for feed in feeds:
+                feed.wait()
 
 
 def _launch_inference(feed: Feed) -> None:
@@ -234,14 +271,15 @@ def _launch_inference(feed: Feed) -> None:
 _Queue = SimpleQueue["tuple[Feed, Lock] | None"]
 
 
-def _fill(feed: Feed, queue: _Queue) -> None:
+def _fill(feed: Feed, queue: _Queue, ahead: int) -> None:
     """A network's thread: into the queue for an inference, and its end awaited."""
     launched = Lock()
     launched.acquire()
     while feed.has_more:
         queue.put((feed, launched))
         launched.acquire()
-        feed.wait()
+        feed.wait(left=ahead)
+    feed.wait()
     queue.put(None)
 
 

@@ -146,13 +146,13 @@ class CpuLane(RealLane):
             the next job of its network may then be put behind it at once.
 
         Raises:
-          ValueError: if the process may not use the core, or the slowdown is under 1.
+          ValueError: if the process may not use the core, or the slowdown is under 1 or not finite.
           RuntimeError: if a core is given on a system that cannot pin a thread.
         """
         if core is not None:
             check_core(core)
-        if slowdown < 1:
-            raise ValueError(f"a slowdown of {slowdown} would be a speed-up")
+        if not 1 <= slowdown < math.inf:
+            raise ValueError(f"a slowdown of {slowdown} must be at least 1 and finite")
         default = "cpu" if core is None else f"cpu{core}"
         self._lane = Lane(default if name is None else name, asynchronous)
         self._engine = EagerEngine() if engine is None else engine

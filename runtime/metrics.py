@@ -70,7 +70,13 @@ def finish_spread_ms(schedule: Schedule) -> float:
 
 
 def slowdowns(schedule: Schedule, alone_ms: Sequence[float]) -> Float64[ndarray, "networks"]:
-    """Mean latency of each network against its time alone; not a number if none completed."""
+    """Mean latency of each network against its time alone; not a number if none completed.
+
+    Raises:
+      ValueError: if there is not one time above 0 a network.
+    """
+    if len(alone_ms) != len(schedule.chains) or not all(ms > 0 for ms in alone_ms):
+        raise ValueError(f"{[*alone_ms]} ms alone for {len(schedule.chains)} networks")
     means_ms = [
         samples_ms.mean() if len(samples_ms := latencies_ms(schedule, i)) else np.nan
         for i in range(len(schedule.chains))
@@ -118,7 +124,13 @@ def overlap(sequential_ms: float, measured_ms: float, bound_ms: float) -> float:
 
 
 def utilisation(schedule: Schedule, bin_ms: float) -> Float64[ndarray, "lanes bins"]:
-    """Share of each bin, from time 0 on, in which each lane ran a job."""
+    """Share of each bin, from time 0 on, in which each lane ran a job.
+
+    Raises:
+      ValueError: if bins have no length.
+    """
+    if not 0 < bin_ms < np.inf:
+        raise ValueError(f"bins of {bin_ms} ms")
     end_ms = max((one.end_ms for one in schedule.executed), default=0.0)
     edges_ms = np.arange(0.0, end_ms + bin_ms, bin_ms)
     busy_ms = np.zeros((len(schedule.lanes), len(edges_ms) - 1))

@@ -30,6 +30,15 @@ class QueueTime(Policy):
     sync_ms: float = 0.0
     """T_s, to wait for a stream of the GPU."""
 
+    def __post_init__(self) -> None:
+        """Checks the time.
+
+        Raises:
+          ValueError: if it is negative or no number.
+        """
+        if not 0 <= self.sync_ms < math.inf:
+            raise ValueError(f"a time to synchronise of {self.sync_ms} ms")
+
     def place(self, situation: Situation) -> Placement:
         """The lane for this job."""
         lanes, previous = situation.lanes, situation.previous_lane
@@ -73,7 +82,7 @@ class OneLane(Policy):
 
     def place(self, situation: Situation) -> Placement:
         """The lane for this job."""
-        return Placement(self.lane, situation.predicted_ms[self.lane])
+        return Placement(self.lane, _time_ms(self.lane, situation))
 
 
 @final
@@ -107,9 +116,15 @@ class ByNetwork(Policy):
 
 def _fixed(lane: int, situation: Situation) -> Placement:
     times_ms = situation.predicted_ms
-    if math.isinf(times_ms[lane]):
+    if math.isinf(_time_ms(lane, situation)):
         lane = min(range(len(times_ms)), key=times_ms.__getitem__)
-    return Placement(lane, times_ms[lane])
+    return Placement(lane, _time_ms(lane, situation))
+
+
+def _time_ms(lane: int, situation: Situation) -> float:
+    """Of a lane that may not be there, which the dispatcher then says."""
+    times_ms = situation.predicted_ms
+    return times_ms[lane] if 0 <= lane < len(times_ms) else 0.0
 
 
 def delay_ms(sync_ms: Delays | None, source: int | None, target: int) -> float:

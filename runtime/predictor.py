@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import numpy as np
 from jaxtyping import Float64
@@ -35,6 +35,9 @@ last two are hinges, max(0, bytes - size), in which a linear regression can say 
 
 _CACHES = (1e6, 16e6)
 
+_LEAST_OF_A_KERNEL = 2 * len(FEATURES)
+"""Layers; with fewer, a kernel's own regression would fit their noise, and all convolutions serve."""
+
 _FORMAT = 1
 
 
@@ -48,6 +51,30 @@ class Layer:
     depthwise; of a pooling with its class, `pool MaxPool2d`."""
     features: tuple[float, ...]
     """In the order of FEATURES."""
+
+    @property
+    def group(self) -> str:
+        """Its kind without kernel, stride and class."""
+        return self.kind.split()[0]
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Height of a convolution's kernel, and stride; 1 and 1 of all else."""
+        if self.group != Kind.CONV.value or "/" not in self.kind:
+            return 1, 1
+        size, stride = self.kind.split()[-1].split("/")
+        return int(size.split("x")[0]), int(stride)
+
+
+class PredictsLayers(Protocol):
+    """Knows how long a layer takes on one device."""
+
+    def ms(self, layer: Layer) -> float:
+        """Milliseconds.
+
+        Raises:
+          KeyError: if it knows no layer of the kind.
+        """
 
 
 def layers(program: Program, input_bytes: int) -> tuple[Layer, ...]:
@@ -93,7 +120,7 @@ class LayerPredictor:
         Raises:
           KeyError: if no layer of its kind was timed.
         """
-        weights = self.weights_ms.get(layer.kind) or self.weights_ms.get(layer.kind.split()[0])
+        weights = self.weights_ms.get(layer.kind) or self.weights_ms.get(layer.group)
         if weights is None:
             known = ", ".join(sorted(self.weights_ms))
             raise KeyError(f"no {layer.kind} was timed on {self.device}; it has {known}")
@@ -141,12 +168,34 @@ def fit(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
     for layer, ms in timed:
         if not (ms > 0 and math.isfinite(ms)):
             raise ValueError(f"a layer, {layer.kind}, took {ms} ms")
-        for kind in {layer.kind, layer.kind.split()[0]}:
+        for kind in {layer.kind, layer.group}:
             by_kind.setdefault(kind, []).append((layer, ms))
     weights = {}
     for kind, rows in sorted(by_kind.items()):
+        if len(rows) < _LEAST_OF_A_KERNEL and kind != rows[0][0].group:
+            continue
         features = np.array([layer.features for layer, _ in rows])
         weights[kind] = tuple(_relative_fit(features, np.array([ms for _, ms in rows])).tolist())
+    return LayerPredictor(device, weights)
+
+
+def fit_plain(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
+    """Eq. 6 as printed: least squares of the milliseconds, one regression a type of layer.
+
+    Operations and bytes only, weights of any sign; the baseline of `fit`, for layers alone. A
+    prediction may be negative.
+    """
+    by_group: dict[str, list[tuple[Layer, float]]] = {}
+    for layer, ms in timed:
+        by_group.setdefault(layer.group, []).append((layer, ms))
+    weights = {}
+    for group, rows in sorted(by_group.items()):
+        features = np.array([layer.features for layer, _ in rows])
+        features[:, FEATURES.index("patch_bytes") :] = 0.0
+        scale = np.abs(features).max(axis=0)
+        scale[scale == 0] = 1.0
+        taken_ms = np.array([ms for _, ms in rows])
+        weights[group] = tuple((np.linalg.lstsq(features / scale, taken_ms)[0] / scale).tolist())
     return LayerPredictor(device, weights)
 
 
@@ -154,7 +203,7 @@ def predicted_chain(
     name: str,
     program: Program,
     input_bytes: int,
-    predictors: Sequence[LayerPredictor | None],
+    predictors: Sequence[PredictsLayers | None],
 ) -> Chain:
     """The program's jobs with predicted times, a predictor for each lane.
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,9 @@ from runtime.kinds import Kind
 from runtime.lanes import CpuLane, check_core
 from runtime.program import Inference, Program
 from runtime.running import Running
+
+if TYPE_CHECKING:
+    from runtime.sm_slices import SmSlice
 
 
 @final
@@ -59,6 +62,8 @@ class Setup:
     """CUDA graphs on a GPU, sessions of ONNX Runtime on the CPU; else eager torch."""
     cores: tuple[int, ...] = ()
     """Of the CPU; network k runs on the (k modulo their number)th. None given: not pinned."""
+    sms: SmSlice | None = None
+    """The multiprocessors of the GPU that take part; None for all."""
 
     def core(self, network: int) -> int | None:
         """Which core computes a network, or launches it."""
@@ -132,7 +137,8 @@ def open_stream(setup: Setup, network: int, *, inline: bool) -> Stream:
     Args:
       setup: where.
       network: its number.
-      inline: whether the thread that launches may do the work itself, where that is a CPU's.
+      inline: whether the thread that launches waits for each inference, and so may do a CPU's work
+        itself, and keep its core busy until a GPU has done it.
 
     Raises:
       ValueError: if the process may not use the network's core.
@@ -141,7 +147,7 @@ def open_stream(setup: Setup, network: int, *, inline: bool) -> Stream:
     if setup.device is Device.cuda:
         from runtime.gpu_lane import GpuLane  # noqa: PLC0415 - for those who have a GPU
 
-        return GpuLane(captured=setup.captured, spin=True)
+        return GpuLane(captured=setup.captured, spin=inline, sms=setup.sms)
     engine = OnnxEngine() if setup.captured else EagerEngine()
     core = setup.core(network)
     if inline:

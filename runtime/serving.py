@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import final
@@ -13,13 +15,25 @@ from torch import Tensor, nn
 
 from runtime.arrivals import closed, periodic
 from runtime.bound import lower_bound_ms
-from runtime.chain import Request
+from runtime.chain import Request, check_requests
 from runtime.compiled import Compiled
 from runtime.decompose import Rule, decompose
 from runtime.engine import OnnxEngine
 from runtime.executor import Network, execute
 from runtime.lanes import CpuLane, RealLane
-from runtime.metrics import Latency, deadline_misses, latency, makespan_ms
+from runtime.look_ahead import LookAhead
+from runtime.metrics import (
+    Latency,
+    antt,
+    deadline_misses,
+    finish_spread_ms,
+    jain_fairness,
+    latency,
+    makespan_ms,
+    slowdowns,
+    stp,
+)
+from runtime.order import Order
 from runtime.policies import ByNetwork, EarliestFinish, OneLane, QueueTime
 from runtime.policy import Policy
 from runtime.profile import measured_chain
@@ -28,6 +42,7 @@ from runtime.schedule import Schedule
 POLICIES: dict[str, Policy] = {
     "earliest_finish": EarliestFinish(),
     "queue_time": QueueTime(),
+    "look_ahead": LookAhead(),
     "by_network": ByNetwork(),
     "one_lane": OneLane(),
 }
@@ -50,6 +65,16 @@ class Report:
     """Inferences that ended after their deadline, or never."""
     inferences: int
     """Asked for, of all networks together."""
+    finish_spread_ms: float
+    """Between the networks that finish first and last."""
+    slowdowns: tuple[float, ...]
+    """Of each network: its mean latency over its time alone, each job on its quickest lane."""
+    stp: float
+    """System throughput: networks' worth of progress at once."""
+    antt: float
+    """Mean slowdown."""
+    fairness: float
+    """Jain's, of the networks' progress: 1 if all are slowed alike."""
     lane_use: dict[str, float]
     """Share of the makespan in which each lane ran a job."""
     schedule: Schedule
@@ -65,7 +90,12 @@ class Report:
             f"makespan {self.makespan_ms:.2f} ms (no schedule beats {self.bound_ms:.2f}), "
             f"{self.misses} of {self.inferences} inferences late"
         )
-        return "\n".join([*lines, ends, f"lanes: {use}"])
+        slowed = ", ".join(f"{one:.2f}" for one in self.slowdowns)
+        shared = (
+            f"slowdown {slowed} (mean {self.antt:.2f}), throughput {self.stp:.2f} networks, "
+            f"fairness {self.fairness:.2f}, {self.finish_spread_ms:.2f} ms between first and last"
+        )
+        return "\n".join([*lines, ends, shared, f"lanes: {use}"])
 
 
 def run(
@@ -76,6 +106,8 @@ def run(
     inferences: int = 20,
     fps: float | None = None,
     deadline_ms: float | None = None,
+    requests: Sequence[Request] | None = None,
+    order: str = "first_come",
     rule: str = "whole",
     gpu: bool | None = None,
 ) -> Report:
@@ -87,59 +119,101 @@ def run(
     Args:
       models: in evaluation mode, of one tensor, giving one tensor.
       inputs: an input of each, with its batch first.
-      policy: earliest_finish, queue_time, by_network, one_lane, or an object of your own.
+      policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or an object of your
+        own.
       inferences: of each network.
       fps: of each network's camera; None to ask for all inferences at once.
       deadline_ms: after each arrival; None for the next arrival, or none if all come at once.
+      requests: arrivals of your own (`runtime/arrivals.py`), with deadlines and priorities, in place
+        of `inferences`, `fps` and `deadline_ms`.
+      order: who comes first of those who wait: first_come, priority, deadline.
       rule: where networks are cut into jobs: whole, fused, unfolded or layer.
       gpu: whether one takes part; None if there is one.
 
     Raises:
-      ValueError: if an argument is not as said, or a model cannot be cut.
+      ValueError: if an argument is not as said, or a model cannot be cut or cannot take its input.
       RuntimeError: if a model cannot be written as ONNX, or there is no GPU but one was asked for.
     """
-    chosen = _checked(models, inputs, policy, inferences, fps, deadline_ms, rule)
+    _check_networks(models, inputs)
+    _check_load(inferences, fps, deadline_ms)
+    cut, chosen = _rule(rule), _policy(policy)
+    if requests is None:
+        asked = _requests(len(models), inferences, fps, deadline_ms)
+    elif fps is None and deadline_ms is None and len(requests) > 0:
+        check_requests(requests, len(models))
+        asked = tuple(requests)
+    else:
+        raise ValueError("requests has arrivals and deadlines of its own, and one request at least")
+    orders = [one.value for one in Order]
+    if order not in orders:
+        raise ValueError(f"order={order!r} must be one of {', '.join(orders)}")
+    if gpu and not torch.cuda.is_available():
+        raise RuntimeError("gpu=True, but torch finds no CUDA device here; gpu=False is there")
     with ExitStack() as opened:
         lanes = _lanes(opened, gpu=torch.cuda.is_available() if gpu is None else gpu)
         networks = []
         for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
-            program = decompose(model, x, Rule(rule))
+            try:
+                program = decompose(model, x, cut)
+            except (RuntimeError, TypeError) as error:
+                told = " ".join(str(error).split())
+                raise ValueError(
+                    f"model {i} cannot be run with its input of shape {tuple(x.shape)}: {told}"
+                ) from error
             compiled = Compiled(program, x, [lane.engine for lane in lanes])
             name = f"{type(model).__name__}#{i}"
             networks.append(
                 Network(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
             )
-        requests = _requests(len(models), inferences, fps, deadline_ms)
-        schedule, results = execute(networks, requests, lanes, chosen)
+        schedule, results = execute(networks, asked, lanes, chosen, order=Order(order))
     return _report(schedule, results)
 
 
-def _checked(  # noqa: PLR0917 - the arguments of `run`
-    models: Sequence[nn.Module],
-    inputs: Sequence[Tensor],
-    policy: str | Policy,
-    inferences: int,
-    fps: float | None,
-    deadline_ms: float | None,
-    rule: str,
-) -> Policy:
+def _check_networks(models: Sequence[nn.Module], inputs: Sequence[Tensor]) -> None:
+    for of, given in (("models", models), ("inputs", inputs)):
+        if isinstance(given, nn.Module | Tensor):
+            raise ValueError(f"{of} is a {type(given).__name__}; give a list, as {of}=[...]")  # noqa: TRY004 - one kind of error for all arguments
     if not models or len(models) != len(inputs):
         raise ValueError(
             f"{len(models)} models and {len(inputs)} inputs: give one input a model, and a model"
         )
+    for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
+        if not isinstance(model, nn.Module):
+            raise ValueError(f"model {i} is {model!r:.60}, not a torch.nn.Module")  # noqa: TRY004 - likewise
+        if not isinstance(x, Tensor) or x.numel() == 0:
+            raise ValueError(f"input {i} must be a tensor that is not empty, with its batch first")
+        if model.training:
+            raise ValueError(f"model {i} is in training mode; call .eval() first")
+
+
+def _check_load(inferences: int, fps: float | None, deadline_ms: float | None) -> None:
+    if not isinstance(inferences, int):
+        raise ValueError(f"inferences={inferences!r} must be a whole number above 0")  # noqa: TRY004 - likewise
+    for name, value in (("inferences", inferences), ("fps", fps), ("deadline_ms", deadline_ms)):
+        if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
+            raise ValueError(f"{name}={value!r} must be above 0 and finite")
+    if fps is not None and not 1e3 / fps * inferences < math.inf:
+        raise ValueError(f"fps={fps} lets no second frame arrive")
+
+
+def _rule(rule: str) -> Rule:
     rules = [one.value for one in Rule if one is not Rule.CELL]
     if rule not in rules:
         raise ValueError(f"rule={rule!r} must be one of {', '.join(rules)}")
-    for name, value in (("inferences", inferences), ("fps", fps), ("deadline_ms", deadline_ms)):
-        if value is not None and value <= 0:
-            raise ValueError(f"{name}={value} must be above 0")
-    for i, model in enumerate(models):
-        if model.training:
-            raise ValueError(f"model {i} is in training mode; call .eval() first")
+    return Rule(rule)
+
+
+def _policy(policy: str | Policy) -> Policy:
     if isinstance(policy, str):
-        if policy not in POLICIES:
+        found = POLICIES.get(policy)
+        if found is None:
             raise ValueError(f"policy={policy!r} must be one of {', '.join(POLICIES)}")
-        return POLICIES[policy]
+        return found
+    if isinstance(policy, type) or not callable(getattr(policy, "place", None)):
+        raise ValueError(  # noqa: TRY004 - likewise
+            f"policy={policy!r} must be one of {', '.join(POLICIES)}, "
+            "or an object with a `place` method"
+        )
     return policy
 
 
@@ -178,15 +252,28 @@ def _requests(
 def _report(schedule: Schedule, results: Sequence[Tensor | BaseException]) -> Report:
     whole_ms = makespan_ms(schedule)
     networks = range(len(schedule.chains))
+    alone_ms = [
+        max(sum(map(min, chain.predicted_ms)), 1e-9)  # a clock may not resolve an empty network
+        for chain in schedule.chains
+    ]
+    slowed = slowdowns(schedule, alone_ms)
     last = {request.network: i for i, request in enumerate(schedule.requests)}
     return Report(
-        outputs=tuple(results[last[network]] for network in networks),
+        outputs=tuple(
+            results[last[network]] if network in last else CancelledError("never asked for")
+            for network in networks
+        ),
         names=tuple(chain.name for chain in schedule.chains),
         latencies=tuple(latency(schedule, network) for network in networks),
         makespan_ms=whole_ms,
         bound_ms=lower_bound_ms(schedule.chains, schedule.requests),
         misses=deadline_misses(schedule),
         inferences=len(schedule.requests),
+        finish_spread_ms=finish_spread_ms(schedule),
+        slowdowns=tuple(map(float, slowed)),
+        stp=stp(slowed),
+        antt=antt(slowed),
+        fairness=jain_fairness(slowed),
         lane_use={
             lane.name: sum(one.end_ms - one.start_ms for one in schedule.of_lane(i))
             / max(whole_ms, 1e-9)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,18 @@ _LANES, _NETWORKS = 1, 2
 
 
 def write_trace(schedule: Schedule, path: Path) -> None:
-    """Writes the JSON file.
+    """Writes the JSON file; it is whole or as it was.
 
     Raises:
       OSError: if it cannot be written.
     """
-    path.write_text(json.dumps(trace_events(schedule)), encoding="utf-8")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(json.dumps(trace_events(schedule), allow_nan=False), encoding="utf-8")
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def trace_events(schedule: Schedule) -> dict[str, Any]:

@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-import os
-import re
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
-from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 from rich.table import Table
 
-from runtime.bench import contention, coschedule, decomposing, optimal, qs, simulating
+from runtime.bench import (
+    contention,
+    coschedule,
+    decomposing,
+    memory,
+    optimal,
+    predicting,
+    qs,
+    simulating,
+    streaming,
+)
 from runtime.bench.config import BenchConfig, Experiment
 from runtime.bench.driver import Control, Step, run_steps
 from runtime.bench.machine import machine
 from runtime.bench.results import Results, read_results
 from runtime.bench.tables import tables
+from runtime.exit_status import one_line_errors
 
 CONF = str(Path(__file__).resolve().parents[2] / "conf" / "bench")
 """A folder of its own: in conf/, `experiment` is a group, the experiments of `nas.study`."""
 """By place, because a user's folder may hold a `conf` of its own."""
-
-USER_ERROR = 2
-INTERRUPTED = 130
 
 _STEPS: dict[Experiment, Callable[[BenchConfig], list[Step]]] = {
     Experiment.qs: qs.steps,
@@ -40,46 +42,22 @@ _STEPS: dict[Experiment, Callable[[BenchConfig], list[Step]]] = {
     Experiment.simulator: simulating.steps,
     Experiment.optimum: optimal.steps,
     Experiment.contention: contention.steps,
+    Experiment.memory: memory.steps,
+    Experiment.predictor: predicting.steps,
+    Experiment.stream: streaming.steps,
 }
 
 
 def main() -> None:
     """Run the command line's experiment."""
     ConfigStore.instance().store(name="bench_schema", node=BenchConfig)
-    with one_line_errors():
+    with one_line_errors("runtime.bench"):
         _hydra_main()
-
-
-@contextmanager
-def one_line_errors() -> Iterator[None]:
-    """Around Hydra's main function and, as Hydra adds lines to what leaves its job, inside it.
-
-    Raises:
-      SystemExit: with status 2 after what a user can mend, 130 after Ctrl-C.
-    """
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
-    try:
-        yield
-    except KeyboardInterrupt:
-        _leave("interrupted", INTERRUPTED)
-    except (HydraException, OmegaConfBaseException) as error:
-        told = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
-        first = re.split(r"Config search path|\.?\s+To append|\n\s*full_key|\n\s*set_value", told)[
-            0
-        ]
-        _leave(f"{first.strip()}; see `python -m runtime.bench --help`", USER_ERROR)
-    except (ValueError, OSError) as error:
-        _leave(str(error), USER_ERROR)
-
-
-def _leave(message: str, status: int) -> NoReturn:
-    sys.stderr.write(f"edgenas: {' '.join(message.split())}\n")
-    sys.exit(status)
 
 
 @hydra.main(version_base="1.3", config_path=CONF, config_name="bench")
 def _hydra_main(composed: DictConfig) -> None:
-    with one_line_errors():
+    with one_line_errors("runtime.bench"):
         config = OmegaConf.to_object(composed)
         if not isinstance(config, BenchConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a BenchConfig")
@@ -95,11 +73,6 @@ def _run(config: BenchConfig, console: Console) -> None:
     if config.experiment is Experiment.page:
         _draw_all(folder, console)
         return
-    if config.experiment is Experiment.predictor:
-        raise ValueError(
-            "experiment=predictor needs the regression of times by kind of layer, which is not "
-            f"there yet; there are {', '.join(one.value for one in _STEPS)}"
-        )
     steps = _STEPS[config.experiment](config)
     settings: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
     results = Results(config.experiment.value, settings, machine(config.device.value))

@@ -13,6 +13,9 @@ from runtime.backend import Device
 from runtime.bench.workloads import Scale
 from runtime.decompose import Rule
 
+_MOST_SCALE = 4.0
+"""Times the published width or image; what is larger than that is a slip."""
+
 
 class Experiment(Enum):
     """What is measured."""
@@ -23,7 +26,9 @@ class Experiment(Enum):
     simulator = "simulator"
     optimum = "optimum"
     contention = "contention"
+    stream = "stream"
     predictor = "predictor"
+    memory = "memory"
     page = "page"  # measures nothing: draws the results that are there
 
 
@@ -48,7 +53,8 @@ class BenchConfig:
     throttle: float
     limits: list[float] | None  # of contention, MB/s; on a GPU GB/s; None: as published
     iterations: int | None  # of each network of contention; None: what lasts 0.3 s a turn
-    rule: str | None  # of Rule; None: fused, but whole networks for coschedule on a GPU
+    profile: str | None  # of memory; None: this GPU's own, or those of the source's boards
+    rule: str | None  # of Rule; None: fused, but whole networks for qs and coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str
 
@@ -79,7 +85,7 @@ class BenchConfig:
         """How networks are cut, where the experiment is not about that."""
         if self.rule is not None:
             return Rule(self.rule)
-        is_whole = self.on_gpu and self.experiment is Experiment.coschedule
+        is_whole = self.on_gpu and self.experiment in {Experiment.qs, Experiment.coschedule}
         return Rule.WHOLE if is_whole else Rule.FUSED
 
     @property
@@ -103,11 +109,14 @@ class BenchConfig:
             ("throttle", self.throttle, 1),
             ("iterations", 1 if self.iterations is None else self.iterations, 1),
         ):
-            if value < least:
+            if not least <= value < math.inf:
                 raise ValueError(f"{name}={value} must be at least {least}")
+        if any(sms < 1 for sms in self.slices):
+            raise ValueError(f"slices={self.slices} must each have 1 multiprocessor at least")
+        for name, number in (("width", self.scale.width), ("image", self.scale.image)):
+            if not 0 < number <= _MOST_SCALE:
+                raise ValueError(f"{name}={number} must be above 0 and at most {_MOST_SCALE:g}")
         for name, number in (
-            ("width", self.scale.width),
-            ("image", self.scale.image),
             ("minutes", self.minutes_there),
             *(("limits", one) for one in self.limits or ()),
         ):
@@ -128,14 +137,15 @@ class BenchConfig:
         """Those of an experiment's workloads that were asked for, in its own order.
 
         Raises:
-          ValueError: if one is asked for that it has not.
+          ValueError: if one is asked for that it has not, or none.
         """
         if self.workloads is None:
             return names
         unknown = [name for name in self.workloads if name not in names]
-        if unknown:
+        if unknown or not self.workloads:
+            is_what = "is unknown" if unknown else "names none"
             raise ValueError(
-                f"workloads={unknown} of experiment={self.experiment.value} is unknown; "
+                f"workloads={unknown} of experiment={self.experiment.value} {is_what}; "
                 f"there are {', '.join(names)}"
             )
         return [name for name in names if name in self.workloads]

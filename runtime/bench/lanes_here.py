@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import median
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from torch import Tensor
 
@@ -30,14 +30,31 @@ from runtime.prepared import Source
 from runtime.profile import measured_chain
 from runtime.program import Program
 
+if TYPE_CHECKING:
+    from runtime.gpu_lane import GpuLane
+    from runtime.sm_slices import SmSlice
+
+
+@final
+@dataclass(frozen=True)
+class Alone:
+    """Milliseconds of each job, on the GPU and on the CPU."""
+
+    jobs_ms: list[tuple[float, float]]
+    """From its beginning to its end."""
+    whole_ms: list[tuple[float, float]]
+    """The same, scaled so that their sum is what an inference takes with all between its jobs."""
+
 
 @final
 @dataclass(frozen=True)
 class Lanes:
     """Open lanes, and which of them are the GPU's."""
 
-    lanes: tuple[RealLane, ...]
+    lanes: tuple[CpuLane | GpuLane, ...]
     groups: Groups
+    part: SmSlice | None = None
+    """Of the GPU; None for all of it."""
 
     def first_of_each(self) -> tuple[RealLane, RealLane]:
         """One of the GPU's and one of the CPU's; those beside them are as fast."""
@@ -53,6 +70,10 @@ class Lanes:
         The shares are those of the jobs themselves; their sum is what an inference takes with all
         that is between jobs, from one to the next.
         """
+        return self.alone(source, repeats=repeats).whole_ms
+
+    def alone(self, source: Source, *, repeats: int) -> Alone:
+        """What a network takes alone on a lane of the GPU and on one of the CPU."""
         first = self.first_of_each()
         probe = Compiled(source.program, source.x, [lane.engine for lane in first])
         chain = measured_chain(source.name, probe, source.x, first, repeats=repeats)
@@ -66,7 +87,8 @@ class Lanes:
             )
             scales.append(whole_ms / repeats / sum(times[lane] for times in chain.predicted_ms))
         gpu, cpu = scales
-        return [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in chain.predicted_ms]
+        jobs_ms = [(on_gpu, on_cpu) for on_gpu, on_cpu in chain.predicted_ms]
+        return Alone(jobs_ms, [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in jobs_ms])
 
     def chain(
         self, source: Source, times_ms: Sequence[tuple[float, float]], slowed: tuple[float, float]
@@ -117,7 +139,8 @@ def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
     cores = usable_cores()
     engine = _onnx()
     with ExitStack() as opened:
-        lanes: list[RealLane] = []
+        lanes: list[CpuLane | GpuLane] = []
+        part: SmSlice | None = None
         if config.on_gpu:
             from runtime.gpu_lane import GpuLane  # noqa: PLC0415 - for those who have a GPU
             from runtime.sm_slices import SmSlices  # noqa: PLC0415 - likewise
@@ -145,4 +168,4 @@ def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
             ]
             split = 1
         groups = Groups(tuple(range(split)), tuple(range(split, len(lanes))))
-        yield Lanes(tuple(lanes), groups)
+        yield Lanes(tuple(lanes), groups, part)

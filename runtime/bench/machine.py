@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 _ASKED = "clocks.sm,clocks.mem,clocks_throttle_reasons.active,power.draw,temperature.gpu"
 
@@ -41,6 +43,32 @@ def state(device: str) -> dict[str, Any]:
     if device == "cuda":
         found["gpu"] = _gpu_state()
     return found
+
+
+def memory_floor_ms(networks: Iterable[nn.Module], rounds: int) -> float:
+    """What a GPU takes at least to read the weights of all networks so many times over.
+
+    What its second-level cache may keep from one time to the next is not counted; the rate is that of
+    the memory's clock and width, which no program quite reaches. 0 where the driver does not tell.
+    """
+    try:
+        from cuda.bindings import driver  # noqa: PLC0415 - only who has a GPU needs it
+
+        from runtime.sm_slices import checked  # noqa: PLC0415 - likewise
+    except ImportError:
+        return 0.0
+    tells = driver.CUdevice_attribute
+    clock_khz, bits, cached = (
+        int(checked(driver.cuDeviceGetAttribute(one, 0)))
+        for one in (
+            tells.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE,
+            tells.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
+            tells.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE,
+        )
+    )
+    weights = sum(one.nbytes for network in networks for one in network.parameters())
+    bytes_per_ms = 2 * clock_khz * bits / 8  # at both edges of the clock
+    return rounds * max(0, weights - cached) / bytes_per_ms if bytes_per_ms > 0 else 0.0
 
 
 def usable_cores() -> list[int]:

@@ -1,6 +1,7 @@
-"""How far each policy is from the best schedule there is, on small cases with measured times.
+"""How far each policy is from the best schedule there is, on small cases.
 
-The schedules are simulated; the times of their jobs were taken on this machine's lanes.
+The schedules are simulated; the times of their jobs were taken on this machine's lanes, those of the
+random cases are synthetic. The heuristic of the co-scheduling source is `queue_time`.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from statistics import median
+
+import numpy as np
 
 from runtime.arrivals import closed
 from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step
-from runtime.bench.fixed import ConvolutionsToGpu, HalfAndHalf
+from runtime.bench.fixed import ConvolutionsToGpu, Groups, HalfAndHalf
 from runtime.bench.lanes_here import opened_lanes
+from runtime.bench.random_cases import LANES, SYNC_MS, random_case
 from runtime.bench.results import Row
 from runtime.bench.workloads import Model, Scale, source
 from runtime.bound import lower_bound_ms
@@ -22,8 +27,9 @@ from runtime.chain import Chain
 from runtime.decompose import Rule
 from runtime.metrics import makespan_ms
 from runtime.optimum import best_schedule
-from runtime.policies import EarliestFinish, OneLane, QueueTime
+from runtime.policies import OneLane
 from runtime.policy import Policy
+from runtime.policy_names import named
 from runtime.simulator import simulate
 
 _CASES = {
@@ -35,6 +41,11 @@ _CASES = {
 }
 """Networks, and jobs into which each is bundled."""
 
+_DYNAMIC = ("look_ahead", "earliest_finish", "queue_time")
+
+_RANDOM = "random"
+_RANDOM_CASES = 100
+
 
 def steps(config: BenchConfig) -> list[Step]:
     """A set of small networks.
@@ -42,8 +53,11 @@ def steps(config: BenchConfig) -> list[Step]:
     Raises:
       ValueError: if a workload is unknown.
     """
-    names = config.chosen([*_CASES])
-    return [Step(name, partial(_compare, config, name)) for name in names]
+    names = config.chosen([_RANDOM, *_CASES])
+    return [
+        Step(name, _random if name == _RANDOM else partial(_compare, config, name))
+        for name in names
+    ]
 
 
 def _compare(config: BenchConfig, name: str) -> Iterator[Row]:
@@ -62,22 +76,60 @@ def _compare(config: BenchConfig, name: str) -> Iterator[Row]:
     requests = closed(len(chains))
     best_ms = makespan_ms(best_schedule(chains, requests, descriptions))
     policies: dict[str, Policy] = {
-        "earliest_finish": EarliestFinish(),
-        "queue_time": QueueTime(),
-        "gpu_only": OneLane(groups.gpu[0]),
-        "half_and_half": HalfAndHalf(groups),
-        "convolutions_to_gpu": ConvolutionsToGpu(groups),
+        **{name: named(name) for name in _DYNAMIC},
+        **_fixed(groups),
     }
-    for named, policy in policies.items():
+    for name_of, policy in policies.items():
         took_ms = makespan_ms(simulate(chains, requests, descriptions, policy))
         yield {
             "workload": name,
-            "jobs": parts * len(chains),
-            "policy": named,
+            "jobs": sum(map(len, chains)),
+            "policy": name_of,
             "simulated_ms": round(took_ms, 4),
             "optimum_ms": round(best_ms, 4),
             "bound_ms": round(lower_bound_ms(chains, requests), 4),
             "above_optimum": round(took_ms / best_ms - 1, 5),
+        }
+
+
+def _fixed(groups: Groups) -> dict[str, Policy]:
+    return {
+        "gpu_only": OneLane(groups.gpu[0]),
+        "half_and_half": HalfAndHalf(groups),
+        "convolutions_to_gpu": ConvolutionsToGpu(groups),
+    }
+
+
+def _random() -> Iterator[Row]:
+    """Sums over the cases; above the optimum is the median of the cases, and the worst of them."""
+    generator = np.random.default_rng(0)
+    cases = [random_case(generator) for _ in range(_RANDOM_CASES)]
+    best_ms = [
+        makespan_ms(best_schedule(chains, closed(len(chains)), LANES, sync_ms=SYNC_MS))
+        for chains in cases
+    ]
+    policies = {
+        **{name: named(name, SYNC_MS) for name in _DYNAMIC},
+        **_fixed(Groups(gpu=(1,), cpu=(0,))),
+    }
+    for name, policy in policies.items():
+        took_ms = [
+            makespan_ms(simulate(chains, closed(len(chains)), LANES, policy, sync_ms=SYNC_MS))
+            for chains in cases
+        ]
+        above = [took / best - 1 for took, best in zip(took_ms, best_ms, strict=True)]
+        yield {
+            "workload": f"{len(cases)} random (synthetic times)",
+            "jobs": max(sum(map(len, chains)) for chains in cases),
+            "policy": name,
+            "simulated_ms": round(sum(took_ms), 4),
+            "optimum_ms": round(sum(best_ms), 4),
+            "bound_ms": round(
+                sum(lower_bound_ms(chains, closed(len(chains))) for chains in cases), 4
+            ),
+            "above_optimum": round(median(above), 5),
+            "worst_above_optimum": round(max(above), 5),
+            "share_within_5": sum(one <= 0.05 for one in above) / len(above),
         }
 
 

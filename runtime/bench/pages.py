@@ -6,10 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from runtime.bench.contention_figures import contention_figures, contention_key_figures
+from runtime.bench.memory_figures import memory_figures, memory_key_figures
+from runtime.bench.predicting import worst_regret
 from runtime.bench.qs import compared
 from runtime.bench.results import Results, Row
+from runtime.bench.shown import percent
 from runtime.bench.simulating import median_error
-from runtime.bench.tables import percent, tables
+from runtime.bench.tables import tables
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.palette import GREY, SERIES
 from runtime.page.parts import Figure, Listing, Note, Part, Table
@@ -21,6 +24,9 @@ _TITLES = {
     "simulator": "The simulator against the machine",
     "optimum": "Policies against the best schedule",
     "contention": "Networks beside hogs of bandwidth",
+    "memory": "Where memory lives that CPU and GPU share",
+    "predictor": "Predicted times of layers",
+    "stream": "Networks larger than their memory",
 }
 
 
@@ -67,6 +73,8 @@ def _incomplete(results: Results) -> str:
 
 
 def _key_figures(results: Results) -> list[KeyFigure]:
+    if results.experiment == "memory":
+        return memory_key_figures(results.rows)
     rows = [row for row in results.rows if row.get("ms") or "above_optimum" in row]
     if results.experiment == "qs":
         captured = [row for row in compared(rows) if row["mode"] == "captured"]
@@ -92,6 +100,10 @@ def _key_figures(results: Results) -> list[KeyFigure]:
             ]
     if results.experiment == "contention":
         return contention_key_figures(results.rows)
+    if results.experiment == "predictor":
+        worst = worst_regret(results.rows, "corrected")
+        if worst is not None:
+            return [KeyFigure("regret of deciding by predicted times, at worst", percent(worst))]
     if results.experiment == "simulator":
         error = median_error(rows)
         if error is not None:
@@ -209,17 +221,8 @@ def _scatter(rows: list[Row]) -> list[Figure]:
     known = [row for row in rows if row.get("ms")]
     if not known:
         return []
-    ends = [min(row["ms"] for row in known), max(row["ms"] for row in known)]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "equal",
-            "line": {"dash": "dot", "color": GREY},
-            "x": ends,
-            "y": ends,
-        }
-    ]
+    times = [row["ms"] for row in known]
+    data: list[dict[str, Any]] = [_diagonal(min(times), max(times))]
     for policy in dict.fromkeys(row["policy"] for row in known):
         own = [row for row in known if row["policy"] == policy]
         data.append(
@@ -239,8 +242,141 @@ def _scatter(rows: list[Row]) -> list[Figure]:
     return [Figure("Simulated and real makespan", data, layout)]
 
 
-def _nothing(_: list[Row]) -> list[Figure]:
-    return []
+def _predicted(rows: list[Row]) -> list[Figure]:
+    """Each held-out layer, predicted and measured; a figure a way of computing and a fit."""
+    figures = []
+    layers = [row for row in rows if row["part"] == "layer"]
+    for on in dict.fromkeys(row["on"] for row in layers):
+        for fitted in layers[0]["predicted_ms"]:
+            own = [
+                (row["kind"], row["layer_ms"], row["predicted_ms"][fitted])
+                for row in layers
+                if row["on"] == on and (row["predicted_ms"][fitted] or 0) > 0
+            ]
+            if not own:
+                continue
+            times = [ms for _, ms, _ in own]
+            data = [_diagonal(min(times), max(times))]
+            for group in dict.fromkeys(kind.split()[0] for kind, _, _ in own):
+                of_group = [one for one in own if one[0].split()[0] == group]
+                data.append(
+                    {
+                        "type": "scatter",
+                        "mode": "markers",
+                        "name": group,
+                        "x": [ms for _, ms, _ in of_group],
+                        "y": [told for _, _, told in of_group],
+                        "text": [kind for kind, _, _ in of_group],
+                    }
+                )
+            layout = {
+                "xaxis": {"type": "log", "title": {"text": "measured ms"}},
+                "yaxis": {"type": "log", "title": {"text": "predicted ms"}},
+            }
+            note = "By a fit of the other nine tenths; what was predicted negative is left out."
+            figures.append(Figure(f"Layers by {on}: {fitted}", data, layout, note))
+    return figures
+
+
+def _diagonal(least: float, most: float) -> dict[str, Any]:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": "equal",
+        "line": {"dash": "dot", "color": GREY},
+        "x": [least, most],
+        "y": [least, most],
+    }
+
+
+def _above(rows: list[Row]) -> list[Figure]:
+    """How far each policy is from the optimum."""
+    data = []
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        own = [row for row in rows if row["policy"] == policy]
+        data.append(
+            {
+                "type": "bar",
+                "name": policy.replace("_", " "),
+                "x": [row["workload"] for row in own],
+                "y": [100 * row["above_optimum"] for row in own],
+            }
+        )
+    layout = {
+        "barmode": "group",
+        "yaxis": {"title": {"text": "makespan above the optimum, %"}},
+    }
+    note = "Simulated. Of many random cases the median; the aim is 5 %."
+    return [Figure("Policies and the best schedule", data, layout, note)] if data else []
+
+
+def _memory_and_delay(rows: list[Row]) -> list[Figure]:
+    """Of each network: what was measured, the planned front, and what offloading takes."""
+    figures = []
+    fronts = [row for row in rows if "front" in row]
+    for front in fronts:
+        where = front["network"], front["batch"], front["tier"]
+        own = [
+            row
+            for row in rows
+            if row.get("plan_bytes") is not None
+            and (row["network"], row["batch"], row["tier"]) == where
+        ]
+        data: list[dict[str, Any]] = [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "planned (predicted)",
+                "line": {"shape": "hv", "color": GREY},
+                "x": [nbytes / 1e6 for nbytes, _ in front["front"]],
+                "y": [ms for _, ms in front["front"]],
+            },
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "bound: the kernels alone",
+                "line": {"dash": "dot", "color": GREY},
+                "x": [0, front["weight_bytes"] / 1e6],
+                "y": [front["kernels_ms"]] * 2,
+            },
+        ]
+        data += [
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": row["variant"],
+                "x": [row["plan_bytes"] / 1e6],
+                "y": [row["ms"]],
+            }
+            for row in own
+        ]
+        data += [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": row["variant"],
+                "line": {"dash": "dash"},
+                "x": [0, front["weight_bytes"] / 1e6],
+                "y": [row["ms"]] * 2,
+            }
+            for row in rows
+            if row.get("ms")
+            and row.get("variant", "").startswith("accelerate")
+            and (row["network"], row["batch"]) == where[:2]
+        ]
+        figures.append(
+            Figure(
+                f"Memory and delay: {where[0]}, batch {where[1]}, weights from {where[2]}",
+                data,
+                {
+                    "xaxis": {"title": {"text": "MB of rings and residents"}},
+                    "yaxis": {"type": "log", "title": {"text": "delay in ms"}},
+                },
+                "What the tier itself keeps in memory is in the table. accelerate's memory was not "
+                "measured: its delay is drawn across.",
+            )
+        )
+    return figures
 
 
 _FIGURES: dict[str, Callable[[list[Row]], list[Figure]]] = {
@@ -248,6 +384,9 @@ _FIGURES: dict[str, Callable[[list[Row]], list[Figure]]] = {
     "coschedule": _gains,
     "decompose": _rules,
     "simulator": _scatter,
-    "optimum": _nothing,
+    "optimum": _above,
+    "predictor": _predicted,
     "contention": contention_figures,
+    "memory": memory_figures,
+    "stream": _memory_and_delay,
 }

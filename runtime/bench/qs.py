@@ -13,16 +13,21 @@ import torch
 
 from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved, one_line
-from runtime.bench.machine import usable_cores
+from runtime.bench.machine import memory_floor_ms, usable_cores
 from runtime.bench.results import Row, summary
 from runtime.bench.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
-from runtime.issuing import Executor, InProcess, Way, open_executor
+from runtime.issuing import Executor, InProcess, Way
 from runtime.metrics import latencies_ms, makespan_ms, utilisation
 from runtime.outcome import Outcome
 from runtime.prepared import Setup, Source
+from runtime.processes import MultiContext, Processes
 
 _BINS = 60
 """Points of a curve of utilisation."""
+
+_AHEAD = (0, 1)
+"""Inferences that every network may have launched beyond the one that it waits for: none, as for
+frames that depend on results, and on a GPU also one."""
 
 _INLINE = (Way.SERIAL, Way.SINGLE_CONTEXT)
 _STREAMED = (Way.QUEUE_STREAM, Way.SINGLE_ISSUER)
@@ -35,16 +40,19 @@ def steps(config: BenchConfig) -> list[Step]:
       ValueError: if a workload is unknown.
     """
     names = config.chosen([*QS_WORKLOADS])
+    processes = Processes()  # those of M-C, which take seconds to start
     return [
-        Step(f"{name} {mode}", partial(_compare, config, QS_WORKLOADS[name], mode))
+        Step(f"{name} {mode}", partial(_compare, config, QS_WORKLOADS[name], mode, processes))
         for mode in ("captured", "eager")
         if mode in config.modes
         for name in names
     ]
 
 
-def _compare(config: BenchConfig, workload: Workload, mode: str) -> Iterator[Row]:
-    """A row a way, those that could not be made ready among them."""
+def _compare(
+    config: BenchConfig, workload: Workload, mode: str, processes: Processes
+) -> Iterator[Row]:
+    """Makes all ways ready and measures them."""
     most = max(config.most_networks, _least(workload))
     workload = workload.limited(most)
     scale = config.scale
@@ -53,34 +61,50 @@ def _compare(config: BenchConfig, workload: Workload, mode: str) -> Iterator[Row
     sources = workload.sources(scale=scale, device=config.device.value, rule=config.cut)
     setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
     with ExitStack() as opened:
-        ways, faults = _opened(opened, sources, setup)
-        measured = {way: _Measured(one, config.rounds) for way, one in ways.items()}
-        samples = interleaved(
-            {way.value: measured[way].once_ms for way in measured}, config.repeats
-        )
-        solo_ms = measured[Way.SERIAL].slowest_ms if Way.SERIAL in measured else 0.0
-        expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
-        for way in Way:
-            row: Row = {
-                "workload": workload.name,
-                "networks": workload.size,
-                "inferences": config.rounds,
-                "mode": mode,
-                "way": way.value,
-            }
-            if way in faults:
-                yield {**row, "error": faults[way]}
-                continue
-            one = measured[way]
-            yield {
-                **row,
-                **summary(samples[way.value]),
-                # nobody ends before the slowest network, alone on the device, would
-                "bound_ms": round(solo_ms, 4),
-                "largest_difference": one.difference(expected),
-                "error": one.error,
-                "busy": one.busy(),
-            }
+        ways, faults = _opened(opened, sources, setup, processes)
+        for ahead in _AHEAD if config.on_gpu else _AHEAD[:1]:
+            yield from _measured(config, workload, sources, ways, faults, mode, ahead)
+
+
+def _measured(  # noqa: PLR0917 - all that was made ready
+    config: BenchConfig,
+    workload: Workload,
+    sources: Sequence[Source],
+    ways: dict[Way, Executor],
+    faults: dict[Way, str],
+    mode: str,
+    ahead: int,
+) -> Iterator[Row]:
+    """A row a way, those that could not be made ready among them."""
+    measured = {way: _Measured(one, config.rounds, ahead) for way, one in ways.items()}
+    samples = interleaved({way.value: measured[way].once_ms for way in measured}, config.repeats)
+    solo_ms = measured[Way.SERIAL].slowest_ms if Way.SERIAL in measured else 0.0
+    floor_ms = (
+        memory_floor_ms((one.module for one in sources), config.rounds) if config.on_gpu else 0.0
+    )
+    expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
+    for way in Way:
+        row: Row = {
+            "workload": workload.name,
+            "networks": workload.size,
+            "inferences": config.rounds,
+            "mode": mode if ahead == 0 else f"{mode}, {ahead} ahead",
+            "way": way.value,
+        }
+        if way in faults:
+            yield {**row, "error": faults[way]}
+            continue
+        one = measured[way]
+        yield {
+            **row,
+            **summary(samples[way.value]),
+            # nobody ends before the slowest network, alone on the device, would
+            "bound_ms": round(max(solo_ms, floor_ms), 4),
+            "memory_ms": round(floor_ms, 4),
+            "largest_difference": one.difference(expected),
+            "error": one.error,
+            "busy": one.busy(),
+        }
 
 
 def _least(workload: Workload) -> int:
@@ -89,24 +113,24 @@ def _least(workload: Workload) -> int:
 
 
 def _opened(
-    opened: ExitStack, sources: Sequence[Source], setup: Setup
+    opened: ExitStack, sources: Sequence[Source], setup: Setup, processes: Processes
 ) -> tuple[dict[Way, Executor], dict[Way, str]]:
     """Every way that can be made ready, and why the others cannot.
 
     Ways that need the same streams share one set of networks.
     """
-    pool = ThreadPoolExecutor(1)  # processes get ready meanwhile
-    processes = pool.submit(open_executor, Way.MULTI_CONTEXT, sources, setup)
-    opened.callback(_close_when_ready, pool, processes)
+    waits = ThreadPoolExecutor(1)  # processes get ready meanwhile
+    contexts = waits.submit(MultiContext, sources, setup, processes)
+    opened.callback(_close_when_ready, waits, contexts)
     ways: dict[Way, Executor] = {}
     faults: dict[Way, str] = {}
     on_gpu = setup.device.value == "cuda"
     graph_forks = on_gpu and setup.captured
-    alike: list[tuple[Way, ...]] = [_INLINE, _STREAMED] if not on_gpu else [(*_STREAMED, *_INLINE)]
+    alike: list[tuple[Way, ...]] = [_INLINE, _STREAMED]
     if graph_forks:
         alike.append((Way.FORK_JOIN,))
     else:
-        alike[0 if on_gpu else 1] += (Way.FORK_JOIN,)
+        alike[1] += (Way.FORK_JOIN,)
     for first, *rest in alike:
         # serial may not be the one that is made ready: it has one stream only
         way = Way.SINGLE_CONTEXT if first is Way.SERIAL else first
@@ -118,24 +142,25 @@ def _opened(
         opened.callback(made.close)
         ways |= {other: made if other is way else made.reissued(other) for other in (first, *rest)}
     try:
-        ways[Way.MULTI_CONTEXT] = processes.result()
+        ways[Way.MULTI_CONTEXT] = contexts.result()
     except Exception as error:  # noqa: BLE001 - likewise
         faults[Way.MULTI_CONTEXT] = one_line(error)
     return {way: ways[way] for way in Way if way in ways}, faults
 
 
-def _close_when_ready(pool: ThreadPoolExecutor, processes: Future[Executor]) -> None:
+def _close_when_ready(waits: ThreadPoolExecutor, contexts: Future[MultiContext]) -> None:
     with suppress(Exception):  # it was told where it was asked for
-        processes.result().close()
-    pool.shutdown()
+        contexts.result().close()
+    waits.shutdown()
 
 
 @final
 class _Measured:
     """A way, and what its latest run gave."""
 
-    def __init__(self, executor: Executor, inferences: int) -> None:
+    def __init__(self, executor: Executor, inferences: int, ahead: int) -> None:
         self._executor = executor
+        self._ahead = ahead
         self._inferences = inferences
         self._latest: Outcome | None = None
         self.slowest_ms = 0.0
@@ -143,7 +168,7 @@ class _Measured:
 
     def once_ms(self) -> float:
         """Makespan of one run."""
-        self._latest = self._executor.run(self._inferences, each_job=False)
+        self._latest = self._executor.run(self._inferences, each_job=False, ahead=self._ahead)
         schedule = self._latest.schedule
         own: dict[int, float] = {}
         for one in schedule.executed:
@@ -179,7 +204,7 @@ class _Measured:
 
         A stream counts from the first kernel of a job to its last, waits between them included.
         """
-        schedule = self._executor.run(self._inferences, each_job=True).schedule
+        schedule = self._executor.run(self._inferences, each_job=True, ahead=self._ahead).schedule
         whole_ms = makespan_ms(schedule)
         if whole_ms <= 0:
             return {}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, final
+
+from runtime.whole_file import write_whole
 
 SCHEMA = 1
 """Changes whenever a reader of the older files would misunderstand a newer one."""
@@ -40,14 +41,7 @@ class Results:
         Raises:
           OSError: if it cannot be written; the file is as it was.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(self.json(), encoding="utf-8")
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_whole(path, self.json())
 
     def json(self) -> str:
         """The file's content; what is not a finite number becomes null."""

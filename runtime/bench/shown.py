@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
+from runtime.bench.results import Row
+
 
 @final
 @dataclass(frozen=True)
@@ -17,3 +19,15 @@ class Shown:
     rows: Sequence[Sequence[str]]
     names: int
     """Columns at the left that are names; the rest are numbers."""
+
+
+def percent(value: float | None) -> str:
+    """A relative difference; nothing where there is none."""
+    return "" if value is None else f"{100 * value:+.1f}%"
+
+
+def with_spread(row: Row) -> str:
+    """Median, and half of what lies between the quartiles."""
+    if not row.get("ms"):
+        return "failed"
+    return f"{row['ms']:.2f} \u00b1{50 * (row['high_ms'] - row['low_ms']) / row['ms']:.0f}%"

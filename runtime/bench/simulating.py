@@ -1,13 +1,20 @@
-"""Does the simulator tell the makespan of real lanes, from the times of each job alone?"""
+"""Does the simulator tell the makespan of real lanes, from the times of each job alone?
+
+Twice: with the one issuing thread, whose time for a job was measured with jobs that compute nothing,
+and without, where placing costs nothing and a network's times alone hold what is between its jobs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from statistics import median
 
-from runtime.arrivals import closed, periodic
+import numpy as np
+
+from runtime.arrivals import closed, periodic, poisson
 from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved
 from runtime.bench.fixed import HalfAndHalf
@@ -18,10 +25,11 @@ from runtime.bound import lower_bound_ms
 from runtime.chain import Chain, Request
 from runtime.decompose import Rule
 from runtime.executor import Network, execute
+from runtime.issuer_profile import measured_issuer
 from runtime.metrics import makespan_ms
 from runtime.policies import EarliestFinish, OneLane, QueueTime
 from runtime.policy import Policy
-from runtime.simulator import simulate
+from runtime.simulator import simulate, times_of
 
 _CASES = {
     "nb201": (Model.nas_bench_201,) * 3,
@@ -56,16 +64,18 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
         for model in dict.fromkeys(models)
     }
     with opened_lanes(small, None) as lanes:
-        times_ms = {model: lanes.times_ms(one, repeats=10) for model, one in kinds.items()}
+        issuer = measured_issuer(lanes.lanes)
+        alone = {model: lanes.alone(one, repeats=10) for model, one in kinds.items()}
         networks = [
             Network(
                 lanes.compiled(kinds[model].program, kinds[model].x),
                 kinds[model].x,
-                lanes.chain(kinds[model], times_ms[model], (1.0, 1.0)),
+                lanes.chain(kinds[model], alone[model].whole_ms, (1.0, 1.0)),
             )
             for model in models
         ]
         chains = [network.chain for network in networks]
+        jobs = [lanes.chain(kinds[model], alone[model].jobs_ms, (1.0, 1.0)) for model in models]
         policies: dict[str, Policy] = {
             "gpu_only": OneLane(lanes.groups.gpu[0]),
             "cpu_only": OneLane(lanes.groups.cpu[0]),
@@ -88,7 +98,16 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
             )
             descriptions = [lane.lane for lane in lanes.lanes]
             for named, policy in policies.items():
-                simulated_ms = makespan_ms(simulate(chains, requests, descriptions, policy))
+                thread = simulate(
+                    chains,
+                    requests,
+                    descriptions,
+                    policy,
+                    actual_ms=times_of(jobs),
+                    issuer=issuer,
+                )
+                free = simulate(chains, requests, descriptions, policy)
+                simulated_ms = makespan_ms(thread)
                 taken = samples[named]
                 yield {
                     "workload": name,
@@ -98,23 +117,28 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                     "policy": named,
                     **summary(taken),
                     "simulated_ms": round(simulated_ms, 4),
-                    "bound_ms": round(lower_bound_ms(chains, requests), 4),
+                    "bound_ms": round(lower_bound_ms(jobs, requests), 4),
                     "error_of_simulator": round(simulated_ms / median(taken) - 1, 5),
+                    "error_without_issuer": round(makespan_ms(free) / median(taken) - 1, 5),
+                    "put_ms": [round(ms, 5) for ms in issuer.put_ms],
+                    "wake_ms": [round(ms, 5) for ms in issuer.wake_ms],
                 }
 
 
 def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:
-    """All at once, and at a rate that keeps the quicker lane half busy."""
+    """All at once; and at a rate that keeps the quicker lane half busy, regularly or at random."""
     fastest_ms = sum(min(times) for chain in chains for times in chain.predicted_ms)
-    requests = [
-        request
-        for network in range(len(chains))
-        for request in periodic(network, 2 * fastest_ms, _INFERENCES)
-    ]
-    return {"closed": closed(len(chains), _INFERENCES), "periodic": tuple(requests)}
+    networks, generator = range(len(chains)), np.random.default_rng(0)
+    regular = (periodic(network, 2 * fastest_ms, _INFERENCES) for network in networks)
+    random = (poisson(network, 2 * fastest_ms, _INFERENCES, generator) for network in networks)
+    return {
+        "closed": closed(len(chains), _INFERENCES),
+        "periodic": tuple(chain.from_iterable(regular)),
+        "poisson": tuple(chain.from_iterable(random)),
+    }
 
 
-def median_error(rows: list[Row]) -> float | None:
-    """Of the simulator, over all rows that have one."""
-    errors = [abs(row["error_of_simulator"]) for row in rows if "error_of_simulator" in row]
+def median_error(rows: list[Row], of: str = "error_of_simulator") -> float | None:
+    """Of the simulator, over all rows that have one; `error_without_issuer` is the other."""
+    errors = [abs(row[of]) for row in rows if of in row]
     return median(errors) if errors else None

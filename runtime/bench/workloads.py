@@ -32,10 +32,24 @@ class Model(Enum):
     vgg16 = "vgg16"
     alexnet = "alexnet"
     nas_bench_201 = "nas_bench_201"
+    nas_bench_201_mixed = "nas_bench_201_mixed"
 
 
 OPERATIONS = ("nor_conv_3x3",) * 6
 """Of the NAS-Bench-201 network: the slowest of the space."""
+
+MIXED_OPERATIONS = (
+    "nor_conv_3x3",
+    "avg_pool_3x3",
+    "nor_conv_1x1",
+    "skip_connect",
+    "nor_conv_3x3",
+    "none",
+)
+"""Of another, nearer to the middle of the space: each operation once, the convolution twice."""
+
+SMALL = (Model.nas_bench_201, Model.nas_bench_201_mixed)
+"""Networks for images of 32 pixels."""
 
 CELLS: dict[Model, tuple[type[nn.Module], ...]] = {
     Model.densenet201: (DenseLayer,),
@@ -43,6 +57,7 @@ CELLS: dict[Model, tuple[type[nn.Module], ...]] = {
     Model.vgg16: (),
     Model.alexnet: (),
     Model.nas_bench_201: (Cell, ResidualBlock),
+    Model.nas_bench_201_mixed: (Cell, ResidualBlock),
 }
 """The modules that are a cell; the plain chains have none."""
 
@@ -66,7 +81,7 @@ class Scale:
         """Of an image, pixels; multiples of 4 for NAS-Bench-201."""
         if model in {Model.alexnet, Model.vgg16}:
             return 224
-        if model is Model.nas_bench_201:
+        if model in SMALL:
             return max(8, 4 * round(8 * self.image))
         return max(64, round(224 * self.image))
 
@@ -77,20 +92,38 @@ _BUILDERS: dict[Model, Callable[[Scale], nn.Module]] = {
     Model.vgg16: lambda scale: VGG(16, width=scale.of(64, least=2)),
     Model.alexnet: lambda scale: AlexNet(width=scale.of(64, least=2)),
     Model.nas_bench_201: lambda scale: CellNetwork(OPERATIONS, channels=scale.of(16, least=4)),
+    Model.nas_bench_201_mixed: lambda scale: CellNetwork(
+        MIXED_OPERATIONS, channels=scale.of(16, least=4)
+    ),
 }
+
+_BY_CHANNEL = (Model.vgg16,)
+"""Networks that an H200 runs quicker with channels innermost, alone and together
+(`benchmarks/gpu_sharing.py`): their convolutions need not be turned there and back."""
+
+_IMAGE_DIMS = 4
 
 
 @final
 class Built(nn.Module):
     """A network that travels to another process as its recipe, not as its weights."""
 
-    def __init__(self, model: Model, scale: Scale, seed: int, device: str) -> None:
-        """Builds it on a device; equal arguments give equal weights."""
+    def __init__(
+        self, model: Model, scale: Scale, seed: int, device: str, by_channel: bool
+    ) -> None:
+        """Builds it on a device; equal arguments give equal weights.
+
+        By channel, weights lie as tensor cores read them, and so will what is computed with them.
+        """
         super().__init__()
-        self._recipe = (model, scale, seed, device)
+        self._recipe = (model, scale, seed, device, by_channel)
         with torch.random.fork_rng(), torch.device(device), torch.no_grad():
             torch.manual_seed(seed)
             self.network = _BUILDERS[model](scale).eval()
+            if by_channel:
+                for weight in self.network.parameters():
+                    if weight.dim() == _IMAGE_DIMS:
+                        weight.data = weight.contiguous(memory_format=torch.channels_last)
         self.eval()
 
     def forward(self, images: Tensor) -> Tensor:
@@ -104,9 +137,17 @@ class Built(nn.Module):
 
 @cache
 def source(
-    model: Model, *, scale: Scale, seed: int = 0, device: str = "cpu", rule: Rule = Rule.FUSED
+    model: Model,
+    *,
+    scale: Scale,
+    seed: int = 0,
+    device: str = "cpu",
+    rule: Rule = Rule.FUSED,
+    by_channel: bool | None = None,
 ) -> Source:
     """One instance of a network, with its input on the same device; made once.
+
+    By channel or not: None for what is quicker on the device.
 
     Rule.CELL becomes Rule.FUSED for a network that has no cells.
     """
@@ -116,7 +157,10 @@ def source(
     if rule is Rule.CELL and not cells:
         rule = Rule.FUSED
     name = f"{model.value}#{seed}"
-    return Source(name, Built(model, scale, seed, device), noise.to(device), rule, cells)
+    if by_channel is None:
+        by_channel = device == "cuda"
+    built = Built(model, scale, seed, device, by_channel and model in _BY_CHANNEL)
+    return Source(name, built, noise.to(device), rule, cells)
 
 
 @final

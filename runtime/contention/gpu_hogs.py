@@ -79,6 +79,7 @@ class GpuMemoryHog(Hog):
 
     core: int | None = None
     gb_per_s: float = math.inf
+    kernels: int = 1  # of a launch, and so of a burst: each moves 128 MB
 
     @property
     def name(self) -> str:
@@ -88,7 +89,7 @@ class GpuMemoryHog(Hog):
     def start(self, place: Place, number: int) -> RunningHog:
         """Takes 512 MB of the GPU's memory."""
         check_gpu()
-        return _HogThread(place, number, self.core, _streaming)
+        return _HogThread(place, number, self.core, partial(_streaming, self.kernels))
 
 
 @final
@@ -122,19 +123,20 @@ def start_network(place: Place, number: int, network: str, core: int | None) -> 
     return _HogThread(place, number, core, partial(beside_on_gpu, network))
 
 
-def _streaming(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
+def _streaming(kernels: int, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
     # A kernel, not a copy: a slice's kernels stay on the slice's multiprocessors.
     source = torch.randn(_PIECES, _PIECE // 4, device=stream.device)
     target = torch.empty_like(source)
     stream.wait_stream(torch.cuda.current_stream(stream.device))
 
-    def kernel(k: int) -> torch.Tensor:
-        return torch.neg(source[k], out=target[k])
+    def launch(first: int) -> None:
+        for k in range(first, first + kernels):
+            torch.neg(source[k % _PIECES], out=target[k % _PIECES])
 
     with torch.cuda.stream(stream):
-        kernel(0)
-    replays = [GraphEngine(stream).recorded(partial(kernel, k))[0] for k in range(_PIECES)]
-    return _InTurns(replays, owners=(source, target)), 2 * _PIECE
+        launch(0)
+    replays = [GraphEngine(stream).recorded(partial(launch, k))[0] for k in range(_PIECES)]
+    return _InTurns(replays, owners=(source, target)), 2 * _PIECE * kernels
 
 
 def _copying(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:

@@ -94,6 +94,7 @@ def test_a_wrong_line_is_a_user_error_of_one_line_that_names_the_file(tmp_path, 
     [
         ("index,cell,ms", "must name a column 'arch'"),
         ("index,arch,ms,ms", "names a column twice"),
+        ("arch,device,ms", "has a column 'device', and so rows of several devices"),
         ("", "must name a column 'arch'"),
     ],
 )

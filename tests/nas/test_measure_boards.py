@@ -8,7 +8,6 @@ import sys
 import numpy as np
 import psutil
 import pytest
-import torch
 
 import nas.boards
 import nas.measure_command
@@ -37,23 +36,15 @@ SLUG = "board-onnxruntime-fp32-b1"
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    """Measures into the test's folder, in this process; status, stdout, stderr."""
-    threads = torch.get_num_threads()
-    monkeypatch.setenv("HYDRA_FULL_ERROR", "")  # the command sets it
+def run(in_process, tmp_path):
+    """Measures into the test's folder, in this process."""
 
     def call(*overrides):
         last_of_each = {text.split("=")[0]: text for text in (*QUICK, *overrides)}.values()
-        monkeypatch.setattr("sys.argv", ["nas.measure", f"out={tmp_path / 'out'}", *last_of_each])
-        try:
-            nas.measure_command.main()
-            status = 0
-        except SystemExit as left:
-            status = left.code
-        return status, *capsys.readouterr()
+        words = ["nas.measure", f"out={tmp_path / 'out'}", *last_of_each]
+        return in_process(nas.measure_command.main, words)
 
-    yield call
-    torch.set_num_threads(threads)
+    return call
 
 
 def journals(tmp_path):

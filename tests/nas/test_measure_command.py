@@ -11,7 +11,6 @@ import time
 
 import numpy as np
 import pytest
-import torch
 
 import nas.measure_command
 import nas.search_command
@@ -47,23 +46,11 @@ def command(folder, *overrides):
 
 
 @pytest.fixture
-def here(monkeypatch, capsys):
-    """Runs a command in this process, which is torch's import faster; status, stdout, stderr."""
-    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
-    for name in ("OMP_WAIT_POLICY", "HYDRA_FULL_ERROR"):
-        monkeypatch.setenv(name, "")  # the commands set them; what was there comes back
-
-    def call(main, words):
-        monkeypatch.setattr("sys.argv", words)
-        try:
-            main()
-            status = 0
-        except SystemExit as left:
-            status = left.code
-        return status, *capsys.readouterr()
-
-    yield call
-    torch.set_num_threads(threads)
+def here(in_process, monkeypatch):
+    """Runs a command in this process, which it may pin."""
+    cores = os.sched_getaffinity(0)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # the command sets it; what was there comes back
+    yield in_process
     os.sched_setaffinity(0, cores)
 
 

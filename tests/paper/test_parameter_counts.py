@@ -7,6 +7,7 @@ from runtime.models.alexnet import AlexNet
 from runtime.models.densenet import DenseNet
 from runtime.models.resnet import ResNet
 from runtime.models.vgg import VGG
+from runtime.models.yolo import YOLOv4
 
 PUBLISHED = [
     (AlexNet, (), 61_100_840),
@@ -29,3 +30,14 @@ def test_number_of_parameters(network, depth, published):
         built = network(*depth)
 
     assert sum(parameter.numel() for parameter in built.parameters()) == published
+
+
+def test_yolov4_is_as_large_as_the_file_of_its_authors():
+    """`yolov4.weights`, 257,717,640 bytes: a header of 20, floats, statistics of normalisations."""
+    with torch.device("meta"):
+        built = YOLOv4()
+    running = [value for name, value in built.named_buffers() if "running" in name]
+    floats = sum(value.numel() for value in [*built.parameters(), *running])
+
+    assert 4 * floats + 20 == 257_717_640
+    assert sum(isinstance(module, torch.nn.Conv2d) for module in built.modules()) == 110

@@ -30,7 +30,7 @@ def on_meta(build):
         return build().eval(), torch.empty(1, 3, 224, 224)
 
 
-@pytest.mark.parametrize("rule", [Rule.LAYER, Rule.WHOLE])
+@pytest.mark.parametrize("rule", [Rule.LAYER, Rule.UNFOLDED, Rule.WHOLE])
 def test_layers_one_by_one_give_the_very_bits_of_the_module(network, rule):
     computed, plain = run(*network, rule)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from runtime.arrivals import closed
-from runtime.chain import Chain, Lane
+from runtime.bench.random_cases import LANES, SYNC_MS, random_case
 from runtime.kinds import Kind
 from runtime.look_ahead import LookAhead
 from runtime.metrics import makespan_ms
@@ -20,8 +20,6 @@ from runtime.optimum import best_schedule
 from runtime.policies import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
 from runtime.simulator import simulate
 
-LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
-SYNC_MS = ((0.0, 0.0), (0.5, 0.0))
 POLICIES = {
     "look_ahead": LookAhead(SYNC_MS),
     "earliest_finish": EarliestFinish(SYNC_MS),
@@ -32,22 +30,14 @@ POLICIES = {
 }
 
 
-def chain(generator, max_jobs):
-    gpu_ms = generator.uniform(1, 4, generator.integers(2, max_jobs + 1))
-    ratio = generator.uniform(0.5, 4, len(gpu_ms))
-    kinds = tuple(Kind.CONV if r > 1.5 else Kind.ACT for r in ratio)
-    return Chain("net", kinds, tuple(zip((gpu_ms * ratio).tolist(), gpu_ms.tolist(), strict=True)))
-
-
 @pytest.fixture(scope="module")
 def ratios():
     """By policy: makespan over the least possible, of each case."""
     generator = np.random.default_rng(0)
     found = {name: [] for name in POLICIES}
     for _ in range(100):
-        networks = generator.integers(2, 4)
-        chains = [chain(generator, max_jobs=6 - networks) for _ in range(networks)]
-        workload = chains, closed(networks), LANES
+        chains = random_case(generator)
+        workload = chains, closed(len(chains)), LANES
         best_ms = makespan_ms(best_schedule(*workload, sync_ms=SYNC_MS))
         for name, policy in POLICIES.items():
             took_ms = makespan_ms(simulate(*workload, policy, sync_ms=SYNC_MS))

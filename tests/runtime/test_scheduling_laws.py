@@ -14,6 +14,7 @@ from runtime.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from runtime.chain import Chain, Lane, Request
 from runtime.decompose import decompose
 from runtime.executor import Network, execute
+from runtime.issuer import Issuer
 from runtime.kinds import Kind
 from runtime.lanes import CpuLane
 from runtime.look_ahead import LookAhead
@@ -66,7 +67,9 @@ def simulations(draw):
     nets, requests, lanes = draw(workloads())
     policy = draw(policies(len(lanes)))
     delays = draw(st.none() | st.lists(st.lists(TIMES_MS, min_size=3), min_size=3))
-    return simulate(nets, requests, lanes, policy, sync_ms=delays)
+    times = st.tuples(*[TIMES_MS] * len(lanes))
+    issuer = draw(st.none() | st.builds(Issuer, times, times))
+    return simulate(nets, requests, lanes, policy, sync_ms=delays, issuer=issuer)
 
 
 def assert_lawful(schedule):

@@ -1,13 +1,22 @@
 """`runtime.run`, the one line of a new user."""
 
+import json
+import math
 import re
+from collections import Counter
+from concurrent.futures import CancelledError
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import runtime
+from runtime.arrivals import poisson
+from runtime.chain import Request
+from runtime.policies import OneLane
+from runtime.trace import write_trace
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "runtime-library.md"
 
@@ -41,12 +50,84 @@ def test_frames_arrive_at_their_rate():
     assert report.makespan_ms > 20
 
 
+def test_arrivals_of_ones_own_have_priorities_and_a_trace_that_opens(tmp_path):
+    x = torch.randn(1, 3, 8, 8)
+    generator = np.random.default_rng(0)
+    asked = [
+        *poisson(0, 3, 10, generator),
+        *(Request(1, 2.0 * i, deadline_ms=1000, priority=-1) for i in range(10)),
+    ]
+
+    report = runtime.run(
+        [small(0), small(1)], [x, x], requests=asked, order="priority", rule="fused", gpu=False
+    )
+
+    assert report.schedule.requests == tuple(asked)
+    assert report.inferences == 20
+    assert report.misses == 0
+    assert 0 < report.fairness <= 1
+    assert report.antt == pytest.approx(sum(report.slowdowns) / 2)
+    assert report.finish_spread_ms >= 0
+    write_trace(report.schedule, tmp_path / "trace.json")
+    opens_in_perfetto(json.loads((tmp_path / "trace.json").read_text()))
+    assert [*tmp_path.iterdir()] == [tmp_path / "trace.json"]
+
+
+def opens_in_perfetto(trace):
+    """What the format (Trace Event Format, 2016) asks of the events that are used here."""
+    begun, ends = Counter(), {}
+    for event in trace["traceEvents"]:
+        assert {"ph", "pid", "tid", "name"} <= event.keys()
+        if event["ph"] == "M":
+            assert event["name"] in {"process_name", "thread_name"}
+            assert isinstance(event["args"]["name"], str)
+            continue
+        assert event["ts"] >= 0
+        key = event["pid"], event["tid"]
+        if event["ph"] == "X":  # those of a track may touch, but not cross
+            assert event["ts"] >= ends.get(key, 0) - 1e-6
+            ends[key] = event["ts"] + event["dur"]
+        else:
+            begun[event["cat"], event["id"]] += {"b": 1, "e": -1}[event["ph"]]
+    assert set(begun.values()) == {0}
+    assert ends
+
+
+def test_a_network_of_which_nothing_is_asked_has_no_output():
+    x = torch.randn(1, 3, 8, 8)
+
+    report = runtime.run([small(0), small(1)], [x, x], requests=[Request(1)], gpu=False)
+
+    assert isinstance(report.outputs[0], CancelledError)
+    assert isinstance(report.outputs[1], torch.Tensor)
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        ({"requests": [Request(3)]}, "a request names network 3 of 1"),
+        ({"requests": []}, "one request at least"),
+        ({"requests": [Request(0)], "fps": 3}, "requests has arrivals and deadlines of its own"),
+        ({"order": "last"}, "order='last' must be one of first_come, priority, deadline"),
         ({"policy": "best"}, "policy='best' must be one of earliest_finish"),
         ({"rule": "cell"}, "rule='cell' must be one of layer"),
+        ({"policy": None}, "policy=None must be one of earliest_finish"),
+        ({"policy": OneLane}, "must be one of .*, or an object with a `place` method"),
+        ({"policy": OneLane(7)}, r"OneLane\(lane=7\) put job 0 of .* to lane 7 of"),
+        ({"policy": OneLane(-1)}, "to lane -1 of"),
         ({"fps": 0}, "fps=0 must be above 0"),
+        ({"fps": math.nan}, "fps=nan must be above 0"),
+        ({"fps": "20"}, "fps='20' must be above 0"),
+        ({"fps": 1e-320}, "lets no second frame arrive"),
+        ({"deadline_ms": math.nan}, "deadline_ms=nan must be above 0"),
+        ({"inferences": 2.5}, "inferences=2.5 must be a whole number"),
+        ({"models": nn.ReLU()}, r"models is a ReLU; give a list, as models=\[...\]"),
+        ({"inputs": torch.zeros(1, 3, 8, 8)}, "inputs is a Tensor; give a list"),
+        ({"models": [None]}, "model 0 is None, not a torch.nn.Module"),
+        ({"inputs": [None]}, "input 0 must be a tensor that is not empty"),
+        ({"inputs": [torch.zeros(0, 3, 8, 8)]}, "input 0 must be a tensor that is not empty"),
+        ({"inputs": [torch.zeros(1, 4, 8, 8)]}, r"model 0 cannot be run with its input of shape"),
+        ({"inputs": [torch.zeros(1, 3, 8, 8).double()]}, "model 0 cannot be run with its input"),
         ({"inferences": 0}, "inferences=0 must be above 0"),
         ({"inputs": []}, "1 models and 0 inputs"),
         ({"models": [nn.ReLU()]}, r"model 0 is in training mode; call .eval\(\) first"),
@@ -55,7 +136,13 @@ def test_frames_arrive_at_their_rate():
 def test_what_cannot_be_run_is_told_with_the_way_out(arguments, told):
     given = {"models": [small(0)], "inputs": [torch.zeros(1, 3, 8, 8)], **arguments}
     with pytest.raises(ValueError, match=told):
-        runtime.run(**given)
+        runtime.run(**given, gpu=False)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_told():
+    with pytest.raises(RuntimeError, match="gpu=True, but torch finds no CUDA device here"):
+        runtime.run([small(0)], [torch.zeros(1, 3, 8, 8)], gpu=True)
 
 
 def test_the_example_of_the_documentation_runs(capsys):

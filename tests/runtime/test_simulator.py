@@ -6,6 +6,7 @@ import pytest
 
 from runtime.arrivals import closed, periodic
 from runtime.chain import Chain, Lane, Request
+from runtime.issuer import Issuer
 from runtime.kinds import Kind
 from runtime.metrics import latencies_ms, makespan_ms
 from runtime.policies import ByKind, ByNetwork, EarliestFinish, OneLane
@@ -99,6 +100,70 @@ def test_jobs_take_their_actual_time_while_policies_know_the_predicted():
     schedule = simulate([chain((1, 2))], closed(1), CPUS, EarliestFinish(), actual_ms=slow_first)
 
     assert spans(schedule) == [(0, 0, 10)]
+
+
+GPU = [Lane("gpu", asynchronous=True)]
+
+
+def test_short_jobs_come_no_faster_than_one_thread_can_put_them():
+    two = [chain((1,), (1,)), chain((1,), (1,))]
+
+    schedule = simulate(two, closed(2), GPU, OneLane(), issuer=Issuer((4.0,), (0.0,)))
+
+    assert spans(schedule) == [(0, 4, 5), (0, 8, 9), (0, 12, 13), (0, 16, 17)]
+    assert [one.job.network for one in schedule.executed] == [0, 1, 0, 1]
+
+
+def test_long_jobs_hide_the_time_to_put_them():
+    schedule = simulate(
+        [chain((9,), (9,), (9,))], closed(1), GPU, OneLane(), issuer=Issuer((4.0,), (0.0,))
+    )
+
+    assert spans(schedule) == [(0, 4, 13), (0, 13, 22), (0, 22, 31)]
+
+
+def test_the_next_job_of_a_core_waits_until_the_thread_has_heard_and_put():
+    schedule = simulate(
+        [chain((9,), (9,))], closed(1), [Lane("cpu")], OneLane(), issuer=Issuer((4.0,), (2.0,))
+    )
+
+    assert spans(schedule) == [(0, 4, 13), (0, 19, 28)]  # heard at 15
+
+
+def test_two_cores_share_the_thread_that_places_their_jobs():
+    two = [chain((9, 9), (9, 9)), chain((9, 9), (9, 9))]
+
+    schedule = simulate(two, closed(2), CPUS, ByNetwork(), issuer=Issuer((4.0, 6.0), (0.0, 0.0)))
+
+    assert spans(schedule) == [(0, 4, 13), (1, 10, 19), (0, 17, 26), (1, 25, 34)]
+
+
+def test_the_next_inference_begins_when_the_end_of_the_last_was_heard_of():
+    schedule = simulate([chain((3,))], closed(1, 2), GPU, OneLane(), issuer=Issuer((1.0,), (5.0,)))
+
+    assert spans(schedule) == [(0, 1, 4), (0, 10, 13)]
+
+
+def test_a_thread_that_costs_nothing_changes_nothing():
+    chains = [chain((2, 3), (4, 1), (3, 3)), chain((1, 9), (5, 2))]
+    given = chains, closed(2, 3), CPU_GPU, EarliestFinish()
+
+    free = simulate(*given, issuer=Issuer((0.0, 0.0), (0.0, 0.0)))
+
+    assert makespan_ms(free) == makespan_ms(simulate(*given))
+
+
+@pytest.mark.parametrize(
+    ("put_ms", "wake_ms", "told"),
+    [
+        ((1.0,), (), "1 times to put and 0 to wake"),
+        ((-1.0, 0.0), (0.0, 0.0), "takes -1.0 ms"),
+        ((1.0,), (1.0,), "an issuer of 1 lanes for 2"),
+    ],
+)
+def test_an_issuer_that_cannot_be_is_refused(put_ms, wake_ms, told):
+    with pytest.raises(ValueError, match=told):
+        simulate([chain((1, 1))], closed(1), CPUS, OneLane(), issuer=Issuer(put_ms, wake_ms))
 
 
 def test_nothing_asked_is_nothing_run():

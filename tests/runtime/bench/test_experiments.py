@@ -1,20 +1,32 @@
 """Each experiment from end to end on two cores, as small as it goes."""
 
 import json
+import pickle
 import subprocess
 import sys
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from runtime.bench import command, coschedule, decomposing, optimal, qs, simulating
+from runtime.bench import (
+    command,
+    coschedule,
+    decomposing,
+    memory,
+    optimal,
+    predicting,
+    qs,
+    simulating,
+)
 from runtime.bench.config import BenchConfig, Experiment
 from runtime.bench.driver import Control, Step, interleaved, run_steps
 from runtime.bench.pages import page
 from runtime.bench.results import Results, read_results, summary
 from runtime.bench.tables import tables
-from runtime.bench.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model
+from runtime.bench.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source
+from runtime.decompose import Rule
 from runtime.issuing import Way
 
 STEPS = {
@@ -23,6 +35,8 @@ STEPS = {
     "decompose": (decomposing, "nas_bench_201"),
     "simulator": (simulating, "nb201"),
     "optimum": (optimal, "nb201-2"),
+    "memory": (memory, "corun"),
+    "predictor": (predicting, "nb201"),
 }
 QUIET = Console(quiet=True)
 
@@ -48,12 +62,13 @@ def measured(experiment, control, path, **changes):
     asked = config(experiment, workloads=[workload], modes=["eager"], **changes)
     results = Results(experiment, {"seen": 1}, {"cpu": "a core", "versions": {}})
     steps = module.steps(asked)
-    run_steps(steps[-1:], results, path, control, minutes=5, console=QUIET)
+    last = steps if experiment == "predictor" else steps[-1:]  # which needs the others' times
+    run_steps(last, results, path, control, minutes=5, console=QUIET)
     assert results.faults == []
     return results
 
 
-SLOW = {"coschedule", "decompose", "simulator"}
+SLOW = {"coschedule", "decompose", "predictor", "simulator"}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +83,7 @@ def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_pa
     assert results.is_complete
     assert results.rows
     assert read_results(path).rows == json.loads(results.json())["rows"]
-    assert len(results.controls) == 2
+    assert len(results.controls) == (6 if experiment == "predictor" else 2)
     assert all(table.rows for table in tables(results))
     html = page(read_results(path)).html()
     assert "default-src 'none'" in html
@@ -102,6 +117,22 @@ def test_the_workloads_are_those_of_the_source():
     assert [QS_WORKLOADS[name].size for name in QS_PUBLISHED] == [15, 15, 15, 15, 16, 15, 16]
     assert [MIXES[name].size for name in ("mix-8-8-2-2", "mix-5-5-5-5")] == [20, 20]
     assert dict(MIXES["mix-8-8-2-2"].counts)[Model.vgg16] == 2
+
+
+def test_weights_by_channel_change_nothing_but_their_place():
+    plain, turned = (
+        source(Model.vgg16, scale=Scale(1 / 16), rule=Rule.WHOLE, by_channel=by_channel)
+        for by_channel in (False, True)
+    )
+
+    assert plain.module.network.state_dict().keys() == turned.module.network.state_dict().keys()
+    first = next(one for one in turned.module.parameters() if one.dim() == 4)
+    assert first.is_contiguous(memory_format=torch.channels_last)
+    again = pickle.loads(pickle.dumps(turned)).module  # noqa: S301 - our own
+    with torch.inference_mode():
+        expected = plain.module(plain.x)
+        torch.testing.assert_close(turned.module(turned.x), expected)
+        torch.testing.assert_close(again(turned.x), expected)
 
 
 def test_variants_are_measured_in_turns():
@@ -176,6 +207,11 @@ def test_the_schema_of_the_results_is_what_readers_know(tmp_path):
     [
         ("workloads=[vgg]", "workloads=['vgg'] of experiment=qs is unknown; there are alex15"),
         ("repeats=0", "repeats=0 must be at least 1"),
+        ("workloads=[]", "workloads=[] of experiment=qs names none; there are alex15"),
+        ("throttle=nan", "throttle=nan must be at least 1"),
+        ("slices=[0]", "slices=[0] must each have 1 multiprocessor"),
+        ("image=1e9", "image=1000000000.0 must be above 0 and at most 4"),
+        ("minutes=nan", "minutes=nan must be above 0"),
         ("rule=fine", "rule=fine must be one of layer"),
         ("experiment=nope", "Invalid value 'nope'"),
         ("experiment=page", "holds no results"),

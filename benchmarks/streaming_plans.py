@@ -1,0 +1,110 @@
+"""How near planned residency and rings are to the best there is, and what a plan costs.
+
+    $ python benchmarks/streaming_plans.py
+
+Part one: random networks small enough for `runtime.stream.optimal`, which tries all residents and all
+rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
+Part two: how often, and how much, a larger ring is slower than a smaller one.
+Part three: milliseconds of one front, the least of five.
+All times of layers are synthetic, from a fixed seed.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from runtime.stream.optimal import optimal_front
+from runtime.stream.planner import front
+from runtime.stream.recurrence import timeline
+from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.stream.trial import Trial
+
+
+def network(draw, layers, sizes, load_ms=4.0):
+    return [
+        StreamedLayer(
+            f"layer{i}",
+            int(draw.choice(sizes)),
+            draw.uniform(0, load_ms),
+            draw.uniform(0, load_ms),
+            draw.uniform(0, 4.0),
+        )
+        for i in range(layers)
+    ]
+
+
+def gaps(layers, stages):
+    found = front(layers, stages=stages, alignment=1)
+    for best in optimal_front(layers, stages=stages, alignment=1):
+        near_ms = min(one.predicted_ms for one in found if one.memory_bytes <= best.memory_bytes)
+        yield near_ms / best.predicted_ms - 1
+
+
+def quality(draw):
+    print("gap to the best plan of the same memory, %: median, p95, worst")
+    for stages, most in (
+        (Stages.READ_KERNEL, 8),
+        (Stages.COPY_KERNEL, 8),
+        (Stages.READ_COPY_KERNEL, 4),
+    ):
+        for name, sizes in (("random", [*range(1, 13)]), ("uniform", [4])):
+            all_gaps = []
+            for _ in range(60):
+                all_gaps += gaps(network(draw, int(draw.integers(2, most + 1)), sizes), stages)
+            median, p95, worst = np.percentile(all_gaps, [50, 95, 100]) * 100
+            print(
+                f"  {stages.value:17s} {name:8s} up to {most} layers, {len(all_gaps):4d} plans: "
+                f"{median:.1f} {p95:.1f} {worst:.1f}"
+            )
+
+
+def anomalies(draw):
+    count, worst, networks = 0, 1.0, 2000
+    for _ in range(networks):
+        layers = network(draw, 8, [*range(1, 13)])
+        trial = Trial(layers, (False,) * len(layers), Stages.READ_KERNEL, 1)
+        least_ms, slower = np.inf, 1.0
+        for size in trial.sizes.all():
+            delay_ms = trial.plan(size, 0).predicted_ms
+            least_ms = min(least_ms, delay_ms)
+            slower = max(slower, delay_ms / least_ms)
+        count += slower > 1 + 1e-9
+        worst = max(worst, slower)
+    print(
+        f"a larger ring is slower than a smaller one in {100 * count / networks:.1f} % of {networks} "
+        f"random networks of 8 layers, at worst by {100 * (worst - 1):.1f} %"
+    )
+
+
+def cost(draw):
+    print("one front, ms: the least of five")
+    for layers in (32, 110, 300):
+        for stages in Stages:
+            own = network(draw, layers, [10**6 * size for size in (1, 1, 2, 4, 9, 18)], 1.0)
+            times = []
+            for _ in range(5):
+                begin = time.perf_counter()
+                plans = front(own, stages=stages)
+                times.append(1e3 * (time.perf_counter() - begin))
+            print(
+                f"  {layers:3d} layers, {stages.value:17s}: {min(times):6.0f}, {len(plans)} plans"
+            )
+    own = network(draw, 300, [10**6], 1.0)
+    plan = StreamPlan(Architecture.PLANNED, (False,) * 300, 4 * 10**6, 0, 0.0, 4 * 10**6)
+    begin = time.perf_counter()
+    for _ in range(200):
+        timeline(own, plan)
+    print(f"  one recurrence of 300 layers: {(time.perf_counter() - begin) * 5:.2f}")
+
+
+def main():
+    draw = np.random.default_rng(0)
+    quality(draw)
+    anomalies(draw)
+    cost(draw)
+
+
+if __name__ == "__main__":
+    main()

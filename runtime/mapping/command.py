@@ -1,0 +1,181 @@
+"""`python -m runtime.map`: reads the networks on a board, tells what is left for one more."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runtime.exit_status import one_line_errors
+from runtime.mapping.config import MapConfig, ProfileConfig, StudyConfig
+from runtime.mapping.left import Left, Occupied, occupied
+from runtime.mapping.platform_description import Platform, read_platform
+from runtime.mapping.program import Answer
+from runtime.mapping.shipped import XAVIER, xavier_platform, xavier_times
+from runtime.mapping.this_machine import this_machine
+from runtime.mapping.timing_table import TimingTable, read_timing_table
+
+CONF = str(Path(__file__).resolve().parents[2] / "conf")
+"""By place, because a user's folder may hold a `conf` of its own."""
+
+DOES_NOT_FIT = 1
+
+THIS = "this"
+
+
+def main() -> None:
+    """Run the command line's question."""
+    ConfigStore.instance().store(name="map_schema", node=MapConfig)
+    with one_line_errors("runtime.map"):
+        _hydra_main()
+
+
+@hydra.main(version_base="1.3", config_path=CONF, config_name="map")
+def _hydra_main(composed: DictConfig) -> None:
+    with one_line_errors("runtime.map"):
+        config = OmegaConf.to_object(composed)
+        if not isinstance(config, MapConfig):
+            raise TypeError(f"composed a {type(config).__name__}, not a MapConfig")
+        config.check()
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console = Console(highlight=False, width=160)
+        if config.profile is not None:
+            _profile(Path(config.profile), config.profiling, console)
+        if config.study is not None:
+            _study(Path(config.study), config.studying, console)
+        if config.tasks is not None:
+            _answer(config.tasks, config, console)
+
+
+def _study(folder: Path, config: StudyConfig, console: Console) -> None:
+    from runtime.mapping.study import run_study  # noqa: PLC0415 - of this use only
+
+    run_study(folder, config, console)
+
+
+def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
+    from runtime.mapping.profile_here import profile_here  # noqa: PLC0415 - imports torch
+
+    profile_here(path, config, console)
+
+
+def _answer(tasks: str, config: MapConfig, console: Console) -> None:
+    table = _tasks(tasks, config)
+    platform = _platform(tasks, config.platform, table)
+    if config.configurations is not None:
+        platform = platform.limited(config.configurations)
+    times_ms = (1 + config.margin) * table.of(config.bound)
+    found = occupied(
+        table.networks, times_ms, table.configurations, platform, frame_ms=config.frame_ms
+    )
+    if config.json:
+        sys.stdout.write(_json(config, platform, found))
+    else:
+        _tell(config, platform, found, console)
+    if found.answer is not Answer.feasible:
+        sys.exit(DOES_NOT_FIT)
+
+
+def _tasks(tasks: str, config: MapConfig) -> TimingTable:
+    table = xavier_times() if tasks == XAVIER else read_timing_table(Path(tasks))
+    return table if config.networks is None else table.chosen(config.networks)
+
+
+def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
+    if name is None:
+        beside = Path(tasks).with_suffix(".yaml")
+        name = XAVIER if tasks == XAVIER else str(beside) if beside.exists() else THIS
+    if name == XAVIER:
+        return xavier_platform()
+    return this_machine(table.configurations) if name == THIS else read_platform(Path(name))
+
+
+def _down(ms: float, digits: int) -> float:
+    """Rounded down: a limit must not be more than there is."""
+    return math.floor(10.0**digits * ms + 1e-6) / 10.0**digits
+
+
+def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
+    content: dict[str, Any] = {
+        "platform": platform.name,
+        "frame_ms": config.frame_ms,
+        "bound": config.bound.value,
+        "margin": config.margin,
+        "answer": found.answer.value,
+        "timetable": [asdict(run) for run in found.timetable],
+        "left": [{**asdict(left), "search": _search(left)} for left in found.left],
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _search(left: Left) -> str | None:
+    limit_ms = _down(left.ms, 3)
+    return f"python -m nas.search T={limit_ms:g}ms" if limit_ms else None
+
+
+def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Console) -> None:
+    what = f"frame of {config.frame_ms:g} ms, {config.bound.value} of the times"
+    if config.margin:
+        what += f" and {100 * config.margin:g} %"
+    console.print(f"{platform.name}: {what}", soft_wrap=True, markup=False)
+    if found.answer is not Answer.feasible:
+        console.print(
+            "the networks do not fit: there is no mapping"
+            if found.answer is Answer.infeasible
+            else "no mapping was found in the time allowed, nor a proof that there is none"
+        )
+        return
+    there = _columns("On the board", ("network", "runs as", "on"), ("from ms", "to ms"))
+    for run in sorted(found.timetable, key=lambda run: (run.start_ms, run.place)):
+        from_to = (f"{run.start_ms:.2f}", f"{run.end_ms:.2f}")
+        _add(there, run.network, run.configuration, run.place, *from_to)
+    console.print(there)
+    more = _columns("Left for one more network", ("on", "as"), ("ms", "next"))
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for left in sorted(found.left, key=lambda left: -left.ms):
+        at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.2f}"
+        row = (
+            _some(left.configurations),
+            f"{_down(left.ms, 2):.2f}{at_least}",
+            _search(left) or "",
+        )
+        rows.setdefault(row, []).extend(left.places)
+    for row, places in rows.items():
+        _add(more, " or ".join(places), *row)
+    console.print(more)
+    console.print(
+        "one of these, not all: the others make room for it; search on a device whose times were "
+        "taken in that configuration"
+    )
+
+
+def _some(names: tuple[str, ...]) -> str:
+    told = ", ".join(names[:3])
+    return told if len(names) <= 3 else f"{told} and {len(names) - 3} more"
+
+
+def _add(table: Table, *cells: str) -> None:
+    """As texts: brackets in a user's name are no markup."""
+    table.add_row(*map(Text, cells))
+
+
+def _columns(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Table:
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name)
+    for name in numbers:
+        table.add_column(name, justify="left" if name == "next" else "right", no_wrap=True)
+    return table

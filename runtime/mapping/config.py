@@ -1,0 +1,117 @@
+"""What `python -m runtime.map` can be asked; conf/map.yaml holds the defaults."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from runtime.mapping.schedulability import SCENARIOS, THRESHOLDS
+from runtime.mapping.timing_table import Bound
+
+
+@final
+@dataclass
+class ProfileConfig:
+    """What `python -m runtime.map profile=<table>.csv` times; conf/map.yaml holds the defaults."""
+
+    networks: list[str]
+    variants: list[str] | None
+    batch: int
+    width: float
+    samples: int
+    compared: int
+    settle_s: float
+    minutes: float
+
+    def check(self) -> None:
+        """Refuses what cannot be timed.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        for name in ("batch", "samples", "compared"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"profiling.{name}={getattr(self, name)} must be at least 1")
+        for name in ("width", "minutes"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise ValueError(f"profiling.{name}={getattr(self, name)} must be above 0")
+        if not 0 <= self.settle_s < math.inf:
+            raise ValueError(f"profiling.settle_s={self.settle_s} must be 0 or more, seconds")
+        if not self.networks:
+            raise ValueError("profiling.networks=[] names no network; write '[nb201,resnet50]'")
+
+
+@final
+@dataclass
+class StudyConfig:
+    """How much of the schedulability study `python -m runtime.map study=<folder>` computes."""
+
+    scenarios: list[str]
+    thresholds: list[float]
+    sets: int
+    seed: int
+    workers: int
+    time_limit_s: float
+
+    def check(self) -> None:
+        """Refuses what cannot be computed.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        for name in ("sets", "workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"studying.{name}={getattr(self, name)} must be at least 1")
+        if self.seed < 0:
+            raise ValueError(f"studying.seed={self.seed} must be 0 or more")
+        if not 0 < self.time_limit_s < math.inf:
+            raise ValueError(f"studying.time_limit_s={self.time_limit_s} must be above 0, seconds")
+        for value, allowed, name in (
+            (self.scenarios, [*SCENARIOS], "scenarios"),
+            (self.thresholds, [*THRESHOLDS], "thresholds"),
+        ):
+            unknown = [one for one in value if one not in allowed]
+            if unknown or not value:
+                raise ValueError(
+                    f"studying.{name}={value} must be some of {', '.join(map(str, allowed))}"
+                )
+
+
+@final
+@dataclass
+class MapConfig:
+    """The networks that are there, and what they run on."""
+
+    tasks: str | None
+    profile: str | None
+    study: str | None
+    platform: str | None
+    configurations: list[str] | None
+    frame_ms: float
+    networks: list[str] | None
+    bound: Bound
+    margin: float
+    json: bool
+    profiling: ProfileConfig
+    studying: StudyConfig
+
+    def check(self) -> None:
+        """Refuses what cannot be answered.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        if not 0 < self.frame_ms < math.inf:
+            raise ValueError(f"frame_ms={self.frame_ms} must be above 0, milliseconds")
+        if not 0 <= self.margin < math.inf:
+            raise ValueError(f"margin={self.margin} must be 0 or more; 0.1 adds 10 %")
+        asked = [name for name in ("tasks", "profile", "study") if getattr(self, name) is not None]
+        if len(asked) != 1:
+            raise ValueError(
+                f"{' and '.join(f'{name}=' for name in asked) or 'nothing'} is given; give one of "
+                "tasks=<table>.csv (what is left on a board), profile=<table to write>.csv (times "
+                "networks on this machine) and study=<folder> (the published study)"
+            )
+        self.profiling.check()
+        self.studying.check()

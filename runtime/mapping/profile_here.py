@@ -1,0 +1,185 @@
+"""`python -m runtime.map profile=here.csv`: times variants, leaves a timing table and its platform."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from runtime.backend import Device
+from runtime.bench.machine import usable_cores
+from runtime.machine import machine_facts
+from runtime.mapping.config import ProfileConfig
+from runtime.mapping.networks import check_name, subject
+from runtime.mapping.profiling import Profiled, profiled
+from runtime.mapping.this_machine import machine_with
+from runtime.mapping.timing_table import COLUMNS, csv_text
+from runtime.mapping.variant import How, Numbers, Variant, parsed
+from runtime.quiet import QuietConfig, Sense, Watch
+from runtime.senses import OtherLoad, Stolen, Throttles, gpu_throttling
+from runtime.timing import TimingConfig
+from runtime.whole_file import write_whole
+
+_MORE = ("p50_ms", "p99_ms", "difference", "relative_difference", "top1_agreement", "remark")
+
+
+def profile_here(path: Path, config: ProfileConfig, console: Console) -> None:
+    """Times every network as every variant; files are written after each network.
+
+    Raises:
+      ValueError: if a network or a variant is unknown.
+    """
+    variants = _variants(config)
+    on_gpu = any(one.device is Device.cuda for one in variants) and torch.cuda.is_available()
+    for name in config.networks:
+        check_name(name)
+    cores = usable_cores()
+    quiet = QuietConfig()
+    senses: list[Sense] = [
+        OtherLoad(quiet.other_load, cores),
+        Stolen(quiet.stolen, cores),
+        Throttles(),
+    ]
+    watch = Watch(quiet, [*senses, gpu_throttling] if on_gpu else senses)
+    timing = TimingConfig(samples=config.samples, settle_s=config.settle_s)
+    generator = np.random.default_rng(0)
+    facts = machine_facts(cores[0], gpu=on_gpu)
+    platform = _platform(variants, len(cores))
+    rows: list[Profiled] = []
+    flagged: dict[str, list[str]] = {}
+    until_s = time.monotonic() + 60 * config.minutes
+    for name in config.networks:
+        if time.monotonic() > until_s:
+            console.print(f"no time was left for {name}; profiling.minutes= gives more")
+            continue
+        watch.disturbances()  # from here on
+        began_s = time.monotonic()
+        one = subject(name, batch=config.batch, width=config.width, compared=config.compared)
+        found = [*profiled(one, variants, timing, generator)]
+        flagged[name] = watch.disturbances()
+        rows += found
+        write_whole(path, _csv(rows))
+        write_whole(path.with_suffix(".json"), _json(rows, config, facts, flagged))
+        write_whole(path.with_suffix(".yaml"), platform)
+        console.print(_shown(found, time.monotonic() - began_s))
+        for line in flagged[name]:
+            console.print(f"flagged: {line}", soft_wrap=True, markup=False)
+    console.print(
+        f"-> {path}, {path.with_suffix('.yaml')}, {path.with_suffix('.json')}\n"
+        f"next: python -m runtime.map tasks={path}",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def _variants(config: ProfileConfig) -> list[Variant]:
+    if config.variants is not None:
+        return [parsed(name) for name in config.variants]
+    return [*_of_cpu(len(usable_cores())), *_of_gpu()]
+
+
+def _of_cpu(cores: int) -> Iterable[Variant]:
+    for share in [share for share in (1, 2, 4, 8, 16, 32) if share <= cores]:
+        yield Variant(Device.cpu, share, How.eager, Numbers.fp32)
+        yield Variant(Device.cpu, share, How.eager, Numbers.fp32, channels_last=True)
+        yield Variant(Device.cpu, share, How.eager, Numbers.bf16)
+        yield Variant(Device.cpu, share, How.eager, Numbers.bf16, channels_last=True)
+        yield Variant(Device.cpu, share, How.torchscript, Numbers.fp32)
+        yield Variant(Device.cpu, share, How.onnxruntime, Numbers.fp32)
+        yield Variant(Device.cpu, share, How.onnxruntime, Numbers.int8)
+
+
+def _of_gpu() -> Iterable[Variant]:
+    if not torch.cuda.is_available():
+        return
+    whole = int(torch.cuda.get_device_properties(0).multi_processor_count)
+    for share in [*(share for share in (16, 32, 64) if share < whole), whole]:
+        for numbers in (Numbers.fp32, Numbers.tf32, Numbers.bf16, Numbers.fp16):
+            yield Variant(Device.cuda, share, How.graph, numbers)
+        yield Variant(Device.cuda, share, How.graph, Numbers.fp16, channels_last=True)
+
+
+def _platform(variants: Sequence[Variant], cores: int) -> str:
+    multiprocessors = 0
+    if torch.cuda.is_available():
+        multiprocessors = int(torch.cuda.get_device_properties(0).multi_processor_count)
+    room = {Device.cpu: cores, Device.cuda: multiprocessors}
+    fitting = [one for one in variants if one.share <= room[one.device]]
+    return machine_with(fitting, cores, multiprocessors).yaml()
+
+
+def _csv(rows: Sequence[Profiled]) -> str:
+    return csv_text((*COLUMNS, *_MORE), [_line(row) for row in rows])
+
+
+def _line(row: Profiled) -> list[object]:
+    names: list[object] = [row.network, row.variant.name]
+    if row.samples is None or row.agreement is None:
+        return [*names, *[""] * (len(COLUMNS) + len(_MORE) - 3), row.remark]
+    ms = row.samples.ms
+    times = [ms.min(), ms.mean(), ms.max(), np.median(ms), np.quantile(ms, 0.99)]
+    agreement = row.agreement
+    return [
+        *names,
+        *(f"{one:.5f}" for one in times),
+        f"{agreement.difference:.3g}",
+        f"{agreement.relative:.3g}",
+        f"{agreement.top1:.4f}",
+        "" if row.samples.is_stable else "did not settle",
+    ]
+
+
+def _json(
+    rows: Sequence[Profiled],
+    config: ProfileConfig,
+    facts: dict[str, Any],
+    flagged: dict[str, list[str]],
+) -> str:
+    samples = [
+        {
+            "network": row.network,
+            "variant": row.variant.name,
+            "ms": [round(float(one), 5) for one in row.samples.ms],
+        }
+        for row in rows
+        if row.samples is not None
+    ]
+    content = {
+        "settings": vars(config),
+        "machine": facts,
+        "weights": "random",
+        "flagged": flagged,
+        "samples": samples,
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _shown(rows: Sequence[Profiled], took_s: float) -> Table:
+    title = f"{rows[0].network}, outputs against eager fp32; {took_s:.1f} s"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("variant", no_wrap=True)
+    for name in ("median ms", "least", "most", "largest difference", "same class"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for row in rows:
+        if row.samples is None or row.agreement is None:
+            table.add_row(row.variant.name, *[""] * 5, row.remark)
+            continue
+        ms = row.samples.ms
+        table.add_row(
+            row.variant.name,
+            f"{np.median(ms):.3f}",
+            f"{ms.min():.3f}",
+            f"{ms.max():.3f}",
+            f"{row.agreement.relative:.1e} of the largest",
+            f"{100 * row.agreement.top1:.1f} %",
+            "" if row.samples.is_stable else "did not settle",
+        )
+    return table

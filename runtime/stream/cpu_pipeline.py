@@ -1,0 +1,151 @@
+"""Reads beside torch on the CPU: a thread that reads, one that copies, and the caller computes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from runtime.engine import CPU
+from runtime.program import Program
+from runtime.running import Running
+from runtime.stream.buffers import Buffers
+from runtime.stream.layers import Layered
+from runtime.stream.pipeline import LayerTimes, Pipeline, writes_weights
+from runtime.stream.progress import Progress, Stage
+from runtime.stream.readers import Reader
+from runtime.stream.stages import StreamPlan
+from runtime.stream.workers import working
+
+_Needs = list[tuple[Stage, int]]
+
+
+@final
+class CpuPipeline(Pipeline):
+    """Kernels use the host's ring, or with a second ring, copied from it, that one.
+
+    The second is no use on a CPU; it is what the architectures with three stages are measured with.
+    """
+
+    def __init__(self, layered: Layered, plan: StreamPlan, reader: Reader) -> None:
+        """Takes the memory and loads the residents.
+
+        Raises:
+          BaseException: as `Buffers`.
+        """
+        self._buffers = Buffers(layered, plan, reader, CPU)
+        self._layers = layered.layers
+        self._reader = reader
+        self._route = self._buffers.route
+        self._took_s = np.zeros((len(Stage), len(self._layers)))
+        self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
+        try:
+            with torch.inference_mode(mode=False):
+                self._program: Program = layered.bound(self._buffers.places())
+        except BaseException:
+            self._buffers.close()
+            raise
+
+    @property
+    def buffers(self) -> Buffers:
+        """Its memory."""
+        return self._buffers
+
+    def run(self, x: Tensor) -> Tensor:
+        """The output."""
+        progress = Progress()
+        jobs = []
+        if self._route.host is not None:
+            jobs.append(lambda: self._read_all(progress))
+        if self._route.device is not None:
+            jobs.append(lambda: self._copy_all(progress))
+        with torch.no_grad(), working(progress, jobs):
+            running = self._program.start(x)
+            versions = self._buffers.versions()
+            for layer in range(len(self._layers)):
+                ordinal = self._ordinals.get(layer)
+                if ordinal is not None:
+                    progress.wait(self._before_kernel(ordinal))
+                self._compute(running, layer, versions)
+                if ordinal is not None:
+                    progress.advance(Stage.KERNEL)
+            return running.output
+
+    @property
+    def times(self) -> list[LayerTimes]:
+        """Of each layer in the latest run."""
+        return [LayerTimes(*(1e3 * self._took_s[:, i]).tolist()) for i in range(len(self._layers))]
+
+    def close(self) -> None:
+        """Gives its memory back."""
+        self._program = Program((), 0)
+        self._buffers.close()
+
+    def _read_all(self, progress: Progress) -> None:
+        for ordinal in range(len(self._route.streamed)):
+            progress.wait(self._before_read(ordinal))
+            self._read(ordinal, progress)
+            progress.advance(Stage.READ)
+
+    def _copy_all(self, progress: Progress) -> None:
+        for ordinal in range(len(self._route.streamed)):
+            progress.wait(self._before_copy(ordinal))
+            self._copy(ordinal)
+            progress.advance(Stage.COPY)
+
+    def _read(self, ordinal: int, progress: Progress) -> None:
+        layer = self._route.streamed[ordinal]
+        began_s = time.perf_counter()
+        self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
+        self._took_s[Stage.READ, layer] = time.perf_counter() - began_s
+
+    def _copy(self, ordinal: int) -> None:
+        """By NumPy: one thread, and Python's lock is free."""
+        began_s = time.perf_counter()
+        np.copyto(self._buffers.target(ordinal).numpy(), self._buffers.source(ordinal).numpy())
+        self._took_s[Stage.COPY, self._route.streamed[ordinal]] = time.perf_counter() - began_s
+
+    def _compute(self, running: Running, layer: int, versions: list[int]) -> None:
+        began_s = time.perf_counter()
+        for segment in self._layers[layer].segments:
+            running.job(segment, 0)()
+        self._took_s[Stage.KERNEL, layer] = time.perf_counter() - began_s
+        if versions != self._buffers.versions():
+            raise ValueError(writes_weights(self._layers[layer].name))
+
+    def _before_read(self, ordinal: int) -> _Needs:
+        assert self._route.host is not None
+        leaves = Stage.KERNEL if self._route.device is None else Stage.COPY
+        needs = [*_left(leaves, self._route.host[ordinal].after)]
+        if self._route.is_synchronous:
+            needs += [(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)]
+        return needs
+
+    def _before_copy(self, ordinal: int) -> _Needs:
+        assert self._route.device is not None
+        needs = [*_left(Stage.KERNEL, self._route.device[ordinal].after)]
+        if self._route.host is not None:
+            needs.append((Stage.READ, ordinal + 1))
+        if self._route.is_synchronous:
+            needs.append((Stage.KERNEL, ordinal - 1))
+        return needs
+
+    def _before_kernel(self, ordinal: int) -> _Needs:
+        needs = []
+        if self._route.device is not None:
+            needs.append((Stage.COPY, ordinal + 1))
+        elif self._route.host is not None:
+            needs.append((Stage.READ, ordinal + 1))
+        if self._route.is_synchronous and self._route.host is not None:
+            needs.append((Stage.READ, min(ordinal + 2, len(self._route.streamed))))
+        return needs
+
+
+def _left(stage: Stage, after: int | None) -> Iterator[tuple[Stage, int]]:
+    """That the streamed layer of this number has been through a stage."""
+    if after is not None:
+        yield stage, after + 1

@@ -1,0 +1,253 @@
+"""Copies beside captured graphs on a GPU: a stream copies, a stream computes, a thread reads.
+
+The caller launches everything: copy i, which waits on the GPU for the kernels that use its bytes
+last, and the graphs of layer i, which wait for the copy. Each thing that waits for another on the
+GPU is launched after it, so an event is never waited for before it was recorded.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor
+
+from runtime.compiled import Compiled
+from runtime.completion import Compute
+from runtime.cuda_graph import GraphEngine
+from runtime.cuda_streams import streams
+from runtime.engine import Engine
+from runtime.program import NETWORK_INPUT, Program, Segment
+from runtime.stream.buffers import Buffers
+from runtime.stream.layers import Layered
+from runtime.stream.pipeline import LayerTimes, Pipeline, writes_weights
+from runtime.stream.progress import Progress, Stage
+from runtime.stream.readers import Reader
+from runtime.stream.stages import StreamPlan
+from runtime.stream.workers import working
+
+
+@final
+class GpuPipeline(Pipeline):
+    """Graphs are captured once, on weights at places that are the same in each inference."""
+
+    def __init__(
+        self, layered: Layered, plan: StreamPlan, reader: Reader, x: Tensor, device: torch.device
+    ) -> None:
+        """Takes the memory, loads the residents and captures each segment with its true weights.
+
+        Raises:
+          BaseException: as `Buffers` and `Compiled`.
+        """
+        self._layers = layered.layers
+        self._reader = reader
+        self._device = device
+        self._buffers = Buffers(layered, plan, reader, device)
+        self._stock = streams(torch.cuda.current_device() if device.index is None else device.index)
+        self._compute, self._copier = self._stock.take(), self._stock.take()
+        self._route = self._buffers.route
+        self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
+        count = len(self._route.streamed)
+        self._copies, self._copied = _events(count), _events(count)
+        self._begins, self._ends = _events(len(self._layers)), _events(len(self._layers))
+        self._read_s = [0.0] * len(self._layers)
+        try:
+            with torch.inference_mode(mode=False):
+                program = layered.bound(self._buffers.places())
+            engine = _LoadingEngine(GraphEngine(self._compute), program, self)
+            self._compiled: Compiled | None = Compiled(program, x, [engine])
+        except BaseException:
+            self.close()
+            raise
+        self._x = self._compiled.value(NETWORK_INPUT, engine.device)
+        self._output = self._compiled.value(self._compiled.output, engine.device)
+        self._jobs: list[list[Compute]] = [
+            [self._compiled.job(i, 0) for i in layer.segments] for layer in self._layers
+        ]
+
+    @property
+    def buffers(self) -> Buffers:
+        """Its memory."""
+        return self._buffers
+
+    def run(self, x: Tensor) -> Tensor:
+        """The output, on the GPU."""
+        progress = Progress()
+        jobs = [lambda: self._read_all(progress)] if self._route.host is not None else []
+        caller = torch.cuda.current_stream(self._device)
+        with torch.no_grad():
+            try:
+                with working(progress, jobs):
+                    self._compute.wait_stream(caller)
+                    with torch.cuda.stream(self._compute):
+                        self._x.copy_(x, non_blocking=True)
+                    self._launch(progress)
+            finally:  # nobody may touch the rings while something on the GPU does
+                self._copier.synchronize()
+                self._compute.synchronize()
+            return self._output.clone()
+
+    @property
+    def times(self) -> list[LayerTimes]:
+        """Of each layer in the latest run, by the GPU's clock but for the reads."""
+        found = []
+        for layer in range(len(self._layers)):
+            ordinal = self._ordinals.get(layer)
+            copy_ms = 0.0
+            if ordinal is not None and self._route.device is not None:
+                copy_ms = self._copies[ordinal].elapsed_time(self._copied[ordinal])
+            kernel_ms = self._begins[layer].elapsed_time(self._ends[layer])
+            found.append(LayerTimes(1e3 * self._read_s[layer], copy_ms, kernel_ms))
+        return found
+
+    def close(self) -> None:
+        """Gives its memory back, to torch's cache what was the GPU's."""
+        self._jobs = []
+        self._compiled = None
+        self._x = self._output = torch.empty(0)
+        for stream in (self._compute, self._copier):
+            stream.synchronize()
+        self._buffers.close()
+        for stream in (self._compute, self._copier):
+            self._stock.give_back(stream)
+        gc.collect()  # modules and the graphs that keep their activations are cycles
+        torch.cuda.empty_cache()  # no other graph can use what these had
+
+    def load(self, layer: int) -> None:
+        """Brings one layer to its place, and waits."""
+        ordinal = self._ordinals.get(layer)
+        if ordinal is None:
+            return
+        if self._route.host is not None:
+            self._read(ordinal, Progress())
+        if self._route.device is not None:
+            self._transfer(ordinal)
+            torch.cuda.synchronize(self._device)
+
+    def layer_of(self, segment: int) -> int:
+        """The layer to which a segment belongs."""
+        return next(i for i, one in enumerate(self._layers) if segment in one.segments)
+
+    def _launch(self, progress: Progress) -> None:
+        if self._route.is_synchronous:
+            self._launch_in_step(progress)
+            return
+        for layer in range(len(self._layers)):
+            ordinal = self._ordinals.get(layer)
+            if ordinal is not None:
+                self._launch_copy(ordinal, progress)
+            self._launch_kernels(layer, ordinal, progress)
+
+    def _launch_in_step(self, progress: Progress) -> None:
+        """Read, copy and kernel of three neighbours, then the next three; all layers stream."""
+        count = len(self._layers)
+        for cycle in range(1, count + 2):
+            if cycle <= count:
+                self._launch_copy(cycle - 1, progress)
+            if cycle >= 2:
+                self._launch_kernels(cycle - 2, cycle - 2, progress)
+            self._copier.synchronize()
+            self._compute.synchronize()
+            if cycle <= count:
+                progress.advance(Stage.COPY)
+            if cycle >= 2:
+                progress.advance(Stage.KERNEL)
+            if self._route.host is not None:
+                progress.wait([(Stage.READ, min(cycle + 1, count))])
+
+    def _launch_copy(self, ordinal: int, progress: Progress) -> None:
+        if self._route.host is not None:
+            progress.wait([(Stage.READ, ordinal + 1)])
+        if self._route.device is None:
+            return
+        after = self._route.device[ordinal].after
+        if after is not None:
+            self._copier.wait_event(self._ends[self._route.streamed[after]])
+        self._copies[ordinal].record(self._copier)
+        with torch.cuda.stream(self._copier):
+            self._transfer(ordinal)
+        self._copied[ordinal].record(self._copier)
+        if not self._route.is_synchronous:
+            progress.advance(Stage.COPY)
+
+    def _launch_kernels(self, layer: int, ordinal: int | None, progress: Progress) -> None:
+        if ordinal is not None and self._route.device is not None:
+            self._compute.wait_event(self._copied[ordinal])
+        self._begins[layer].record(self._compute)
+        with torch.cuda.stream(self._compute):
+            for job in self._jobs[layer]:
+                job()
+        self._ends[layer].record(self._compute)
+        if ordinal is not None and not self._route.is_synchronous:
+            progress.advance(Stage.KERNEL)
+
+    def _transfer(self, ordinal: int) -> None:
+        self._buffers.target(ordinal).copy_(self._buffers.source(ordinal), non_blocking=True)
+
+    def _read_all(self, progress: Progress) -> None:
+        """Launched is not over: what uses a layer's bytes has an event, which is waited for here."""
+        assert self._route.host is not None
+        if self._route.device is None:
+            leaves, events = Stage.KERNEL, [self._ends[i] for i in self._route.streamed]
+        else:
+            leaves, events = Stage.COPY, self._copied
+        for ordinal, place in enumerate(self._route.host):
+            if place.after is not None:
+                progress.wait([(leaves, place.after + 1)])
+                events[place.after].synchronize()
+            if self._route.is_synchronous:
+                progress.wait([(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)])
+            self._read(ordinal, progress)
+            progress.advance(Stage.READ)
+
+    def _read(self, ordinal: int, progress: Progress) -> None:
+        layer = self._route.streamed[ordinal]
+        began_s = time.perf_counter()
+        self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
+        self._read_s[layer] = time.perf_counter() - began_s
+
+
+def _events(count: int) -> list[torch.cuda.Event]:
+    return [torch.cuda.Event(enable_timing=True) for _ in range(count)]
+
+
+@final
+class _LoadingEngine(Engine):
+    """Captures a segment once its weights are where its graph will find them."""
+
+    def __init__(self, engine: GraphEngine, program: Program, pipeline: GpuPipeline) -> None:
+        self._engine: Engine = engine
+        self._layers = {
+            id(segment): pipeline.layer_of(i) for i, segment in enumerate(program.segments)
+        }
+        self._pipeline = pipeline
+        self._loaded = -1
+
+    @property
+    def device(self) -> torch.device:
+        """The GPU."""
+        return self._engine.device
+
+    def of_one_network(self) -> Engine:
+        """Itself: it is of one already."""
+        return self
+
+    def captured(
+        self,
+        segment: Segment,
+        inputs: Sequence[Tensor],
+        output: Tensor | None = None,
+    ) -> tuple[Compute, Tensor]:
+        """As the engine does it."""
+        layer = self._layers[id(segment)]
+        if layer != self._loaded:
+            self._pipeline.load(layer)
+            self._loaded = layer
+        versions = self._pipeline.buffers.versions()
+        made = self._engine.captured(segment, inputs, output)
+        if versions != self._pipeline.buffers.versions():
+            raise ValueError(writes_weights(segment.name))
+        return made

@@ -1,0 +1,55 @@
+"""One inference at a time with the weights on their way: what a pipeline on any device does."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Protocol, final
+
+from torch import Tensor
+
+from runtime.stream.buffers import Buffers
+
+
+@final
+@dataclass(frozen=True)
+class LayerTimes:
+    """What a layer's stages took in a run, each from its begin to its end; waiting is not in it."""
+
+    read_ms: float = 0.0
+    copy_ms: float = 0.0
+    kernel_ms: float = 0.0
+
+
+class Pipeline(Protocol):
+    """A network by a plan, its memory taken. For one thread at a time."""
+
+    @property
+    @abstractmethod
+    def buffers(self) -> Buffers:
+        """Its memory."""
+
+    @abstractmethod
+    def run(self, x: Tensor) -> Tensor:
+        """The output, on the device of the kernels; everything has ended when it returns.
+
+        Raises:
+          BaseException: the first error of any stage; all stages have ended.
+        """
+
+    @property
+    @abstractmethod
+    def times(self) -> list[LayerTimes]:
+        """Of each layer in the latest run."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Gives its memory back."""
+
+
+def writes_weights(layer: str) -> str:
+    """What is said of a layer that cannot be streamed."""
+    return (
+        f"layer {layer} writes to its weights or buffers, which are read anew for each inference; "
+        "it cannot be streamed"
+    )

@@ -1,0 +1,119 @@
+"""Who may be where in a circular buffer; the bytes themselves are elsewhere."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+PAGE_BYTES = 4096
+"""What direct input and output asks of offsets and lengths."""
+
+
+@final
+class ByteRing:
+    """Reservations of contiguous bytes, freed in the order in which they were made.
+
+    A reservation that does not fit behind the newest one begins at 0; the bytes left over at the
+    end wait for the next round. An empty ring begins at 0 again, so whatever is no larger than the
+    ring fits at some time. Not safe for threads: one of them, or a lock, owns it.
+    """
+
+    def __init__(self, capacity_bytes: int, alignment: int = PAGE_BYTES) -> None:
+        """Begins empty.
+
+        Args:
+          capacity_bytes: of the buffer; what exceeds a multiple of the alignment is never used.
+          alignment: of offsets; lengths are rounded up to it.
+
+        Raises:
+          ValueError: if there is no room for one aligned piece.
+        """
+        if alignment < 1 or capacity_bytes < alignment:
+            raise ValueError(f"a ring of {capacity_bytes} bytes in pieces of {alignment}")
+        self.alignment = alignment
+        self.capacity_bytes = capacity_bytes // alignment * alignment
+        self._held: deque[tuple[int, int]] = deque()
+        """Offset and length, oldest first."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    @property
+    def held_bytes(self) -> int:
+        """Reserved and not yet released, with what alignment adds."""
+        return sum(length for _, length in self._held)
+
+    def reserve(self, nbytes: int) -> int | None:
+        """The offset of so many bytes, or None: they have to wait for a release.
+
+        Raises:
+          ValueError: if they would not fit into the empty ring either, or are none.
+        """
+        length = aligned(nbytes, self.alignment)
+        if not 0 < length <= self.capacity_bytes:
+            raise ValueError(
+                f"{nbytes} bytes, in pieces of {self.alignment}, do not fit into a ring of "
+                f"{self.capacity_bytes}"
+            )
+        offset = self._gap(length)
+        if offset is not None:
+            self._held.append((offset, length))
+        return offset
+
+    def release(self) -> None:
+        """Frees the oldest reservation.
+
+        Raises:
+          IndexError: if there is none.
+        """
+        self._held.popleft()
+
+    def _gap(self, length: int) -> int | None:
+        if not self._held:
+            return 0
+        oldest, _ = self._held[0]
+        newest, newest_length = self._held[-1]
+        end = newest + newest_length
+        if newest < oldest:  # the reservations go around the end
+            return end if oldest - end >= length else None
+        if self.capacity_bytes - end >= length:
+            return end
+        return 0 if oldest >= length else None
+
+
+def aligned(nbytes: int, alignment: int = PAGE_BYTES) -> int:
+    """Rounded up to a multiple."""
+    return -(-nbytes // alignment) * alignment
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """Where one of a sequence of reservations is, always."""
+
+    offset: int
+    after: int | None
+    """Index of the last reservation that has to be released before; None: it need not wait."""
+
+
+def places(
+    lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
+) -> tuple[Place, ...]:
+    """Where a sequence goes if each waits for as few releases as it can, however long those take.
+
+    The ring is asked before anything is released that need not be, so that no place depends on
+    time: what runs on the bytes, a captured graph for one, finds them at the same address each time.
+
+    Raises:
+      ValueError: if a length does not fit into the ring.
+    """
+    ring = ByteRing(capacity_bytes, alignment)
+    found: list[Place] = []
+    for i, nbytes in enumerate(lengths):
+        while (offset := ring.reserve(nbytes)) is None:
+            ring.release()
+        released = i - len(ring)  # what was there before and is not any more
+        found.append(Place(offset, released if released >= 0 else None))
+    return tuple(found)

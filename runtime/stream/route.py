@@ -1,0 +1,66 @@
+"""The places of a pass: what a plan means for the layers of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from runtime.stream.layers import Layered
+from runtime.stream.ring import PAGE_BYTES, Place, places
+from runtime.stream.stages import Architecture, StreamPlan
+
+
+@final
+@dataclass(frozen=True)
+class Route:
+    """How the weights of a network get to its kernels."""
+
+    streamed: tuple[int, ...]
+    """The layers that are not resident."""
+    resident: tuple[int, ...]
+    host: tuple[Place, ...] | None
+    """Of each streamed layer in host memory; None if there is no such ring."""
+    device: tuple[Place, ...] | None
+    is_synchronous: bool
+
+
+def route(layered: Layered, plan: StreamPlan) -> Route:
+    """Of a plan, which is checked.
+
+    Raises:
+      ValueError: if the plan is of another network, or a ring is too small for a layer.
+    """
+    if len(plan.resident) != len(layered.layers):
+        raise ValueError(
+            f"the plan is of {len(plan.resident)} layers, the network has {len(layered.layers)}"
+        )
+    streamed = tuple(i for i, is_resident in enumerate(plan.resident) if not is_resident)
+    sizes = [layered.layers[i].nbytes for i in streamed]
+    is_synchronous = plan.architecture is Architecture.SYNCHRONOUS
+    find = double_buffers if is_synchronous else places
+    rings = [
+        find(sizes, capacity) if capacity and streamed else None
+        for capacity in (plan.host_ring_bytes, plan.device_ring_bytes)
+    ]
+    return Route(
+        streamed=streamed,
+        resident=tuple(i for i, is_resident in enumerate(plan.resident) if is_resident),
+        host=rings[0],
+        device=rings[1],
+        is_synchronous=is_synchronous,
+    )
+
+
+def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[Place, ...]:
+    """Two buffers in turns.
+
+    Raises:
+      ValueError: if one does not fit into half of the memory.
+    """
+    half = capacity_bytes // 2 // PAGE_BYTES * PAGE_BYTES
+    if max(sizes) > half:
+        raise ValueError(
+            f"a layer of {max(sizes)} bytes does not fit into one of two buffers of {half}"
+        )
+    return tuple(Place(i % 2 * half, i - 2 if i >= 2 else None) for i in range(len(sizes)))

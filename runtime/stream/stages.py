@@ -1,0 +1,122 @@
+"""What a planner knows of a streamed network, and what it decides."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Any, final
+
+
+class Architecture(str, Enum):
+    """How weights reach their kernels (Ji et al., RTSS 2022)."""
+
+    PRELOAD = "preload"
+    """All weights are in memory before the first kernel."""
+    SYNCHRONOUS = "synchronous"
+    """Read, copy and kernel step to the next layer together; double buffers between them."""
+    ASYNCHRONOUS = "asynchronous"
+    """Read, copy and kernel each at their own pace; a ring between them."""
+    ZERO_COPY = "zero_copy"
+    """Read and kernel, on one ring that both can reach."""
+    PLANNED = "planned"
+    """Rings and residents as the planner chose them; stages as the rings say."""
+
+
+class Stages(str, Enum):
+    """What happens to a layer's weights in one inference."""
+
+    READ_COPY_KERNEL = "read_copy_kernel"
+    """From a disk through host memory into device memory; a ring in each."""
+    READ_KERNEL = "read_kernel"
+    """From a disk into host memory, where the kernel uses them: a CPU's, or a GPU's zero-copy."""
+    COPY_KERNEL = "copy_kernel"
+    """From host memory, which holds all weights, into a ring in device memory."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether there is a ring in host memory."""
+        return self is not Stages.COPY_KERNEL
+
+    @property
+    def copies(self) -> bool:
+        """Whether there is a ring in device memory."""
+        return self is not Stages.READ_KERNEL
+
+
+@final
+@dataclass(frozen=True)
+class StreamedLayer:
+    """A layer and the time of each of its stages, alone on the machine."""
+
+    name: str
+    weight_bytes: int
+    """0 for a layer without weights, which is neither read nor copied."""
+    read_ms: float
+    """From where the weights are kept into host memory."""
+    copy_ms: float
+    """From host memory into device memory; 0 where kernels read host memory."""
+    kernel_ms: float
+
+    def __post_init__(self) -> None:
+        """Checks the numbers.
+
+        Raises:
+          ValueError: if one is negative, infinite or not a number.
+        """
+        for what in ("weight_bytes", "read_ms", "copy_ms", "kernel_ms"):
+            value = getattr(self, what)
+            if not 0 <= value < math.inf:
+                raise ValueError(f"layer {self.name} has {what} {value}")
+
+
+@final
+@dataclass(frozen=True)
+class StreamPlan:
+    """Where the weights of a network are while it runs.
+
+    The rings say which stages there are: with both, read, copy and kernel; with the host's alone,
+    read and kernel; with the device's alone, copy and kernel, of weights that stay in host memory;
+    with neither, all is resident.
+    """
+
+    architecture: Architecture
+    resident: tuple[bool, ...]
+    """By layer; where true, it is always in the memory of its kernel."""
+    host_ring_bytes: int
+    device_ring_bytes: int
+    predicted_ms: float
+    """From the first stage's begin to the last kernel's end."""
+    memory_bytes: int
+    """Residents and rings."""
+
+    def to_json(self) -> str:
+        """One line."""
+        return json.dumps({**asdict(self), "architecture": self.architecture.value})
+
+    @classmethod
+    def from_json(cls, text: str) -> StreamPlan:
+        """What `to_json` wrote.
+
+        Raises:
+          ValueError: if the text is no plan.
+        """
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            architecture = Architecture(fields.pop("architecture"))
+            resident = tuple(fields.pop("resident"))
+            plan = cls(architecture, resident, **fields)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"no plan: {error}") from error
+        numbers = (
+            plan.host_ring_bytes,
+            plan.device_ring_bytes,
+            plan.predicted_ms,
+            plan.memory_bytes,
+        )
+        if not all(isinstance(one, bool) for one in resident) or not all(
+            isinstance(one, (int, float)) and 0 <= one < math.inf for one in numbers
+        ):
+            raise ValueError(f"no plan: {text}")
+        return plan

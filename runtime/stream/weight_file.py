@@ -1,0 +1,287 @@
+"""Weights packed once for streaming: a safetensors file whose layers begin at whole pages.
+
+Any reader of safetensors can open it; what fills the gaps are tensors named `~gap...`. Where the
+layers begin and their checksums stand in the file's metadata. The header is JSON and read here, with
+limits, so that nothing of a file is trusted before it was checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from runtime.stream.errors import WeightFileError
+from runtime.stream.layers import Layer, Layered, Weight
+from runtime.stream.ring import aligned
+
+MOST_HEADER_BYTES = 16 * 2**20
+"""Of JSON: some 100,000 tensors."""
+
+_KEY = "edgenas.stream"
+_VERSION = 1
+_GAP = "~gap"
+
+_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Extent:
+    """A layer's bytes in a file."""
+
+    offset: int
+    nbytes: int
+    sha256: str
+
+
+@final
+@dataclass(frozen=True)
+class Identity:
+    """What a file is to the system; it changes when somebody writes to it."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, file: int) -> Identity:
+        """Of an open file."""
+        told = os.fstat(file)
+        return cls(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
+
+
+def pack(layered: Layered, values: Mapping[str, Tensor], path: Path) -> None:
+    """Writes weights, given by name, a layer after another; the file is whole or not there.
+
+    Raises:
+      OSError: if it cannot be written.
+      ValueError: if a weight has no values or is of a type that the format does not know.
+    """
+    digests = [_digest(layer, values) for layer in layered.layers]
+    header = _header(layered, digests)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(header)
+            for layer in layered.layers:
+                for piece in _pieces(layer, values):
+                    file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def read_extents(
+    file: int, name: str, layered: Layered, values: Mapping[str, Tensor]
+) -> tuple[Extent, ...]:
+    """Where each layer is, after the file's header was compared with the layers.
+
+    Args:
+      file: open for reading, without O_DIRECT.
+      name: what the file is called in errors.
+      layered: the network whose weights it should hold.
+      values: by name; unless they are on the meta device, the file's must be equal. None given:
+        the checksums are believed.
+
+    Raises:
+      WeightFileError: if the file is truncated, is not of this format, or holds weights of another
+        network.
+      OSError: if it cannot be read.
+    """
+    size = os.fstat(file).st_size
+    header, begin = _read_header(file, name, size)
+    found = header.pop("__metadata__", {})
+    told = _told(found, name)
+    digests = [str(one) for one in told]
+    if len(digests) != len(layered.layers):
+        raise WeightFileError(
+            f"{name} holds weights of another model: {len(digests)} layers, the module has "
+            f"{len(layered.layers)}"
+        )
+    expected = json.loads(_header(layered, digests)[8:])
+    expected.pop("__metadata__")
+    _compare(header, expected, name)
+    if size < begin + layered.weight_bytes:
+        raise WeightFileError(
+            f"{name} is truncated: it has {size:,} bytes, its header asks for "
+            f"{begin + layered.weight_bytes:,}; pack it again"
+        )
+    if values and not any(value.is_meta for value in values.values()):
+        for layer, digest in zip(layered.layers, digests, strict=True):
+            if _digest(layer, values) != digest:
+                raise WeightFileError(
+                    f"{name} holds weights of another model: those of layer {layer.name} are not "
+                    "the module's; pack the module into a file of its own"
+                )
+    return tuple(_extents(layered, digests, begin))
+
+
+def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], name: str) -> None:
+    named = [tensor for tensor in [*expected, *found] if not tensor.startswith(_GAP)]
+    for tensor in [*named, *expected, *found]:
+        if found.get(tensor) == expected.get(tensor):
+            continue
+        if tensor not in found or tensor not in expected:
+            without = "it has" if tensor not in found else "the module has"
+            raise WeightFileError(f"{name} holds weights of another model: {without} no {tensor!r}")
+        raise WeightFileError(
+            f"{name} holds weights of another model: its {tensor!r} is {_brief(found[tensor])}, the "
+            f"module's {_brief(expected[tensor])}"
+        )
+
+
+def _brief(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return "no tensor"
+    begin = entry.get("data_offsets")
+    return f"{entry.get('dtype')} of {entry.get('shape')} at {begin}"
+
+
+def _read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
+    length = int.from_bytes(os.pread(file, 8, 0), "little")
+    if not 2 <= length <= min(MOST_HEADER_BYTES, size - 8):
+        raise WeightFileError(
+            f"{name} is no safetensors file, or a truncated one: of its {size:,} bytes the header "
+            f"would take {length:,}"
+        )
+    try:
+        header = json.loads(os.pread(file, length, 8))
+    except ValueError as error:
+        raise WeightFileError(f"{name} is no safetensors file: {error}") from error
+    if not isinstance(header, dict):
+        raise WeightFileError(f"{name} is no safetensors file: its header is no object")
+    return header, 8 + length
+
+
+def _told(metadata: Any, name: str) -> list[Any]:
+    try:
+        content = json.loads(metadata[_KEY])
+        if content["version"] == _VERSION and isinstance(content["sha256"], list):
+            return list(content["sha256"])
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise WeightFileError(
+        f"{name} was not packed for streaming; leave weights= out, or name a file that is to be "
+        "written"
+    )
+
+
+def _header(layered: Layered, digests: list[str]) -> bytes:
+    """The header's length and its JSON, filled with spaces to whole pages."""
+    entries: dict[str, Any] = {
+        "__metadata__": {
+            "format": "pt",
+            _KEY: json.dumps({"version": _VERSION, "sha256": digests}),
+        }
+    }
+    at = 0
+    for layer in layered.layers:
+        for weight, end in _with_ends(layer):
+            entries[_free(weight.name, entries)] = _entry(
+                _dtype(weight), weight.stored_shape, at + weight.offset, weight.nbytes
+            )
+            gap = end - weight.offset - weight.nbytes
+            if gap:
+                begin = at + weight.offset + weight.nbytes
+                entries[f"{_GAP}{begin}"] = _entry("U8", (gap,), begin, gap)
+        at += layer.nbytes
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text = text.ljust(aligned(8 + len(text)) - 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _with_ends(layer: Layer) -> Iterator[tuple[Weight, int]]:
+    """Each weight, and where the next one begins."""
+    begins = [weight.offset for weight in layer.weights[1:]]
+    yield from zip(layer.weights, [*begins, layer.nbytes], strict=True)
+
+
+def _entry(dtype: str, shape: tuple[int, ...], begin: int, nbytes: int) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, begin + nbytes]}
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, or for a weight of two layers another one for its second copy."""
+    copies = 1
+    free = name
+    while free in taken:
+        copies += 1
+        free = f"{name}~{copies}"
+    return free
+
+
+def _dtype(weight: Weight) -> str:
+    if weight.dtype not in _DTYPES:
+        known = ", ".join(str(one).removeprefix("torch.") for one in _DTYPES)
+        raise ValueError(f"{weight.name} is of {weight.dtype}; a file can hold {known}")
+    return _DTYPES[weight.dtype]
+
+
+def _extents(layered: Layered, digests: list[str], begin: int) -> Iterator[Extent]:
+    for layer, digest in zip(layered.layers, digests, strict=True):
+        yield Extent(begin, layer.nbytes, digest)
+        begin += layer.nbytes
+
+
+def _pieces(layer: Layer, values: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
+    for weight, end in _with_ends(layer):
+        value = values[weight.name]
+        if value.is_meta:
+            raise ValueError(
+                f"{weight.name} is on the meta device and has no values; give the file that holds "
+                "them as weights="
+            )
+        yield weight.bytes_of(value).numpy().data
+        yield bytes(end - weight.offset - weight.nbytes)
+
+
+def _digest(layer: Layer, values: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for piece in _pieces(layer, values):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def fill_layer(layer: Layer, values: Mapping[str, Tensor], into: memoryview) -> None:
+    """Writes weights, given by name, where a reader would put the layer's bytes."""
+    at = 0
+    for piece in _pieces(layer, values):
+        into[at : at + len(piece)] = piece
+        at += len(piece)
+
+
+def check_layer(content: memoryview, extent: Extent, name: str, layer: str) -> None:
+    """Compares what was read with its checksum.
+
+    Raises:
+      WeightFileError: if they differ.
+    """
+    if hashlib.sha256(content).hexdigest() != extent.sha256:
+        raise WeightFileError(
+            f"{name} is damaged: layer {layer} is not what was packed; pack it again"
+        )

@@ -1,0 +1,136 @@
+"""`python -m runtime.map` from end to end."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from runtime.mapping import command
+
+TASKS = """network,configuration,min_ms,mean_ms,max_ms
+camera,gpu,20,22,25
+camera,cpu,,,
+lidar,gpu,9,10,12
+lidar,cpu,40,42,45
+"""
+BOARD = """units: [g, c]
+configurations: {gpu: [[g]], cpu: [[c]]}
+"""
+
+
+@pytest.fixture
+def board(tmp_path):
+    (tmp_path / "tasks.csv").write_text(TASKS)
+    (tmp_path / "tasks.yaml").write_text(BOARD)
+    return tmp_path
+
+
+def run(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["map", *words])
+    status = 0
+    try:
+        command.main()
+    except SystemExit as end:
+        status = end.code
+    return status, *capsys.readouterr()
+
+
+def test_the_time_left_goes_into_a_search(board):
+    done = subprocess.run(
+        [sys.executable, "-m", "runtime.map", "tasks=tasks.csv", "frame_ms=60"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=board,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "python -m nas.search T=35ms" in done.stdout  # lidar on the CPU leaves it on the GPU
+    assert "python -m nas.search T=60ms" in done.stdout  # or stays on the GPU and leaves the CPU
+
+
+def test_everything_can_be_had_as_json(board, monkeypatch, capsys):
+    words = (f"tasks={board / 'tasks.csv'}", "frame_ms=60", "bound=mean", "json=true")
+
+    status, out, err = run(monkeypatch, capsys, *words, "margin=0.5")
+
+    found = json.loads(out)
+    assert (status, err, found["answer"]) == (0, "", "feasible")
+    left = {one["configurations"][0]: one for one in found["left"]}
+    assert left["gpu"]["ms"] == pytest.approx(60 - 1.5 * (22 + 10))
+    assert left["cpu"]["ms"] == pytest.approx(60)
+    assert left["cpu"]["search"] == "python -m nas.search T=60ms"
+
+
+def test_a_name_may_hold_brackets(board, monkeypatch, capsys):
+    (board / "tasks.csv").write_text(TASKS.replace("camera", "camera [left]"))
+
+    _, out, _ = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
+
+    assert "camera [left]" in out
+
+
+def test_networks_that_do_not_fit_are_an_answer_of_status_1(board, monkeypatch, capsys):
+    words = (f"tasks={board / 'tasks.csv'}", "networks=[camera,camera]", "frame_ms=45")
+
+    status, out, err = run(monkeypatch, capsys, *words)
+
+    assert (status, err) == (1, "")
+    assert "the networks do not fit: there is no mapping" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((), "nothing is given; give one of tasks="),
+        (("tasks=xavier", "study=there"), "tasks= and study= is given; give one of"),
+        (("tasks=nowhere.csv",), "nowhere.csv"),
+        (("tasks=xavier", "platform=nowhere.yaml"), "nowhere.yaml"),
+        (("tasks=xavier", "platform=this"), "CPU2 is no variant"),
+        (("tasks=xavier", "networks=[DNN2]"), "networks=DNN2 not in the timing table; it has DNN1"),
+        (("tasks=xavier", "configurations=[TPU]"), "configurations=TPU not of Jetson AGX Xavier"),
+        (("tasks=xavier", "configurations=[DLA1]"), "RNN1 runs in no configuration of"),
+        (("tasks=xavier", "frame_ms=0"), "frame_ms=0.0 must be above 0"),
+        (("tasks=xavier", "margin=-1"), "margin=-1.0 must be 0 or more"),
+        (("tasks=xavier", "bound=p99"), "expected one of [min, mean, max]"),
+        (("profile=x.csv", "profiling.samples=0"), "profiling.samples=0 must be at least 1"),
+        (("profile=x.csv", "profiling.variants=[RC4]"), "RC4 is no variant"),
+        (("profile=x.csv", "profiling.networks=[lenet]"), "networks=lenet is unknown"),
+        (("study=x", "studying.scenarios=[tpu]"), "studying.scenarios=['tpu'] must be some of"),
+        (("study=x", "studying.sets=0"), "studying.sets=0 must be at least 1"),
+    ],
+)
+def test_what_cannot_be_answered_is_told_in_one_line(words, told, monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    status, out, err = run(monkeypatch, capsys, *words)
+
+    assert status == 2
+    assert "Traceback" not in out + err
+    assert err.count("\n") == 1
+    assert told in err
+
+
+def test_a_profile_of_this_machine_is_a_board_that_can_be_asked(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_nets.py").write_text(
+        "import torch\ndef camera():\n    return torch.nn.Linear(3, 2), torch.ones(1, 3)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    table = tmp_path / "here.csv"
+    words = ("networks=[my_nets:camera]", "samples=3", "settle_s=0", "compared=2")
+    variants = "profiling.variants=[cpu/t1/eager/fp32,cpu/t1/torchscript/fp32,cuda/sm8/graph/fp32]"
+
+    status, out, err = run(
+        monkeypatch, capsys, f"profile={table}", variants, *(f"profiling.{w}" for w in words)
+    )
+    assert (status, err) == (0, "")
+    assert "cpu/t1/torchscript/fp32" in out
+    record = json.loads(table.with_suffix(".json").read_text())
+    assert [len(one["ms"]) for one in record["samples"][:2]] == [3, 3]
+
+    status, out, err = run(monkeypatch, capsys, f"tasks={table}", "json=true")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["timetable"][0]["network"] == "my_nets:camera"
+    assert 0 < json.loads(out)["left"][0]["ms"] <= 100

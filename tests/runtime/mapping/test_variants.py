@@ -1,0 +1,190 @@
+"""One network, many variants: the same weights, the same answers. On a GPU with no more than torch:
+
+python -m pytest tests/runtime/mapping/test_variants.py -m gpu --noconftest -c /dev/null -v
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from runtime.backend import Device
+from runtime.mapping.build_variant import build_variant, why_not
+from runtime.mapping.networks import Subject, subject
+from runtime.mapping.profiling import agreement, profiled
+from runtime.mapping.this_machine import machine_with, this_machine
+from runtime.mapping.variant import How, Numbers, Variant, parsed
+from runtime.timing import TimingConfig
+
+QUICK = TimingConfig(samples=2, turn=2, warm_up_window=1, warm_up_most=2, settle_s=0)
+NAMES = (
+    "cpu/t1/eager/fp32",
+    "cpu/t2/eager/fp32/channels_last",
+    "cpu/t1/eager/bf16/channels_last",
+    "cpu/t2/torchscript/fp32",
+    "cpu/t1/onnxruntime/fp32",
+    "cpu/t1/onnxruntime/int8",
+)
+BOUNDS = {Numbers.fp32: 1e-3, Numbers.tf32: 0.05, Numbers.bf16: 0.3, Numbers.fp16: 0.05}
+SHARES = (16, 32, 64, 132)
+ON_GPU = [f"cuda/sm{share}/graph/{n}" for share in SHARES for n in ("fp32", "tf32", "bf16", "fp16")]
+
+
+@pytest.mark.parametrize("name", [*NAMES, *ON_GPU, "cuda/sm8/eager/fp16/channels_last"])
+def test_a_name_says_all_of_a_variant(name):
+    assert parsed(name).name == name
+
+
+@pytest.mark.parametrize(
+    "name", ["RC4", "cpu/sm4/eager/fp32", "cpu/t0/eager/fp32", "cpu/t1/eager/fp8"]
+)
+def test_what_is_no_variant_is_told_in_one_line(name):
+    with pytest.raises(ValueError, match=f"{name} is no variant; write") as told:
+        parsed(name)
+
+    assert "\n" not in str(told.value)
+
+
+def small():
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        module = torch.nn.Sequential(
+            torch.nn.Conv2d(3, 8, 3, padding=1),
+            torch.nn.BatchNorm2d(8),
+            torch.nn.ReLU(),
+            torch.nn.AdaptiveAvgPool2d(2),
+            torch.nn.Flatten(),
+            torch.nn.Linear(32, 5),
+        )
+        images = torch.randn(4, 2, 3, 8, 8)
+    return Subject(
+        "small", module.eval().requires_grad_(requires_grad=False), images[0], tuple(images[1:])
+    )
+
+
+def test_every_variant_of_the_cpu_answers_as_eager_fp32_does():
+    threads = torch.get_num_threads()
+
+    rows = [
+        *profiled(
+            small(),
+            [parsed(name) for name in NAMES],
+            QUICK,
+            np.random.default_rng(0),
+        )
+    ]
+
+    torch.set_num_threads(threads)
+    assert {row.variant.name for row in rows} == {*NAMES}
+    for row in rows:
+        if row.samples is None:
+            assert "bf16" in row.remark  # an old processor
+            continue
+        assert len(row.samples.ms) == 2
+        assert (row.samples.ms > 0).all()
+        if row.variant.numbers in BOUNDS:
+            assert row.agreement.relative < BOUNDS[row.variant.numbers]
+        exact = row.variant.numbers is Numbers.fp32
+        assert not exact or row.agreement.top1 == 1
+
+
+def test_outputs_of_a_built_in_network_depend_on_its_input():
+    one = subject("nb201", width=0.2, compared=2)
+
+    with torch.inference_mode():
+        first, second = (one.module(x) for x in one.others)
+
+    assert (first - second).abs().max() > 0.1 * first.abs().max()
+
+
+def test_agreement_is_of_differences_and_of_the_first_class():
+    found = agreement(
+        [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 1.0]])],
+        [torch.tensor([[1.0, 2.5]]), torch.tensor([[1.0, 4.0]])],
+    )
+
+    assert (found.difference, found.relative, found.top1) == (3.0, 0.75, 0.5)
+
+
+def test_what_would_only_be_converted_is_not_offered():
+    assert "does not compute in bf16" in why_not(
+        Variant(Device.cpu, 1, How.onnxruntime, Numbers.bf16)
+    )
+    assert "does not compute in tf32" in why_not(Variant(Device.cpu, 1, How.eager, Numbers.tf32))
+    assert "layout of its own" in why_not(parsed("cpu/t1/onnxruntime/fp32/channels_last"))
+
+
+def test_an_unknown_network_is_told_in_one_line():
+    with pytest.raises(ValueError, match=r"networks=lenet is unknown; there are nb201"):
+        subject("lenet")
+    with pytest.raises(ValueError, match=r"networks=no_such_module:make"):
+        subject("no_such_module:make")
+
+
+def test_a_network_of_the_users_own_is_made_by_their_function(tmp_path, monkeypatch):
+    (tmp_path / "my_nets.py").write_text(
+        "import torch\ndef camera():\n    return torch.nn.Linear(3, 2), torch.ones(1, 3)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    one = subject("my_nets:camera", compared=2)
+
+    assert one.module(one.x).shape == (1, 2)
+    assert [x.shape for x in one.others] == [(1, 3)] * 2
+
+
+def test_shares_of_a_gpu_lie_within_each_other():
+    platform = machine_with([parsed(name) for name in ON_GPU], cores=2, multiprocessors=132)
+
+    places = [len(platform.configurations[f"cuda/sm{share}/graph/fp32"]) for share in SHARES]
+    assert places == [8, 4, 2, 1]
+    assert platform.configurations["cuda/sm132/graph/fp32"] == (frozenset(platform.units),)
+
+
+def test_threads_take_neighbouring_cores():
+    variants = [parsed(name) for name in NAMES]
+
+    platform = machine_with(variants, cores=5, multiprocessors=0)
+
+    assert platform.units == ("core0", "core1", "core2", "core3", "core4")
+    assert platform.configurations["cpu/t2/torchscript/fp32"] == (
+        frozenset({"core0", "core1"}),
+        frozenset({"core2", "core3"}),
+    )
+
+
+def test_a_machine_without_the_units_says_so():
+    with pytest.raises(ValueError, match=r"needs 4096 cores, this machine has \d+; give"):
+        this_machine(["cpu/t4096/eager/fp32"])
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+@pytest.mark.parametrize("name", [*ON_GPU, "cuda/sm16/eager/fp16/channels_last"])
+def test_every_variant_of_the_gpu_answers_as_the_cpu_does(name):
+    if (why := why_not(parsed(name))) is not None:
+        pytest.skip(why)
+    one = subject("nb201", width=0.5, compared=3)
+
+    built = build_variant(parsed(name), one.module, one.x, one.others)
+    torch.full((2**28,), torch.nan, device="cuda")  # over whatever has no owner
+
+    with torch.inference_mode():
+        reference = [one.module(x) for x in one.others]
+    found = agreement([built.output(x) for x in one.others], reference)
+    assert found.relative < BOUNDS[parsed(name).numbers]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+def test_a_smaller_share_is_slower():
+    names = ["cuda/sm16/graph/fp32", "cuda/sm64/graph/fp32"]
+
+    rows = profiled(
+        subject("gemm-512"),
+        [parsed(name) for name in names],
+        TimingConfig(),
+        np.random.default_rng(0),
+    )
+
+    small, large = (np.median(row.samples.ms) for row in rows)
+    assert small > 1.5 * large

@@ -1,0 +1,124 @@
+"""Streaming onto a GPU. It needs no more than torch:
+
+python -m pytest tests/runtime/stream/test_stream_on_gpu.py --noconftest -c /dev/null -v -rA
+"""
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import runtime
+from runtime.models.nas_bench_201 import CellNetwork
+from runtime.models.vgg import VGG
+from runtime.stream.architectures import asynchronous, preloaded, synchronous, zero_copy
+from runtime.stream.profiling import unmeasured
+from runtime.stream.readers import Tier
+from runtime.stream.recurrence import is_streamed
+from runtime.stream.stages import Architecture, StreamPlan
+from runtime.stream.streamed import open_layers
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
+]
+
+OPERATIONS = (
+    "avg_pool_3x3",
+    "nor_conv_1x1",
+    "skip_connect",
+    "nor_conv_3x3",
+    "none",
+    "skip_connect",
+)
+MODELS = {
+    "vgg16": (lambda: VGG(16, width=16, num_classes=7), (2, 3, 224, 224)),
+    "nas_bench_201": (lambda: CellNetwork(OPERATIONS, cells_per_stage=1), (2, 3, 32, 32)),
+    "chain": (
+        lambda: nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(12)]).half(),
+        (64, 1024),
+    ),
+}
+
+
+def built(name):
+    torch.manual_seed(0)
+    build, shape = MODELS[name]
+    module = build().eval().cuda()
+    weight = next(module.parameters())
+    x = torch.randn(shape, device="cuda", dtype=weight.dtype)
+    with torch.no_grad():
+        return module, x, module(x)
+
+
+@pytest.mark.parametrize("tier", [Tier.HOST, Tier.SSD])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_architecture_gives_what_the_resident_network_gives(name, tier):
+    module, x, expected = built(name)
+    opened = open_layers(module, x, tier=tier)
+    layers = unmeasured(opened.layered)
+    plans = [preloaded(layers), synchronous(layers), asynchronous(layers), zero_copy(layers)]
+    if tier is Tier.HOST:
+        none = (False,) * len(layers)
+        ring = 2 * opened.layered.largest_bytes
+        plans = [
+            preloaded(layers),
+            StreamPlan(Architecture.SYNCHRONOUS, none, 0, ring, 0.0, ring),
+            StreamPlan(Architecture.ASYNCHRONOUS, none, 0, ring // 2, 0.0, ring // 2),
+            StreamPlan(Architecture.ZERO_COPY, none, 0, 0, 0.0, 0),
+        ]
+    for plan in plans:
+        assert any(is_streamed(layers, plan.resident)) == (
+            plan.architecture is not Architecture.PRELOAD
+        )
+        pipeline = opened.pipeline(plan, x)
+        for scale in (1, 2, 1):  # the second must not see anything of the first
+            with torch.no_grad():
+                assert torch.equal(pipeline.run(scale * x), module(scale * x)), plan.architecture
+        assert torch.equal(pipeline.run(x), expected)
+        assert len(pipeline.times) == len(layers)
+        pipeline.close()
+    opened.close()
+
+
+@pytest.mark.parametrize("tier", ["host", "ssd"])
+def test_a_budget_is_kept_and_memory_returned(tier):
+    module, x, expected = built("chain")
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    with runtime.stream(module, x, budget="14MB", tier=tier) as small:
+        for _ in range(5):
+            assert torch.equal(small(x), expected)
+        assert small.plan.memory_bytes <= 14e6
+        assert small.memory.pinned + small.memory.device <= 14e6
+        assert torch.cuda.memory_allocated() - before < 30e6
+    torch.cuda.synchronize()
+    assert torch.cuda.memory_allocated() - before < 1e6
+    assert "edgenas-stream" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_read_error_is_raised_and_the_gpu_is_quiet_then():
+    module, x, _ = built("chain")
+    small = runtime.stream(module, x, budget="14MB")
+    small(x)
+    reader = small._opened.reader
+    honest, calls = reader.read, iter(range(1000))
+
+    def failing(layer, into, is_stopped=bool):
+        if next(calls) == 5:
+            raise OSError(5, "Input/output error")
+        honest(layer, into, is_stopped)
+
+    reader.read = failing
+    with pytest.raises(OSError, match="Input/output"):
+        small(x)
+    with pytest.raises(RuntimeError, match="closed after OSError"):
+        small(x)
+    torch.cuda.synchronize()
+
+
+def test_a_layer_that_writes_to_its_weights_is_refused():
+    module = nn.Sequential(nn.Embedding(1000, 256, max_norm=1.0), nn.Linear(256, 256)).eval().cuda()
+    with pytest.raises(ValueError, match="writes to its weights"):
+        runtime.stream(module, torch.randint(1000, (4,), device="cuda"), budget="10MB")
