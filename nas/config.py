@@ -50,7 +50,7 @@ from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
 
-CONF = str(Path(__file__).resolve().parents[1] / "conf")
+CONF: str = str(Path(__file__).resolve().parents[1] / "conf")
 """Folder of the YAML files: by place, because a user's folder may hold a `conf` of its own."""
 
 NAMES: dict[str, dict[str, type[Any]]] = {

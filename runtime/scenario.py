@@ -13,7 +13,7 @@ are never mixed, whatever the file was called.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -30,7 +30,11 @@ from runtime.stream.sizes import parse_bytes
 
 SHIPPED = Path(__file__).parents[1] / "conf" / "scenarios"
 
-_CPU_HOGS = {"memory": MemoryHog, "spin": Spinner, "disk": DiskHog}
+_CPU_HOGS: dict[str, Callable[..., Hog]] = {
+    "memory": MemoryHog,
+    "spin": Spinner,
+    "disk": DiskHog,
+}
 _GPU_HOGS = ("gpu_memory", "pcie")
 _MOST_BYTES = 2**16
 """Of a file that describes a scenario."""
@@ -235,4 +239,4 @@ def _hog(name: str, core: int) -> Hog:
         return _CPU_HOGS[name](core=core)
     from runtime.contention.gpu_hogs import GpuMemoryHog, PcieHog  # noqa: PLC0415 - imports torch
 
-    return {"gpu_memory": GpuMemoryHog, "pcie": PcieHog}[name](core=core)
+    return GpuMemoryHog(core=core) if name == "gpu_memory" else PcieHog(core=core)
