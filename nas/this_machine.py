@@ -51,6 +51,7 @@ class ThisMachine:
                 f"nor the address of a board, as in device=ssh://jetson"
             ) from error
         self._core = config.core or 0
+        self._allowed = os.sched_getaffinity(0)
         self._backend = config.backend or Backend.torch
         self._config = replace(config, core=self._core, backend=self._backend)
         self._scenario = _scenario(config.scenario)
@@ -103,7 +104,6 @@ class ThisMachine:
         """
         config = self._config
         rows = judged(read(folder.journal), config.quiet.control_drift)
-        spare = os.sched_getaffinity(0) - set(range(self._core, self._core + config.threads))
         cores = self._pin()
         watch = Watch(
             config.quiet,
@@ -112,7 +112,7 @@ class ThisMachine:
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
         )
         total = -(-len(pending) // config.together)
-        rounds = self._situated(pending, watch, sorted(spare))
+        rounds = self._situated(pending, watch, sorted(self._allowed - cores))
         return total, ((folder.journal, measured) for measured in rounds)
 
     def _situated(
@@ -153,7 +153,7 @@ class ThisMachine:
         """Keep this process on as many processors as threads, which do not spin for work."""
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, later
         core, threads = self._core, self._config.threads
-        cores, allowed = set(range(core, core + threads)), os.sched_getaffinity(0)
+        cores, allowed = set(range(core, core + threads)), self._allowed
         for one in sorted(cores - allowed):
             because = f" (core={core} threads={threads})" if threads > 1 else ""
             raise UserError(

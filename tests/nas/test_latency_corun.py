@@ -127,9 +127,10 @@ def test_the_best_are_timed_here_beside_the_hog():
     smallest = ARCHITECTURES[np.flatnonzero((ARCHITECTURES == 0).all(1))]
 
     try:
-        (ms,) = oracle.measure_again(smallest)
+        times_ms = [float(ms) for _ in range(2) for ms in oracle.measure_again(smallest)]
     finally:
         os.sched_setaffinity(0, before)
 
-    assert 0 < ms < 1000
+    assert len(times_ms) == 2
+    assert all(0 < ms < 1000 for ms in times_ms)
     assert "the best 1 are timed here at the end" in oracle.description
