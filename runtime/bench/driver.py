@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from runtime.backend import Device
 from runtime.bench.machine import state
+from runtime.bench.pulse import Pulse, ends_without
 from runtime.bench.results import Results, Row
 from runtime.bench.workloads import Model, Scale, source
 from runtime.decompose import Rule
@@ -36,6 +37,8 @@ class Step:
 
     name: str
     run: Callable[[], Iterable[Row]]
+    pulse: Pulse | None = None
+    """Of a step that must not stand still."""
 
 
 @final
@@ -114,20 +117,32 @@ def run_steps(
                 told = "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
                 console.print(f"{done + 1} of {len(steps)}: {step.name}{told}", soft_wrap=True)
             try:
-                _run_step(step, results, control, console)
+                _run_step(step, results, path, control, console)
             finally:
                 results.write(path)
     results.is_complete = not results.not_measured and not results.faults
     results.write(path)
 
 
-def _run_step(step: Step, results: Results, control: Control, console: Console) -> None:
+def _run_step(step: Step, results: Results, path: Path, control: Control, console: Console) -> None:
     before = control.row(f"before {step.name}")
     results.controls.append(before)
     found: list[Row] = []
+
+    def give_up() -> None:
+        assert step.pulse is not None
+        error = f"nothing happened for {step.pulse.patience_s:g} s"
+        console.print(f"{step.name}: {error}; the process ends", soft_wrap=True, markup=False)
+        results.faults.append({"step": step.name, "error": error})
+        results.rows += found
+        results.write(path)
+
     try:
-        for row in step.run():
-            found.append(row)  # noqa: PERF402 - what was found before a fault is kept
+        with ends_without(step.pulse, give_up):
+            for row in step.run():
+                found.append(row)  # what was found before a fault is kept
+                if step.pulse is not None:
+                    step.pulse.beat()
     except Exception as error:  # noqa: BLE001 - the other steps have nothing to do with it
         results.faults.append({"step": step.name, "error": one_line(error)})
         console.print(f"{step.name} failed: {one_line(error)}", soft_wrap=True, markup=False)
