@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -159,21 +160,37 @@ def _run_step(step: Step, results: Results, path: Path, control: Control, consol
 
 
 def interleaved(
-    variants: Mapping[str, Callable[[], float]], repeats: int
+    variants: Mapping[str, Callable[[], float]], repeats: int, *, turn_s: float = 0.0
 ) -> dict[str, list[float]]:
     """Each variant once unrecorded, then all of them in turns, so many times: A B A B.
 
     Args:
       variants: each gives its own time, in milliseconds.
       repeats: of each.
+      turn_s: if above 0, a turn lasts so long, its last run counts, and the turns of each round come
+        in another random order. What a GPU's power allows depends on what it did before: so it was
+        busy with the same.
     """
     for once in variants.values():
         once()
     taken: dict[str, list[float]] = {name: [] for name in variants}
+    order = [*variants]
+    shuffler = random.Random(0)  # noqa: S311 - of an order
     for _ in range(repeats):
-        for name, once in variants.items():
-            taken[name].append(once())
+        if turn_s:
+            shuffler.shuffle(order)
+        for name in order:
+            taken[name].append(last_of_turn(variants[name], turn_s))
     return taken
+
+
+def last_of_turn(once: Callable[[], float], turn_s: float) -> float:
+    """The last of one or more runs, which last at least so long together."""
+    until_s = time.monotonic() + turn_s
+    taken_ms = once()
+    while time.monotonic() < until_s:
+        taken_ms = once()
+    return taken_ms
 
 
 def one_line(error: BaseException) -> str:

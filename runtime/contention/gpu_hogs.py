@@ -21,6 +21,7 @@ from runtime.contention.hog import Hog, Place, RunningHog
 from runtime.contention.python_hog import hog_on
 from runtime.cuda_graph import GraphEngine
 from runtime.cuda_streams import Streams, streams
+from runtime.kept import Kept
 from runtime.sm_slices import GRAIN, SmSlice, SmSlices
 
 _READY_S = 60.0
@@ -111,6 +112,18 @@ class PcieHog(Hog):
         return _HogThread(place, number, self.core, _copying)
 
 
+def start_network(place: Place, number: int, network: str, core: int | None) -> RunningHog:
+    """A network of `runtime.contention.victims` as a captured graph, again and again.
+
+    Raises:
+      ValueError: if it does not start.
+    """
+    from runtime.contention.victims import beside_on_gpu  # noqa: PLC0415 - of this hog only
+
+    check_gpu()
+    return _HogThread(place, number, core, partial(beside_on_gpu, network))
+
+
 def _streaming(kernels: int, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
     # A kernel, not a copy: a slice's kernels stay on the slice's multiprocessors.
     source = torch.randn(_PIECES, _PIECE // 4, device=stream.device)
@@ -123,8 +136,15 @@ def _streaming(kernels: int, stream: torch.cuda.Stream) -> tuple[Callable[[], ob
 
     with torch.cuda.stream(stream):
         launch(0)
-    replays = [GraphEngine(stream).recorded(partial(launch, k))[0] for k in range(_PIECES)]
-    return _InTurns(replays, owners=(source, target)), 2 * _PIECE * kernels
+    replays = [
+        Kept(GraphEngine(stream).recorded(partial(launch, k))[0], launch) for k in range(_PIECES)
+    ]
+    turns = cycle(replays)
+
+    def next_one() -> None:
+        next(turns)()
+
+    return next_one, 2 * _PIECE * kernels
 
 
 def _copying(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
@@ -132,20 +152,6 @@ def _copying(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
     target = torch.empty_like(source, device=stream.device)
     stream.wait_stream(torch.cuda.current_stream(stream.device))
     return (lambda: target.copy_(source, non_blocking=True)), source.nbytes
-
-
-@final
-class _InTurns:
-    """Replays, and who owns what they read and write: graphs know addresses only."""
-
-    def __init__(
-        self, replays: Sequence[Callable[[], None]], owners: Sequence[torch.Tensor]
-    ) -> None:
-        self._replays = cycle(replays)
-        self._owners = owners
-
-    def __call__(self) -> None:
-        next(self._replays)()
 
 
 @final
