@@ -13,6 +13,7 @@ are never mixed, whatever the file was called.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
@@ -176,7 +177,7 @@ def scenario_named(given: str) -> Scenario:
         )
     try:
         return _read(path)
-    except (ValueError, OSError, yaml.YAMLError) as error:
+    except (ValueError, OSError, RecursionError, yaml.YAMLError) as error:
         raise ValueError(f"scenario {path}: {' '.join(str(error).split())}") from error
 
 
@@ -192,6 +193,10 @@ def _read(path: Path) -> Scenario:
             sorted(map(str, set(told) - set(allowed))) if isinstance(told, dict) else ["a list"]
         )
         raise ValueError(f"{', '.join(strange)} is none of {', '.join(allowed)}")
+    for what in allowed[2:]:
+        if not isinstance(told.get(what), str | int | float | None):
+            told_of = reprlib.repr(told[what])  # lists within lists may be endless as texts
+            raise ValueError(f"{what}: {told_of} is not one text or number")  # noqa: TRY004 - a user's file
     isolation = told.get("isolation") or "none"
     if isolation not in {one.value for one in Isolation}:
         raise ValueError(
@@ -213,7 +218,9 @@ def _names(told: dict[str, object], what: str) -> tuple[str, ...]:
     if given is None:
         return ()
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
-        raise ValueError(f"{what}: {given!r} is no list of names, like [memory, memory]")
+        raise ValueError(
+            f"{what}: {reprlib.repr(given)} is no list of names, like [memory, memory]"
+        )
     return tuple(given)
 
 

@@ -59,12 +59,22 @@ def test_a_share_of_the_gpu_is_an_isolation_of_its_own():
         Scenario(hogs=("gpu_memory",), isolation=Isolation.priority, sms=16)
 
 
+# one line of YAML that has 8 ** 12 texts in it
+ENDLESS = "[x]"
+for anchor in "bcdefghijklm":
+    ENDLESS = f"[&{anchor} {ENDLESS}{7 * f', *{anchor}'}]"
+
+
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
         ("hogs: [memry]", "'memry' is none of memory, spin, disk.*did you mean memory"),
         ("beside: [resnet51]", "'resnet51' is none of .*did you mean resnet50"),
         ("hogs: memory", "no list of names"),
+        ("hogs: [memory]\nisolation: [stop]", "isolation: .'stop'. is not one text or number"),
+        (f"hogs: &a [1, 2]\nbeside: {ENDLESS}", "is no list of names"),
+        (f"memory_budget: {ENDLESS}", "memory_budget: .* is not one text or number"),
+        ("hogs: " + 800 * "[" + 800 * "]", "recursion"),
         ("hog: [memory]", "hog is none of hogs, beside"),
         ("- memory", "a list is none of"),
         ("hogs: [memory]\nisolation: lock", "lock is none of none, budget"),
