@@ -54,14 +54,17 @@ def test_an_origin_says_where_when_and_how(path):
     assert device is not None
     assert origin["statistic"] == "median"
     assert origin["rows_measured"] == len(read_shipped(path).index)
-    told = {
-        Kind.gpu: ("gpu", "driver", "cuda", "clocks"),
-        Kind.cpu: ("cpu", "cpu_clock", "threads"),
-    }
-    for name in ("date", "versions", "control", "chosen", *told[device.kind]):
+    told = {Kind.gpu: ("gpu",), Kind.cpu: ("cpu", "cpu_clock", "threads")}[device.kind]
+    if device.is_situated:
+        told = (*told, "scenario")
+    elif device.kind is Kind.gpu:
+        told = (*told, "driver", "cuda", "clocks")
+    for name in ("date", "versions", "control", "chosen", *told):
         assert origin[name], name
-    noise = {Kind.gpu: 0.02, Kind.cpu: 0.04}  # a virtual machine's neighbours share its caches
-    assert origin["repeats_median_relative_difference"] < noise[device.kind]
+    noise = {Kind.gpu: 0.02, Kind.cpu: 0.04}[device.kind]  # virtual machines share caches
+    if device.is_situated:
+        noise = 0.05  # what runs beside is not as steady
+    assert (origin["repeats_median_relative_difference"] or 0) < noise
     assert origin["control_largest_drift"] <= origin["settings"]["quiet"]["control_drift"]
 
 
