@@ -82,7 +82,7 @@ def test_every_architecture_gives_the_same(opened, architecture):
     pipeline.close()
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_plan_that_can_be_gives_the_same_and_never_exceeds_its_rings(opened, data):
     one, x, expected = opened
