@@ -34,7 +34,7 @@ from runtime.stream.sizes import parse_bytes, told_bytes
 from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
 from runtime.stream.weight_file import fill_layer, pack
 
-SETTLE_S = 0.15
+SETTLE_S = 0.2
 """How long a GPU works before its times are believed: after idling it exceeds for about 0.1 s the
 clock that its power allows (an H200, 24 against 27 ms for the same kernels)."""
 
