@@ -24,6 +24,7 @@ from latency.probe.settings import Precision, Runtime, Settings
 from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.search_space import NAS_BENCH_201
+from runtime.quiet import QuietConfig
 from runtime.timing import TimingConfig
 
 OPSET = 13
@@ -72,7 +73,7 @@ class BoardsConfig:
         threads: int,
         core: int | None,
         timing: TimingConfig,
-        control_drift: float,
+        quiet: QuietConfig,
     ) -> Connected:
         """Connect to the boards at the addresses in `device`.
 
@@ -82,8 +83,10 @@ class BoardsConfig:
         """
         require_at_least_1({"latency.tries": self.tries})
         require_times({"latency.connect_s": self.connect_s, "latency.silence_s": self.silence_s})
-        if not 0 <= self.backoff_s < np.inf:
-            raise UserError(f"latency.backoff_s={self.backoff_s:g} must not be negative")
+        if not 0 <= self.backoff_s <= _MOST:
+            raise UserError(
+                f"latency.backoff_s={self.backoff_s:g} must not be negative, {_MOST:,} at most"
+            )
         side = dataset.image_size
         shape = (batch_size, 3, side, side)
         settings = Settings(self.runtime, precision, shape, threads, core, timing)
@@ -101,8 +104,8 @@ class BoardsConfig:
             )
             for address, open_link in self._links(device)
         ]
-        networks = Networks(_number_of, export, NAS_BENCH_201.strings.__getitem__)
-        return Connected(Farm(boards, control_drift, tell), settings, networks)
+        networks = Networks(_number_of, _own_number_of, export, NAS_BENCH_201.strings.__getitem__)
+        return Connected(Farm(boards, quiet, tell), settings, networks)
 
     def _links(self, device: str) -> list[tuple[str, Callable[[], Link]]]:
         connect = Connect(
@@ -147,7 +150,11 @@ def require_times(settings: dict[str, float | None]) -> None:
 
 
 def _number_of(architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
-    return np.asarray(NAS_BENCH_201.network_class[NAS_BENCH_201.index(architectures)])
+    return np.asarray(NAS_BENCH_201.network_class[_own_number_of(architectures)])
+
+
+def _own_number_of(architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
+    return np.asarray(NAS_BENCH_201.index(architectures))
 
 
 def _exported(dataset: Dataset, batch_size: int, number: int, takes: str) -> bytes:

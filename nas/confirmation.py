@@ -35,7 +35,7 @@ def confirm(
 ) -> list[Candidate]:
     """Time the most accurate feasible samples again, until one is within the limit again.
 
-    `measure_again` gives new milliseconds, NaN where there are none. `top` networks are timed at
+    `measure_again` gives new milliseconds, NaN where there are none. `top` cells are timed at
     once; more only if none of them is within the limit again. Returns all that were timed, the most
     accurate first.
     """
@@ -59,9 +59,11 @@ def winner(timed: list[Candidate]) -> Candidate | None:
 
 
 def _candidates(samples: Samples, feasible: Bool[ndarray, "n"]) -> Int64[ndarray, " m"]:
-    """Positions of feasible samples, the most accurate first, one a network."""
+    """Positions of feasible samples, the most accurate first, one a cell.
+
+    Cells of one network are timed each, for their times differ (docs/measuring.md).
+    """
     order = np.argsort(-samples.accuracy, kind="stable")
     order = order[feasible[order]]
-    network = NAS_BENCH_201.network_class[NAS_BENCH_201.index(samples.architectures[order])]
-    _, first = np.unique(network, return_index=True)
+    _, first = np.unique(NAS_BENCH_201.index(samples.architectures[order]), return_index=True)
     return np.asarray(order[np.sort(first)])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
 
 from latency.probe import agent
-from latency.probe.board import Board, BoardError, Timed
+from latency.probe.board import BoardError, Timed
 from latency.probe.farm import Outcome
 from latency.probe.link import LinkError
 from latency.probe.settings import Precision
@@ -23,9 +22,6 @@ from runtime.machine import versions
 from runtime.quiet import Watch
 from runtime.senses import loaded
 from runtime.timing import Samples
-
-_GPU_CLOCK = re.compile(r"gpu|g[mpva]\d+b")
-"""In the names of Jetson's clocks, as 57000000.gpu, 17000000.gv11b and 17000000.ga10b."""
 
 
 @final
@@ -60,7 +56,7 @@ class LiveBoards:
             threads=config.threads,
             core=config.core,
             timing=config.timing,
-            control_drift=config.quiet.control_drift,
+            quiet=config.quiet,
         )
         self._farm, self._networks = connected.farm, connected.networks
         self._boards = connected.farm.boards
@@ -133,13 +129,12 @@ class LiveBoards:
         )
 
     def _judged(self, number: int, timed: Timed, address: str, watch: Watch) -> Measurement:
-        self._states[address] = timed.state
-        mhz = _clock_mhz(timed.state, self._boards[0])
+        self._states[address] = timed.told
+        mhz = timed.state.clock_mhz
         drift = tuple(watch.drift(timed.control_median_ms))
-        busy = timed.state.get("other_load", 0.0)
         disturbances = (
             *watch.disturbances(mhz),
-            *loaded(float(busy), self._config.quiet.other_load),
+            *loaded(timed.state.other_load, self._config.quiet.other_load),
         )
         require_quiet(self._config, drift, disturbances, address)
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
@@ -155,14 +150,3 @@ class LiveBoards:
                 f"measured is kept"
             )
         self._tell(f"flagged: {said}; its cell stays empty")
-
-
-def _clock_mhz(state: dict[str, Any], board: Board) -> float | None:
-    """The clock of what runs the networks, the fastest where there are several; None if not told."""
-    on_gpu = board.identity.runtime in {"tensorrt", "onnxruntime-cuda", "torch-cuda"}
-    hertz = (
-        [hz for name, hz in state.get("devfreq_hz", {}).items() if _GPU_CLOCK.search(name)]
-        if on_gpu
-        else [1000 * khz for khz in state.get("khz", [])]
-    )
-    return max(hertz) / 1e6 if hertz else None

@@ -22,6 +22,7 @@ from nas.boards import BoardsConfig, require_at_least_1, require_times
 from nas.errors import UserError
 from nas.exit_status import reason
 from nas.latency_sources import LatencyConfig
+from runtime.quiet import QuietConfig
 from runtime.timing import Statistic, TimingConfig
 
 
@@ -37,6 +38,8 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
     statistic: Statistic = Statistic.median
     timing: TimingConfig = field(default_factory=TimingConfig)
     control_drift: float = 0.05
+    other_load: float = 0.2
+    clock_drop: float = 0.1
     on_disturbance: OnDisturbance = OnDisturbance.flag
     confirm_top: int = 5
     unrunnable_ms: float | None = None  # beyond T
@@ -66,6 +69,11 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
         def tell(line: str) -> None:
             console.print(line, soft_wrap=True, markup=False)
 
+        quiet = QuietConfig(
+            control_drift=self.control_drift,
+            other_load=self.other_load,
+            clock_drop=self.clock_drop,
+        )
         connected = self.connect(
             device,
             dataset,
@@ -75,7 +83,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             threads=self.threads,
             core=self.core,
             timing=self.timing,
-            control_drift=self.control_drift,
+            quiet=quiet,
         )
         settings, boards = connected.settings, connected.farm.boards
         found = boards[0].identity
@@ -102,7 +110,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             networks=connected.networks,
             tell=tell,
             statistic=self.statistic,
-            control_drift=self.control_drift,
+            quiet=quiet,
             on_disturbance=self.on_disturbance,
             unrunnable_ms=self.unrunnable_ms,
             confirm_top=self.confirm_top,

@@ -42,6 +42,17 @@ def drifted(control_ms: float, quiet_ms: float, limit: float) -> list[str]:
     ]
 
 
+def clock_dropped(now_mhz: float | None, first_mhz: float | None, limit: float) -> list[str]:
+    """A line for the user if the clock is below its first by more than the limit.
+
+    None stands for a clock that is not told.
+    """
+    if not now_mhz or not first_mhz or 1 - now_mhz / first_mhz <= limit:
+        return []
+    change = f"{now_mhz / first_mhz - 1:+.0%} against its first {first_mhz:,.0f} MHz"
+    return [f"the clock is at {now_mhz:,.0f} MHz, {change}"]
+
+
 @final
 class Watch:
     """Compares the machine with what it was before; each finding is a line for the user."""
@@ -74,15 +85,8 @@ class Watch:
 
     def disturbances(self, clock_mhz: float | None = None) -> list[str]:
         """What else has been out of the ordinary since the last call, given the clock now."""
-        found = []
         self._clock_mhz = self._clock_mhz or clock_mhz
-        if clock_mhz and self._clock_mhz:
-            drop = 1 - clock_mhz / self._clock_mhz
-            if drop > self._config.clock_drop:
-                found.append(
-                    f"the clock is at {clock_mhz:,.0f} MHz, {-drop:+.0%} against its first "
-                    f"{self._clock_mhz:,.0f} MHz"
-                )
+        found = clock_dropped(clock_mhz, self._clock_mhz, self._config.clock_drop)
         for sense in self._senses:
             found += sense()
         return found

@@ -55,7 +55,8 @@ def encode(header: Dict[str, Any], payload: bytes = b"") -> bytes:
 class Decoder:
     """Cuts a stream into messages; what lies before one, such as a login banner, is skipped."""
 
-    def __init__(self) -> None:
+    def __init__(self, longest_payload: int = LONGEST_PAYLOAD) -> None:
+        self._longest_payload = longest_payload
         self._buffer = bytearray()
         self.skipped = bytearray()  # the last of what was no message, for a report
 
@@ -78,7 +79,7 @@ class Decoder:
             raise ProtocolError(
                 f"the other side speaks version {version} of the protocol, this side {VERSION}"
             )
-        if header_length > LONGEST_HEADER or payload_length > LONGEST_PAYLOAD:
+        if header_length > LONGEST_HEADER or payload_length > self._longest_payload:
             raise ProtocolError("a message was damaged on its way: impossible lengths")
         payload_at = start + _PREFIX.size + header_length
         end = payload_at + payload_length
@@ -561,10 +562,14 @@ class Agent:
         """Choose the runtime, pin the process, load the control network and time it."""
         core, threads = request["core"], request["threads"]
         if core is not None:
+            cores = set(range(core, core + threads))
             try:
-                os.sched_setaffinity(0, set(range(core, core + threads)))
+                os.sched_setaffinity(0, cores)
+                missing = cores - os.sched_getaffinity(0)  # what is not there is passed over
             except (OSError, AttributeError) as error:
                 raise RefusedError(f"it cannot pin to core {core}: {error}") from error
+            if missing:
+                raise RefusedError(f"it cannot pin to core {min(missing)}: there is none for it")
         name = request["runtime"]
         if name == "tensorrt":
             trtexec = _trtexec()

@@ -15,6 +15,17 @@ from numpy import ndarray
 
 from latency.probe.link import EndedError, Link, LinkError, printable
 from latency.probe.settings import Precision, Runtime, Settings
+from latency.probe.state import UNTOLD, State, state_of
+from runtime.quiet import QuietConfig, clock_dropped, drifted
+from runtime.senses import loaded
+
+_LONGEST_NAME = 200
+"""Of what a board is called: it becomes part of a file's name."""
+
+_LONGEST_WAIT_S = 60.0
+
+_SENSELESS = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
+"""What it raises to take an answer for what it is not."""
 
 
 class UnrunnableError(Exception):
@@ -57,7 +68,8 @@ class Timed:
     control_ms: Float64[ndarray, " m"]
     warm_up_calls: int
     is_stable: bool  # whether the warm-up ended by stability
-    state: dict[str, Any] = field(default_factory=dict)  # clocks and temperatures after it
+    told: dict[str, Any] = field(default_factory=dict)  # clocks and temperatures after it
+    state: State = UNTOLD  # what of that is watched
 
     @property
     def control_median_ms(self) -> float:
@@ -72,7 +84,7 @@ class Patience:
 
     silence_s: float = 120.0
     tries: int = 5
-    backoff_s: float = 2.0  # before the second try; doubles each time
+    backoff_s: float = 2.0  # before the second try; doubles each time, up to a minute
 
 
 @final
@@ -110,8 +122,8 @@ class Board:
         self._patience = patience
         self._tell = tell
         self._link: Link | None
-        # control_ms is the control's median now, to which later ones are compared
-        self._link, self.facts, self.identity, self.control_ms = self._connect()
+        # the control's median and the clock are those to which later ones are compared
+        self._link, self.facts, self.identity, self.control_ms, self._clock_mhz = self._connect()
 
     @property
     def takes(self) -> str:
@@ -157,6 +169,14 @@ class Board:
             return self._timed(answer)
         raise AssertionError  # the last attempt raises
 
+    def disturbances(self, timed: Timed, quiet: QuietConfig) -> tuple[str, ...]:
+        """Why a time is not to be trusted, each a line for the user; none if it is."""
+        return (
+            *drifted(timed.control_median_ms, self.control_ms, quiet.control_drift),
+            *clock_dropped(timed.state.clock_mhz, self._clock_mhz, quiet.clock_drop),
+            *loaded(timed.state.other_load, quiet.other_load),
+        )
+
     def close(self) -> None:
         """End the agent."""
         if self._link is not None:
@@ -167,21 +187,22 @@ class Board:
         tries = self._patience.tries
         if attempt == tries:
             raise LinkError(f"{error}; given up after {tries} tries") from error
-        wait_s = self._patience.backoff_s * 2 ** (attempt - 1)
+        wait_s = min(self._patience.backoff_s * 2.0 ** min(attempt - 1, 32), _LONGEST_WAIT_S)
         self._tell(f"{error}; trying again in {wait_s:g} s ({attempt} of {tries - 1})")
         time.sleep(wait_s)
 
     def _connected(self) -> Link:
         if self._link is None:
-            link, _, identity, _ = self._connect()
+            link, _, identity, *_ = self._connect()
             if identity != self.identity:
+                link.close()
                 raise BoardError(
                     f"{self.address}: it came back as another: {identity}; it was {self.identity}"
                 )
             self._link = link
         return self._link
 
-    def _connect(self) -> tuple[Link, dict[str, Any], Identity, float]:
+    def _connect(self) -> tuple[Link, dict[str, Any], Identity, float, float | None]:
         link = self._open_link()
         silence_s = self._patience.silence_s
         here = link.request({"type": "hello"}, silence_s=silence_s)
@@ -190,13 +211,13 @@ class Board:
             runtimes: dict[str, str] = here["runtimes"]
             runtime = self._choose(runtimes)
             identity = Identity(
-                printable(str(facts["board"])),
+                _name(facts["board"]),
                 runtime,
-                printable(str(runtimes.get(runtime, ""))),
-                printable(str(facts.get("power_mode", ""))),
-                tuple(printable(str(khz)) for khz in facts.get("highest_khz", ())),
+                _name(runtimes.get(runtime, "")),
+                _name(facts.get("power_mode", "")),
+                tuple(map(_name, facts.get("highest_khz", ()))),
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except _SENSELESS as error:
             raise self._senseless(here) from error
         prepared = link.request(
             {"type": "prepare", **self._settings.request(runtime)},
@@ -210,23 +231,25 @@ class Board:
             )
         try:
             control_ms = float(np.median(self._positive(prepared["control"]["ms"])))
-        except (KeyError, TypeError) as error:
+            clock_mhz = state_of(prepared.get("state", {}), runtime).clock_mhz
+        except _SENSELESS as error:
             raise self._senseless(prepared) from error
-        return link, {**facts, "runtimes": runtimes}, identity, control_ms
+        return link, {**facts, "runtimes": runtimes}, identity, control_ms, clock_mhz
 
     def _choose(self, runtimes: dict[str, str]) -> str:
         asked = self._settings.runtime
         if asked is Runtime.auto:
-            if not runtimes:
+            there = [one for one in Runtime if one.value in runtimes]
+            if not there:
                 raise BoardError(
                     f"{self.address}: no runtime there: neither trtexec nor, for its Python, "
                     f"onnxruntime or torch; install one, or name another Python with latency.python="
                 )
-            asked = next(one for one in Runtime if one.value in runtimes)
+            asked = there[0]
         elif asked.value not in runtimes and asked is not Runtime.torch_cuda:
-            there = printable(", ".join(runtimes)) or "none"
+            others = _name(", ".join(runtimes)) or "none"
             raise BoardError(
-                f"{self.address}: no {asked.value} there; the runtimes there are: {there}"
+                f"{self.address}: no {asked.value} there; the runtimes there are: {others}"
             )
         if self._settings.precision is Precision.fp16 and asked is not Runtime.tensorrt:
             raise BoardError(
@@ -239,14 +262,16 @@ class Board:
             raise UnrunnableError(printable(str(answer.get("message", answer))))
         try:
             network, control = answer["network"], answer["control"]
+            told = dict(answer.get("state", {}))
             return Timed(
                 self._positive(network["ms"]),
                 self._positive(control["ms"]),
                 int(network["warm_up_calls"]),
                 bool(network["is_stable"]),
-                dict(answer.get("state", {})),
+                told,
+                state_of(told, self.identity.runtime),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except _SENSELESS as error:
             raise self._senseless(answer) from error
 
     def _senseless(self, answer: dict[str, Any]) -> BoardError:
@@ -262,6 +287,10 @@ class Board:
                 f"nothing it says is used"
             )
         return np.array(ms, np.float64)
+
+
+def _name(text: object) -> str:
+    return printable(str(text))[:_LONGEST_NAME]
 
 
 def _takes(runtime: str) -> str:

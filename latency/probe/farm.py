@@ -11,6 +11,7 @@ from typing import final
 
 from latency.probe.board import Board, BoardError, Timed, UnrunnableError
 from latency.probe.link import LinkError
+from runtime.quiet import QuietConfig, drifted
 
 
 @final
@@ -21,8 +22,8 @@ class Outcome:
     number: int
     board: str  # address
     timed: Timed | None
-    drift: float  # of the control's median against the board's first
     refused: str = ""
+    disturbances: tuple[str, ...] = ()  # while it was timed, and timed once more for those
 
 
 @final
@@ -30,7 +31,7 @@ class Farm:
     """Boards that may stand for each other. One that is lost is left out while there is another."""
 
     def __init__(
-        self, boards: Sequence[Board], control_drift: float, tell: Callable[[str], None]
+        self, boards: Sequence[Board], quiet: QuietConfig, tell: Callable[[str], None]
     ) -> None:
         """Compare the boards.
 
@@ -44,14 +45,13 @@ class Farm:
                     f"{first.address} is {first.identity}; {other.address} is {other.identity}: "
                     f"their times are not of one device; probe them in two runs"
                 )
-            ratio = other.control_ms / first.control_ms
-            if abs(ratio - 1) > control_drift:
+            if drifted(other.control_ms, first.control_ms, quiet.control_drift):
                 tell(
                     f"warning: the control network takes {other.control_ms:.3f} ms on "
                     f"{other.address} and {first.control_ms:.3f} ms on {first.address}"
                 )
         self._boards = list(boards)
-        self._control_drift = control_drift
+        self._quiet = quiet
         self._tell = tell
 
     @property
@@ -76,16 +76,15 @@ class Farm:
     def _take(self, board: Board, number: int, network: Callable[[int, str], bytes]) -> Outcome:
         """Time one network; once more if the board was disturbed meanwhile."""
         content = network(number, board.takes)
-        drift = 0.0
         try:
             for _ in range(2):
                 timed = board.measure(content)
-                drift = timed.control_median_ms / board.control_ms - 1
-                if abs(drift) <= self._control_drift:
+                disturbances = board.disturbances(timed, self._quiet)
+                if not disturbances:
                     break
         except UnrunnableError as error:
-            return Outcome(number, board.address, None, drift, str(error))
-        return Outcome(number, board.address, timed, drift)
+            return Outcome(number, board.address, None, str(error))
+        return Outcome(number, board.address, timed, disturbances=disturbances)
 
     def _share(
         self, numbers: Sequence[int], network: Callable[[int, str], bytes]

@@ -20,6 +20,7 @@ from latency.probe import agent
 
 _CHUNK = 1 << 16
 _KEPT = _CHUNK  # bytes that are kept of what is no message
+_DEEPEST = 10  # an answer's parts within parts; the agent's have four
 
 
 class LinkError(ConnectionError):
@@ -60,7 +61,7 @@ class Link:
           LinkError: if that cannot be done within the time.
         """
         self._address = address
-        self._decoder = agent.Decoder()
+        self._decoder = agent.Decoder(longest_payload=0)  # a board sends no files
         self._errors = bytearray()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell reads it
@@ -119,7 +120,17 @@ class Link:
             message = self._decoder.next()
         except (agent.ProtocolError, ValueError) as error:
             raise GarbledError(f"{self._address}: {error}") from error
-        return None if message is None else message[0]
+        except RecursionError:
+            raise self._too_deep() from None
+        if message is None:
+            return None
+        header, _ = message
+        if _is_deeper(header, _DEEPEST):
+            raise self._too_deep()
+        return header
+
+    def _too_deep(self) -> GarbledError:
+        return GarbledError(f"{self._address}: an answer has too many parts within parts")
 
     def _start(self, source: bytes, timeout_s: float) -> None:
         """Wait for the interpreter, then give it the agent: what it reads ahead it would lose."""
@@ -223,6 +234,14 @@ class Link:
 def printable(text: str) -> str:
     """What a board says, without what would make a terminal do something."""
     return "".join(character if character.isprintable() else "?" for character in text)
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Whether there are more parts within parts than that: others would fail at them later."""
+    if not isinstance(value, (dict, list)):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(part, levels - 1) for part in parts)
 
 
 def _pipe(file: IO[bytes] | None) -> IO[bytes]:

@@ -15,11 +15,12 @@ from latency.base import UnmeasuredError
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
 from latency.probe.farm import Farm, Outcome
+from runtime.quiet import QuietConfig, drifted
 from runtime.timing import Statistic
 
 
 class OnDisturbance(Enum):
-    """What happens when the control network drifts, and drifts again when measured once more."""
+    """What happens when a board is not quiet, and is not when the network is timed once more."""
 
     flag = "flag"  # a line for the user
     stop = "stop"
@@ -30,12 +31,13 @@ class OnDisturbance(Enum):
 class Networks:
     """What the oracle is told of the search space, which it does not know.
 
-    `number_of` gives the same number to architectures that are the same network, and raises
-    IndexError outside the space; `content_of` writes a number's network in a format (onnx,
-    torchscript); `name_of` is for messages.
+    `number_of` gives the same number to architectures that are the same network, that of one of
+    them; `own_number_of` to each its own. Both raise IndexError outside the space. `content_of`
+    writes a number's network in a format (onnx, torchscript); `name_of` is for messages.
     """
 
     number_of: Callable[[Int64[ndarray, "*n D"]], Int64[ndarray, "*n"]]
+    own_number_of: Callable[[Int64[ndarray, "*n D"]], Int64[ndarray, "*n"]]
     content_of: Callable[[int, str], bytes]
     name_of: Callable[[int], str]
 
@@ -52,7 +54,7 @@ class ProbeLatency:
     networks: Networks
     tell: Callable[[str], None]  # takes a line for the user
     statistic: Statistic = Statistic.median
-    control_drift: float = 0.05
+    quiet: QuietConfig = field(default_factory=QuietConfig)
     on_disturbance: OnDisturbance = OnDisturbance.flag
     unrunnable_ms: float | None = None  # what a network counts as that the board cannot run
     confirm_top: int = 5
@@ -100,11 +102,13 @@ class ProbeLatency:
     def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, " n"]:
         """New times, whatever is known; NaN where the board cannot run it. They are not kept.
 
+        Each architecture is timed as it is, and not as another that is the same network.
+
         Raises:
           IndexError: if an architecture lies outside the space.
           LinkError, BoardError: if the boards are lost, or disturbed where that is to stop.
         """
-        numbers = self.networks.number_of(architectures)
+        numbers = self.networks.own_number_of(architectures)
         again_ms = dict.fromkeys(numbers.tolist(), np.nan)
         for outcome in self.farm.measure(list(again_ms), self.networks.content_of):
             if outcome.timed is not None:
@@ -115,7 +119,8 @@ class ProbeLatency:
     def still_holds(self, cached: Timed) -> bool:
         """Whether the control takes now what it took then; else the board is not what it was."""
         now_ms = np.median([board.control_ms for board in self.farm.boards])
-        return bool(abs(cached.control_median_ms / now_ms - 1) <= self.control_drift)
+        limit = self.quiet.control_drift
+        return not drifted(cached.control_median_ms, float(now_ms), limit)
 
     def _learn(self, numbers: Sequence[int]) -> None:
         unknown = []
@@ -130,7 +135,7 @@ class ProbeLatency:
                 self._refuse(outcome)
                 continue
             self._judge(outcome)
-            if abs(outcome.drift) <= self.control_drift:
+            if not outcome.disturbances:
                 self.cache.add(outcome.number, outcome.timed, outcome.board)
             self._known_ms[outcome.number] = self._ms(outcome.timed)
 
@@ -141,11 +146,11 @@ class ProbeLatency:
         if outcome.timed is not None and not outcome.timed.is_stable:
             name = self.networks.name_of(outcome.number)
             self.tell(f"flagged: {outcome.board}: {name} did not settle while it was warmed up")
-        if abs(outcome.drift) <= self.control_drift:
+        if not outcome.disturbances:
             return
         said = (
-            f"{outcome.board}: the control network drifted by {outcome.drift:+.1%} while "
-            f"{self.networks.name_of(outcome.number)} was timed, twice"
+            f"{outcome.board} was not quiet while {self.networks.name_of(outcome.number)} was "
+            f"timed, twice: {'; '.join(outcome.disturbances)}"
         )
         if self.on_disturbance is OnDisturbance.stop:
             raise BoardError(f"{said}; keep the board quiet and its clocks fixed")

@@ -73,14 +73,14 @@ def test_nobody_wins_where_nobody_is_within_the_limit_again(abcd):
     )
 
 
-def test_two_cells_of_one_network_are_timed_once():
+def test_a_cell_is_timed_once_and_another_of_the_same_network_by_itself():
     twins = np.flatnonzero(NAS_BENCH_201.network_class == NAS_BENCH_201.network_class[0])[:2]
     sampled = samples([*twins, twins[0]], [0.5, 0.6, 0.5], [5.0, 5.0, 5.0])
-    device, top = Device(dict.fromkeys(twins.tolist(), 5.0)), 5
+    device, top = Device({twins[0]: 5.0, twins[1]: 11.0}), 5
 
     timed = confirm(
         sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
     )
 
-    assert device.asked == [[twins[1]]]
-    assert winner(timed).sample == 1
+    assert device.asked == [[twins[1], twins[0]]]
+    assert winner(timed).sample == 0

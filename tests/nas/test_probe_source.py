@@ -13,6 +13,8 @@ QUICK = (
     "latency.timing.samples=3",
     "latency.timing.warm_up_window=1",
     "latency.control_drift=1000",
+    "latency.other_load=1000",
+    "latency.clock_drop=1",
 )
 
 

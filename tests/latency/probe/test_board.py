@@ -198,6 +198,40 @@ def test_a_board_that_comes_back_as_another_is_refused(connect, small, faulty):
             BoardError,
             "an inference took nan ms",
         ),
+        (
+            ('"control": timed, "state": board_state()', '"control": {"ms": [10**400]}'),
+            BoardError,
+            "the agent's answer makes no sense",
+        ),
+        (
+            (
+                '"control": timed, "state": board_state()',
+                '"control": timed, "state": {"khz": "ab"}',
+            ),
+            BoardError,
+            "the agent's answer makes no sense",
+        ),
+        (
+            (
+                "self._send(encode(self._answer(*message)))",
+                "self._send(encode({'a': json.loads('[' * 90 + ']' * 90)}))",
+            ),
+            GarbledError,
+            "an answer has too many parts within parts",
+        ),
+        (
+            (
+                "body = _PREFIX.pack(VERSION, len(text), len(payload)) + text + payload",
+                "text = b'[' * 99999; body = _PREFIX.pack(VERSION, len(text), 0) + text",
+            ),
+            GarbledError,
+            "an answer has too many parts within parts",
+        ),
+        (
+            ("self._send(encode(self._answer(*message)))", "self._send(encode({}, b'a file'))"),
+            GarbledError,
+            "impossible lengths",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_told_in_one_line_that_names_the_board(
@@ -254,6 +288,37 @@ def test_a_python_without_any_runtime_is_told_with_the_way_out(connect, settings
         connect(reach=Connect(python=str(bare)), settings=replace(settings, runtime=Runtime.auto))
 
 
+def test_a_runtime_that_nobody_knows_is_none(connect, faulty, settings):
+    strange = faulty('"runtimes": find_runtimes()', '"runtimes": {"strange": "1.0"}')
+
+    with pytest.raises(BoardError, match="no runtime there"):
+        connect(sources=(strange,), settings=replace(settings, runtime=Runtime.auto))
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ('"network": timed, ', '"network": dict(timed, warm_up_calls=1e999), '),
+        ('state["other_load"] = round(busy, 3)', 'state["other_load"] = "none"'),
+        ('state["other_load"] = round(busy, 3)', 'state["other_load"] = 1e999'),
+        ('state["other_load"] = round(busy, 3)', 'state["khz"] = {"a": None}'),
+    ],
+)
+def test_a_measurement_that_makes_no_sense_is_told_in_one_line(connect, small, faulty, fault):
+    board = connect(sources=(faulty(*fault),))
+
+    with pytest.raises(BoardError, match=r"^cmd://: the agent's answer makes no sense"):
+        board.measure(small)
+
+
+def test_the_name_of_a_board_is_cut_to_what_a_file_can_be_called(connect, faulty, settings):
+    endless = faulty(
+        '"board": _read("/proc/device-tree/model")', '"board": "x" * 99999 or _read("")'
+    )
+
+    assert len(connect(sources=(endless,)).identity.device(settings)) < 255
+
+
 def test_a_runtime_that_is_asked_for_but_not_there_is_told_with_those_that_are(connect, settings):
     if shutil.which("trtexec"):
         pytest.skip("TensorRT is here")
@@ -271,6 +336,11 @@ def test_half_precision_is_refused_where_the_runtime_has_none(connect, settings)
 def test_a_core_that_is_not_there_is_refused(connect, settings):
     with pytest.raises(BoardError, match="cannot pin to core 4096"):
         connect(settings=replace(settings, core=4096))
+
+
+def test_fewer_processors_than_threads_are_refused(connect, settings):
+    with pytest.raises(BoardError, match=r"cannot pin to core \d+: there is none for it"):
+        connect(settings=replace(settings, core=0, threads=os.cpu_count() + 1))
 
 
 def test_no_process_is_left_behind_even_one_that_was_stopped(connect):

@@ -1,14 +1,18 @@
 """Several boards with one queue; each is a real process of this machine."""
 
+from dataclasses import replace
+
 import pytest
 
 from latency.probe.board import BoardError, Patience
 from latency.probe.farm import Farm
 from latency.probe.link import LinkError
+from runtime.quiet import QuietConfig
 
 IN_MEASURE = "        loaded = self._load(network)\n"
 ONE_TRY = Patience(silence_s=20.0, tries=1)
-ANY_DRIFT = 1e6  # other processes may run beside the tests
+# other processes may run beside the tests
+ANYTHING = QuietConfig(control_drift=1e6, other_load=1e6, clock_drop=1)
 
 
 def test_boards_share_the_work_and_a_lost_one_is_left_out(connect, small, faulty, told):
@@ -18,7 +22,7 @@ def test_boards_share_the_work_and_a_lost_one_is_left_out(connect, small, faulty
         connect("cmd://", patience=ONE_TRY),
     ]
     boards[0].measure = lost(boards[0])
-    farm = Farm(boards, ANY_DRIFT, told.append)
+    farm = Farm(boards, ANYTHING, told.append)
 
     outcomes = list(farm.measure(range(12), lambda *_: small))
 
@@ -56,7 +60,7 @@ def test_what_was_measured_before_the_last_board_is_lost_has_been_handed_out(
                 patience=Patience(silence_s=20.0, tries=2, backoff_s=0.01),
             )
         ],
-        ANY_DRIFT,
+        ANYTHING,
         told.append,
     )
     found = []
@@ -78,11 +82,15 @@ def test_boards_of_two_kinds_are_refused(connect, faulty, told):
     other = faulty('"board": _read("/proc/device-tree/model")', '"board": "raspi" or _read("/")')
 
     with pytest.raises(BoardError, match=r"is raspi.*their times are not of one device"):
-        Farm([connect(), connect("cmd://", sources=(other,))], 0.05, told.append)
+        Farm(
+            [connect(), connect("cmd://", sources=(other,))],
+            replace(ANYTHING, control_drift=0.05),
+            told.append,
+        )
 
 
 def test_a_network_the_board_cannot_run_is_an_outcome_and_the_others_follow(connect, small, told):
-    farm = Farm([connect()], ANY_DRIFT, told.append)
+    farm = Farm([connect()], ANYTHING, told.append)
 
     refused, timed = farm.measure([1, 2], lambda number, _: small if number == 2 else b"?")
 
@@ -100,9 +108,32 @@ def test_a_drifting_control_has_the_network_measured_once_more(connect, small, f
     )
     board = connect(sources=(slower,))
     board.control_ms = 1.0
-    farm = Farm([board], 0.05, told.append)
+    farm = Farm([board], replace(ANYTHING, control_drift=0.05), told.append)
 
     mended, disturbed = farm.measure([1, 2], lambda *_: small)
 
-    assert mended.drift == 0
-    assert disturbed.drift > 1e8
+    assert mended.disturbances == ()
+    (line,) = disturbed.disturbances
+    assert "the control network takes" in line
+
+
+def test_a_load_or_a_dropped_clock_of_the_board_has_the_network_measured_once_more(
+    connect, small, faulty, told
+):
+    told_state = "        state = board_state()\n        busy = load.processors()\n"
+    disturbed = faulty(
+        told_state,
+        "        self.n = getattr(self, 'n', 0) + 1\n"
+        "        state, busy = {'khz': [700_000, 800_000]}, 3.0 if self.n > 1 else 0.0\n",
+    ).replace(
+        b'"control": timed, "state": board_state()',
+        b'"control": timed, "state": {"khz": [1_000_000]}',
+    )
+    farm = Farm([connect(sources=(disturbed,))], QuietConfig(control_drift=1e6), told.append)
+
+    (outcome,) = farm.measure([1], lambda *_: small)
+
+    assert outcome.disturbances == (
+        "the clock is at 800 MHz, -20% against its first 1,000 MHz",
+        "other processes keep 3.0 processors busy",
+    )
