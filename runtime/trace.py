@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from runtime.schedule import Schedule
+from runtime.whole_file import write_whole
 
 _LANES, _NETWORKS = 1, 2
 """Two groups of tracks: what each lane runs, and how long each request is under way."""
 
 
 def write_trace(schedule: Schedule, path: Path) -> None:
-    """Writes the JSON file; it is whole or as it was.
+    """Writes the JSON file, and makes its folder if need be; it is whole or as it was.
 
     Raises:
       OSError: if it cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(json.dumps(trace_events(schedule), allow_nan=False), encoding="utf-8")
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(path, json.dumps(trace_events(schedule), allow_nan=False))
 
 
 def trace_events(schedule: Schedule) -> dict[str, Any]:

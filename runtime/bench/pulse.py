@@ -72,10 +72,11 @@ def _watch(pulse: Pulse, over: Event, give_up: Callable[[], object]) -> None:
     while not over.wait(max(0.01, pulse.patience_s - pulse.silent_s)):
         if pulse.silent_s < pulse.patience_s:
             continue
+        stderr = sys.__stderr__ or sys.stderr
         try:
             # to end all the same if `give_up` waits for the thread that stands still
-            faulthandler.dump_traceback_later(_TO_WRITE_S, exit=True, file=sys.__stderr__)
+            faulthandler.dump_traceback_later(_TO_WRITE_S, exit=True, file=stderr)
             give_up()
-            faulthandler.dump_traceback(file=sys.__stderr__)
+            faulthandler.dump_traceback(file=stderr)
         finally:
             os._exit(STOOD_STILL)

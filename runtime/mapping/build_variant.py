@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from runtime.backend import Device
-from runtime.inference import CAPTURE_WARM_UP
+from runtime.cuda_graph import CAPTURE_WARM_UP
 from runtime.mapping.variant import How, Numbers, Variant
 
 _DTYPES = {
