@@ -158,8 +158,17 @@ def _designed(probes: int) -> Int64[ndarray, " n"]:
     return choose_probes(probes, "probes")
 
 
-def chosen(config: MeasureConfig) -> str:
-    """What the plan measures, in words for the table's origin."""
+def chosen(config: MeasureConfig, timed: Int64[ndarray, " n"]) -> str:
+    """Which networks were timed, in words for the table's origin.
+
+    `timed` are their numbers; some may be of commands before this one, in the same folder.
+    """
+    others = len(np.setdiff1d(timed, plan(replace(config, shard="1/1"))))
+    before = f"; and {others:,} that other commands measured into the same folder" if others else ""
+    return f"{_planned(config)}{before}"
+
+
+def _planned(config: MeasureConfig) -> str:
     distinct = len(np.unique(NAS_BENCH_201.network_class))
     if config.probes is not None:
         return (
