@@ -18,8 +18,8 @@ from numpy import ndarray
 
 from latency.transfer import FEWEST_PROBES
 from nas.accuracy.base import Dataset
-from nas.boards import BoardsConfig, addresses, require_at_least_1
-from nas.errors import UserError
+from nas.boards import BoardsConfig, addresses
+from nas.errors import UserError, require_at_least_1
 from nas.measurements import Measurement
 from nas.search_space import NAS_BENCH_201
 from nas.transferred import choose_probes
@@ -103,9 +103,7 @@ def completed(config: MeasureConfig) -> MeasureConfig:
             "batch_size": config.batch_size,
             "threads": config.threads,
             "together": config.together,
-            "timing.samples": config.timing.samples,
-            "timing.turn": config.timing.turn,
-            "timing.warm_up_window": config.timing.warm_up_window,
+            **config.timing.counts,
         }
     )
     if config.transfer and config.probes is None:
