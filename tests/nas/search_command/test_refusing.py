@@ -10,6 +10,7 @@ import pytest
 from searching import (
     ON_TABLES,
     XEON,
+    command,
     damaged,
     one_line,
     only_run,
@@ -17,11 +18,24 @@ from searching import (
     search,
 )
 
+import nas.search_command
 from nas.samples import read_journal
 
 
-def test_a_search_on_measurements_only_is_refused_where_some_are_missing(tmp_path):
-    finished = search(
+@pytest.fixture
+def search_here(in_process, monkeypatch):
+    """As `search`, in this process, which costs no import; the others show the exit status."""
+
+    def call(runs, *overrides, data=None):
+        monkeypatch.setenv("NAS_DATA", str(runs if data is None else data))
+        words = command(runs, *overrides)[2:]
+        return subprocess.CompletedProcess(words, *in_process(nas.search_command.main, words))
+
+    return call
+
+
+def test_a_search_on_measurements_only_is_refused_where_some_are_missing(search_here, tmp_path):
+    finished = search_here(
         tmp_path, f"device={XEON}", "latency=table", "T=1ms", "budget=60", "reward=mnasnet"
     )
 
@@ -99,39 +113,43 @@ def test_a_table_with_holes_is_refused_before_the_first_sample(tmp_path, synthet
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_it_and_leaves_no_run(
-    tmp_path, synthetic_tables, overrides, said
+    search_here, tmp_path, synthetic_tables, overrides, said
 ):
     settings = {text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}
 
-    finished = search(tmp_path, *settings.values(), data=synthetic_tables)
+    finished = search_here(tmp_path, *settings.values(), data=synthetic_tables)
 
     assert said in one_line(finished)
     assert not list(tmp_path.rglob("config.yaml"))
 
 
 @pytest.mark.parametrize("lr", ["1e300", "1e38"])
-def test_a_policy_that_diverges_is_one_line_that_names_the_setting(tmp_path, synthetic_tables, lr):
-    finished = search(tmp_path, *ON_TABLES, f"controller.lr={lr}", data=synthetic_tables)
+def test_a_policy_that_diverges_is_one_line_that_names_the_setting(
+    search_here, tmp_path, synthetic_tables, lr
+):
+    finished = search_here(tmp_path, *ON_TABLES, f"controller.lr={lr}", data=synthetic_tables)
 
     assert "lower controller.lr" in one_line(finished)
     assert not list(tmp_path.rglob("summary.json"))
 
 
 @pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "fast"])
-def test_a_latency_that_is_none_is_one_line_that_names_the_file(tmp_path, synthetic_tables, value):
+def test_a_latency_that_is_none_is_one_line_that_names_the_file(
+    search_here, tmp_path, synthetic_tables, value
+):
     data = tmp_path / "data"
     data.mkdir()
     text = (synthetic_tables / "nb201_latency_ms.csv").read_text()
     row = text.splitlines()[1]
     damaged(synthetic_tables, data, row, row.rsplit(",", 1)[0] + "," + value)
 
-    line = one_line(search(tmp_path / "runs", *ON_TABLES, data=data))
+    line = one_line(search_here(tmp_path / "runs", *ON_TABLES, data=data))
 
     assert "nb201_latency_ms.csv" in line
 
 
 @pytest.mark.parametrize("keep", [10_001, 10_000.5])
-def test_a_truncated_table_is_one_line_that_names_it(tmp_path, synthetic_tables, keep):
+def test_a_truncated_table_is_one_line_that_names_it(search_here, tmp_path, synthetic_tables, keep):
     data = tmp_path / "data"
     data.mkdir()
     damaged(synthetic_tables, data, "", "")
@@ -140,7 +158,7 @@ def test_a_truncated_table_is_one_line_that_names_it(tmp_path, synthetic_tables,
     half = [lines[int(keep)][:40]] if keep % 1 else []
     (data / "nb201_accuracy.csv").write_text("".join(whole + half))
 
-    line = one_line(search(tmp_path / "runs", *ON_TABLES, data=data))
+    line = one_line(search_here(tmp_path / "runs", *ON_TABLES, data=data))
 
     assert "nb201_accuracy.csv" in line
 
