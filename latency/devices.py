@@ -45,6 +45,11 @@ class Device:
     found: tuple[str, ...] = ()  # where these facts were read, and what is not stated
     statistic: Statistic = Statistic.median  # of its times; sources that state none count as this
 
+    @property
+    def is_situated(self) -> bool:
+        """Whether something goes on beside the network, as its id says."""
+        return SITUATED in self.id
+
     def of(self, statistic: Statistic) -> Device:
         """The same device with another statistic of its times, under an id that says so."""
         return replace(
@@ -58,6 +63,15 @@ class Device:
 def id_of_statistic(name: str, statistic: Statistic) -> str:
     """An id or column that says whose tail it is, so that two statistics are never mixed."""
     return name if statistic is Statistic.median else f"{name}@{statistic.value}"
+
+
+SITUATED = "|"
+"""Between the id of a device and what goes on beside the network; `runtime.scenario` writes it."""
+
+
+def solo_id(name: str) -> str:
+    """The id of the same device when a network has it to itself."""
+    return name.partition(SITUATED)[0]
 
 
 def unregistered(column: str) -> Device:
@@ -76,8 +90,17 @@ def registered() -> tuple[Device, ...]:
 
 
 def find(name: str) -> Device | None:
-    """The device of this id or column name."""
-    return next((device for device in registered() if name in {device.id, device.column}), None)
+    """The device of this id or column name, in its situation if the name says one."""
+    alone, bar, situation = name.partition(SITUATED)
+    found = next((one for one in registered() if alone in {one.id, one.column}), None)
+    if found is None or not bar:
+        return found
+    return replace(
+        found,
+        id=f"{found.id}{bar}{situation}",
+        column=f"{found.column}{bar}{situation}",
+        source=f"{found.source}, in a situation",
+    )
 
 
 def _device(group: dict[str, Any], entry: dict[str, Any]) -> Device:

@@ -30,6 +30,7 @@ from nas.accuracy.table import TableAccuracyConfig
 from nas.boards import addresses
 from nas.errors import UserError
 from nas.landscape import Landscape, survey
+from nas.latency_corun import CorunLatencyConfig
 from nas.latency_mapped import MappedLatencyConfig
 from nas.latency_sources import (
     AutoLatencyConfig,
@@ -49,7 +50,7 @@ from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
 
-CONF = str(Path(__file__).resolve().parents[1] / "conf")
+CONF: str = str(Path(__file__).resolve().parents[1] / "conf")
 """Folder of the YAML files: by place, because a user's folder may hold a `conf` of its own."""
 
 NAMES: dict[str, dict[str, type[Any]]] = {
@@ -83,6 +84,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "probe": ProbeLatencyConfig,
         "transfer": TransferLatencyConfig,
         "mapped": MappedLatencyConfig,
+        "corun": CorunLatencyConfig,
     },
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""
@@ -103,6 +105,7 @@ class SearchConfig:
     seed: int
     runs: str
     resume: str | None
+    scenario: str | None = None  # what goes on beside the network, with latency=corun
     reward: Reward = MISSING
     controller: ControllerConfig = MISSING
     accuracy: AccuracyConfig = MISSING
@@ -187,6 +190,8 @@ def build(composed: DictConfig) -> Experiment:
 def _device(config: SearchConfig, limit_ms: float) -> str:
     """What the latency source is asked for; the addresses of a list are separated by space."""
     device = addresses(config.device)
+    if config.scenario is not None and not isinstance(config.latency, CorunLatencyConfig):
+        raise UserError(f"scenario={config.scenario} is for latency=corun; add it")
     if not isinstance(config.latency, ProbeLatencyConfig):
         if "://" in device:
             raise UserError(

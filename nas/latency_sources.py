@@ -14,7 +14,7 @@ from numpy import ndarray
 from omegaconf import MISSING
 
 from latency.base import LatencyOracle
-from latency.devices import Device
+from latency.devices import Device, solo_id
 from latency.nats import NATS_DEVICE, NatsLatency
 from latency.regression import EmbeddedModel, embedded_models
 from latency.shipped import shipped_paths
@@ -31,6 +31,7 @@ from nas.measured_latency import (
     without_path,
 )
 from nas.search_space import NAS_BENCH_201
+from nas.situated_latency import situated_from_solo
 from runtime.timing import Statistic
 
 
@@ -151,6 +152,14 @@ def _measured_table(
         values_ms = np.where(missing, measured.predicted_ms, values_ms)
         said.append(
             f"{missing.sum():,} predicted from them by nas.transfer, as {measured.path} has them"
+        )
+    elif filled and device.is_situated:
+        alone = AutoLatencyConfig(device.statistic).build(solo_id(device.id), dataset)
+        situated = situated_from_solo(device, measured, alone)
+        values_ms = np.where(missing, situated.latency_ms, values_ms)
+        said.append(
+            f"{missing.sum():,} predicted from {alone.device} by the slowdown of "
+            f"{situated.fitted_on.sum():,} cells ({situated.quality})"
         )
     elif filled:
         model, _ = model_of(device, measured)

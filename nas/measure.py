@@ -64,6 +64,7 @@ class MeasureConfig:
     threads: int = 1
     probes: int | None = None  # architectures that `nas.transfer` would choose; None: no such
     transfer: bool = False
+    scenario: str | None = None  # what goes on beside the networks; None: nothing
     timing: TimingConfig = field(default_factory=TimingConfig)
     quiet: QuietConfig = field(default_factory=QuietConfig)
     latency: BoardsConfig = field(default_factory=BoardsConfig)
@@ -112,6 +113,11 @@ def completed(config: MeasureConfig) -> MeasureConfig:
         raise UserError(
             f"networks={config.networks} draws them, probes={config.probes} chooses them: "
             f"give one of the two"
+        )
+    if config.scenario is not None and config.is_remote:
+        raise UserError(
+            f"scenario={config.scenario}: hogs run beside the networks of this machine; install "
+            f"edgenas on the board and measure there, with device=cpu or device=cuda"
         )
     if config.part != (1, 1) and (config.transfer or config.is_remote):
         raise UserError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def what_next(config: MeasureConfig, folder: MeasurementFolder, table: Path) -> 
     told = "" if is_median else f" latency.statistic={config.statistic.value}"
     return (
         f"next: copy {table.name} into your folder of tables, then python -m nas.search "
-        f"device={folder.device_id}{told}"
+        f"{shlex.quote(f'device={folder.device_id}')}{told}"
     )
 
 

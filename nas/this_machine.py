@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
+
+import numpy as np
 
 from nas.errors import UserError
 from nas.measure import MeasureConfig, measure
 from nas.measurement_folder import MeasurementFolder, settings_of
 from nas.measurements import Measurement, judged, read
 from nas.search_space import NAS_BENCH_201
-from runtime.backend import Backend, Device
+from runtime.backend import Backend, Device, Precision
+from runtime.contention.situation import Situation
 from runtime.machine import machine_facts
 from runtime.quiet import Sense, Watch
+from runtime.scenario import SOLO, Scenario, scenario_named
 from runtime.senses import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
 from runtime.timing import Stopwatch
 
@@ -46,8 +51,19 @@ class ThisMachine:
                 f"nor the address of a board, as in device=ssh://jetson"
             ) from error
         self._core = config.core or 0
+        self._allowed = os.sched_getaffinity(0)
         self._backend = config.backend or Backend.torch
         self._config = replace(config, core=self._core, backend=self._backend)
+        self._scenario = _scenario(config.scenario)
+        self._beside_gb_per_s: list[list[float]] = []
+        if self._scenario.memory_budget is not None and (
+            (self._device, self._backend, config.precision)
+            != (Device.cpu, Backend.torch, Precision.fp32)
+        ):
+            raise UserError(
+                f"scenario={config.scenario} streams weights through {self._scenario.memory_budget} "
+                f"of memory: take device=cpu backend=torch precision=fp32"
+            )
         runtime = {
             Backend.torch: "torch",
             Backend.graph: "torch-graph",
@@ -56,6 +72,7 @@ class ThisMachine:
         threads = "" if config.threads == 1 else f"-t{config.threads}"
         self.device_id = (
             f"{config.board}/{runtime}{threads}/{config.precision.value}/b{config.batch_size}"
+            f"{self._scenario.suffix}"
         )
 
     @property
@@ -66,6 +83,7 @@ class ThisMachine:
     def facts(self) -> dict[str, Any]:
         """What this machine is, for the origin of the table."""
         return {
+            **self._surroundings(),
             **machine_facts(self._core, gpu=self._device is Device.cuda),
             "threads": self._config.threads,
             "settings": {k: v for k, v in settings_of(self._config).items() if k != "latency"},
@@ -87,22 +105,55 @@ class ThisMachine:
         config = self._config
         rows = judged(read(folder.journal), config.quiet.control_drift)
         cores = self._pin()
-        inference, stopwatch, clock_mhz = self._prepared()
         watch = Watch(
             config.quiet,
             self._senses(cores),
             control_ms={float(row["control_ms"]) for row in rows},
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
         )
-        rounds = measure(pending, config, inference, stopwatch, watch, clock_mhz=clock_mhz)
         total = -(-len(pending) // config.together)
+        rounds = self._situated(pending, watch, sorted(self._allowed - cores))
         return total, ((folder.journal, measured) for measured in rounds)
+
+    def _situated(
+        self, pending: Sequence[int], watch: Watch, spare: Sequence[int]
+    ) -> Iterator[list[Measurement]]:
+        """Measured while the scenario's hogs and networks run beside, on the spare processors."""
+        if not self._scenario.suffix:
+            inference, stopwatch, clock_mhz = self._prepared(None)
+            yield from measure(
+                pending, self._config, inference, stopwatch, watch, clock_mhz=clock_mhz
+            )
+            return
+        with ExitStack() as opened:
+            try:
+                situation = self._scenario.situation(spare, gpu=self._device is Device.cuda)
+                beside = opened.enter_context(situation)
+            except ValueError as error:
+                raise UserError(f"scenario={self._config.scenario}: {error}") from error
+            inference, stopwatch, clock_mhz = self._prepared(beside)
+            for measured in measure(
+                pending, self._config, inference, stopwatch, watch, clock_mhz=clock_mhz
+            ):
+                self._beside_gb_per_s.append(beside.gb_per_s())
+                yield measured
+
+    def _surroundings(self) -> dict[str, Any]:
+        if not self._scenario.suffix:
+            return {}
+        taken = np.array(self._beside_gb_per_s)
+        return {
+            "scenario": self._scenario.facts(),
+            "taken_by_each_beside_gb_per_s": taken.mean(0).round(3).tolist()
+            if len(taken)
+            else None,
+        }
 
     def _pin(self) -> set[int]:
         """Keep this process on as many processors as threads, which do not spin for work."""
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, later
         core, threads = self._core, self._config.threads
-        cores, allowed = set(range(core, core + threads)), os.sched_getaffinity(0)
+        cores, allowed = set(range(core, core + threads)), self._allowed
         for one in sorted(cores - allowed):
             because = f" (core={core} threads={threads})" if threads > 1 else ""
             raise UserError(
@@ -115,40 +166,59 @@ class ThisMachine:
         config = self._config
         _, parts = config.part
         senses: list[Sense] = [
-            OtherLoad(config.quiet.other_load, cores, expected=config.threads * (parts - 1)),
+            OtherLoad(
+                config.quiet.other_load,
+                cores,
+                expected=config.threads * (parts - 1) + self._scenario.processors,
+            ),
             Stolen(config.quiet.stolen, cores),
             Throttles(),
         ]
         return [*senses, gpu_throttling] if self._device is Device.cuda else senses
 
     def _prepared(
-        self,
+        self, beside: Situation | None
     ) -> tuple[Callable[[int], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
         import torch  # noqa: PLC0415 - after its threads have been told how to wait
 
         from nas.network import build_network, example_images  # noqa: PLC0415 - imports torch
-        from runtime.inference import prepare  # noqa: PLC0415 - imports torch
+        from runtime.inference import prepare, streamed  # noqa: PLC0415 - imports torch
 
         config, device, core = self._config, self._device, self._core
         torch.set_num_threads(config.threads)
         images = example_images(config.dataset, batch_size=config.batch_size)
+        stream = beside.stream if beside is not None and device is Device.cuda else None
 
         def inference(index: int) -> Callable[[], object]:
             network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
             try:
-                return prepare(
-                    network,
-                    images,
-                    device,
-                    self._backend,
-                    config.precision,
-                    threads=config.threads,
-                )
+                if self._scenario.memory_budget is not None:
+                    prepared = streamed(network, images, self._scenario.memory_budget)
+                else:
+                    prepared = prepare(
+                        network,
+                        images,
+                        device,
+                        self._backend,
+                        config.precision,
+                        threads=config.threads,
+                        stream=stream,
+                    )
             except ValueError as error:
                 raise UserError(str(error)) from error
+            return prepared if beside is None else beside.during(prepared)
 
+        if stream is not None:  # each call waits for it: the device is never idle
+            return inference, Stopwatch(), gpu_mhz
         if device is not Device.cuda:
             return inference, Stopwatch(), lambda: cpu_mhz(core)
         if torch.cuda.is_available():
             return inference, Stopwatch(torch.cuda.synchronize), gpu_mhz
         return inference, Stopwatch(), gpu_mhz  # ONNX Runtime waits for the GPU itself
+
+
+def _scenario(name: str | None) -> Scenario:
+    try:
+        return SOLO if name is None else scenario_named(name)
+    except ValueError as error:
+        raise UserError(str(error)) from error

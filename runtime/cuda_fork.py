@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from runtime.completion import Compute
-from runtime.cuda_graph import GraphEngine
+from runtime.cuda_graph import CAPTURE_WARM_UP, GraphEngine
 from runtime.gpu_lane import GpuLane
-from runtime.inference import CAPTURE_WARM_UP
 from runtime.kinds import Kind
 from runtime.prepared import Ready, Source, Stream
 from runtime.program import Program

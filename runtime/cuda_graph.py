@@ -12,8 +12,10 @@ from torch import Tensor
 
 from runtime.completion import Compute
 from runtime.engine import Engine, is_view, nothing, tried
-from runtime.inference import CAPTURE_WARM_UP
 from runtime.program import Segment
+
+CAPTURE_WARM_UP = 3
+"""Eager calls before a capture, as torch asks for: they let cuDNN choose its kernels."""
 
 Written = TypeVar("Written")
 

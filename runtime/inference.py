@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from runtime.backend import Backend, Device, Precision
-
-CAPTURE_WARM_UP = 3
-"""Eager calls before a capture, as torch asks for: they let cuDNN choose its kernels."""
-
+from runtime.cuda_graph import CAPTURE_WARM_UP
+from runtime.on_stream import on_stream
 
 _DTYPES = {
     Precision.fp32: torch.float32,
@@ -30,6 +30,7 @@ def prepare(
     precision: Precision = Precision.fp32,
     *,
     threads: int = 1,
+    stream: torch.cuda.Stream | None = None,
 ) -> Callable[[], object]:
     """Bring a network and its input to the device; each call is one inference.
 
@@ -43,6 +44,8 @@ def prepare(
       backend: how it runs.
       precision: of weights, input and everything between them.
       threads: of ONNX Runtime; torch has one number for the process, `torch.set_num_threads`.
+      stream: of a GPU, for backends of torch: each call runs on it and waits for it alone.
+        Without one a call is not waited for.
 
     Raises:
       ValueError: if the backend does not run on the device or in the precision, or there is no
@@ -62,7 +65,25 @@ def prepare(
             output: Tensor = network(images)
         return output
 
+    if stream is not None:
+        return on_stream(eager, stream, captured=backend is Backend.graph)
     return eager if backend is Backend.torch else _captured(eager)
+
+
+def streamed(network: nn.Module, images: Tensor, budget: str) -> Callable[[], object]:
+    """One inference on the CPU whose weights come from a file through so much memory.
+
+    The file and the memory are given back when the callable is dropped.
+
+    Raises:
+      ValueError: if the budget is too small for the largest layer.
+    """
+    from runtime.stream.streamed import stream  # noqa: PLC0415 - of this way only
+
+    small = stream(network.eval(), images, budget=budget)
+    inference = partial(small, images)
+    weakref.finalize(inference, small.close)
+    return inference
 
 
 def _in_onnx_runtime(

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ from nas.study.folder import StudyFolder
 from nas.study.page import answer, write_page
 from nas.study.plan import Plan, make_plan
 from nas.study.results import gather, write_measures, write_results
+from nas.study.situations import families
 from nas.study.tables import save_tables, sources_of, tables_of
 from nas.study.terminal import print_results
 from nas.study.work import work
@@ -116,7 +118,8 @@ def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Cons
     results = gather(plan, folder)
     sentences = answer(results)
     write_measures(folder.measures, results)
-    write_results(folder.results, results, {"answer": sentences})
+    found = [asdict(family) for family in families(results)]
+    write_results(folder.results, results, {"answer": sentences, "situations": found})
     write_page(
         folder.page,
         results,

@@ -60,6 +60,7 @@ class StudyConfig:
     runs: str
     folder: str | None
     resume: str | None
+    scenario: str | None = None  # of every device, with latency=corun
     accuracy: AccuracyConfig = MISSING
     latency: LatencyConfig = MISSING
 

@@ -21,6 +21,8 @@ from nas.study.charts import (
 )
 from nas.study.plan import Cell
 from nas.study.results import TESTED, Comparison, Results
+from nas.study.situations import families
+from nas.study.situations_page import situation_sections
 from nas.study.terminal import text_of
 from nas.study.thesis import claims, numbers, verdict
 from nas.study.thesis_page import thesis_sections
@@ -73,6 +75,7 @@ def write_page(
 def answer(results: Results) -> list[str]:
     """What the study says, in a paragraph or two made of its tests and nothing else."""
     paragraphs = [verdict(results), numbers(results)] if results.config.thesis else []
+    paragraphs += [family.sentence for family in families(results)]
     return [*filter(None, paragraphs), *_smallest_gap(results)]
 
 
@@ -146,6 +149,7 @@ def _sections(results: Results) -> Iterator[Section]:
     yield Section("What was compared", list(_table(results)))
     if results.config.thesis:
         yield from thesis_sections(results)
+    yield from situation_sections(results)
     titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:
         parts: list[Part | str] = [*_counted(results)]

@@ -99,20 +99,33 @@ class BenchConfig:
         Raises:
           ValueError: naming the value and what is allowed.
         """
-        for name, value, least in (
-            ("repeats", self.repeats, 1),
-            ("inferences", self.rounds, 1),
-            ("networks", self.most_networks, 1),
-            ("streams", self.streams, 1),
-            ("cores", 1 if self.cores is None else self.cores, 1),
-            ("jobs", 1 if self.jobs is None else self.jobs, 1),
-            ("throttle", self.throttle, 1),
-            ("iterations", 1 if self.iterations is None else self.iterations, 1),
+        self._check_counts()
+        self._check_sizes()
+        self._check_names()
+        if self.on_gpu and not torch.cuda.is_available():
+            raise ValueError(
+                "device=cuda, but torch finds no CUDA device here; device=cpu is there"
+            )
+
+    def _check_counts(self) -> None:
+        """All at least 1."""
+        for name, value in (
+            ("repeats", self.repeats),
+            ("inferences", self.rounds),
+            ("networks", self.most_networks),
+            ("streams", self.streams),
+            ("cores", self.cores),
+            ("jobs", self.jobs),
+            ("throttle", self.throttle),
+            ("iterations", self.iterations),
         ):
-            if not least <= value < math.inf:
-                raise ValueError(f"{name}={value} must be at least {least}")
+            if value is not None and not 1 <= value < math.inf:
+                raise ValueError(f"{name}={value} must be at least 1")
         if any(sms < 1 for sms in self.slices):
             raise ValueError(f"slices={self.slices} must each have 1 multiprocessor at least")
+
+    def _check_sizes(self) -> None:
+        """All above 0."""
         for name, number in (("width", self.scale.width), ("image", self.scale.image)):
             if not 0 < number <= _MOST_SCALE:
                 raise ValueError(f"{name}={number} must be above 0 and at most {_MOST_SCALE:g}")
@@ -122,16 +135,14 @@ class BenchConfig:
         ):
             if not 0 < number < math.inf:
                 raise ValueError(f"{name}={number} must be above 0")
+
+    def _check_names(self) -> None:
         rules = [one.value for one in Rule]
         if self.rule is not None and self.rule not in rules:
             raise ValueError(f"rule={self.rule} must be one of {', '.join(rules)}")
         unknown = sorted(set(self.modes) - {"captured", "eager"})
         if unknown or not self.modes:
             raise ValueError(f"modes={self.modes} must name captured, eager or both")
-        if self.on_gpu and not torch.cuda.is_available():
-            raise ValueError(
-                "device=cuda, but torch finds no CUDA device here; device=cpu is there"
-            )
 
     def chosen(self, names: list[str]) -> list[str]:
         """Those of an experiment's workloads that were asked for, in its own order.

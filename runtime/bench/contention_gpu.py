@@ -18,6 +18,7 @@ from runtime.bench.config import BenchConfig
 from runtime.bench.contention_rows import curve, hog_row, rows_of
 from runtime.bench.driver import Step
 from runtime.bench.machine import usable_cores
+from runtime.bench.pulse import Pulse
 from runtime.bench.results import Row
 from runtime.contention.budget import GB, MB
 from runtime.contention.control_page import MOST_HOGS
@@ -43,14 +44,15 @@ def steps(config: BenchConfig) -> list[Step]:
     Raises:
       ValueError: if something unknown is asked for.
     """
+    pulse = Pulse()  # who waits for a GPU cannot be interrupted
     parts: dict[str, Callable[[], Iterator[Row]]] = {
         "hogs": partial(_hogs, config),
-        **{name: partial(_victim, config, name) for name in VICTIMS},
-        "cpu_hogs": partial(_cpu_hogs, config),
-        "pcie": partial(_pcie, config),
-        "worst": partial(_worst, config),
+        **{name: partial(_victim, config, name, pulse) for name in VICTIMS},
+        "cpu_hogs": partial(_cpu_hogs, config, pulse),
+        "pcie": partial(_pcie, config, pulse),
+        "worst": partial(_worst, config, pulse),
     }
-    return [Step(name, parts[name]) for name in config.chosen([*parts])]
+    return [Step(name, parts[name], pulse) for name in config.chosen([*parts])]
 
 
 def _limits_mb_per_s(config: BenchConfig) -> list[float]:
@@ -80,12 +82,16 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
                 yield hog_row("PCIe", limit, beside)
 
 
-def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
+def _victim(config: BenchConfig, name: str, pulse: Pulse) -> Iterator[Row]:
     """A captured network: hog's limits x nothing, priority, partition; and the fine lock."""
     with ExitStack() as opened:
         conditions = _conditions(opened, name, _limits_mb_per_s(config))
         taken = in_turns(
-            conditions, config.repeats, np.random.default_rng(0), inferences=config.iterations
+            conditions,
+            config.repeats,
+            np.random.default_rng(0),
+            inferences=config.iterations,
+            beat=pulse.beat,
         )
     yield from rows_of("network", name, taken)
     whole = {
@@ -135,7 +141,7 @@ def _prepared(
     return on_gpu(name, lender.stream, captured=captured)
 
 
-def _cpu_hogs(config: BenchConfig) -> Iterator[Row]:
+def _cpu_hogs(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
     """A network on the GPU beside hogs of the CPU's memory, on the issuing thread's core or not."""
     first, *others = usable_cores()
     cores = [*others, first][: min(config.cores or len(others) + 1, MOST_HOGS)]
@@ -150,14 +156,18 @@ def _cpu_hogs(config: BenchConfig) -> Iterator[Row]:
                     Condition(f"{mode}, {name}", partial(Situation, hogs, count=count), infer)
                 )
         taken = in_turns(
-            conditions, config.repeats, np.random.default_rng(0), inferences=config.iterations
+            conditions,
+            config.repeats,
+            np.random.default_rng(0),
+            inferences=config.iterations,
+            beat=pulse.beat,
         )
     for mode in ("graph", "eager"):
         own = {name: one for name, one in taken.items() if name.startswith(mode)}
         yield from rows_of("CPU hogs", f"nb201 {mode}", own)
 
 
-def _pcie(config: BenchConfig) -> Iterator[Row]:
+def _pcie(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
     """A captured network, and an upload of 16 MB, beside a hog of the bus."""
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([PcieHog(_hog_core())]))
@@ -177,7 +187,11 @@ def _pcie(config: BenchConfig) -> Iterator[Row]:
         for victim, infer in victims.items():
             conditions = [Condition(name, one, infer) for name, one in opens.items()]
             taken = in_turns(
-                conditions, config.repeats, np.random.default_rng(0), inferences=config.iterations
+                conditions,
+                config.repeats,
+                np.random.default_rng(0),
+                inferences=config.iterations,
+                beat=pulse.beat,
             )
             yield from rows_of("PCIe hog", victim, taken)
 
@@ -194,7 +208,7 @@ def _upload(stream: torch.cuda.Stream) -> Callable[[], object]:
     return upload
 
 
-def _worst(config: BenchConfig) -> Iterator[Row]:
+def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
     """Worst case and variance over many inferences."""
     limit = 1000 * GB / MB
     with ExitStack() as opened:
@@ -210,5 +224,11 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
             ),
         ]
         each = math.ceil((config.iterations or _WORST_INFERENCES) / config.repeats)
-        taken = in_turns(conditions, config.repeats, np.random.default_rng(0), inferences=each)
+        taken = in_turns(
+            conditions,
+            config.repeats,
+            np.random.default_rng(0),
+            inferences=each,
+            beat=pulse.beat,
+        )
     yield from rows_of("worst", "nb201", taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from runtime.backend import Device
 from runtime.bench.machine import state
+from runtime.bench.pulse import Pulse, ends_without
 from runtime.bench.results import Results, Row
 from runtime.bench.workloads import Model, Scale, source
 from runtime.decompose import Rule
@@ -36,6 +38,8 @@ class Step:
 
     name: str
     run: Callable[[], Iterable[Row]]
+    pulse: Pulse | None = None
+    """Of a step that must not stand still."""
 
 
 @final
@@ -114,20 +118,32 @@ def run_steps(
                 told = "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
                 console.print(f"{done + 1} of {len(steps)}: {step.name}{told}", soft_wrap=True)
             try:
-                _run_step(step, results, control, console)
+                _run_step(step, results, path, control, console)
             finally:
                 results.write(path)
     results.is_complete = not results.not_measured and not results.faults
     results.write(path)
 
 
-def _run_step(step: Step, results: Results, control: Control, console: Console) -> None:
+def _run_step(step: Step, results: Results, path: Path, control: Control, console: Console) -> None:
     before = control.row(f"before {step.name}")
     results.controls.append(before)
     found: list[Row] = []
+
+    def give_up() -> None:
+        assert step.pulse is not None
+        error = f"nothing happened for {step.pulse.patience_s:g} s"
+        console.print(f"{step.name}: {error}; the process ends", soft_wrap=True, markup=False)
+        results.faults.append({"step": step.name, "error": error})
+        results.rows += found
+        results.write(path)
+
     try:
-        for row in step.run():
-            found.append(row)  # noqa: PERF402 - what was found before a fault is kept
+        with ends_without(step.pulse, give_up):
+            for row in step.run():
+                found.append(row)  # what was found before a fault is kept
+                if step.pulse is not None:
+                    step.pulse.beat()
     except Exception as error:  # noqa: BLE001 - the other steps have nothing to do with it
         results.faults.append({"step": step.name, "error": one_line(error)})
         console.print(f"{step.name} failed: {one_line(error)}", soft_wrap=True, markup=False)
@@ -144,21 +160,37 @@ def _run_step(step: Step, results: Results, control: Control, console: Console) 
 
 
 def interleaved(
-    variants: Mapping[str, Callable[[], float]], repeats: int
+    variants: Mapping[str, Callable[[], float]], repeats: int, *, turn_s: float = 0.0
 ) -> dict[str, list[float]]:
     """Each variant once unrecorded, then all of them in turns, so many times: A B A B.
 
     Args:
       variants: each gives its own time, in milliseconds.
       repeats: of each.
+      turn_s: if above 0, a turn lasts so long, its last run counts, and the turns of each round come
+        in another random order. What a GPU's power allows depends on what it did before: so it was
+        busy with the same.
     """
     for once in variants.values():
         once()
     taken: dict[str, list[float]] = {name: [] for name in variants}
+    order = [*variants]
+    shuffler = random.Random(0)  # noqa: S311 - of an order
     for _ in range(repeats):
-        for name, once in variants.items():
-            taken[name].append(once())
+        if turn_s:
+            shuffler.shuffle(order)
+        for name in order:
+            taken[name].append(last_of_turn(variants[name], turn_s))
     return taken
+
+
+def last_of_turn(once: Callable[[], float], turn_s: float) -> float:
+    """The last of one or more runs, which last at least so long together."""
+    until_s = time.monotonic() + turn_s
+    taken_ms = once()
+    while time.monotonic() < until_s:
+        taken_ms = once()
+    return taken_ms
 
 
 def one_line(error: BaseException) -> str:

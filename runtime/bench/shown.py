@@ -31,3 +31,18 @@ def with_spread(row: Row) -> str:
     if not row.get("ms"):
         return "failed"
     return f"{row['ms']:.2f} \u00b1{50 * (row['high_ms'] - row['low_ms']) / row['ms']:.0f}%"
+
+
+def number(value: float | None) -> str:
+    """With two decimals; nothing where there is none."""
+    return "" if value is None else f"{value:.2f}"
+
+
+def share(value: float | None) -> str:
+    """In percent; nothing where there is none."""
+    return "" if value is None else f"{100 * value:.1f}%"
+
+
+def megabytes(nbytes: float | None) -> str:
+    """Of a million bytes; nothing where there are none."""
+    return "" if nbytes is None else f"{nbytes / 1e6:.1f}"

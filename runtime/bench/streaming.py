@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from runtime.bench import streams_together
 from runtime.bench.config import BenchConfig
-from runtime.bench.driver import Step, interleaved, one_line
+from runtime.bench.driver import Step, interleaved, last_of_turn, one_line
 from runtime.bench.offload import OFFLOADS, Offloaded, is_importable
 from runtime.bench.results import Row, summary
 from runtime.models.vgg import VGG
@@ -37,7 +37,7 @@ from runtime.stream.planner import front, plan, smallest_budget
 from runtime.stream.readers import Tier
 from runtime.stream.recurrence import bound_ms, overlap, predicted, sequential_ms
 from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.stream.streamed import MemoryUse, Opened, open_layers
+from runtime.stream.streamed import SETTLE_S, MemoryUse, Opened, open_layers
 
 _BUDGETS = (0.1, 0.2, 0.4, 0.7)
 """Of the weights."""
@@ -207,7 +207,7 @@ class _Bench:
                     yield {"variant": name, "tier": "accelerate", "error": one_line(baseline)}
                 else:
                     once[name] = partial(baseline.once_ms, self._x, self.reference)
-            samples = interleaved(once, self._repeats)
+            samples = interleaved(once, self._repeats, turn_s=self._turn_s)
             resident_ms = median(samples["preload"])
             for name, one in measured.items():
                 yield {
@@ -248,6 +248,14 @@ class _Bench:
     def x(self) -> Tensor:
         """The input."""
         return self._x
+
+    def _once_ms(self, pipeline: Pipeline) -> float:
+        taken_ms, _ = self.run_ms(pipeline)
+        return taken_ms
+
+    @property
+    def _turn_s(self) -> float:
+        return SETTLE_S if self._opened.device.type == "cuda" else 0.0
 
     @property
     def _is_kept(self) -> bool:
@@ -304,7 +312,7 @@ class _Bench:
             made = _random_plan(layers, stages, generator)
             pipeline = self._opened.pipeline(made, self._x)
             try:
-                self.run_ms(pipeline)
+                last_of_turn(partial(self._once_ms, pipeline), self._turn_s)
                 runs = [self.run_ms(pipeline) for _ in range(3)]
             finally:
                 pipeline.close()

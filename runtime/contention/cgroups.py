@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import final
@@ -21,8 +21,22 @@ class Hierarchy:
     """Where groups of one kind are made, and how processes get back."""
 
     version: int
+    root: Path
     base: Path  # a group is a folder in it
-    home: Path  # the group in which our processes are by nature
+    controller: str
+    proc: Path = Path("/proc")
+
+    def home(self, process: int | str) -> Path:
+        """The group in which a process is by nature; "self" is this one.
+
+        Raises:
+          OSError: if there is no such process.
+        """
+        told = (self.proc / str(process) / "cgroup").read_text()
+        for number, names, at in (line.split(":", 2) for line in told.splitlines()):
+            if number == "0" if self.version == 2 else self.controller in names.split(","):
+                return self.root / at.lstrip("/")
+        return self.root
 
 
 def hierarchy(controller: str, proc: Path = Path("/proc")) -> Hierarchy:
@@ -30,25 +44,24 @@ def hierarchy(controller: str, proc: Path = Path("/proc")) -> Hierarchy:
 
     Args:
       controller: its name in version 1; of version 2 freezing is always a part.
-      proc: where the kernel tells of mounts and of this process's groups.
+      proc: where the kernel tells of mounts and of each process's groups.
 
     Raises:
       ValueError: if it is in neither; the message says what is possible without.
     """
     mounts = [line.split() for line in (proc / "mounts").read_text().splitlines()]
-    ours = [line.split(":", 2) for line in (proc / "self" / "cgroup").read_text().splitlines()]
     for mount in mounts:
         if mount[2] == "cgroup" and controller in mount[3].split(","):
-            own = next((at for _, names, at in ours if controller in names.split(",")), "/")
-            home = Path(mount[1]) / own.lstrip("/")
-            return Hierarchy(1, home, home)
+            root = Path(mount[1])
+            found = Hierarchy(1, root, root, controller, proc)
+            return replace(found, base=found.home("self"))
     for mount in mounts:
         root = Path(mount[1])
         if mount[2] == "cgroup2" and _has(controller, root):
-            own = next((at for number, _, at in ours if number == "0"), "/")
-            home = root / own.lstrip("/")
+            found = Hierarchy(2, root, root, controller, proc)
+            home = found.home("self")
             # a group that has processes of its own may not hand controllers on; its parent may
-            return Hierarchy(2, home if home == root else home.parent, home)
+            return found if home == root else replace(found, base=home.parent)
     raise ValueError(
         f"there is no {controller} among this machine's control groups; isolation=stop needs none, "
         "and holds back any process of yours"
@@ -75,12 +88,11 @@ class Group:
         self.where = where
         self.folder = where.base / f"edgenas-{os.getpid()}-{next(_COUNT)}"
         self._guardian = guardian
-        self._processes = processes
-        home = where.home / "cgroup.procs"
         try:
+            self._homes = {one: where.home(one) / "cgroup.procs" for one in processes}
             self.folder.mkdir()
             self._keys = [guardian.remove_later(self.folder)]
-            self._keys += [guardian.write_later(home, str(one)) for one in processes]
+            self._keys += [guardian.write_later(at, str(one)) for one, at in self._homes.items()]
             for process in processes:
                 (self.folder / "cgroup.procs").write_text(str(process))
         except OSError as error:
@@ -103,9 +115,9 @@ class Group:
             ) from error
 
     def close(self) -> None:
-        """Lets the processes go home."""
-        for process in self._processes:
-            _write_if_there(self.where.home / "cgroup.procs", str(process))
+        """Lets the processes go home, each to the group that it was in."""
+        for process, home in self._homes.items():
+            _write_if_there(home, str(process))
         _remove_if_empty(self.folder)
         for key in self._keys:
             self._guardian.forget(key)

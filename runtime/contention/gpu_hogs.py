@@ -111,6 +111,18 @@ class PcieHog(Hog):
         return _HogThread(place, number, self.core, _copying)
 
 
+def start_network(place: Place, number: int, network: str, core: int | None) -> RunningHog:
+    """A network of `runtime.contention.victims` as a captured graph, again and again.
+
+    Raises:
+      ValueError: if it does not start.
+    """
+    from runtime.contention.victims import beside_on_gpu  # noqa: PLC0415 - of this hog only
+
+    check_gpu()
+    return _HogThread(place, number, core, partial(beside_on_gpu, network))
+
+
 def _streaming(kernels: int, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
     # A kernel, not a copy: a slice's kernels stay on the slice's multiprocessors.
     source = torch.randn(_PIECES, _PIECE // 4, device=stream.device)
@@ -163,9 +175,9 @@ class _HogThread(RunningHog):
         self._thread = Thread(target=self._run, daemon=True, name=f"GPU hog {number}")
         self._thread.start()
         if not self._ready.wait(_READY_S):
-            self._error = self._error or TimeoutError(f"nothing was heard of it in {_READY_S} s")
+            self._over.set()
+            self._error = TimeoutError(f"nothing was heard of it in {_READY_S:g} s")
         if self._error is not None:
-            self.close()
             raise ValueError(f"a GPU's hog did not start: {self._error}") from self._error
 
     @property
@@ -179,13 +191,15 @@ class _HogThread(RunningHog):
     def close(self) -> None:
         self._over.set()
         self._thread.join(_READY_S)
+        if self._thread.is_alive():
+            raise RuntimeError(f"a GPU's hog has not ended in {_READY_S:g} s: the GPU is silent")
 
     def _run(self) -> None:
-        stock = self._place.slice.streams if self._place.slice else streams(0)
-        stream = stock.take()
         try:
             if self._core is not None:
                 os.sched_setaffinity(0, {self._core})  # this thread's only
+            stock = self._place.slice.streams if self._place.slice else streams(0)
+            stream = stock.take()
             move, piece = self._make(stream)
             stream.synchronize()
         except BaseException as error:  # noqa: BLE001 - raised where the hog was asked for

@@ -28,36 +28,46 @@ def main() -> None:
     """Watches until there is nobody left."""
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, signal.SIG_IGN)
-    left: dict[int, Callable[[], object]] = {}
+    left: dict[int, tuple[Callable[[], object], Callable[[], object]]] = {}
     for line in sys.stdin:
         with suppress(json.JSONDecodeError):  # of a line that was cut off by a death
             told = json.loads(line)
             if "undo" in told:
                 left[told["key"]] = _undoing(*told["undo"])
-            else:
-                left.pop(told["key"], None)
-    for undo in reversed(left.values()):
+            elif told["key"] in left:
+                _, forget = left.pop(told["key"])
+                forget()
+    for undo, _ in reversed(left.values()):
         with suppress(OSError):
             undo()
 
 
-def _undoing(action: str, *what: Any) -> Callable[[], object]:
+def _undoing(action: str, *what: Any) -> tuple[Callable[[], object], Callable[[], object]]:
+    """How to undo it, and how to let go of what that needs."""
     if action in {"kill", "continue"}:
         return _signalling(what[0], signal.SIGKILL if action == "kill" else signal.SIGCONT)
     if action == "write":
-        return lambda: Path(what[0]).write_text(what[1], encoding="ascii")
+        return (lambda: Path(what[0]).write_text(what[1], encoding="ascii")), _nothing
     if action == "rmdir":
-        return lambda: _remove(Path(what[0]))
+        return (lambda: _remove(Path(what[0]))), _nothing
     raise ValueError(action)
 
 
-def _signalling(process: int, number: signal.Signals) -> Callable[[], object]:
+def _signalling(
+    process: int, number: signal.Signals
+) -> tuple[Callable[[], object], Callable[[], object]]:
     """By a descriptor where the system has them: numbers of processes are used again."""
     try:
         descriptor = os.pidfd_open(process)
+    except ProcessLookupError:  # it has ended; its number may soon be another's
+        return _nothing, _nothing
     except (AttributeError, OSError):
-        return lambda: os.kill(process, number)
-    return lambda: signal.pidfd_send_signal(descriptor, number)
+        return (lambda: os.kill(process, number)), _nothing
+    return (lambda: signal.pidfd_send_signal(descriptor, number)), lambda: os.close(descriptor)
+
+
+def _nothing() -> None:
+    return None
 
 
 def _remove(folder: Path) -> None:

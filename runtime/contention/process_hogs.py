@@ -98,6 +98,16 @@ class DiskHog(Hog):
             ) from error
 
 
+def start_network(place: Place, number: int, network: str, core: int | None) -> RunningHog:
+    """A network of `runtime.contention.victims` in a process of its own, again and again.
+
+    Raises:
+      ValueError: if it does not start.
+    """
+    arguments = _arguments(place, number, 0, core)
+    return _HogProcess([*_PYTHON, "network", *arguments, network], place)
+
+
 _PYTHON = [sys.executable, "-m", "runtime.contention.python_hog"]
 
 

@@ -1,8 +1,9 @@
-"""A hog that is a Python process: copies by NumPy, or reads of a disk past its cache.
+"""A hog that is a Python process: copies by NumPy, reads of a disk past its cache, or a network.
 
     python -m runtime.contention.python_hog KIND FILE HOG BYTES CORE PARENT WHERE
 
-The arguments are those of hog.c, and KIND is `memory` or `disk`; a disk's WHERE is a folder on it.
+The arguments are those of hog.c, and KIND is `memory`, `disk` or `network`; WHERE is a folder on the
+disk, or the network's name.
 It ends with its parent.
 """
 
@@ -41,7 +42,7 @@ def main() -> None:
     try:
         if int(core) >= 0:
             os.sched_setaffinity(0, {int(core)})
-        move, piece = _copies(int(size)) if kind == "memory" else _reads(int(size), where)
+        move, piece = _work(kind, int(size), where)
         page = ControlPage(int(file))
     except (OSError, MemoryError) as error:
         sys.stdout.write(f"{error}\n")
@@ -64,6 +65,16 @@ def hog_on(
             continue
         move()
         page.count(hog, piece)
+
+
+def _work(kind: str, size: int, where: str) -> tuple[Callable[[], object], int]:
+    if kind == "memory":
+        return _copies(size)
+    if kind == "disk":
+        return _reads(size, where)
+    from runtime.contention.victims import beside_on_cpu  # noqa: PLC0415 - imports torch
+
+    return beside_on_cpu(where)
 
 
 def _copies(size: int) -> tuple[Callable[[], object], int]:

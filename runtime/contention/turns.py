@@ -67,6 +67,7 @@ def in_turns(
     generator: np.random.Generator,
     *,
     inferences: int | None = None,
+    beat: Callable[[], object] = lambda: None,
 ) -> dict[str, Taken]:
     """Every condition once a round.
 
@@ -75,6 +76,7 @@ def in_turns(
       rounds: blocks of each.
       generator: gives the order of a round.
       inferences: of a block; None: as many as last 0.3 s, and 30 at least.
+      beat: called after each, outside its time.
 
     Raises:
       ValueError: what opening a situation raises.
@@ -88,12 +90,14 @@ def in_turns(
                 for _ in range(_SETTLE):
                     subject()
                 situation.gb_per_s()  # counts from here
-                taken[condition.name].blocks.append(_block(subject, inferences))
+                taken[condition.name].blocks.append(_block(subject, inferences, beat))
                 taken[condition.name].stolen.append(situation.gb_per_s())
     return taken
 
 
-def _block(subject: Callable[[], None], inferences: int | None) -> tuple[list[float], list[float]]:
+def _block(
+    subject: Callable[[], None], inferences: int | None, beat: Callable[[], object]
+) -> tuple[list[float], list[float]]:
     wall, processor = Stopwatch(), Stopwatch(clock_ns=time.thread_time_ns)
     wall_ms: list[float] = []
     cpu_ms: list[float] = []
@@ -105,4 +109,5 @@ def _block(subject: Callable[[], None], inferences: int | None) -> tuple[list[fl
     until_s = time.perf_counter() + (TURN_S if inferences is None else 0.0)
     while len(wall_ms) < least or time.perf_counter() < until_s:
         wall_ms.append(wall.ms(both))
+        beat()
     return wall_ms, cpu_ms

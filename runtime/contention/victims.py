@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
-from typing import final
 
 import torch
 from torch import nn
 
+from runtime.models.alexnet import AlexNet
 from runtime.models.nas_bench_201 import CellNetwork
 from runtime.models.resnet import ResNet
+from runtime.models.vgg import VGG
 
 _BUILDERS: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
     "nb201": lambda: (CellNetwork(("nor_conv_3x3",) * 6), (1, 3, 32, 32)),
     "resnet50": lambda: (ResNet(50), (8, 3, 224, 224)),
+    "vgg16": lambda: (VGG(16), (1, 3, 224, 224)),
+    "alexnet": lambda: (AlexNet(), (1, 3, 224, 224)),
     "conv64": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 64, 64)),
     "conv32": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 32, 32)),
     "fc8192": lambda: (nn.Linear(8192, 8192, bias=False), (1, 8192)),
 }
-"""The slowest cell of NAS-Bench-201; layers of 64 channels on 64 and 32 pixels; 256 MB of weights."""
+"""The slowest cell of NAS-Bench-201; ResNet-50 with eight pictures; layers of 64 channels on 64 and 32 pixels; 256 MB of weights."""
 
 HALF = frozenset({"resnet50"})
 """In 16 bits on a GPU."""
@@ -63,40 +64,33 @@ def on_cpu(name: str) -> Callable[[], object]:
 
 def on_gpu(name: str, stream: torch.cuda.Stream, *, captured: bool = True) -> Callable[[], object]:
     """On a stream, captured as one graph or eager; each call waits for the stream."""
-    from runtime.cuda_graph import GraphEngine  # noqa: PLC0415 - needs a GPU
-    from runtime.inference import CAPTURE_WARM_UP  # noqa: PLC0415 - likewise
+    from runtime.on_stream import on_stream  # noqa: PLC0415 - needs a GPU
 
     dtype = torch.float16 if name in HALF else torch.float32
     module, x = network(name)
     module, x = module.to(stream.device, dtype), x.to(stream.device, dtype)
-    torch.cuda.current_stream(stream.device).synchronize()
-
-    def waited(work: Callable[[], object]) -> object:
-        with torch.cuda.stream(stream), torch.no_grad():
-            output = work()
-        stream.synchronize()
-        return output
 
     def eager() -> torch.Tensor:
         output: torch.Tensor = module(x)
         return output
 
-    for _ in range(CAPTURE_WARM_UP):
-        waited(eager)
-    if not captured:
-        return partial(waited, eager)
-    engine = GraphEngine(stream)
-    replay, output = engine.recorded(eager)
-    return partial(waited, _Kept(replay, (engine, eager, output)))
+    return on_stream(eager, stream, captured=captured)
 
 
-@final
-@dataclass(frozen=True)
-class _Kept:
-    """A replay, and what it reads and writes: it knows addresses, not owners."""
+def beside_on_cpu(name: str) -> tuple[Callable[[], object], int]:
+    """An inference by this process's one thread, and the bytes of the weights that it reads."""
+    torch.set_num_threads(1)
+    infer = on_cpu(name)
+    infer()
+    return infer, _weight_bytes(name)
 
-    replay: Callable[[], None]
-    owners: object
 
-    def __call__(self) -> None:
-        self.replay()
+def beside_on_gpu(name: str, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
+    """A launch of the captured network on a stream, and the bytes of the weights that it reads."""
+    infer = on_gpu(name, stream)
+    return infer, _weight_bytes(name)
+
+
+def _weight_bytes(name: str) -> int:
+    module, _ = network(name)
+    return sum(weight.nbytes for weight in module.parameters())

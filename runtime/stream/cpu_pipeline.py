@@ -14,6 +14,7 @@ from runtime.engine import CPU
 from runtime.program import Program
 from runtime.running import Running
 from runtime.stream.buffers import Buffers
+from runtime.stream.handover import handover_ms
 from runtime.stream.layers import Layered
 from runtime.stream.pipeline import LayerTimes, Pipeline, writes_weights
 from runtime.stream.progress import Progress, Stage
@@ -41,7 +42,8 @@ class CpuPipeline(Pipeline):
         self._layers = layered.layers
         self._reader = reader
         self._route = self._buffers.route
-        self._took_s = np.zeros((len(Stage), len(self._layers)))
+        self._began_s = np.zeros((len(Stage), len(self._layers)))
+        self._ended_s = np.zeros((len(Stage), len(self._layers)))
         self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
         try:
             with torch.inference_mode(mode=False):
@@ -78,7 +80,16 @@ class CpuPipeline(Pipeline):
     @property
     def times(self) -> list[LayerTimes]:
         """Of each layer in the latest run."""
-        return [LayerTimes(*(1e3 * self._took_s[:, i]).tolist()) for i in range(len(self._layers))]
+        took_ms = 1e3 * (self._ended_s - self._began_s)
+        return [LayerTimes(*took_ms[:, i].tolist()) for i in range(len(self._layers))]
+
+    def handover_ms(self, stage: Stage) -> float:
+        """How much later than it could each layer's stage began in the latest run; the median."""
+        if self._route.is_synchronous:
+            return 0.0
+        return handover_ms(
+            self._route, stage, lambda end, begin: 1e3 * (self._began_s[begin] - self._ended_s[end])
+        )
 
     def close(self) -> None:
         """Gives its memory back."""
@@ -99,21 +110,22 @@ class CpuPipeline(Pipeline):
 
     def _read(self, ordinal: int, progress: Progress) -> None:
         layer = self._route.streamed[ordinal]
-        began_s = time.perf_counter()
+        self._began_s[Stage.READ, layer] = time.perf_counter()
         self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
-        self._took_s[Stage.READ, layer] = time.perf_counter() - began_s
+        self._ended_s[Stage.READ, layer] = time.perf_counter()
 
     def _copy(self, ordinal: int) -> None:
         """By NumPy: one thread, and Python's lock is free."""
-        began_s = time.perf_counter()
+        layer = self._route.streamed[ordinal]
+        self._began_s[Stage.COPY, layer] = time.perf_counter()
         np.copyto(self._buffers.target(ordinal).numpy(), self._buffers.source(ordinal).numpy())
-        self._took_s[Stage.COPY, self._route.streamed[ordinal]] = time.perf_counter() - began_s
+        self._ended_s[Stage.COPY, layer] = time.perf_counter()
 
     def _compute(self, running: Running, layer: int, versions: list[int]) -> None:
-        began_s = time.perf_counter()
+        self._began_s[Stage.KERNEL, layer] = time.perf_counter()
         for segment in self._layers[layer].segments:
             running.job(segment, 0)()
-        self._took_s[Stage.KERNEL, layer] = time.perf_counter() - began_s
+        self._ended_s[Stage.KERNEL, layer] = time.perf_counter()
         if versions != self._buffers.versions():
             raise ValueError(writes_weights(self._layers[layer].name))
 

@@ -1,7 +1,7 @@
 """Copies beside captured graphs on a GPU: a stream copies, a stream computes, a thread reads.
 
-The caller launches everything: copy i, which waits on the GPU for the kernels that use its bytes
-last, and the graphs of layer i, which wait for the copy. Each thing that waits for another on the
+The caller launches everything: copies, which wait on the GPU for the kernels that use their bytes
+last, and the graphs of layer i, which wait for its copy. Each thing that waits for another on the
 GPU is launched after it, so an event is never waited for before it was recorded.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import final
 
@@ -22,12 +23,16 @@ from runtime.cuda_streams import streams
 from runtime.engine import Engine
 from runtime.program import NETWORK_INPUT, Program, Segment
 from runtime.stream.buffers import Buffers
+from runtime.stream.handover import Done, handover_ms
 from runtime.stream.layers import Layered
 from runtime.stream.pipeline import LayerTimes, Pipeline, writes_weights
 from runtime.stream.progress import Progress, Stage
 from runtime.stream.readers import Reader
 from runtime.stream.stages import StreamPlan
 from runtime.stream.workers import working
+
+_AHEAD = 2
+"""Copies that are launched beside the kernels of one layer."""
 
 
 @final
@@ -103,6 +108,18 @@ class GpuPipeline(Pipeline):
             found.append(LayerTimes(1e3 * self._read_s[layer], copy_ms, kernel_ms))
         return found
 
+    def handover_ms(self, stage: Stage) -> float:
+        """How much later than it could each layer's stage began in the latest run; the median.
+
+        By the GPU's clock; 0 of stages that wait for the host's or for each other's step.
+        """
+        waits_for_host = self._route.host is not None and (
+            stage is not Stage.KERNEL or self._route.device is None
+        )
+        if self._route.is_synchronous or waits_for_host:
+            return 0.0
+        return handover_ms(self._route, stage, self._since_ms)
+
     def close(self) -> None:
         """Gives its memory back, to torch's cache what was the GPU's."""
         self._jobs = []
@@ -131,15 +148,44 @@ class GpuPipeline(Pipeline):
         """The layer to which a segment belongs."""
         return next(i for i, one in enumerate(self._layers) if segment in one.segments)
 
+    def _since_ms(self, end: Done, begin: Done) -> float:
+        last = self._event(end, self._copied, self._ends)
+        return float(last.elapsed_time(self._event(begin, self._copies, self._begins)))
+
+    def _event(
+        self, done: Done, copies: Sequence[torch.cuda.Event], kernels: Sequence[torch.cuda.Event]
+    ) -> torch.cuda.Event:
+        stage, layer = done
+        return kernels[layer] if stage is Stage.KERNEL else copies[self._ordinals[layer]]
+
     def _launch(self, progress: Progress) -> None:
         if self._route.is_synchronous:
             self._launch_in_step(progress)
             return
+        copies = 0
         for layer in range(len(self._layers)):
             ordinal = self._ordinals.get(layer)
-            if ordinal is not None:
-                self._launch_copy(ordinal, progress)
+            ahead = self._ahead(layer, copies)
+            for one in range(copies, ahead):
+                self._launch_copy(one, progress)
+            copies = ahead
             self._launch_kernels(layer, ordinal, progress)
+
+    def _ahead(self, layer: int, copies: int) -> int:
+        """How many copies are to be launched before the layer's kernels.
+
+        Up to this layer's own; and further, for the GPU copies small layers faster than they are
+        launched one beside each kernel. But the kernels may not wait long for their launch, either.
+        """
+        own = bisect_right(self._route.streamed, layer)
+        if self._route.host is not None or self._route.device is None:
+            return own
+        free = copies
+        for place in self._route.device[copies : max(own, copies + _AHEAD)]:
+            if place.after is not None and self._route.streamed[place.after] >= layer:
+                break  # what it waits for has not been launched
+            free += 1
+        return max(own, free)
 
     def _launch_in_step(self, progress: Progress) -> None:
         """Read, copy and kernel of three neighbours, then the next three; all layers stream."""

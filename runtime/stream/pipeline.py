@@ -9,6 +9,7 @@ from typing import Protocol, final
 from torch import Tensor
 
 from runtime.stream.buffers import Buffers
+from runtime.stream.progress import Stage
 
 
 @final
@@ -41,6 +42,13 @@ class Pipeline(Protocol):
     @abstractmethod
     def times(self) -> list[LayerTimes]:
         """Of each layer in the latest run."""
+
+    @abstractmethod
+    def handover_ms(self, stage: Stage) -> float:
+        """How much later than it could each layer's stage began in the latest run; the median.
+
+        0 where that cannot be told.
+        """
 
     @abstractmethod
     def close(self) -> None:

@@ -5,9 +5,9 @@ whose buffers hold S_host and S_device layers has
 
     r[i] = max(r[i-1], c[i-S_host]) + R[i]
     c[i] = max(c[i-1], r[i], k[i-S_device]) + C[i]
-    k[i] = max(k[i-1], c[i]) + K[i]
+    k[i] = max(k[i-1], c[i]) + H[i] + K[i]
 
-In a ring of bytes, i-S is the last layer whose bytes layer i needs (`runtime.stream.ring.places`).
+and H what it takes to wait for weights that are there; 0 of a resident layer. In a ring of bytes, i-S is the last layer whose bytes layer i needs (`runtime.stream.ring.places`).
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def pipelined(
             ready = c = begin + layer.copy_ms
             copying = (begin, c)
             copied_ms.append(c)
-        begin = max(k, ready)
+        begin = max(k, ready) + goes * layer.handover_ms
         k = begin + layer.kernel_ms
         if goes:
             used_ms.append(k)
@@ -190,7 +190,8 @@ def sequential_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     reads, copies = stages_of(plan)
     streams = is_streamed(layers, plan.resident)
     return math.fsum(
-        layer.kernel_ms + (goes and reads) * layer.read_ms + (goes and copies) * layer.copy_ms
+        layer.kernel_ms
+        + goes * (layer.handover_ms + reads * layer.read_ms + copies * layer.copy_ms)
         for layer, goes in zip(layers, streams, strict=True)
     )
 

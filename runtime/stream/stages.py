@@ -48,7 +48,7 @@ class Stages(str, Enum):
 @final
 @dataclass(frozen=True)
 class StreamedLayer:
-    """A layer and the time of each of its stages, alone on the machine."""
+    """A layer and the time of each of its stages, from when it could begin."""
 
     name: str
     weight_bytes: int
@@ -58,6 +58,8 @@ class StreamedLayer:
     copy_ms: float
     """From host memory into device memory; 0 where kernels read host memory."""
     kernel_ms: float
+    handover_ms: float = 0.0
+    """How much later its kernel begins because it waits for weights, even if these are there."""
 
     def __post_init__(self) -> None:
         """Checks the numbers.
@@ -65,7 +67,7 @@ class StreamedLayer:
         Raises:
           ValueError: if one is negative, infinite or not a number.
         """
-        for what in ("weight_bytes", "read_ms", "copy_ms", "kernel_ms"):
+        for what in ("weight_bytes", "read_ms", "copy_ms", "kernel_ms", "handover_ms"):
             value = getattr(self, what)
             if not 0 <= value < math.inf:
                 raise ValueError(f"layer {self.name} has {what} {value}")

@@ -161,7 +161,13 @@ class _Network:
         self._copy = _Stage(
             _Kind.COPY, [one.copy_ms for one in streamed] if self._device is not None else []
         )
-        self._kernel = _Stage(_Kind.KERNEL, [one.kernel_ms for one in layers])
+        self._kernel = _Stage(
+            _Kind.KERNEL,
+            [
+                one.kernel_ms + goes * one.handover_ms
+                for one, goes in zip(layers, self._streams, strict=True)
+            ],
+        )
         self._last = self._copy if self._device is not None else self._read
         """The stage that brings a layer to its kernel."""
         self.stages = (self._read, self._copy, self._kernel)

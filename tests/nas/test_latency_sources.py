@@ -349,3 +349,55 @@ def test_known_near_zero_cells_are_said(nas_data, monkeypatch, column, cells):
     description = TableLatencyConfig().build(column, Dataset.cifar10).description
 
     assert f"{cells} cells without a path" in description
+
+
+class TestInASituation:
+    """Columns of `my-board` and of `my-board|hog:memory`, where slow cells suffer more."""
+
+    SITUATED = "my-board|hog:memory"
+    SLOW_MS = 1.2 * LAW_MS**1.1
+
+    @pytest.fixture
+    def both(self, folder):
+        some = list(range(0, 15_625, 40))
+        with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["arch", "my-board", self.SITUATED])
+            for i in range(15_625):
+                slow_ms = self.SLOW_MS[i] if i in some else ""
+                writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], slow_ms])
+        return some
+
+    def test_the_rest_is_predicted_from_the_latency_alone(self, both):
+        oracle = AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+
+        assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(self.SLOW_MS, rel=0.02)
+        assert np.flatnonzero(~oracle.predicted(ARCHITECTURES)).tolist() == both
+        assert "15,234 predicted from my-board by the slowdown of 391 cells" in oracle.description
+        assert oracle.device == self.SITUATED
+
+    @pytest.mark.usefixtures("both")
+    def test_alone_the_same_board_is_another_device(self):
+        oracle = AutoLatencyConfig().build("my-board", Dataset.cifar10)
+
+        assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
+        assert oracle.device == "my-board"
+
+    def test_a_table_alone_says_nothing_of_cells_that_were_not_timed(self, both):
+        oracle = TableLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+
+        assert oracle.known(ARCHITECTURES).sum() == len(both)
+
+    def test_a_handful_of_cells_is_refused(self, folder):
+        with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["arch", "my-board", self.SITUATED])
+            for i in range(15_625):
+                writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], 9.0 if i < 5 else ""])
+
+        with pytest.raises(UserError, match=r"5 measured cells in common.*fitted on 20"):
+            AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+
+    def test_a_known_board_is_known_in_a_situation_too(self):
+        with pytest.raises(UserError, match=r"jetson-nano/fp32/b1\|hog:memory"):
+            TableLatencyConfig().build(f"{JETSON}|hog:memory", Dataset.cifar100)

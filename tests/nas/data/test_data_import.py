@@ -56,6 +56,7 @@ def test_a_whole_archive_becomes_both_tables(whole_archive, out):
     assert [line.split()[0] for line in lines] == ["wrote", "wrote"]
 
 
+@pytest.mark.slow
 def test_a_whole_archive_takes_the_place_of_a_partial_one(archive_folder, out, request):
     run(out, archive_folder, partial=True)
     whole = request.getfixturevalue("whole_archive")
@@ -65,6 +66,7 @@ def test_a_whole_archive_takes_the_place_of_a_partial_one(archive_folder, out, r
     assert set(latency_files(out).values()) == {out / "nb201_latency_nats_ms.csv"}
 
 
+@pytest.mark.slow
 def test_an_accuracy_table_with_other_columns_is_left_as_it_is(whole_archive, out):
     write_csv_table(out / "nb201_accuracy.csv", {"cifar100_mflops": np.ones(SIZE)})
 

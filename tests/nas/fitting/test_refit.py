@@ -23,6 +23,7 @@ def written(tmp_path, monkeypatch):
 
 
 @pytest.mark.data
+@pytest.mark.slow
 def test_fitting_the_latency_models_again_gives_the_same_card(nas_data, written, monkeypatch):
     monkeypatch.setenv("NAS_DATA", str(nas_data))
     shipped = sys.modules["latency.regression"].MODELS.with_name("regression.md")

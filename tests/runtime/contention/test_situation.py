@@ -179,9 +179,23 @@ def group_or_skip(controller):
         pytest.skip(f"no control groups: {error}")
 
 
+@contextmanager
+def a_group_of_its_own(process):
+    """Where another program was put by whoever started it."""
+    where = hierarchy("freezer")
+    folder = where.base / f"edgenas-test-{os.getpid()}"
+    folder.mkdir()
+    try:
+        (folder / "cgroup.procs").write_text(str(process))
+        yield
+    finally:
+        (where.base / "cgroup.procs").write_text(str(process))
+        folder.rmdir()
+
+
 def test_the_freezer_stops_a_strangers_process_and_lets_it_go_home():
     group_or_skip("freezer")
-    with stranger() as process, Guardian() as guardian:
+    with stranger() as process, Guardian() as guardian, a_group_of_its_own(process):
         before = Path(f"/proc/{process}/cgroup").read_text()
         freeze = Freeze([process], guardian)
         folder = freeze._group.folder
@@ -232,9 +246,12 @@ def test_version_2_is_found_and_written_as_its_manual_says(made_up):
 
     where = hierarchy("cpu", proc=root)
 
-    assert where == Hierarchy(2, root / "user", home)
+    assert where == Hierarchy(2, root, root / "user", "cpu", root)
     assert hierarchy("freezer", proc=root).version == 2
     with stranger() as process, Guardian() as guardian:
+        (root / str(process)).mkdir()
+        (root / str(process) / "cgroup").write_text("0::/elsewhere\n")
+        (root / "elsewhere").mkdir()
         quota = Quota([process], 0.25, guardian, where)
         folder = quota._group.folder
         assert (folder / "cpu.max").read_text() == "5000 20000"
@@ -244,14 +261,17 @@ def test_version_2_is_found_and_written_as_its_manual_says(made_up):
         assert (freeze._group.folder / "cgroup.freeze").read_text() == "1"
         freeze.close()
         quota.close()
-        assert (home / "cgroup.procs").read_text() == str(process)
+        assert (root / "elsewhere" / "cgroup.procs").read_text() == str(process)
+        assert not (home / "cgroup.procs").exists()
 
 
 def test_version_1_goes_before_a_version_2_that_lacks_the_controller(made_up):
     mounts = "a {root}/v2 cgroup2 rw 0 0\nb {root}/v1 cgroup rw,cpu,cpuacct 0 0\n"
     root = made_up(mounts, "2:cpu,cpuacct:/here\n0::/\n")
 
-    assert hierarchy("cpu", proc=root) == Hierarchy(1, root / "v1" / "here", root / "v1" / "here")
+    found = hierarchy("cpu", proc=root)
+    assert (found.version, found.base) == (1, root / "v1" / "here")
+    assert found.home("self") == found.base
 
 
 def test_a_machine_without_control_groups_is_told_what_is_possible(made_up):
@@ -264,7 +284,7 @@ def test_a_machine_without_control_groups_is_told_what_is_possible(made_up):
         Guardian() as guardian,
         pytest.raises(ValueError, match=r"no control group can be made .* isolation=stop"),
     ):
-        Freeze([process], guardian, Hierarchy(1, root / "none", root / "none"))
+        Freeze([process], guardian, Hierarchy(1, root, root / "none", "freezer"))
 
 
 CRASH = """
@@ -306,6 +326,17 @@ def test_after_kill_9_no_hog_is_left_and_no_process_stands_still(how):
         assert not Path(folder).exists() or how == "stop"
         psutil.Process(second).terminate()  # which a frozen process would not notice
         assert eventually(lambda: state(second) == psutil.STATUS_ZOMBIE)
+
+
+def test_a_guardian_keeps_nothing_of_what_it_may_forget():
+    with stranger() as process, Guardian() as guardian:
+        for _ in range(50):
+            guardian.forget(guardian.continue_later(process))
+        guardian.continue_later(process)
+
+        files = Path(f"/proc/{guardian.process_id}/fd")
+        # its three streams, and the process that it still knows
+        assert eventually(lambda: len([*files.iterdir()]) == 4)
 
 
 def test_a_hog_that_dies_while_it_is_needed_is_told():

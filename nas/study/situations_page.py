@@ -1,0 +1,117 @@
+"""Situations on a study's page: what changes, and what searching in the wrong one costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from nas.study.results import Results
+from nas.study.situations import Family, Misplaced, families
+from nas.study.terminal import text_of
+from runtime.page.document import Section
+from runtime.page.markup import chart_text
+from runtime.page.palette import SEQUENTIAL
+from runtime.page.parts import Columns, Figure, Note, Part, Table
+
+_SIDE = 90  # pixels of a row of a matrix
+
+
+def situation_sections(results: Results) -> Iterator[Section]:
+    """A section for each board that was searched in two situations or more."""
+    for family in families(results):
+        yield Section(f"Situations of {family.title}", list(_parts(family, results)))
+
+
+def _parts(family: Family, results: Results) -> Iterator[Part | str]:
+    yield family.sentence
+    predicted = [one for one in family.situations if one.predicted_share]
+    if predicted:
+        told = ", ".join(f"{one.predicted_share:.0%} in {one.name}" for one in predicted)
+        yield Note(f"Some latencies are predictions, not measurements: {told}.")
+    yield (
+        f"Found is the mean test accuracy of the networks that the searches of {len(results.seeds)} "
+        f"seeds found, with its bootstrap 95 % interval. Kendall's tau compares the order of all "
+        f"architectures by latency with the order alone: 1 is the same order."
+    )
+    yield _situations(family)
+    yield (
+        "Searched in the situation of the row, run in that of the column. A network that misses T is "
+        "of no use there; of those that meet it, accuracy lost is what searching in the column's own "
+        "situation would have brought, in points of test accuracy."
+    )
+    yield Columns(
+        [
+            _matrix(
+                family,
+                "Share of the networks found that miss T",
+                [100 * one.missed.middle for one in family.misplaced],
+                "%",
+            ),
+            _matrix(
+                family,
+                "Accuracy lost by those that meet T",
+                [math.nan if one.lost is None else one.lost.middle for one in family.misplaced],
+                "points",
+            ),
+        ]
+    )
+    yield _misplaced(family.misplaced)
+
+
+def _situations(family: Family) -> Table:
+    rows: list[list[str | float]] = [
+        [
+            one.name,
+            f"{one.median_ratio:.2f}",
+            f"{one.kendall_tau:.3f}",
+            f"{one.feasible_share:.1%}",
+            "none" if one.optimum is None else f"{100 * one.optimum_accuracy:.2f} %",
+            "none is within T" if one.optimum is None else f"`{one.optimum}`",
+            "yes" if one.same_optimum else "no",
+            "nothing within T" if one.found is None else text_of(one.found, digits=2),
+            f"{one.predicted_share:.0%}",
+        ]
+        for one in family.situations
+    ]
+    header = ["situation", "latency to alone", "tau to alone", "within T", "best within T"]
+    header += ["which", "as alone", "found (%)", "predicted"]
+    return Table(header, rows, "The situations, over the whole space")
+
+
+def _misplaced(found: Sequence[Misplaced]) -> Table:
+    rows: list[list[str | float]] = [
+        [
+            one.searched,
+            one.runs,
+            text_of(one.missed, digits=2),
+            "" if math.isnan(one.beyond) else f"{one.beyond:.2f} T",
+            "all miss T" if one.lost is None else text_of(one.lost, digits=2),
+        ]
+        for one in found
+        if one.searched != one.runs
+    ]
+    header = ["searched in", "runs in", "share that misses T", "then they take", "points lost else"]
+    return Table(header, rows, "Searching in the wrong situation, with 95 % intervals over seeds")
+
+
+def _matrix(family: Family, title: str, values: Sequence[float], unit: str) -> Figure:
+    names = [chart_text(one.name) for one in family.situations]
+    size = len(names)
+    rows = [list(values[k * size : (k + 1) * size]) for k in range(size)]
+    trace: dict[str, Any] = {
+        "type": "heatmap",
+        "x": names,
+        "y": names,
+        "z": rows,
+        "colorscale": SEQUENTIAL,
+        "zmin": 0,
+        "texttemplate": "%{z:.3g}",
+        "hovertemplate": f"searched in %{{y}}<br>runs in %{{x}}<br>%{{z:.3g}} {unit}<extra></extra>",
+        "colorbar": {"title": {"text": unit}},
+    }
+    layout = {
+        "xaxis": {"title": {"text": "runs in"}, "tickangle": -30, "automargin": True},
+        "yaxis": {"title": {"text": "searched in"}, "autorange": "reversed", "automargin": True},
+    }
+    return Figure(title, [trace], layout, f"Mean over seeds, in {unit}.", height=200 + _SIDE * size)

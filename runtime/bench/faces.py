@@ -1,0 +1,38 @@
+"""What each experiment shows, by its name."""
+
+from __future__ import annotations
+
+from runtime.bench.contention_figures import contention_figures, contention_key_figures
+from runtime.bench.contention_shown import contention_tables
+from runtime.bench.coschedule_shown import COSCHEDULE
+from runtime.bench.decompose_shown import DECOMPOSE
+from runtime.bench.face import Face
+from runtime.bench.memory_figures import memory_figures, memory_key_figures
+from runtime.bench.memory_tables import memory_tables
+from runtime.bench.optimum_shown import OPTIMUM
+from runtime.bench.predictor_shown import PREDICTOR
+from runtime.bench.qs_shown import QS
+from runtime.bench.simulator_shown import SIMULATOR
+from runtime.bench.stream_shown import STREAM
+
+FACES = {
+    "qs": QS,
+    "coschedule": COSCHEDULE,
+    "decompose": DECOMPOSE,
+    "simulator": SIMULATOR,
+    "optimum": OPTIMUM,
+    "contention": Face(
+        "Networks beside hogs of bandwidth",
+        contention_tables,
+        contention_figures,
+        contention_key_figures,
+    ),
+    "memory": Face(
+        "Where memory lives that CPU and GPU share",
+        memory_tables,
+        memory_figures,
+        memory_key_figures,
+    ),
+    "predictor": PREDICTOR,
+    "stream": STREAM,
+}

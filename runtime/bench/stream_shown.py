@@ -1,0 +1,155 @@
+"""What the experiment with networks larger than their memory shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.bench.face import Face
+from runtime.bench.results import Row
+from runtime.bench.shown import Shown, megabytes, number, percent, with_spread
+from runtime.page.palette import GREY
+from runtime.page.parts import Figure
+from runtime.stream.model_error import errors
+
+
+def _tables(rows: list[Row]) -> list[Shown]:
+    shown = []
+    header = ["variant", "delay ms", "to resident", "plan MB", "all MB", "to 1x", "to 2x"]
+    for network, batch, tier in dict.fromkeys(
+        (row["network"], row["batch"], row["tier"]) for row in rows if row.get("weight_bytes")
+    ):
+        own = [row for row in rows if (row["network"], row["batch"]) == (network, batch)]
+        lines = [
+            [
+                row["variant"],
+                with_spread(row),
+                percent(row.get("against_resident")),
+                megabytes(row.get("plan_bytes")),
+                megabytes(row.get("total_bytes")),
+                percent(-row["saved"] if "saved" in row else None),
+                percent(-row["saved_of_two"] if "saved_of_two" in row else None),
+                number(row.get("predicted_ms")),
+                percent(row.get("error_of_model")),
+                number(row.get("bound_ms")),
+                "" if "bit_exact" not in row else "yes" if row["bit_exact"] else "NO",
+            ]
+            for row in own
+            if "variant" in row and (row["tier"] == tier or row["variant"].startswith("accel"))
+        ]
+        told = next((row for row in own if row.get("weight_bytes") and row["tier"] == tier), own[0])
+        title = f"{network}, batch {batch}, from {tier}: {megabytes(told['weight_bytes'])} MB"
+        shown.append(Shown(title, [*header, "predicted", "error", "bound", "bit-exact"], lines, 1))
+    shown += _streams_together([row for row in rows if "together" in row])
+    tried = [row for row in rows if "configuration" in row]
+    if tried:
+        model = errors([row["predicted_ms"] for row in tried], [row["ms"] for row in tried])
+        shares = (model.median, model.mean, model.p95, model.worst, model.bias)
+        cells = [str(model.configurations), *(f"{100 * share:.2f}" for share in shares)]
+        title = "Error of the model over random residents and rings, %"
+        header = ["configurations", "median", "mean", "p95", "worst", "bias"]
+        shown.append(Shown(title, header, [cells], 0))
+    return shown
+
+
+def _streams_together(rows: list[Row]) -> list[Shown]:
+    shown = []
+    header = [
+        "network",
+        "its MB",
+        "deadline",
+        "promised",
+        "simulated",
+        "delay ms",
+        "missed",
+        "exact",
+    ]
+    for budget in dict.fromkeys(row["budget_bytes"] for row in rows):
+        own = [row for row in rows if row["budget_bytes"] == budget]
+        lines = [
+            [
+                row["network"],
+                megabytes(row["share_bytes"]),
+                number(row["deadline_ms"]),
+                number(row["promised_ms"]),
+                number(row["simulated_ms"]),
+                with_spread(row),
+                f"{row['missed']} of {len(row['samples_ms'])}",
+                "yes" if row["bit_exact"] else "NO",
+            ]
+            for row in own
+        ]
+        told = f"{own[0]['together']} in {megabytes(budget)} MB, {own[0]['budget']:.0%} of weights"
+        shown.append(Shown(f"Beside each other, from {own[0]['tier']}: {told}", header, lines, 1))
+    return shown
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    """Of each network: what was measured, the planned front, and what offloading takes."""
+    figures = []
+    fronts = [row for row in rows if "front" in row]
+    for front in fronts:
+        where = front["network"], front["batch"], front["tier"]
+        own = [
+            row
+            for row in rows
+            if row.get("plan_bytes") is not None
+            and (row["network"], row["batch"], row["tier"]) == where
+        ]
+        data: list[dict[str, Any]] = [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "planned (predicted)",
+                "line": {"shape": "hv", "color": GREY},
+                "x": [nbytes / 1e6 for nbytes, _ in front["front"]],
+                "y": [ms for _, ms in front["front"]],
+            },
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "bound: the kernels alone",
+                "line": {"dash": "dot", "color": GREY},
+                "x": [0, front["weight_bytes"] / 1e6],
+                "y": [front["kernels_ms"]] * 2,
+            },
+        ]
+        data += [
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": row["variant"],
+                "x": [row["plan_bytes"] / 1e6],
+                "y": [row["ms"]],
+            }
+            for row in own
+        ]
+        data += [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": row["variant"],
+                "line": {"dash": "dash"},
+                "x": [0, front["weight_bytes"] / 1e6],
+                "y": [row["ms"]] * 2,
+            }
+            for row in rows
+            if row.get("ms")
+            and row.get("variant", "").startswith("accelerate")
+            and (row["network"], row["batch"]) == where[:2]
+        ]
+        figures.append(
+            Figure(
+                f"Memory and delay: {where[0]}, batch {where[1]}, weights from {where[2]}",
+                data,
+                {
+                    "xaxis": {"title": {"text": "MB of rings and residents"}},
+                    "yaxis": {"type": "log", "title": {"text": "delay in ms"}},
+                },
+                "What the tier itself keeps in memory is in the table. accelerate's memory was not "
+                "measured: its delay is drawn across.",
+            )
+        )
+    return figures
+
+
+STREAM = Face("Networks larger than their memory", _tables, _figures)

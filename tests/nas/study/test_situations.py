@@ -1,0 +1,97 @@
+"""Searching in one situation, running in another, on synthetic tables made for it."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from nas.csv_tables import read_csv_table
+from nas.search_space import NAS_BENCH_201
+from nas.study.folder import StudyFolder
+from nas.study.plan import Cell
+from nas.study.situations import name_of
+from nas.study.statistics import mean_interval
+
+BOARD = "synthetic-board"
+BESIDE = f"{BOARD}|hog:memory"
+
+
+@pytest.fixture
+def with_a_situation(synthetic_tables, tmp_path, monkeypatch):
+    """The synthetic board once more, beside a hog: twice as slow, 3x3 convolutions three times."""
+    (alone,) = synthetic_tables.glob("*latency*.csv")
+    latency_ms = read_csv_table(alone).column(BOARD)
+    threes = (NAS_BENCH_201.architectures == 3).sum(1)
+    for path in synthetic_tables.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with (tmp_path / "situated.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["arch", BESIDE])
+        rows = zip(NAS_BENCH_201.strings, 2 * latency_ms + 4.5 * threes, strict=True)
+        writer.writerows(rows)
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def found(with_a_situation, study, monkeypatch, tmp_path):
+    """A study of both, as its results.json tells it; and its page."""
+    monkeypatch.setenv("NAS_DATA", str(with_a_situation))
+    folder = StudyFolder(tmp_path / "runs" / "one")
+    printed = study(
+        f"devices=['{BOARD}','{BESIDE}']",
+        "rewards=[constrained]",
+        "controllers=[local_search]",
+        "compare=controller",
+        "reference=''",
+        "limits=[14ms]",
+        "seeds=20",
+        "budget=600",
+        f"folder={folder.path}",
+    )
+    (family,) = json.loads(folder.results.read_bytes())["situations"]
+    return family, folder.page.read_text(encoding="utf-8"), printed
+
+
+def test_a_search_in_the_wrong_situation_is_told_by_what_it_costs(found):
+    family, page, printed = found
+
+    by_pair = {(one["searched"], one["runs"]): one for one in family["misplaced"]}
+    # what is best within 14 ms alone takes more than twice as long beside the hog
+    assert by_pair["solo", "hog:memory"]["missed"]["middle"] == 1
+    assert by_pair["solo", "hog:memory"]["lost"] is None
+    assert by_pair["solo", "hog:memory"]["beyond"] > 1.5
+    # what is within 14 ms beside the hog is within it alone, where better ones are, too
+    assert by_pair["hog:memory", "solo"]["missed"]["middle"] == 0
+    assert by_pair["hog:memory", "solo"]["lost"]["low"] > 0
+    assert by_pair["solo", "solo"]["lost"]["middle"] == 0
+    assert "T is missed by 100% in hog:memory" in printed
+    assert "Situations of synthetic-board, T = 14 ms" in page
+
+
+def test_the_situations_are_compared_over_the_whole_space(found):
+    family, _, _ = found
+
+    alone, beside = family["situations"]
+    assert (alone["name"], beside["name"]) == ("solo", "hog:memory")
+    assert (alone["same_optimum"], beside["same_optimum"]) == (True, False)
+    assert alone["kendall_tau"] == pytest.approx(1)
+    assert 0.8 < beside["kendall_tau"] < 1
+    assert beside["median_ratio"] > 2
+    assert beside["feasible_share"] < alone["feasible_share"]
+    assert beside["predicted_share"] == 0
+
+
+def test_a_situation_is_called_what_its_id_says():
+    assert name_of(Cell("r", "c", BESIDE, 14.0).device) == "hog:memory"
+    assert name_of(BOARD) == "solo"
+
+
+def test_the_interval_of_a_mean_holds_the_true_mean_as_often_as_it_says():
+    rng = np.random.default_rng(3)
+    held = 0
+    for _ in range(200):
+        interval = mean_interval(rng.normal(5, 1, 40))
+        held += interval.low <= 5 <= interval.high
+    assert 0.88 <= held / 200 <= 0.99

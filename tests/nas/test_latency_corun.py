@@ -1,0 +1,136 @@
+"""`latency=corun`: tables measured in a situation, situations between measured ones, live times."""
+
+import csv
+import json
+import os
+
+import numpy as np
+import pytest
+
+from latency.base import LiveOracle
+from nas.accuracy.base import Dataset
+from nas.errors import UserError
+from nas.latency_corun import CorunLatencyConfig
+from nas.search_space import NAS_BENCH_201, OPERATIONS
+from runtime.contention.budget import GB, MB
+
+BOARD = "my-board/onnxruntime/fp32/b1"
+HOG = f"{BOARD}|hog:memory"
+ARCHITECTURES = NAS_BENCH_201.architectures
+SOLO_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == ARCHITECTURES).sum(axis=1) * 3.0
+HOG_MS = 1.2 * SOLO_MS**1.1
+TAKEN_GB_PER_S = 20.0
+
+
+def write_table(folder, name, columns, indices, taken=None):
+    path = folder / f"{name}_ms.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["arch", *columns])
+        for i in indices:
+            writer.writerow([NAS_BENCH_201.strings[i], *(values[i] for values in columns.values())])
+    if taken is not None:
+        path.with_suffix(".json").write_text(json.dumps({"taken_by_each_beside_gb_per_s": [taken]}))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder of tables with the board alone and beside an unlimited hog."""
+    data = tmp_path / "data"
+    data.mkdir()
+    monkeypatch.setenv("NAS_DATA", str(data))
+    write_table(data, "alone", {BOARD: SOLO_MS}, range(15_625))
+    write_table(data, "hog", {HOG: HOG_MS}, range(0, 15_625, 40), TAKEN_GB_PER_S)
+    return data
+
+
+def held_to(tmp_path, mb_per_s):
+    path = tmp_path / "held.yaml"
+    path.write_text(f"hogs: [memory]\nisolation: budget\nlimit_mb_per_s: {mb_per_s}\n")
+    return str(path)
+
+
+def test_a_measured_situation_is_a_table_and_its_holes_are_predicted():
+    oracle = CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+
+    assert (oracle.device, oracle.source) == (HOG, "corun")
+    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(HOG_MS, rel=0.02)
+    assert (~oracle.predicted(ARCHITECTURES)).sum() == 391
+    assert "391 measured cells" in oracle.description
+
+
+def test_between_two_situations_the_slowdown_is_drawn(tmp_path):
+    half = held_to(tmp_path, TAKEN_GB_PER_S / 2 * GB / MB)
+
+    oracle = CorunLatencyConfig(half).build(BOARD, Dataset.cifar10)
+
+    # one level beside the network alone: a line, of which this is the middle
+    expected_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) / 2)
+    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(expected_ms, rel=0.02)
+    assert oracle.predicted(ARCHITECTURES).all()
+    assert "simulated" in oracle.description
+    assert "every latency is predicted" in oracle.description
+    assert oracle.device.startswith(f"{HOG}+budget+limit:")
+
+
+def test_with_three_levels_the_curve_bends(tmp_path, folder):
+    """A queue: a quarter of the bandwidth taken costs far less than a quarter of the slowdown."""
+    named = f"{HOG}+budget+limit:{TAKEN_GB_PER_S / 2 * GB / MB:g}"
+    gentle_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) * 0.1)
+    some = range(0, 15_625, 40)
+    write_table(folder, "half", {named: gentle_ms}, some, TAKEN_GB_PER_S / 2)
+    quarter = held_to(tmp_path, TAKEN_GB_PER_S / 4 * GB / MB)
+
+    oracle = CorunLatencyConfig(quarter).build(BOARD, Dataset.cifar10)
+
+    slower = oracle.latency_ms(ARCHITECTURES) / SOLO_MS - 1
+    assert (slower < 0.1 * (HOG_MS / SOLO_MS - 1)).all()
+    assert (slower > 0).all()
+
+
+def test_beyond_what_was_measured_nothing_is_told(tmp_path):
+    twice = held_to(tmp_path, 2 * TAKEN_GB_PER_S * GB / MB)
+
+    with pytest.raises(
+        UserError, match=r"the most that was measured is 20 GB/s of the hogs, not 40"
+    ):
+        CorunLatencyConfig(twice).build(BOARD, Dataset.cifar10)
+
+
+@pytest.mark.parametrize(
+    ("config", "device", "complaint"),
+    [
+        (CorunLatencyConfig("beside_nb201"), BOARD, r"nothing is known of my-board.*nas\.measure"),
+        (CorunLatencyConfig(None), BOARD, "needs a scenario, as in scenario=hog"),
+        (CorunLatencyConfig("hogs"), BOARD, "did you mean hog"),
+        (CorunLatencyConfig("hog"), HOG, "has a situation in its name already"),
+        (CorunLatencyConfig("hog", confirm_top=-1), BOARD, "must not be negative"),
+    ],
+)
+def test_what_cannot_be_is_one_line(config, device, complaint):
+    with pytest.raises(UserError, match=complaint):
+        config.build(device, Dataset.cifar10)
+
+
+def test_a_device_that_does_not_say_how_it_runs_cannot_be_timed_here(folder):
+    write_table(folder, "short", {"board|hog:memory": HOG_MS, "board": SOLO_MS}, range(15_625))
+
+    with pytest.raises(UserError, match="device=board does not say how"):
+        CorunLatencyConfig("hog", confirm_top=2).build("board", Dataset.cifar10)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_the_best_are_timed_here_beside_the_hog():
+    before = os.sched_getaffinity(0)
+    oracle = CorunLatencyConfig("hog", confirm_top=1).build(BOARD, Dataset.cifar10)
+    assert isinstance(oracle, LiveOracle)
+    smallest = ARCHITECTURES[np.flatnonzero((ARCHITECTURES == 0).all(1))]
+
+    try:
+        times_ms = [float(ms) for _ in range(2) for ms in oracle.measure_again(smallest)]
+    finally:
+        os.sched_setaffinity(0, before)
+
+    assert len(times_ms) == 2
+    assert all(0 < ms < 1000 for ms in times_ms)
+    assert "the best 1 are timed here at the end" in oracle.description
