@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Any, final
+from typing import Any, NoReturn, final
 
 import torch
 from jaxtyping import Float
@@ -40,11 +40,15 @@ class Rule(Enum):
     WHOLE = "whole"
     """Nowhere."""
 
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"rule={value!r} must be one of {', '.join(one.value for one in cls)}")
+
 
 def decompose(
     module: nn.Module,
     example: Float[Tensor, "n ..."],
-    rule: Rule = Rule.LAYER,
+    rule: Rule | str = Rule.LAYER,
     *,
     cells: Sequence[type[nn.Module]] = (),
 ) -> Program:
@@ -56,15 +60,16 @@ def decompose(
     Args:
       module: in evaluation mode, of one tensor, giving one tensor.
       example: an input of the shape that the program will be run with.
-      rule: where to cut.
+      rule: where to cut; its name will do.
       cells: the classes of Rule.CELL; of nested ones the outermost stays whole.
 
     Raises:
-      ValueError: if the module is in training mode, takes or gives anything but one tensor, or has
+      ValueError: if there is no such rule; if the module is in training mode, takes or gives anything but one tensor, or has
         none of the cells; if cells are given to another rule, or none to Rule.CELL.
       torch.fx.proxy.TraceError: if the control flow of the module depends on values; Rule.WHOLE
         never asks, and the submodule at fault may become a cell.
     """
+    rule = Rule(rule)
     if any(part.training for part in module.modules()):
         raise ValueError("the module is in training mode; call .eval() first")
     if (rule is Rule.CELL) != bool(cells):

@@ -149,6 +149,10 @@ class Planned(Executor):
         described = tuple(one.lane for one in self._lanes)[: len(found.schedule.lanes)]
         return replace(found, schedule=replace(found.schedule, lanes=described))
 
+    def kinds(self, network: int) -> tuple[Kind, ...]:
+        """Of each job of a network that some plan gave to a lane."""
+        return next(one.kinds for (_, k), one in self._ready.items() if k == network)
+
     def close(self) -> None:
         """Lets go of the networks; the lanes stay open."""
         self._ready.clear()

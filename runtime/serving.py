@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from runtime.arrivals import closed, periodic
+from runtime.assumed_input import assumed_input
 from runtime.bound import lower_bound_ms
 from runtime.chain import Request, check_requests
 from runtime.compiled import Compiled
@@ -78,6 +79,8 @@ class Report:
     lane_use: dict[str, float]
     """Share of the makespan in which each lane ran a job."""
     schedule: Schedule
+    assumed_shapes: tuple[tuple[int, ...], ...] = ()
+    """Of the inputs, where none were given."""
 
     def __str__(self) -> str:
         lines = [f"{'network':24}{'p50 ms':>10}{'p99 ms':>10}{'worst ms':>10}"]
@@ -95,12 +98,16 @@ class Report:
             f"slowdown {slowed} (mean {self.antt:.2f}), throughput {self.stp:.2f} networks, "
             f"fairness {self.fairness:.2f}, {self.finish_spread_ms:.2f} ms between first and last"
         )
-        return "\n".join([*lines, ends, shared, f"lanes: {use}"])
+        told = [*lines, ends, shared, f"lanes: {use}"]
+        if self.assumed_shapes:
+            shapes = ", ".join("x".join(map(str, shape)) for shape in self.assumed_shapes)
+            told.append(f"inputs, assumed: {shapes}")
+        return "\n".join(told)
 
 
 def run(
     models: Sequence[nn.Module],
-    inputs: Sequence[Tensor],
+    inputs: Sequence[Tensor] | None = None,
     *,
     policy: str | Policy = "earliest_finish",
     inferences: int = 20,
@@ -118,7 +125,8 @@ def run(
 
     Args:
       models: in evaluation mode, of one tensor, giving one tensor.
-      inputs: an input of each, with its batch first.
+      inputs: an input of each, with its batch first; None for random images of a size that each
+        takes (`assumed_input.py`), which the report names.
       policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or an object of your
         own.
       inferences: of each network.
@@ -134,7 +142,8 @@ def run(
       ValueError: if an argument is not as said, or a model cannot be cut or cannot take its input.
       RuntimeError: if a model cannot be written as ONNX, or there is no GPU but one was asked for.
     """
-    _check_networks(models, inputs)
+    given = [*_assumed(models)] if inputs is None else inputs
+    _check_networks(models, given)
     _check_load(inferences, fps, deadline_ms)
     cut, chosen = _rule(rule), _policy(policy)
     if requests is None:
@@ -152,7 +161,7 @@ def run(
     with ExitStack() as opened:
         lanes = _lanes(opened, gpu=torch.cuda.is_available() if gpu is None else gpu)
         networks = []
-        for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
+        for i, (model, x) in enumerate(zip(models, given, strict=True)):
             try:
                 program = decompose(model, x, cut)
             except (RuntimeError, TypeError) as error:
@@ -166,7 +175,17 @@ def run(
                 Network(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
             )
         schedule, results = execute(networks, asked, lanes, chosen, order=Order(order))
-    return _report(schedule, results)
+    return _report(schedule, results, given if inputs is None else ())
+
+
+def _assumed(models: Sequence[nn.Module]) -> Iterator[Tensor]:
+    for i, model in enumerate(models if isinstance(models, Sequence) else ()):
+        if not isinstance(model, nn.Module):
+            return  # as is told of it
+        try:
+            yield assumed_input(model)
+        except ValueError as error:
+            raise ValueError(f"model {i}: {error}") from error
 
 
 def _check_networks(models: Sequence[nn.Module], inputs: Sequence[Tensor]) -> None:
@@ -249,7 +268,9 @@ def _requests(
     )
 
 
-def _report(schedule: Schedule, results: Sequence[Tensor | BaseException]) -> Report:
+def _report(
+    schedule: Schedule, results: Sequence[Tensor | BaseException], assumed: Sequence[Tensor]
+) -> Report:
     whole_ms = makespan_ms(schedule)
     networks = range(len(schedule.chains))
     alone_ms = [
@@ -280,4 +301,5 @@ def _report(schedule: Schedule, results: Sequence[Tensor | BaseException]) -> Re
             for i, lane in enumerate(schedule.lanes)
         },
         schedule=schedule,
+        assumed_shapes=tuple(tuple(x.shape) for x in assumed),
     )

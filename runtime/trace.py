@@ -14,7 +14,7 @@ _LANES, _NETWORKS = 1, 2
 
 
 def write_trace(schedule: Schedule, path: Path) -> None:
-    """Writes the JSON file; it is whole or as it was.
+    """Writes the JSON file, and makes its folder if need be; it is whole or as it was.
 
     Raises:
       OSError: if it cannot be written.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from runtime.bench import (
     streaming,
 )
 from runtime.bench.config import BenchConfig, Experiment
-from runtime.bench.driver import Control, Step, run_steps
+from runtime.bench.driver import Control, Step, one_line, run_steps
+from runtime.bench.faces import face_of
 from runtime.bench.machine import machine
 from runtime.bench.results import Results, read_results
 from runtime.bench.tables import tables
@@ -73,15 +75,21 @@ def _run(config: BenchConfig, console: Console) -> None:
     if config.experiment is Experiment.page:
         _draw_all(folder, console)
         return
-    steps = _STEPS[config.experiment](config)
     settings: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
     results = Results(config.experiment.value, settings, machine(config.device.value))
     path = folder / f"{config.experiment.value}.json"
-    control = Control(config.device, config.scale)
+    try:
+        steps = _STEPS[config.experiment](config)
+        control = Control(config.device, config.scale)
+    except RuntimeError as error:  # of torch and CUDA: no driver, no memory left by others
+        raise ValueError(
+            f"device={config.device.value} cannot be measured here: {one_line(error)}"
+        ) from error
     try:
         run_steps(steps, results, path, control, minutes=config.minutes_there, console=console)
     finally:  # after Ctrl-C, too
-        control.close()
+        with suppress(RuntimeError):  # of a GPU that is lost, as the results say
+            control.close()
         _tell(results, path, console)
 
 
@@ -124,5 +132,16 @@ def _draw_all(folder: Path, console: Console) -> None:
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise ValueError(f"out={folder} holds no results; measure an experiment first")
+    skipped = []
     for path in paths:
-        _tell(read_results(path), path, console)
+        try:
+            results = read_results(path)
+            face_of(results)
+        except ValueError as error:  # a profile of the memory experiment lies here too
+            skipped.append(f"{path}: {error}")
+            continue
+        _tell(results, path, console)
+    if len(skipped) == len(paths):
+        raise ValueError(skipped[0])
+    for one in skipped:
+        console.print(f"skipped {one}", soft_wrap=True, markup=False)

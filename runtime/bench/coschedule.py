@@ -16,11 +16,12 @@ from runtime.bench.fixed import ConvolutionsToGpu, Groups, HalfAndHalf
 from runtime.bench.lanes_here import Lanes, only, opened_lanes
 from runtime.bench.planning import Plans
 from runtime.bench.results import Row, summary
+from runtime.bench.sharing import kept_trace, sharing
 from runtime.bench.workloads import MIXES, Model, Scale, Workload, source
 from runtime.chain import Request
 from runtime.executor import Network, execute
 from runtime.issuing import Way, open_executor
-from runtime.metrics import finish_spread_ms, makespan_ms
+from runtime.metrics import finish_spread_ms, makespan_ms, overlap
 from runtime.policies import EarliestFinish, QueueTime
 from runtime.policy import Policy
 from runtime.prepared import Setup, Source
@@ -120,6 +121,8 @@ class _Variant:
 
     run: Callable[[], Schedule]
     """One run."""
+    timed: Callable[[], Schedule]
+    """One run in which each job is timed."""
     simulated: Schedule | None = None
     placed: str = "ahead"
 
@@ -140,7 +143,9 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
                 yield {"workload": name, "sms": sms, "variant": _FORK, "error": one_line(error)}
             else:
                 variants[_FORK] = _Variant(
-                    lambda: fork.run(inferences, each_job=False).schedule, placed="no scheduler"
+                    lambda: fork.run(inferences, each_job=False).schedule,
+                    lambda: fork.run(inferences).schedule,
+                    placed="no scheduler",
                 )
         else:
             variants |= _one_by_one(sources, inferences, lanes)
@@ -149,6 +154,9 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
         def timed(variant: str) -> float:
             last[variant] = variants[variant].run()
             return makespan_ms(last[variant])
+
+        def told(schedule: Schedule) -> Row:
+            return sharing(schedule, plans.alone_ms)
 
         samples = interleaved({one: partial(timed, one) for one in variants}, config.repeats)
         common: Row = {
@@ -162,7 +170,10 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
             "slowed_gpu": round(plans.slowed[0], 4),
             "slowed_cpu": round(plans.slowed[1], 4),
         }
-        yield from _rows(common, variants, samples, last, lanes.groups)
+        for row in _rows(common, variants, samples, last, lanes.groups):
+            part = "all" if sms is None else sms
+            title = f"{name}-{part}-{row['variant']}"
+            yield {**row, **kept_trace(config, title, variants[row["variant"]].timed, told)}
 
 
 def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
@@ -179,7 +190,9 @@ def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
     found = {}
     for name, (policy, allowed) in asked.items():
         plan = plans.plan(policy, allowed)
-        found[f"{prefix}{name}"] = _Variant(partial(plans.run, plan), plan)
+        found[f"{prefix}{name}"] = _Variant(
+            partial(plans.run, plan), partial(plans.timed, plan), plan
+        )
     return found
 
 
@@ -207,7 +220,10 @@ def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dic
     ready = task((slowed[0], slowed[1]))
     return {
         name: _Variant(
-            partial(ready.run, policy, allowed), ready.simulated(policy, allowed), "one by one"
+            partial(ready.run, policy, allowed),
+            partial(ready.run, policy, allowed),
+            ready.simulated(policy, allowed),
+            "one by one",
         )
         for name, (policy, allowed) in _policies(ready, [s.program.kinds for s in sources]).items()
     }
@@ -261,6 +277,7 @@ def _rows(
             "strongest_gpu": gpu_variant,
             "against_gpu": round(medians[name] / gpu_ms - 1, 5),
             "bound_against_gpu": round(sum_of_rates_ms / gpu_ms - 1, 5),
+            "overlap": round(overlap(min(gpu_ms, cpu_ms), medians[name], sum_of_rates_ms), 4),
             "above_sum_of_rates": round(medians[name] / sum_of_rates_ms - 1, 5),
             "cpu_to_gpu_rate": round(gpu_ms / cpu_ms, 4),
             "finish_spread_ms": round(finish_spread_ms(last[name]), 4),

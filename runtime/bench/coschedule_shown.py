@@ -6,7 +6,7 @@ from typing import Any
 
 from runtime.bench.face import Face
 from runtime.bench.results import Row
-from runtime.bench.shown import Shown, number, percent, with_spread
+from runtime.bench.shown import SHARING, Shown, number, percent, sharing_cells, with_spread
 from runtime.page.document import KeyFigure
 from runtime.page.palette import GREY, SERIES
 from runtime.page.parts import Figure
@@ -41,6 +41,14 @@ def _tables(rows: list[Row]) -> list[Shown]:
         ]
         header = ["variant", "makespan ms", "to the strongest GPU", "above sum of rates"]
         shown.append(Shown(title, [*header, "finish spread", "simulated", "bound"], lines, 1))
+        shared = [
+            [row["variant"], number(row.get("overlap")), *sharing_cells(row)]
+            for row in known
+            if "stp" in row
+        ]
+        if shared:
+            title = f"{workload}, {where}: how it is shared; overlap to the stronger device alone"
+            shown.append(Shown(title, ["variant", "overlap", *SHARING], shared, 1))
     return shown
 
 

@@ -10,6 +10,7 @@ from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved, one_line
 from runtime.bench.machine import usable_cores
 from runtime.bench.results import Row, summary
+from runtime.bench.sharing import kept_trace
 from runtime.bench.workloads import Model, Scale, Workload
 from runtime.decompose import Rule
 from runtime.issuing import Way, open_executor
@@ -46,7 +47,7 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
     jobs: dict[Rule, int] = {}
     faults: dict[Rule, str] = {}
     with ExitStack() as opened:
-        once = {}
+        once, timed = {}, {}
         for rule in _RULES:
             sources = workload.sources(scale=scale, device=config.device.value, rule=rule)
             if rule is Rule.CELL and sources[0].rule is not Rule.CELL:
@@ -57,10 +58,15 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
                 faults[rule] = one_line(error)
                 continue
             jobs[rule] = len(sources[0].program)
+            timed[rule] = lambda executor=executor: executor.run(config.rounds).schedule
             once[rule.value] = lambda executor=executor: makespan_ms(
                 executor.run(config.rounds, each_job=False).schedule
             )
         samples = interleaved(once, config.repeats)
+        traces = {
+            rule: kept_trace(config, f"{model.value}-{mode}-{rule.value}", run)
+            for rule, run in timed.items()
+        }
     for rule in _RULES:
         row: Row = {
             "network": model.value,
@@ -71,4 +77,4 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
         if rule in faults:
             yield {**row, "error": faults[rule]}
         elif rule in jobs:
-            yield {**row, "jobs": jobs[rule], **summary(samples[rule.value])}
+            yield {**row, "jobs": jobs[rule], **summary(samples[rule.value]), **traces[rule]}

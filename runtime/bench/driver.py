@@ -126,8 +126,7 @@ def run_steps(
 
 
 def _run_step(step: Step, results: Results, path: Path, control: Control, console: Console) -> None:
-    before = control.row(f"before {step.name}")
-    results.controls.append(before)
+    before = _controlled(f"before {step.name}", results, control)
     found: list[Row] = []
 
     def give_up() -> None:
@@ -150,13 +149,22 @@ def _run_step(step: Step, results: Results, path: Path, control: Control, consol
     finally:  # Ctrl-C too leaves what was measured
         results.rows += found
     _free_memory()
-    after = control.row(f"after {step.name}")
-    results.controls.append(after)
+    after = _controlled(f"after {step.name}", results, control)
     flags = [*before["disturbances"], *after["disturbances"]]
     for row in found:
         row["flagged"] = flags
     for flag in flags:
         console.print(f"flagged: {flag}", soft_wrap=True, markup=False)
+
+
+def _controlled(when: str, results: Results, control: Control) -> Row:
+    """The control run, kept; one that fails is out of the ordinary and keeps nothing from coming."""
+    try:
+        row = control.row(when)
+    except RuntimeError as error:  # a GPU that is lost: each further step says so too
+        row = {"when": when, "disturbances": [f"the control run failed: {one_line(error)}"]}
+    results.controls.append(row)
+    return row
 
 
 def interleaved(

@@ -12,10 +12,11 @@ from runtime.bench.memory_tables import memory_tables
 from runtime.bench.optimum_shown import OPTIMUM
 from runtime.bench.predictor_shown import PREDICTOR
 from runtime.bench.qs_shown import QS
+from runtime.bench.results import Results
 from runtime.bench.simulator_shown import SIMULATOR
 from runtime.bench.stream_shown import STREAM
 
-FACES = {
+_FACES = {
     "qs": QS,
     "coschedule": COSCHEDULE,
     "decompose": DECOMPOSE,
@@ -36,3 +37,15 @@ FACES = {
     "predictor": PREDICTOR,
     "stream": STREAM,
 }
+
+
+def face_of(results: Results) -> Face:
+    """Of the experiment that found them.
+
+    Raises:
+      ValueError: if there is no such experiment.
+    """
+    face = _FACES.get(results.experiment)
+    if face is None:
+        raise ValueError(f"experiment={results.experiment} must be one of {', '.join(_FACES)}")
+    return face

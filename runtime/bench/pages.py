@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from runtime.bench.faces import FACES
+from runtime.bench.faces import face_of
 from runtime.bench.results import Results, Row
 from runtime.page.document import Page, Section
 from runtime.page.parts import Listing, Note, Part, Table
@@ -12,7 +12,7 @@ from runtime.page.parts import Listing, Note, Part, Table
 
 def page(results: Results) -> Page:
     """Of one experiment."""
-    face = FACES[results.experiment]
+    face = face_of(results)
     flagged = sum(bool(row.get("flagged")) for row in results.rows)
     answer: list[Part | str] = []
     if not results.is_complete:
@@ -42,6 +42,7 @@ def page(results: Results) -> Page:
         provenance_parts=[
             Listing("Settings", _lines(results.settings)),
             Listing("Control runs", "\n".join(map(_line, results.controls))),
+            *_traces(results.rows),
         ],
     )
 
@@ -51,6 +52,16 @@ def _incomplete(results: Results) -> str:
     if results.not_measured:
         parts.append(f"no time was left for {', '.join(results.not_measured)}")
     return f"Incomplete: {'; '.join(parts) or 'the experiment was interrupted'}."
+
+
+def _traces(rows: list[Row]) -> list[Part | str]:
+    """Runs that were kept, for https://ui.perfetto.dev."""
+    kept = [row["trace"] for row in rows if row.get("trace")]
+    return (
+        [Listing("Traces, beside the results; Perfetto opens them", "\n".join(kept))]
+        if kept
+        else []
+    )
 
 
 def _provenance(results: Results) -> dict[str, str]:

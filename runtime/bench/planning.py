@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import final
 
 from runtime.arrivals import closed
 from runtime.bench.lanes_here import Lanes
 from runtime.bound import lower_bound_ms
-from runtime.chain import Chain
+from runtime.chain import Chain, Job
 from runtime.kinds import Kind
 from runtime.metrics import makespan_ms
 from runtime.planned import Planned, shares
@@ -47,6 +48,7 @@ class Plans:
         self._planned = Planned([*kinds.values()], lanes.lanes)
         self._names = [*kinds]
         order = {name: i for i, name in enumerate(kinds)}
+        self._networks = len(sources)
         self._of = [order[one.name] for one in sources] * inferences
         """Of each inference its network."""
         groups = lanes.groups
@@ -79,12 +81,47 @@ class Plans:
         Raises:
           BaseException: what a network raised.
         """
-        self._planned.give([[self._of[i] for i in share] for share in shares(plan)])
-        found = self._planned.run()
+        return self._run(shares(plan), each_job=False)
+
+    def _run(self, given: Sequence[Sequence[int]], *, each_job: bool) -> Schedule:
+        self._planned.give([[self._of[i] for i in share] for share in given])
+        found = self._planned.run(each_job=each_job)
         for output in found.outputs:
             if isinstance(output, BaseException):
                 raise output
         return found.schedule
+
+    def timed(self, plan: Schedule) -> Schedule:
+        """What became of it, each job timed and told of its network; cores do not help each other.
+
+        Request `i * networks + k` is inference i of network k.
+
+        Raises:
+          BaseException: what a network raised.
+        """
+        given = shares(plan)
+        ran = self._run(given, each_job=True)
+        kinds = [self._planned.kinds(k) for k in self._of[: self._networks]]
+        jobs = [
+            [(i, j) for i in share for j in range(len(kinds[i % self._networks]))]
+            for share in given
+        ]
+        executed = []
+        for one in ran.executed:
+            i, j = jobs[one.lane][one.job.index]
+            executed.append(replace(one, job=Job(i, i % self._networks, j)))
+        chains = tuple(
+            Chain(self._names[k], own, ((0.0,) * len(ran.lanes),) * len(own))
+            for k, own in zip(self._of, kinds, strict=False)
+        )
+        requests = closed(self._networks, self.inferences // self._networks)
+        return Schedule(chains, ran.lanes, requests, tuple(executed))
+
+    @property
+    def alone_ms(self) -> list[float]:
+        """Of each network: all its inferences, alone on a lane of the quicker device."""
+        count = self.inferences // self._networks
+        return [count * min(self._alone_ms[k]) for k in self._of[: self._networks]]
 
     def bound_ms(self) -> float:
         """What no plan beats, if the times are right."""

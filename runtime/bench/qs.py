@@ -15,12 +15,14 @@ from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved, one_line
 from runtime.bench.machine import memory_floor_ms, usable_cores
 from runtime.bench.results import Row, summary
+from runtime.bench.sharing import kept_trace, sharing
 from runtime.bench.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from runtime.issuing import Executor, InProcess, Way
-from runtime.metrics import latencies_ms, makespan_ms, utilisation
+from runtime.metrics import makespan_ms, utilisation
 from runtime.outcome import Outcome
 from runtime.prepared import Setup, Source
 from runtime.processes import MultiContext, Processes
+from runtime.schedule import Schedule
 
 _BINS = 60
 """Points of a curve of utilisation."""
@@ -78,11 +80,16 @@ def _measured(  # noqa: PLR0917 - all that was made ready
     """A row a way, those that could not be made ready among them."""
     measured = {way: _Measured(one, config.rounds, ahead) for way, one in ways.items()}
     samples = interleaved({way.value: measured[way].once_ms for way in measured}, config.repeats)
-    solo_ms = measured[Way.SERIAL].slowest_ms if Way.SERIAL in measured else 0.0
+    alone_ms = measured[Way.SERIAL].alone_ms if Way.SERIAL in measured else []
+    solo_ms = max(alone_ms, default=0.0)
     floor_ms = (
         memory_floor_ms((one.module for one in sources), config.rounds) if config.on_gpu else 0.0
     )
     expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
+
+    def told(timed: Schedule) -> Row:
+        return {"busy": busy(timed), **sharing(timed, alone_ms)}
+
     for way in Way:
         row: Row = {
             "workload": workload.name,
@@ -103,7 +110,7 @@ def _measured(  # noqa: PLR0917 - all that was made ready
             "memory_ms": round(floor_ms, 4),
             "largest_difference": one.difference(expected),
             "error": one.error,
-            "busy": one.busy(),
+            **kept_trace(config, f"{workload.name}-{row['mode']}-{way.value}", one.timed, told),
         }
 
 
@@ -163,18 +170,17 @@ class _Measured:
         self._ahead = ahead
         self._inferences = inferences
         self._latest: Outcome | None = None
-        self.slowest_ms = 0.0
-        """The least time that any run took for all inferences of its slowest network, alone."""
+        self.alone_ms: list[float] = []
+        """Of each network: the least that any run was busy with all its inferences."""
 
     def once_ms(self) -> float:
         """Makespan of one run."""
         self._latest = self._executor.run(self._inferences, each_job=False, ahead=self._ahead)
         schedule = self._latest.schedule
-        own: dict[int, float] = {}
+        own = [0.0] * len(schedule.chains)
         for one in schedule.executed:
-            own[one.job.network] = own.get(one.job.network, 0.0) + one.end_ms - one.start_ms
-        slowest_ms = max(own.values(), default=0.0)
-        self.slowest_ms = min(self.slowest_ms or slowest_ms, slowest_ms)
+            own[one.job.network] += one.end_ms - one.start_ms
+        self.alone_ms = [*map(min, own, self.alone_ms or own)]
         return makespan_ms(schedule)
 
     @property
@@ -199,30 +205,31 @@ class _Measured:
             for one, other in zip(found, expected, strict=True)
         )
 
-    def busy(self) -> Row:
-        """Of a run in which each job is timed: streams under way over time, and the mean share.
+    def timed(self) -> Schedule:
+        """A run in which each job is timed."""
+        return self._executor.run(self._inferences, each_job=True, ahead=self._ahead).schedule
 
-        A stream counts from the first kernel of a job to its last, waits between them included.
-        """
-        schedule = self._executor.run(self._inferences, each_job=True, ahead=self._ahead).schedule
-        whole_ms = makespan_ms(schedule)
-        if whole_ms <= 0:
-            return {}
-        shares = utilisation(schedule, whole_ms / _BINS)[:, :_BINS]
-        any_ms, until_ms = 0.0, 0.0
-        for one in schedule.executed:  # by their start
-            any_ms += max(0.0, one.end_ms - max(one.start_ms, until_ms))
-            until_ms = max(until_ms, one.end_ms)
-        latencies = [latencies_ms(schedule, k) for k in range(len(schedule.chains))]
-        ends = [float(one.max()) for one in latencies if len(one)]
-        return {
-            "makespan_ms": round(whole_ms, 4),
-            "bin_ms": round(whole_ms / _BINS, 5),
-            "streams": len(schedule.lanes),
-            "streams_busy": [round(float(one), 4) for one in shares.sum(0)],
-            "any_busy_share": round(any_ms / whole_ms, 4),
-            "finish_spread_ms": round(max(ends) - min(ends), 4) if ends else None,
-        }
+
+def busy(schedule: Schedule) -> Row:
+    """Streams under way over time, and the mean share of it in which any was.
+
+    A stream counts from the first kernel of a job to its last, waits between them included.
+    """
+    whole_ms = makespan_ms(schedule)
+    if whole_ms <= 0:
+        return {}
+    shares = utilisation(schedule, whole_ms / _BINS)[:, :_BINS]
+    any_ms, until_ms = 0.0, 0.0
+    for one in schedule.executed:  # by their start
+        any_ms += max(0.0, one.end_ms - max(one.start_ms, until_ms))
+        until_ms = max(until_ms, one.end_ms)
+    return {
+        "makespan_ms": round(whole_ms, 4),
+        "bin_ms": round(whole_ms / _BINS, 5),
+        "streams": len(schedule.lanes),
+        "streams_busy": [round(float(one), 4) for one in shares.sum(0)],
+        "any_busy_share": round(any_ms / whole_ms, 4),
+    }
 
 
 def compared(rows: Sequence[Row]) -> list[Row]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from runtime.bench.face import Face
 from runtime.bench.qs import compared
 from runtime.bench.results import Row
-from runtime.bench.shown import Shown, percent, with_spread
+from runtime.bench.shown import SHARING, Shown, number, percent, sharing_cells, with_spread
 from runtime.issuing import Way
+from runtime.metrics import overlap
 from runtime.page.document import KeyFigure
 from runtime.page.parts import Figure
 
@@ -47,7 +48,16 @@ def _tables(rows: list[Row]) -> list[Shown]:
         ]
         for group in groups
     ]
-    return [
+    shared = [
+        [
+            *(row["workload"], row["mode"], _WAYS[Way(row["way"])]),
+            number(_overlap(row, by_way)),
+            *sharing_cells(row),
+        ]
+        for row in rows
+        if "stp" in row
+    ]
+    shown = [
         Shown(
             "Q-S against the others",
             [*header, "to 1 issuer", "to fork-join", "to serial"],
@@ -60,7 +70,21 @@ def _tables(rows: list[Row]) -> list[Shown]:
             times,
             2,
         ),
+        Shown(
+            "How the device is shared; overlap to one network after another",
+            ["workload", "mode", "way", "overlap", *SHARING],
+            shared,
+            3,
+        ),
     ]
+    return [one for one in shown if one.rows]
+
+
+def _overlap(row: Row, by_way: dict[tuple[str, str, str], Row]) -> float | None:
+    serial = by_way.get((row["workload"], row["mode"], Way.SERIAL.value), {})
+    if not (serial.get("ms") and row.get("ms") and row.get("bound_ms")):
+        return None
+    return overlap(serial["ms"], row["ms"], row["bound_ms"])
 
 
 def _cell(row: Row | None) -> str:

@@ -33,6 +33,15 @@ def with_spread(row: Row) -> str:
     return f"{row['ms']:.2f} \u00b1{50 * (row['high_ms'] - row['low_ms']) / row['ms']:.0f}%"
 
 
+SHARING = ("throughput", "mean slowdown", "fairness", "first to last ms")
+"""STP, ANTT, Jain's index, and how far apart the networks end."""
+
+
+def sharing_cells(row: Row) -> list[str]:
+    """Those of a run in which each job was timed."""
+    return [number(row.get(name)) for name in ("stp", "antt", "fairness", "ends_ms")]
+
+
 def number(value: float | None) -> str:
     """With two decimals; nothing where there is none."""
     return "" if value is None else f"{value:.2f}"

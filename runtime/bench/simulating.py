@@ -6,7 +6,7 @@ and without, where placing costs nothing and a network's times alone hold what i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -20,6 +20,7 @@ from runtime.bench.driver import Step, interleaved
 from runtime.bench.fixed import HalfAndHalf
 from runtime.bench.lanes_here import opened_lanes
 from runtime.bench.results import Row, summary
+from runtime.bench.sharing import kept_trace
 from runtime.bench.workloads import Model, Scale, source
 from runtime.bound import lower_bound_ms
 from runtime.chain import Chain, Request
@@ -29,6 +30,7 @@ from runtime.issuer_profile import measured_issuer
 from runtime.metrics import makespan_ms
 from runtime.policies import EarliestFinish, OneLane, QueueTime
 from runtime.policy import Policy
+from runtime.schedule import Schedule
 from runtime.simulator import simulate, times_of
 
 _CASES = {
@@ -85,15 +87,18 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
         }
         for arrivals, requests in _arrivals(chains).items():
 
-            def once(policy: Policy, requests: tuple[Request, ...] = requests) -> float:
+            def run(policy: Policy, requests: tuple[Request, ...] = requests) -> Schedule:
                 schedule, results = execute(networks, requests, lanes.lanes, policy)
                 for result in results:
                     if isinstance(result, BaseException):
                         raise result
-                return makespan_ms(schedule)
+                return schedule
+
+            def once(run: Callable[[Policy], Schedule], policy: Policy) -> float:
+                return makespan_ms(run(policy))
 
             samples = interleaved(
-                {named: partial(once, policy) for named, policy in policies.items()},
+                {named: partial(once, run, policy) for named, policy in policies.items()},
                 config.repeats,
             )
             descriptions = [lane.lane for lane in lanes.lanes]
@@ -109,6 +114,8 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                 free = simulate(chains, requests, descriptions, policy)
                 simulated_ms = makespan_ms(thread)
                 taken = samples[named]
+                title = f"{name}-{rule.value}-{arrivals}-{named}"
+                kept_trace(config, f"{title}-simulated", partial(_itself, thread))
                 yield {
                     "workload": name,
                     "rule": rule.value,
@@ -122,7 +129,12 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                     "error_without_issuer": round(makespan_ms(free) / median(taken) - 1, 5),
                     "put_ms": [round(ms, 5) for ms in issuer.put_ms],
                     "wake_ms": [round(ms, 5) for ms in issuer.wake_ms],
+                    **kept_trace(config, title, partial(run, policy)),
                 }
+
+
+def _itself(schedule: Schedule) -> Schedule:
+    return schedule
 
 
 def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from runtime.bench.faces import FACES
+from runtime.bench.faces import face_of
 from runtime.bench.results import Results
 from runtime.bench.shown import Shown
 
 
 def tables(results: Results) -> list[Shown]:
-    """Of one experiment."""
-    return FACES[results.experiment].tables(results.rows)
+    """Of one experiment.
+
+    Raises:
+      ValueError: if there is no such experiment.
+    """
+    return face_of(results).tables(results.rows)

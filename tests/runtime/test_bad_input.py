@@ -52,6 +52,7 @@ def simulated(request=None, policy=None):
         (lambda: CpuLane(slowdown=math.nan), "a slowdown of nan must be at least 1"),
         (lambda: utilisation(simulated(), 0), "bins of 0 ms"),
         (lambda: slowdowns(simulated(), [1, 2]), r"\[1, 2\] ms alone for 1 networks"),
+        (lambda: decompose(nn.ReLU().eval(), torch.ones(1), "fine"), "rule='fine' must be one of"),
         (lambda: slowdowns(simulated(), [0]), r"\[0\] ms alone"),
         (lambda: Control().remove(-1), "network -1 cannot be removed; networks count from 0"),
         (lambda: Control().remove("a"), "network 'a' cannot be removed"),

@@ -243,6 +243,13 @@ def test_operations_are_those_of_torchvisions_table(build, published_gmacs, rule
     assert gmacs == pytest.approx(published_gmacs, abs=0.011)  # it prints two digits
 
 
+def test_the_name_of_a_rule_will_do():
+    module, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), torch.ones(1, 3, 8, 8)
+
+    assert len(decompose(module, x, "fused")) == len(decompose(module, x, Rule.FUSED)) == 1
+    assert len(decompose(module, x, "layer")) == 2
+
+
 def test_weights_are_counted_once_a_segment():
     module, x = on_meta(VGG)
 

@@ -24,6 +24,7 @@ from runtime.metrics import (
     overlap,
     slowdowns,
     stp,
+    turnaround_slowdowns,
     utilisation,
 )
 from runtime.schedule import Executed, Schedule
@@ -52,6 +53,15 @@ def test_latencies_are_of_completed_requests():
     assert latencies_ms(SCHEDULE, 0).tolist() == [4, 8]
     assert latency(SCHEDULE, 0) == Latency(6.0, pytest.approx(7.96), 8.0)
     assert latency(SCHEDULE, 1) == Latency(6.0, 6.0, 6.0)
+
+
+def test_a_turnaround_is_from_the_first_arrival_to_the_last_completion():
+    both = Schedule(SCHEDULE.chains, SCHEDULE.lanes, SCHEDULE.requests[:3], SCHEDULE.executed)
+
+    assert turnaround_slowdowns(both, [5, 3]).tolist() == [2, 2]
+    assert np.isnan(turnaround_slowdowns(SCHEDULE, [5, 3])[1])  # request 3 never completed
+    with pytest.raises(ValueError, match=r"\[0, 3\] ms alone for 2 networks"):
+        turnaround_slowdowns(both, [0, 3])
 
 
 def test_a_deadline_is_missed_by_being_late_or_never_done():

@@ -41,6 +41,26 @@ def test_modules_in_results_and_a_report_out():
     assert "makespan" in str(report)
 
 
+def test_two_models_and_a_deadline_are_enough():
+    torch.manual_seed(0)
+    wide = nn.Sequential(nn.Conv2d(3, 4, 3, stride=8), nn.AdaptiveAvgPool2d(1)).eval()
+    small_images = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(1352, 3)).eval()
+    values = nn.Sequential(nn.Linear(7, 2)).eval()
+
+    report = runtime.run(
+        [wide, small_images, values], policy="earliest_finish", deadline_ms=17, gpu=False
+    )
+
+    assert report.assumed_shapes == ((1, 3, 224, 224), (1, 1, 28, 28), (1, 7))
+    assert "inputs, assumed: 1x3x224x224, 1x1x28x28, 1x7" in str(report)
+    assert report.outputs[1].shape == (1, 3)
+
+
+def test_what_takes_no_image_is_told_of_in_one_line():
+    with pytest.raises(ValueError, match=r"model 0: what a Conv3d takes cannot be told; give it"):
+        runtime.run([nn.Conv3d(1, 1, 1).eval()])
+
+
 def test_frames_arrive_at_their_rate():
     x = torch.randn(1, 3, 8, 8)
 

@@ -24,13 +24,15 @@ from runtime.bench.config import BenchConfig, Experiment
 from runtime.bench.driver import Control, Step, interleaved, run_steps
 from runtime.bench.pages import page
 from runtime.bench.results import Results, read_results, summary
+from runtime.bench.sharing import kept_trace
 from runtime.bench.tables import tables
 from runtime.bench.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source
 from runtime.decompose import Rule
 from runtime.issuing import Way
+from runtime.schedule import Schedule
 
 STEPS = {
-    "qs": (qs, "nb201-2"),
+    "qs": (qs, "nb201-1"),
     "coschedule": (coschedule, "nb201"),
     "decompose": (decomposing, "nas_bench_201"),
     "simulator": (simulating, "nb201"),
@@ -59,7 +61,9 @@ def control():
 
 def measured(experiment, control, path, **changes):
     module, workload = STEPS[experiment]
-    asked = config(experiment, workloads=[workload], modes=["eager"], **changes)
+    asked = config(
+        experiment, out=str(path.parent), workloads=[workload], modes=["eager"], **changes
+    )
     results = Results(experiment, {"seen": 1}, {"cpu": "a core", "versions": {}})
     steps = module.steps(asked)
     last = steps if experiment == "predictor" else steps[-1:]  # which needs the others' times
@@ -78,7 +82,7 @@ SLOW = {"coschedule", "decompose", "predictor", "simulator"}
 def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_path):
     path = tmp_path / f"{experiment}.json"
 
-    results = measured(experiment, control, path)
+    results = measured(experiment, control, path, rule="whole" if experiment == "qs" else None)
 
     assert results.is_complete
     assert results.rows
@@ -91,6 +95,12 @@ def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_pa
         if "ms" in row:
             assert row["low_ms"] <= row["ms"] <= row["high_ms"]
             assert len(row["samples_ms"]) == 2
+        if experiment in {"qs", "coschedule", "decompose", "simulator"}:
+            trace = json.loads((tmp_path / row["trace"]).read_text())
+            assert {event["ph"] for event in trace["traceEvents"]} == {"M", "X", "b", "e"}
+        if experiment in {"qs", "coschedule"}:
+            assert 0 < row["fairness"] <= 1
+            assert row["stp"] > 0
         if experiment in {"simulator", "optimum"}:
             assert row["bound_ms"] <= row["simulated_ms"] * 1.0001
         if experiment == "optimum":
@@ -164,6 +174,65 @@ def test_a_step_that_raises_and_an_interrupt_lose_nothing(control, tmp_path):
     assert [row["kept"] for row in found.rows] == [1, 2]
     assert found.faults == [{"step": "broken", "error": "ValueError: the step is broken"}]
     assert not found.is_complete
+
+
+def test_a_device_that_is_lost_ends_no_run_in_a_traceback(control, tmp_path, monkeypatch):
+    def lost(*_):
+        raise RuntimeError("CUDA error: the launch timed out")
+
+    monkeypatch.setattr(Control, "row", lost)
+    results = Results("qs", {}, {})
+    path = tmp_path / "qs.json"
+
+    run_steps(
+        [Step("one", lambda: [{"kept": 1}])], results, path, control, minutes=1, console=QUIET
+    )
+
+    (row,) = read_results(path).rows
+    assert row["kept"] == 1
+    assert "the control run failed: RuntimeError: CUDA error" in row["flagged"][0]
+
+
+def test_a_device_that_cannot_begin_is_told_in_one_line(tmp_path, monkeypatch, capsys):
+    def none_left(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(command, "Control", none_left)
+    monkeypatch.setattr(sys, "argv", ["bench", f"out={tmp_path}"])
+
+    with pytest.raises(SystemExit) as left:
+        command.main()
+
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert "device=cpu cannot be measured here: OutOfMemoryError: CUDA out of memory" in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_that_holds_no_results_keeps_no_others_from_being_drawn(
+    tmp_path, monkeypatch, capsys
+):
+    machine = {"cpu": "a core", "versions": {}}
+    Results("qs", {}, machine).write(tmp_path / "qs.json")
+    Results("other", {}, machine).write(tmp_path / "other.json")
+    (tmp_path / "memory_profile.json").write_text("{}")
+    monkeypatch.setattr(sys, "argv", ["bench", "experiment=page", f"out={tmp_path}"])
+
+    command.main()
+
+    told = capsys.readouterr().out
+    assert (tmp_path / "qs.html").exists()
+    assert "memory_profile.json holds no results of an experiment" in told
+    assert "other.json: experiment=other must be one of qs, coschedule" in told
+
+
+def test_a_trace_that_cannot_be_written_loses_no_measurement(tmp_path):
+    (tmp_path / "traces").write_text("a file where the folder should be")
+    nothing = Schedule((), (), (), ())
+
+    row = kept_trace(config("qs", out=str(tmp_path)), "one", lambda: nothing)
+
+    assert "Error" in row["trace_error"]
 
 
 def test_steps_for_which_no_time_is_left_are_named(control, tmp_path):
