@@ -22,7 +22,7 @@ class LatencyOracle(Protocol):
 
     @property
     def source(self) -> str:
-        """`table`, `regression`, `transfer`, `nats` or `probe`; stored beside every result."""
+        """`table`, `regression`, `transfer`, `nats`, `probe` or `mapped`; stored beside every result."""
 
     @property
     def description(self) -> str:

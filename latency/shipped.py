@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, final
+from typing import Any, BinaryIO, final
 
 import numpy as np
 from jaxtyping import Float64, Int64
@@ -67,11 +67,10 @@ def read_shipped(path: Path) -> ShippedTable:
     return ShippedTable(path, columns[0].astype(np.int64), *columns[1:])
 
 
-def write_shipped(path: Path, rows: Iterable[tuple[int, float, float, float]]) -> None:
+def write_shipped(file: BinaryIO, rows: Iterable[tuple[int, float, float, float]]) -> None:
     """Store times, in the order of the index; the same times make the same bytes."""
     with (
-        path.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,
         TextIOWrapper(packed, encoding="utf-8", newline="") as text,
     ):
         writer = csv.writer(text, lineterminator="\n")

@@ -22,7 +22,7 @@ from latency.probe.link import Link
 from latency.probe.oracle import Networks
 from latency.probe.settings import Precision, Runtime, Settings
 from nas.accuracy.base import Dataset
-from nas.errors import UserError
+from nas.errors import UserError, require_at_least_1
 from nas.search_space import NAS_BENCH_201
 from runtime.quiet import QuietConfig
 from runtime.timing import TimingConfig
@@ -125,17 +125,6 @@ class BoardsConfig:
 def addresses(device: object) -> str:
     """What the user wrote as `device`, a list's addresses separated by space."""
     return " ".join(map(str, device)) if isinstance(device, list) else str(device)
-
-
-def require_at_least_1(settings: dict[str, int]) -> None:
-    """Refuse a count that is none.
-
-    Raises:
-      UserError: for the first that is below 1.
-    """
-    for name, value in settings.items():
-        if value < 1:
-            raise UserError(f"{name}={value} must be at least 1")
 
 
 def require_times(settings: dict[str, float | None]) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from nas.errors import UserError
+from runtime.printable import printable
 
 USER_ERROR = 2  # argparse's own status for a command that cannot work
 INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
@@ -41,5 +42,5 @@ def reason(error: OSError) -> str:
 
 
 def _leave(message: str, status: int) -> NoReturn:
-    sys.stderr.write(f"edgenas: {' '.join(message.split())}\n")
+    sys.stderr.write(f"edgenas: {printable(' '.join(message.split()))}\n")
     sys.exit(status)

@@ -8,14 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import final
 
-import numpy as np
-
-from latency.table import TableLatency
+from latency.mapped import Left, MappedLatency
 from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.latency_sources import AutoLatencyConfig, LatencyConfig
 from nas.units import milliseconds
-from runtime.mapping.effective_latency import effective_ms
 from runtime.timing import Statistic
 
 
@@ -32,30 +29,21 @@ class MappedLatencyConfig(LatencyConfig):
     limit: str = "${T}"
     statistic: Statistic = Statistic.median
 
-    def build(self, device: str, dataset: Dataset) -> TableLatency:
+    def build(self, device: str, dataset: Dataset) -> MappedLatency:
         """All tables, measured or predicted as `latency=auto` has them, as one."""
-        others = dict(_named(text) for text in self.left)
-        if not others or device in others:
+        named = [_named(text) for text in self.left]
+        names = [device, *(name for name, _ in named)]
+        if not named or len({*names}) < len(names):
             raise UserError(
                 f"latency.left={self.left} must name devices beside device={device}, whose time is "
-                f"T; {_WRITE}"
+                f"T, each once; {_WRITE}"
             )
-        left_ms = {device: milliseconds(self.limit), **others}
-        tables = [AutoLatencyConfig(self.statistic).build(name, dataset) for name in left_ms]
-        latency_ms = np.stack([table.table_ms for table in tables], -1)
-        limits_ms = np.array([*left_ms.values()])
-        predicted = np.stack([table.is_predicted for table in tables], -1)
-        best = (latency_ms / limits_ms).argmin(-1)[..., None]
-        said = [f"{name} leaves {ms:g} ms" for name, ms in left_ms.items()]
-        said += [
-            f"{name}: {table.description}" for name, table in zip(left_ms, tables, strict=True)
-        ]
-        return TableLatency(
-            device=" or ".join(table.device for table in tables),
-            source="mapped",
-            description=f"mapped, as ms of {device}: {'; '.join(said)}",
-            table_ms=effective_ms(latency_ms, limits_ms, limits_ms[0]),
-            is_predicted=np.take_along_axis(predicted, best, -1)[..., 0],
+        left_ms = [milliseconds(self.limit), *(ms for _, ms in named)]
+        auto = AutoLatencyConfig(self.statistic)
+        return MappedLatency(
+            tuple(
+                Left(auto.build(name, dataset), ms) for name, ms in zip(names, left_ms, strict=True)
+            )
         )
 
 

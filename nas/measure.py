@@ -18,8 +18,8 @@ from numpy import ndarray
 
 from latency.transfer import FEWEST_PROBES
 from nas.accuracy.base import Dataset
-from nas.boards import BoardsConfig, addresses, require_at_least_1
-from nas.errors import UserError
+from nas.boards import BoardsConfig, addresses
+from nas.errors import UserError, require_at_least_1
 from nas.measurements import Measurement
 from nas.search_space import NAS_BENCH_201
 from nas.transferred import choose_probes
@@ -104,9 +104,7 @@ def completed(config: MeasureConfig) -> MeasureConfig:
             "batch_size": config.batch_size,
             "threads": config.threads,
             "together": config.together,
-            "timing.samples": config.timing.samples,
-            "timing.turn": config.timing.turn,
-            "timing.warm_up_window": config.timing.warm_up_window,
+            **config.timing.counts,
         }
     )
     if config.transfer and config.probes is None:
@@ -164,8 +162,17 @@ def _designed(probes: int) -> Int64[ndarray, " n"]:
     return choose_probes(probes, "probes")
 
 
-def chosen(config: MeasureConfig) -> str:
-    """What the plan measures, in words for the table's origin."""
+def chosen(config: MeasureConfig, timed: Int64[ndarray, " n"]) -> str:
+    """Which networks were timed, in words for the table's origin.
+
+    `timed` are their numbers; some may be of commands before this one, in the same folder.
+    """
+    others = len(np.setdiff1d(timed, plan(replace(config, shard="1/1"))))
+    before = f"; and {others:,} that other commands measured into the same folder" if others else ""
+    return f"{_planned(config)}{before}"
+
+
+def _planned(config: MeasureConfig) -> str:
     distinct = len(np.unique(NAS_BENCH_201.network_class))
     if config.probes is not None:
         return (

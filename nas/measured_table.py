@@ -69,7 +69,7 @@ def measured(
         "statistic": config.statistic.value,
         "networks_measured": cells,
         "networks_distinct": int(np.unique(NAS_BENCH_201.network_class).size),
-        "chosen": chosen(config),
+        "chosen": chosen(config, np.flatnonzero(~np.isnan(latency_ms))),
         **_quality(rows, config),
         "control": NAS_BENCH_201.strings[CONTROL],
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),

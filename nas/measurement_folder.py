@@ -63,8 +63,8 @@ class MeasurementFolder:
                 file.write((json.dumps(self._deciding, indent=2) + "\n").encode())
         for path in (self.settings, *parts_of(self.path, self.slug, "settings.json")):
             try:
-                before = json.loads(path.read_text(encoding="utf-8"))
-            except ValueError as error:
+                before = dict(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, TypeError, RecursionError) as error:
                 raise UserError(
                     f"{path} is corrupt ({error}); name another folder with out="
                 ) from error

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
+import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -32,6 +35,8 @@ _FIELDS = (
     "disturbances",
     "samples_ms",
 )
+
+_TIMES = ("median_ms", "p95_ms", "p99_ms", "median_low_ms", "median_high_ms")
 
 
 @final
@@ -67,33 +72,57 @@ def append(path: Path, measurements: list[Measurement]) -> None:
     """Add lines to a journal, in one write, and hand them to the operating system."""
     if not measurements:
         return
-    is_new = not path.exists()
-    with naming(path), path.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        if is_new:
-            writer.writerow(_FIELDS)
-        writer.writerows(measurement.fields() for measurement in measurements)
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    if not path.exists() or not path.stat().st_size:  # a kill may have cut off its first line
+        writer.writerow(_FIELDS)
+    writer.writerows(measurement.fields() for measurement in measurements)
+    with naming(path), path.open("ab", buffering=0) as file:
+        left = memoryview(text.getvalue().encode())
+        while left:  # one write; more only where the first falls short, as on a full disk
+            left = left[file.write(left) :]
 
 
 def read(path: Path) -> list[dict[str, str]]:
     """The complete lines of a journal; a line cut off by a kill is left out.
 
     Raises:
-      UserError: if the file is no journal.
+      UserError: if the file is no journal, or a line of it makes no sense.
     """
     if not path.exists():
         return []
-    lines = [
-        line
-        for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
-        if line.endswith("\n")
-    ]
-    rows = list(csv.DictReader(lines, strict=True))
+    way_out = "name another folder with out="
+    try:
+        text = path.read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        rows = list(csv.DictReader(lines, strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path} is no journal: {error}; {way_out}") from error
     if lines and tuple(lines[0].strip().split(",")) != _FIELDS:
-        raise UserError(
-            f"{path} is not the journal of a measurement; name another folder with out="
-        )
+        raise UserError(f"{path} is not the journal of a measurement; {way_out}")
+    for number, row in enumerate(rows, start=2):
+        if not _is_sound(row):
+            raise UserError(
+                f"{path}, line {number} is not that of a measurement; remove the line, or {way_out}"
+            )
     return rows
+
+
+def _is_sound(row: dict[str, str]) -> bool:
+    """Whether a line has all its fields, and numbers where they belong."""
+    try:
+        times_ms = [float(row[name]) for name in _TIMES]
+        told = float(row["clock_mhz"] or 1.0)
+        return (
+            0 <= int(row["index"]) < NAS_BENCH_201.size
+            and all(0 <= ms < math.inf for ms in times_ms)
+            and 0 < float(row["control_ms"]) < math.inf
+            and 0 < told < math.inf
+            and {*row} == {*_FIELDS}
+            and None not in row.values()
+        )
+    except (TypeError, ValueError):
+        return False
 
 
 def mend(path: Path) -> None:
@@ -102,7 +131,7 @@ def mend(path: Path) -> None:
         content = path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content:
-            path.write_bytes(whole)
+            os.truncate(path, len(whole))  # to write it anew could lose it to another kill
 
 
 def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:

@@ -18,8 +18,8 @@ from latency.probe.cache import Cache, CacheError, require_writable
 from latency.probe.oracle import OnDisturbance, ProbeLatency
 from latency.probe.settings import Precision
 from nas.accuracy.base import Dataset
-from nas.boards import BoardsConfig, require_at_least_1, require_times
-from nas.errors import UserError
+from nas.boards import BoardsConfig, require_times
+from nas.errors import UserError, require_at_least_1
 from nas.exit_status import reason
 from nas.latency_sources import LatencyConfig
 from runtime.quiet import QuietConfig
@@ -128,9 +128,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             {
                 "latency.batch_size": self.batch_size,
                 "latency.threads": self.threads,
-                "latency.timing.samples": self.timing.samples,
-                "latency.timing.turn": self.timing.turn,
-                "latency.timing.warm_up_window": self.timing.warm_up_window,
+                **{f"latency.{name}": count for name, count in self.timing.counts.items()},
             }
         )
         require_times(

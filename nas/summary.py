@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from latency.base import LatencyOracle
+from latency.mapped import MappedLatency
 from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.atomic_file import replacing
@@ -182,7 +183,7 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
         met = f"T = {summary['T_ms']:g} ms" if not limits else label
         console.print(f"No sample met {met}; raise {'T' if not limits else 'one'} or the budget.")
     else:
-        console.print(f"best cell {summary['best']['arch']}", soft_wrap=True)
+        _print_best(console, summary["best"])
     facts = [
         (
             f"{summary['samples']:,} samples of {summary['distinct_networks']:,} distinct "
@@ -194,6 +195,17 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     if summary["gap"] is not None:
         facts.insert(0, f"gap to the {optimum} {summary['gap'] * 100:.2f} points")
     console.print("; ".join(facts), soft_wrap=True)
+
+
+def _print_best(console: Console, best: dict[str, Any]) -> None:
+    console.print(f"best cell {best['arch']}", soft_wrap=True)
+    for on in best.get("on", ()):
+        fits = "fits" if on["fits"] else "does not fit"
+        console.print(
+            f"it {fits} on {on['device']}: {on['latency_ms']:.3f} ms of T = {on['T_ms']:g} ms there",
+            soft_wrap=True,
+            markup=False,
+        )
 
 
 def _print_confirmation(console: Console, summary: dict[str, Any]) -> None:
@@ -273,6 +285,23 @@ def _is_known(architecture: Int64[ndarray, "6"], accuracy: Accuracy, oracle: Lat
     return bool(accuracy.known(row)[0] and oracle.known(row)[0])
 
 
+def _on_each(row: Int64[ndarray, "1 6"], oracle: LatencyOracle) -> dict[str, Any]:
+    """`on`, with `latency=mapped`: each device that could run it, the one with most room first."""
+    if not isinstance(oracle, MappedLatency):
+        return {}
+    able = [one for one in oracle.devices if one.latency.known(row)[0]]
+    found = [
+        {
+            "device": one.latency.device,
+            "latency_ms": float(one.latency.latency_ms(row)[0]),
+            "T_ms": one.ms,
+            "fits": bool(one.latency.latency_ms(row)[0] <= one.ms),
+        }
+        for one in able
+    ]
+    return {"on": sorted(found, key=lambda one: one["latency_ms"] / one["T_ms"])}
+
+
 def _entry(
     architecture: Int64[ndarray, "6"],
     accuracy: Accuracy,
@@ -294,6 +323,7 @@ def _entry(
         "accuracy_valid": searched if accuracy.split is Split.valid else None,
         "accuracy_test": None if np.isnan(test) else test,
         "latency_ms": latency_ms,
+        **_on_each(row, oracle),
         **{limit.name: float(limit.of(row)[0]) for limit in limits.each},
         "accuracy_predicted": accuracy.source == "surrogate",
         "latency_predicted": bool(oracle.predicted(row)[0]),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
@@ -103,9 +103,14 @@ def choose_probes(count: int, setting: str = "choose") -> Int64[ndarray, " probe
       UserError: if there are not as many distinct networks with a path.
     """
     try:
-        return known_latency().choose(count)
+        return _most_telling(count)
     except ValueError as error:
         raise UserError(f"{setting}={count}: {error}") from error
+
+
+@cache
+def _most_telling(count: int) -> Int64[ndarray, " probes"]:
+    return known_latency().choose(count)
 
 
 def require_new(device: str, setting: str = "device") -> None:

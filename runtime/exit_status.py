@@ -12,6 +12,8 @@ from typing import NoReturn
 from hydra.errors import HydraException
 from omegaconf.errors import OmegaConfBaseException
 
+from runtime.printable import printable
+
 USER_ERROR = 2
 INTERRUPTED = 130
 
@@ -42,5 +44,5 @@ def one_line_errors(command: str) -> Iterator[None]:
 
 
 def _leave(message: str, status: int) -> NoReturn:
-    sys.stderr.write(f"edgenas: {' '.join(message.split())}\n")
+    sys.stderr.write(f"edgenas: {printable(' '.join(message.split()))}\n")
     sys.exit(status)

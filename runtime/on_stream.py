@@ -6,13 +6,12 @@ What else runs on the device, hogs or other networks, then counts only as far as
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import final
 
 import torch
 
 from runtime.cuda_graph import CAPTURE_WARM_UP, GraphEngine
+from runtime.kept import Kept
 
 
 def on_stream(
@@ -32,7 +31,7 @@ def on_stream(
         return partial(_waited, stream, eager)
     engine = GraphEngine(stream)
     replay, output = engine.recorded(eager)
-    return partial(_waited, stream, _Kept(replay, (engine, eager, output)))
+    return partial(_waited, stream, Kept(replay, (engine, eager, output)))
 
 
 def _waited(stream: torch.cuda.Stream, work: Callable[[], object]) -> object:
@@ -40,15 +39,3 @@ def _waited(stream: torch.cuda.Stream, work: Callable[[], object]) -> object:
         output = work()
     stream.synchronize()
     return output
-
-
-@final
-@dataclass(frozen=True)
-class _Kept:
-    """A replay, and what it reads and writes: it knows addresses, not owners."""
-
-    replay: Callable[[], None]
-    owners: object
-
-    def __call__(self) -> None:
-        self.replay()

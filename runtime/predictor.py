@@ -24,6 +24,7 @@ from torch import nn
 from runtime.chain import Chain
 from runtime.kinds import Kind
 from runtime.program import NETWORK_INPUT, Program, Segment
+from runtime.whole_file import write_whole
 
 FEATURES = (
     *("one", "flops", "input_bytes", "output_bytes", "weight_bytes", "patch_bytes"),
@@ -129,9 +130,7 @@ class LayerPredictor:
     def save(self, path: Path) -> None:
         """Writes JSON that `load` reads; the file is whole or as it was."""
         content = {"format": _FORMAT, "features": FEATURES, **asdict(self)}
-        temporary = path.with_name(f"{path.name}.tmp")
-        temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
+        write_whole(path, json.dumps(content, indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> LayerPredictor:

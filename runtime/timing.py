@@ -45,6 +45,15 @@ class TimingConfig:
     warm_up_most: int = 100  # calls after which instability is accepted and told
     settle_s: float = 2.0  # busy time before anything is timed: clocks rise, caches fill
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """The settings that must be at least 1, by the names a user gives them."""
+        return {
+            "timing.samples": self.samples,
+            "timing.turn": self.turn,
+            "timing.warm_up_window": self.warm_up_window,
+        }
+
 
 @final
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from latency.probe.link import EndedError, Link, LinkError, printable
+from latency.probe.link import EndedError, Link, LinkError
 from latency.probe.settings import Precision, Runtime, Settings
 from latency.probe.state import UNTOLD, State, state_of
+from runtime.printable import printable
 from runtime.quiet import QuietConfig, clock_dropped, drifted
 from runtime.senses import loaded
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any, final
 
 from latency.probe import agent
+from runtime.printable import printable
 
 _CHUNK = 1 << 16
 _KEPT = _CHUNK  # bytes that are kept of what is no message
@@ -229,11 +230,6 @@ class Link:
     @property
     def _stderr(self) -> IO[bytes]:
         return _pipe(self._process.stderr)
-
-
-def printable(text: str) -> str:
-    """What a board says, without what would make a terminal do something."""
-    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

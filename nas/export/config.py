@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import final
 
-from nas.errors import UserError
+from nas.errors import UserError, require_at_least_1
 from nas.export.found import Which
 from runtime.timing import TimingConfig
 
@@ -32,12 +32,7 @@ class ExportConfig:
         Raises:
           UserError: naming the first of them.
         """
-        for name, value in (
-            ("timing.samples", self.timing.samples),
-            ("timing.warm_up_window", self.timing.warm_up_window),
-        ):
-            if value < 1:
-                raise UserError(f"{name}={value} must be at least 1")
+        require_at_least_1(self.timing.counts)
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed={self.seed} is not between 0 and {2**63 - 1}")
         if not 9 <= self.opset <= 17:

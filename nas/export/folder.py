@@ -35,7 +35,7 @@ def require_place(out: Path, cell: str, dataset: Dataset) -> None:
     try:
         before = json.loads(record.read_text(encoding="utf-8"))
         held = (str(before["cell"]["arch"]), str(before["dataset"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{record} is not the record of an export; name another folder with out="
         ) from error

@@ -19,6 +19,9 @@ from nas.run_folder import RunFolder
 from nas.samples import read_parquet_row
 from nas.search_space import NAS_BENCH_201
 
+_NO_SUMMARY = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
+"""What it raises to take another file for one."""
+
 
 class Which(Enum):
     """The networks that a summary names."""
@@ -105,7 +108,7 @@ def find(run: Path, which: Which | None, cell: str | None) -> Found:
         else:
             row, named = _of_cell(summary, _architecture(cell), folder)
         return _found(summary, row, run, named)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _NO_SUMMARY as error:
         raise UserError(
             f"{folder.summary} is not the summary of a search: {type(error).__name__}, {error}"
         ) from error

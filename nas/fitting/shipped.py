@@ -11,13 +11,17 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from latency.shipped import FOLDER, TABLE_SUFFIX, write_shipped
+from nas.atomic_file import replacing
+from nas.errors import UserError
 from nas.exit_status import one_line_errors
 from nas.measurement_folder import rows_of
 from runtime.quiet import QuietConfig
+from runtime.timing import Statistic
 
 _MACHINE_ONLY = ("out", "core", "shard", "on_disturbance")  # settings that say nothing of the times
 
@@ -31,25 +35,53 @@ def main(origins: Sequence[str] | None = None) -> None:
 
 
 def ship(origin: Path, folder: Path) -> Path:
-    """Write a measurement's table and origin to a folder; returns the table."""
+    """Write a measurement's table and origin to a folder; returns the table.
+
+    Raises:
+      UserError: if it is no origin of `nas.measure`, or the journals beside it hold nothing.
+      OSError: if a file cannot be read or written.
+    """
     slug = origin.name.removesuffix("_ms.json")
-    facts = json.loads(origin.read_text(encoding="utf-8"))
-    facts["settings"] = {
-        name: value for name, value in facts["settings"].items() if name not in _MACHINE_ONLY
-    }
+    facts, quiet = _read(origin)
     taken: dict[int, list[list[float]]] = {}
-    for row in rows_of(origin.parent, slug, QuietConfig(**facts["settings"]["quiet"])):
+    for row in rows_of(origin.parent, slug, quiet):
         if not row["disturbances"]:
             times_ms = [float(row[name]) for name in ("median_ms", "p95_ms", "p99_ms")]
             taken.setdefault(int(row["index"]), []).append(times_ms)
+    if not taken:
+        raise UserError(
+            f"no {slug}*.journal.csv beside {origin} holds an undisturbed measurement; leave the "
+            f"origin in the folder where nas.measure wrote it, under its name"
+        )
     table = folder / f"{slug}{TABLE_SUFFIX}"
-    write_shipped(
-        table, ((index, *np.median(times_ms, axis=0)) for index, times_ms in taken.items())
-    )
+    with replacing(table) as file:
+        write_shipped(
+            file, ((index, *np.median(times_ms, axis=0)) for index, times_ms in taken.items())
+        )
     facts["rows_measured"] = len(taken)
-    text = json.dumps(facts, indent=2) + "\n"
-    table.with_name(f"{slug}.json").write_text(text, encoding="utf-8")
+    with replacing(table.with_name(f"{slug}.json")) as file:
+        file.write((json.dumps(facts, indent=2) + "\n").encode())
     return table
+
+
+def _read(origin: Path) -> tuple[dict[str, Any], QuietConfig]:
+    """What the origin says, without what says nothing of the times, and what counts as disturbed."""
+    try:
+        facts = dict(json.loads(origin.read_text(encoding="utf-8")))
+        settings = {k: v for k, v in facts["settings"].items() if k not in _MACHINE_ONLY}
+        quiet = QuietConfig(**{name: float(limit) for name, limit in settings["quiet"].items()})
+        statistic, _ = Statistic(facts["statistic"]), str(facts["device"])
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{origin} is not the origin of a table of nas.measure ({type(error).__name__}: "
+            f"{error}); name the ..._ms.json that it wrote"
+        ) from error
+    if statistic is not Statistic.median:
+        raise UserError(
+            f"{origin} is of {statistic.value}; name the origin of the median, whose table in the "
+            f"package holds p95 and p99 too"
+        )
+    return {**facts, "settings": settings}, quiet
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ better one, which a search in B finds.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import final
 
@@ -19,6 +19,7 @@ from numpy import ndarray
 
 from latency.devices import SITUATED, solo_id
 from latency.slowdown import kendall_tau
+from nas.landscape import Landscape
 from nas.search_space import NAS_BENCH_201
 from nas.study.course import Course
 from nas.study.plan import Cell
@@ -40,6 +41,15 @@ class Misplaced:
 
 @final
 @dataclass(frozen=True)
+class Scaled:
+    """The best network alone within T over the median slowdown: what one factor would choose."""
+
+    share_of_t: float  # its latency in the situation, over T
+    lost: float  # points of accuracy below the best in the situation, as searched on; negative only where it misses T
+
+
+@final
+@dataclass(frozen=True)
 class Surroundings:
     """A situation of a family, and what the whole space is like in it."""
 
@@ -51,6 +61,7 @@ class Surroundings:
     same_optimum: bool  # as alone
     median_ratio: float  # latency over that alone
     kendall_tau: float  # of the latency to that alone
+    scaled: Scaled | None  # None where no network is within T
     predicted_share: float  # of the latencies
     found: Interval | None  # test accuracy in percent of what the searches found; None: nothing
 
@@ -133,6 +144,7 @@ def _surroundings(
     here, alone = courses[cell].landscape, courses[first].landscape
     test = 100 * courses[cell].tables.accuracy_test[found[found >= 0]]
     best = here.optimum
+    ratio = float(np.median(here.latency_ms / alone.latency_ms))
     return Surroundings(
         device=cell.device,
         name=name_of(cell.device),
@@ -140,11 +152,21 @@ def _surroundings(
         optimum=None if best is None else NAS_BENCH_201.strings[best],
         optimum_accuracy=float("nan") if best is None else float(here.accuracy[best]),
         same_optimum=best == alone.optimum,
-        median_ratio=float(np.median(here.latency_ms / alone.latency_ms)),
+        median_ratio=ratio,
         kendall_tau=kendall_tau(alone.latency_ms, here.latency_ms),
+        scaled=_scaled(here, alone, ratio),
         predicted_share=float(courses[cell].latency_predicted.mean()),
         found=mean_interval(test) if len(test) else None,
     )
+
+
+def _scaled(here: Landscape, alone: Landscape, ratio: float) -> Scaled | None:
+    chosen = replace(alone, limit_ms=here.limit_ms / ratio).optimum
+    best = here.optimum
+    if chosen is None or best is None:
+        return None
+    lost = 100 * float(here.accuracy[best] - here.accuracy[chosen])
+    return Scaled(float(here.latency_ms[chosen]) / here.limit_ms, lost)
 
 
 def _misplaced(

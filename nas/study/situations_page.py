@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from nas.study.results import Results
-from nas.study.situations import Family, Misplaced, families
+from nas.study.situations import Family, Misplaced, Surroundings, families
 from nas.study.terminal import text_of
 from runtime.page.document import Section
 from runtime.page.markup import chart_text
@@ -32,7 +32,8 @@ def _parts(family: Family, results: Results) -> Iterator[Part | str]:
     yield (
         f"Found is the mean test accuracy of the networks that the searches of {len(results.seeds)} "
         f"seeds found, with its bootstrap 95 % interval. Kendall's tau compares the order of all "
-        f"architectures by latency with the order alone: 1 is the same order."
+        f"architectures by latency with the order alone: 1 is the same order. Chosen by one factor is "
+        f"the best network alone within T over the median slowdown: what knowing that factor is worth."
     )
     yield _situations(family)
     yield (
@@ -69,14 +70,26 @@ def _situations(family: Family) -> Table:
             "none" if one.optimum is None else f"{100 * one.optimum_accuracy:.2f} %",
             "none is within T" if one.optimum is None else f"`{one.optimum}`",
             "yes" if one.same_optimum else "no",
+            _one_factor(one),
             "nothing within T" if one.found is None else text_of(one.found, digits=2),
             f"{one.predicted_share:.0%}",
         ]
         for one in family.situations
     ]
     header = ["situation", "latency to alone", "tau to alone", "within T", "best within T"]
-    header += ["which", "as alone", "found (%)", "predicted"]
+    header += ["which", "as alone", "chosen by one factor", "found (%)", "predicted"]
     return Table(header, rows, "The situations, over the whole space")
+
+
+def _one_factor(one: Surroundings) -> str:
+    if one.scaled is None:
+        return "nothing"
+    met = f"{one.scaled.share_of_t:.2f} T"
+    return (
+        f"{met}, misses"
+        if one.scaled.share_of_t > 1
+        else f"{met}, {one.scaled.lost:.2f} points lost"
+    )
 
 
 def _misplaced(found: Sequence[Misplaced]) -> Table:

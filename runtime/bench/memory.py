@@ -212,7 +212,8 @@ def accuracy(rows: Sequence[Row], *, held_out: bool, prediction: str = BY_SIZE) 
             cases.setdefault(key, {})[row["policy"]] = row
     right = clear = clear_right = 0
     regrets = []
-    for case in cases.values():
+    whole = [case for case in cases.values() if {"D", "H"} <= {*case}]  # an interruption cuts one
+    for case in whole:
         device, pinned = case["D"], case["H"]
         better, worse = sorted((device, pinned), key=lambda row: row["ms"])
         chosen = min((device, pinned), key=lambda row: row[prediction])
@@ -222,10 +223,10 @@ def accuracy(rows: Sequence[Row], *, held_out: bool, prediction: str = BY_SIZE) 
         clear += is_clear
         clear_right += is_right and is_clear
         regrets.append(chosen["ms"] / better["ms"] - 1)
-    if not cases:
+    if not whole:
         return None
     return Accuracy(
-        len(cases), right, clear, clear_right, sum(regrets) / len(regrets), max(regrets)
+        len(whole), right, clear, clear_right, sum(regrets) / len(regrets), max(regrets)
     )
 
 
@@ -309,6 +310,6 @@ def crossovers(rows: Sequence[Row]) -> list[Row]:
 
 def _device_wins_from(case: dict[tuple[int, str], Row], name: str) -> int | None:
     """The reuse, of those that were run, from which D is always below H; None if at none."""
-    reuses = sorted({reuse for reuse, _ in case})
+    reuses = sorted(reuse for reuse, policy in case if policy == "D" and (reuse, "H") in case)
     slower = [one for one in reuses if not case[one, "D"][name] < case[one, "H"][name]]
     return next((one for one in reuses if one > max(slower, default=0)), None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import faulthandler
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ STOOD_STILL = 3
 """Exit status."""
 
 _TO_WRITE_S = 15.0
+_STDERR = 2
 
 
 @final
@@ -72,11 +72,10 @@ def _watch(pulse: Pulse, over: Event, give_up: Callable[[], object]) -> None:
     while not over.wait(max(0.01, pulse.patience_s - pulse.silent_s)):
         if pulse.silent_s < pulse.patience_s:
             continue
-        stderr = sys.__stderr__ or sys.stderr
         try:
             # to end all the same if `give_up` waits for the thread that stands still
-            faulthandler.dump_traceback_later(_TO_WRITE_S, exit=True, file=stderr)
+            faulthandler.dump_traceback_later(_TO_WRITE_S, exit=True, file=_STDERR)
             give_up()
-            faulthandler.dump_traceback(file=stderr)
+            faulthandler.dump_traceback(file=_STDERR)
         finally:
             os._exit(STOOD_STILL)

@@ -67,6 +67,10 @@ class Stop(Holding):
 
 
 def _check(process: int) -> None:
+    if process < 1 or process == os.getpid():
+        raise ValueError(
+            f"process {process} cannot be held back: give numbers of single processes, not this one's"
+        )
     try:
         os.kill(process, 0)
     except OSError as error:
@@ -83,8 +87,10 @@ class Freeze(Holding):
         """Puts them into a group of their own.
 
         Raises:
-          ValueError: if there is no freezer or no permission.
+          ValueError: if there is no freezer or no permission, or a process is not there.
         """
+        for process in processes:
+            _check(process)
         where = hierarchy("freezer") if where is None else where
         self._group = Group(where, processes, guardian)
         self._name, self._frozen, self._thawed = (

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from runtime.backend import Device
 from runtime.cuda_graph import CAPTURE_WARM_UP
+from runtime.kept import Kept
 from runtime.mapping.variant import How, Numbers, Variant
 
 _DTYPES = {
@@ -46,8 +47,6 @@ class Built:
     """One inference on what lies in its memory, from an idle device to an idle device."""
     output: Callable[[Tensor], Tensor]
     """For another input of the same shape, in fp32 on the CPU."""
-    owns: object = None
-    """What a captured graph reads: it knows addresses, not owners."""
 
 
 def why_not(variant: Variant) -> str | None:
@@ -176,14 +175,15 @@ def _on_gpu(variant: Variant, module: nn.Module, at: Tensor) -> Built:
         return Built(eager, lambda other: _copied_there(eager, at, other))
     with _tf32(tf32):
         replay, written = GraphEngine(stream).recorded(infer)
+    launch = Kept(replay, infer)
 
     def replayed() -> Tensor:
         with torch.cuda.stream(stream):
-            replay()
+            launch()
         stream.synchronize()
         return written
 
-    return Built(replayed, lambda other: _copied_there(replayed, at, other), owns=module)
+    return Built(replayed, lambda other: _copied_there(replayed, at, other))
 
 
 def _copied_there(run: Callable[[], Tensor], at: Tensor, other: Tensor) -> Tensor:

@@ -102,15 +102,15 @@ def read_platform(path: Path) -> Platform:
     """
     try:
         content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not a YAML file: {error}") from error
     try:
-        units = tuple(str(unit) for unit in content["units"])
+        units = tuple(_name(unit) for unit in _listed(content["units"]))
         places = {
-            str(name): tuple(frozenset(map(str, _listed(place))) for place in _listed(places))
+            _name(name): tuple(frozenset(map(_name, _listed(place))) for place in _listed(places))
             for name, places in content["configurations"].items()
         }
-        name = str(content.get("name", path.stem))
+        name = _name(content.get("name", path.stem))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{path} describes no platform: it needs `units: [a, b]` and `configurations:` with "
@@ -123,3 +123,10 @@ def _listed(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError
     return value
+
+
+def _name(value: Any) -> str:
+    """Of a text or a number only: lists within lists may be endless as texts."""
+    if not isinstance(value, str | int | float):
+        raise TypeError
+    return str(value)

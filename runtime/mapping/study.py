@@ -46,7 +46,11 @@ def run_study(folder: Path, config: StudyConfig, console: Console) -> None:
         if path.exists():
             cells[cell] = _read(path, settings)
     missing = [cell for cell in wanted if cell not in cells]
-    console.print(f"{len(wanted)} cells of {config.sets:,} sets, {len(missing)} to go -> {folder}")
+    console.print(
+        f"{len(wanted)} cells of {config.sets:,} sets, {len(missing)} to go -> {folder}",
+        soft_wrap=True,
+        markup=False,
+    )
     for cell, shares in _computed(missing, config):
         content = {"settings": settings, "shares": [asdict(share) for share in shares]}
         write_whole(_path(folder, cell), json.dumps(content, indent=1) + "\n")
@@ -58,7 +62,7 @@ def run_study(folder: Path, config: StudyConfig, console: Console) -> None:
     results, page = folder / "mapping.json", folder / "mapping.html"
     write_whole(results, _json(ordered, settings))
     write_whole(page, study_page(ordered, settings).html())
-    console.print(f"-> {results}, {page}", soft_wrap=True)
+    console.print(f"-> {results}, {page}", soft_wrap=True, markup=False)
 
 
 def _computed(cells: list[Cell], config: StudyConfig) -> Iterator[tuple[Cell, list[Share]]]:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from runtime.cuda_graph import GraphEngine
+from runtime.kept import Kept
 from runtime.mapped_memory import on_gpu, pinned_like
 from runtime.memory.managed import ManagedMemory
 from runtime.memory.policy import Footprint, MemoryPolicy, footprint
@@ -141,7 +142,7 @@ class GpuBuffer(Buffer):
             compute(self.device)  # what is loaded lazily cannot be captured
             on.synchronize()
             self._host.zero_()
-            return engine.recorded(whole)[0]
+            return Kept(engine.recorded(whole)[0], whole)
 
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
         """Times of the GPU's own clock; of managed memory also the host's first touch afterwards."""
@@ -167,7 +168,7 @@ class GpuBuffer(Buffer):
         with torch.cuda.stream(self._stream):
             compute(self.device)
             self._stream.synchronize()
-            return timed(self._engine.recorded(alone)[0], self._stream)
+            return timed(Kept(self._engine.recorded(alone)[0], alone), self._stream)
 
     def write(self) -> None:
         """The host writes an element of each page; managed pages come to it, all others were there."""

@@ -7,7 +7,6 @@ A profile is JSON or YAML: `name`, `kind` (measured, or assumed: not every numbe
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -16,6 +15,7 @@ import yaml
 
 from runtime.memory.by_size import by_size
 from runtime.memory.parameters import Hardware
+from runtime.whole_file import write_whole
 
 SHIPPED = Path(__file__).parent / "boards"
 
@@ -40,14 +40,7 @@ class Profile:
         Raises:
           OSError: if it cannot be written; the file is as it was.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        try:
-            temporary.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def shipped() -> list[str]:
@@ -75,8 +68,8 @@ def read_profile(name: str) -> Profile:
                 "and the path of a .json that a calibration wrote"
             )
         path = found[name]
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
         by_size(content["provenance"].get("samples_ms", []))  # told now if they are none
         return Profile(
@@ -86,5 +79,12 @@ def read_profile(name: str) -> Profile:
             content["provenance"],
             content.get("published", {}),
         )
-    except (KeyError, TypeError, AttributeError, ValueError, yaml.YAMLError) as error:
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        RecursionError,
+        yaml.YAMLError,
+    ) as error:
         raise ValueError(f"{path} holds no profile of memory policies: {error}") from error

@@ -173,6 +173,10 @@ class Buffers:
             for layer, begin in self._resident_begin.items():
                 window = self._residents.window(begin, self._layers[layer].nbytes)
                 self._reader.read(layer, window)
+        elif self._residents is not None and isinstance(self._reader, HostReader):
+            for layer, begin in self._resident_begin.items():
+                own = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
+                own.copy_(self._reader.place(layer))
         elif self._residents is not None:
             largest = max(self._layers[i].nbytes for i in self.route.resident)
             passing = HostMemory(largest, pinned=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import time
-from bisect import bisect_right
 from collections.abc import Sequence
 from typing import final
 
@@ -24,15 +23,13 @@ from runtime.engine import Engine
 from runtime.program import NETWORK_INPUT, Program, Segment
 from runtime.stream.buffers import Buffers
 from runtime.stream.handover import Done, handover_ms
+from runtime.stream.launching import launch_order
 from runtime.stream.layers import Layered
 from runtime.stream.pipeline import LayerTimes, Pipeline, writes_weights
 from runtime.stream.progress import Progress, Stage
 from runtime.stream.readers import Reader
 from runtime.stream.stages import StreamPlan
 from runtime.stream.workers import working
-
-_AHEAD = 2
-"""Copies that are launched beside the kernels of one layer."""
 
 
 @final
@@ -55,6 +52,7 @@ class GpuPipeline(Pipeline):
         self._compute, self._copier = self._stock.take(), self._stock.take()
         self._route = self._buffers.route
         self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
+        self._order = [*launch_order(self._route, len(self._layers))]
         count = len(self._route.streamed)
         self._copies, self._copied = _events(count), _events(count)
         self._begins, self._ends = _events(len(self._layers)), _events(len(self._layers))
@@ -162,30 +160,11 @@ class GpuPipeline(Pipeline):
         if self._route.is_synchronous:
             self._launch_in_step(progress)
             return
-        copies = 0
-        for layer in range(len(self._layers)):
-            ordinal = self._ordinals.get(layer)
-            ahead = self._ahead(layer, copies)
-            for one in range(copies, ahead):
-                self._launch_copy(one, progress)
-            copies = ahead
-            self._launch_kernels(layer, ordinal, progress)
-
-    def _ahead(self, layer: int, copies: int) -> int:
-        """How many copies are to be launched before the layer's kernels.
-
-        Up to this layer's own; and further, for the GPU copies small layers faster than they are
-        launched one beside each kernel. But the kernels may not wait long for their launch, either.
-        """
-        own = bisect_right(self._route.streamed, layer)
-        if self._route.host is not None or self._route.device is None:
-            return own
-        free = copies
-        for place in self._route.device[copies : max(own, copies + _AHEAD)]:
-            if place.after is not None and self._route.streamed[place.after] >= layer:
-                break  # what it waits for has not been launched
-            free += 1
-        return max(own, free)
+        for stage, number in self._order:
+            if stage is Stage.COPY:
+                self._launch_copy(number, progress)
+            else:
+                self._launch_kernels(number, self._ordinals.get(number), progress)
 
     def _launch_in_step(self, progress: Progress) -> None:
         """Read, copy and kernel of three neighbours, then the next three; all layers stream."""

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from latency.base import LatencyOracle, UnmeasuredError
+from latency.mapped import Left, MappedLatency
 from latency.nats import NatsLatency
 from latency.table import TableLatency
 
@@ -28,7 +29,12 @@ def archived():
     )
 
 
-@pytest.fixture(params=[measured, predicted, archived])
+def mapped():
+    slower = TableLatency("board/b8", "table", "24 more", 2 * TABLE_MS, np.ones(CHOICES, bool))
+    return MappedLatency((Left(measured(), 3.0), Left(slower, 3.0)))
+
+
+@pytest.fixture(params=[measured, predicted, archived, mapped])
 def oracle(request):
     return request.param()
 
@@ -36,7 +42,7 @@ def oracle(request):
 def test_it_is_an_oracle(oracle):
     assert isinstance(oracle, LatencyOracle)
     assert oracle.device
-    assert oracle.source in {"table", "regression", "nats"}
+    assert oracle.source in {"table", "regression", "nats", "mapped"}
     assert "24" in oracle.description
 
 
@@ -49,7 +55,7 @@ def test_it_answers_each_row_whatever_the_axes_before(oracle, shape):
 
     assert latency_ms.shape == shape
     assert latency_ms.dtype == np.float64
-    assert np.array_equal(latency_ms, TABLE_MS[tuple(np.moveaxis(rows, -1, 0))])
+    np.testing.assert_allclose(latency_ms, TABLE_MS[tuple(np.moveaxis(rows, -1, 0))], rtol=1e-12)
 
 
 def test_it_knows_every_architecture_that_it_answers(oracle):

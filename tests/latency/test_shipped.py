@@ -14,7 +14,8 @@ PATHS = pytest.mark.parametrize("path", shipped_paths().values(), ids=lambda pat
 def test_what_is_written_is_read_back_in_the_order_of_the_index(tmp_path):
     path = tmp_path / "board.csv.gz"
 
-    write_shipped(path, [(7, 1.5, 1.625, 2.0), (3, 0.5, 0.75, 1.0)])
+    with path.open("wb") as file:
+        write_shipped(file, [(7, 1.5, 1.625, 2.0), (3, 0.5, 0.75, 1.0)])
 
     table = read_shipped(path)
     assert table.index.tolist() == [3, 7]
@@ -26,13 +27,13 @@ def test_what_is_written_is_read_back_in_the_order_of_the_index(tmp_path):
 def test_the_same_times_make_the_same_bytes(tmp_path):
     rows = [(3, 0.5, 0.75, 1.0), (7, 1.5, 1.625, 2.0)]
 
-    write_shipped(tmp_path / "a.csv.gz", rows)
-    write_shipped(tmp_path / "b.csv.gz", rows[::-1])
+    for name, given in (("a", rows), ("b", rows[::-1])):
+        with (tmp_path / name).open("wb") as file:
+            write_shipped(file, given)
 
-    assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
-    assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()).startswith(
-        ",".join(COLUMNS).encode()
-    )
+    content = (tmp_path / "a").read_bytes()
+    assert content == (tmp_path / "b").read_bytes()
+    assert gzip.decompress(content).startswith(",".join(COLUMNS).encode())
 
 
 @PATHS
@@ -54,14 +55,17 @@ def test_an_origin_says_where_when_and_how(path):
     assert device is not None
     assert origin["statistic"] == "median"
     assert origin["rows_measured"] == len(read_shipped(path).index)
-    told = {
-        Kind.gpu: ("gpu", "driver", "cuda", "clocks"),
-        Kind.cpu: ("cpu", "cpu_clock", "threads"),
-    }
-    for name in ("date", "versions", "control", "chosen", *told[device.kind]):
+    told = {Kind.gpu: ("gpu",), Kind.cpu: ("cpu", "cpu_clock", "threads")}[device.kind]
+    if device.is_situated:
+        told = (*told, "scenario")
+    elif device.kind is Kind.gpu:
+        told = (*told, "driver", "cuda", "clocks")
+    for name in ("date", "versions", "control", "chosen", *told):
         assert origin[name], name
-    noise = {Kind.gpu: 0.02, Kind.cpu: 0.04}  # a virtual machine's neighbours share its caches
-    assert origin["repeats_median_relative_difference"] < noise[device.kind]
+    noise = {Kind.gpu: 0.02, Kind.cpu: 0.04}[device.kind]  # virtual machines share caches
+    if device.is_situated:
+        noise = 0.05  # what runs beside is not as steady
+    assert (origin["repeats_median_relative_difference"] or 0) < noise
     assert origin["control_largest_drift"] <= origin["settings"]["quiet"]["control_drift"]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from nas.accuracy.base import Dataset
 from nas.errors import UserError
-from nas.measure import CONTROL, MeasureConfig, OnDisturbance, measure, plan
+from nas.measure import CONTROL, MeasureConfig, OnDisturbance, chosen, measure, plan
 from nas.measurements import append, judged, latency_of_space, mend, read, repeat_differences
 from nas.search_space import NAS_BENCH_201
 from nas.this_machine import ThisMachine
@@ -195,3 +195,50 @@ def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
     append(journal, group[1:])
 
     assert [row["index"] for row in read(journal)] == ["5", "7"]
+
+
+def test_a_journal_whose_first_line_was_cut_off_by_a_kill_begins_anew(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+    journal.write_bytes(journal.read_bytes()[:20])
+
+    mend(journal)
+    append(journal, group)
+
+    assert [row["index"] for row in read(journal)] == ["5", "7"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line.replace(b"7,", b"15625,", 1),
+        lambda line: line.replace(b"7,", b"-1,", 1),
+        lambda line: line.replace(b"0.007", b"-0.007"),
+        lambda line: line.replace(b"0.007", b"nan"),
+        lambda line: line[:40] + b"\n",
+        lambda line: line[:-1] + b",1\n",
+        lambda line: line.replace(b"7,", b'"7,', 1),
+        lambda line: b"\xff\xfe" + line,
+    ],
+)
+def test_a_journal_that_was_damaged_is_refused_and_nothing_of_it_is_used(tmp_path, damage):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+    *before, last = journal.read_bytes().splitlines(keepends=True)
+    assert damage(last) != last
+    journal.write_bytes(b"".join([*before, damage(last)]))
+
+    with pytest.raises(UserError, match=r"journal\.csv.* name another folder with out="):
+        read(journal)
+
+
+def test_the_origin_tells_of_networks_that_other_commands_have_measured():
+    now = config(networks=6)
+    more = plan(config(networks=9, repeats=0))
+    part = config(networks=6, shard="1/2")
+
+    assert chosen(now, plan(now)).endswith("in a random order (seed 0)")
+    assert chosen(part, plan(now)).endswith("in a random order (seed 0)")
+    assert chosen(now, more).endswith("; and 3 that other commands measured into the same folder")

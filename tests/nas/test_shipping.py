@@ -1,11 +1,12 @@
-"""A measurement of this machine, put into the package."""
+"""A measurement, put into the package."""
 
 import json
 
 import numpy as np
+import pytest
 
 from latency.shipped import origin_of, read_shipped
-from nas.fitting.shipped import ship
+from nas.fitting.shipped import main, ship
 from nas.measurements import Measurement, append
 from runtime.timing import Samples
 
@@ -22,11 +23,39 @@ def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):
     )
     decisive = {"seed": 0, "quiet": {"control_drift": 0.05}}
     settings = {"out": "measurements", "core": 3, **decisive}
-    (tmp_path / "board_ms.json").write_text(json.dumps({"device": "x", "settings": settings}))
-    (tmp_path / "package").mkdir()
+    named = {"device": "x", "statistic": "median"}
+    (tmp_path / "board_ms.json").write_text(json.dumps({**named, "settings": settings}))
 
     path = ship(tmp_path / "board_ms.json", tmp_path / "package")
 
     table = read_shipped(path)
     assert (table.index.tolist(), table.median_ms.tolist()) == ([5], [1.25])
-    assert origin_of(path) == {"device": "x", "settings": decisive, "rows_measured": 1}
+    assert origin_of(path) == {**named, "settings": decisive, "rows_measured": 1}
+    assert len(list((tmp_path / "package").iterdir())) == 2
+
+
+ORIGIN = {"device": "x", "statistic": "median", "settings": {"quiet": {"control_drift": 0.05}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[1, 2]", "is not the origin of a table of nas.measure"),
+        ("[" * 99_999, "is not the origin of a table of nas.measure"),
+        ("arch,latency_ms", "is not the origin of a table of nas.measure"),
+        ('{"device": "x"}', "(KeyError: 'settings')"),
+        (json.dumps({**ORIGIN, "settings": {"quiet": {"loud": 1}}}), "(TypeError:"),
+        (json.dumps({**ORIGIN, "statistic": "p95"}), "name the origin of the median"),
+        (json.dumps(ORIGIN), "board*.journal.csv beside"),
+    ],
+)
+def test_what_is_no_origin_of_a_measurement_is_one_line(tmp_path, capsys, text, says):
+    (tmp_path / "board_ms.json").write_text(text)
+
+    with pytest.raises(SystemExit) as left:
+        main([str(tmp_path / "board_ms.json")])
+
+    assert left.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(tmp_path / "board_ms.json") in line
+    assert says in line

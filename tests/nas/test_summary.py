@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from latency.mapped import Left, MappedLatency
 from latency.table import TableLatency
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
@@ -20,12 +21,16 @@ ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, GRID)
 LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
 
 
-def summary_of(indices, *, source="table", split=Split.valid, predicted=False, limit_ms=17.0):
+def board(name="board", latency_ms=LATENCY_MS, *, predicted=False):
+    return TableLatency(name, "table", "synthetic", latency_ms, np.broadcast_to(predicted, GRID))
+
+
+def summary_of(
+    indices, *, source="table", split=Split.valid, predicted=False, limit_ms=17.0, oracle=None
+):
     """Of synthetic numbers."""
     accuracy = TabularAccuracy(source, "synthetic", split, ACCURACY, ACCURACY - 0.01)
-    oracle = TableLatency(
-        "board", "table", "synthetic", LATENCY_MS, np.broadcast_to(predicted, GRID)
-    )
+    oracle = board(predicted=predicted) if oracle is None else oracle
     architectures = NAS_BENCH_201.architectures[indices]
     latency_ms = oracle.latency_ms(architectures)
     samples = Samples(architectures, accuracy(architectures), latency_ms, latency_ms)
@@ -136,3 +141,21 @@ def test_twelve_epochs_are_told_apart_from_the_two_hundred_of_the_test_accuracy(
 
     assert "valid @12 epochs" in text
     assert "test @200 epochs" in text
+
+
+def test_a_network_for_several_devices_is_told_where_it_fits_and_in_how_much():
+    place = np.argwhere((LATENCY_MS > 30) & (LATENCY_MS < 34))[0]
+    slow, own_ms = int(NAS_BENCH_201.index(place)), LATENCY_MS[tuple(place)]
+    other = board("other board", LATENCY_MS / 2)
+    oracle = MappedLatency((Left(board(), 17.0), Left(other, 17.0)))
+
+    summary = summary_of([slow], oracle=oracle)
+
+    assert summary["best"]["on"] == [
+        {"device": "other board", "latency_ms": own_ms / 2, "T_ms": 17.0, "fits": True},
+        {"device": "board", "latency_ms": own_ms, "T_ms": 17.0, "fits": False},
+    ]
+    assert summary["best"]["latency_ms"] == pytest.approx(own_ms / 2)
+    assert f"it fits on other board: {own_ms / 2:.3f} ms of T = 17 ms there" in printed(summary)
+    assert f"it does not fit on board: {own_ms:.3f} ms of T" in printed(summary)
+    assert "on" not in summary_of([slow], limit_ms=50.0)["best"]

@@ -17,7 +17,7 @@ from nas.latency_sources import AutoLatencyConfig, TableLatencyConfig
 from nas.latency_transfer import TransferLatencyConfig
 from nas.probes import Probes, read_probes, write_sheet
 from nas.search_space import NAS_BENCH_201
-from nas.transferred import choose_probes, transfer_from, write_transferred
+from nas.transferred import _most_telling, choose_probes, transfer_from, write_transferred
 
 ARCHITECTURES = NAS_BENCH_201.architectures
 STRINGS = NAS_BENCH_201.strings
@@ -30,8 +30,23 @@ def bare_machine(tmp_path, monkeypatch):
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(tmp_path / "cache"))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_known_from_before(tmp_path_factory):
+    """What is known is kept in a process; other tests of it may have had tables."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NAS_DATA", str(tmp_path_factory.mktemp("bare")))
+        forget()
+        yield
+    forget()
+
+
+def forget():
+    known_latency.cache_clear()
+    _most_telling.cache_clear()
+
+
 @pytest.fixture(scope="module")
-def board_ms():
+def board_ms(nothing_is_known_from_before):  # noqa: ARG001 - before it
     """A synthetic board: a known one, with 3 % noise and at another level."""
     known = known_latency()
     noise = np.random.default_rng(0).normal(0, 0.03, len(STRINGS))

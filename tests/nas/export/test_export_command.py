@@ -160,6 +160,7 @@ def test_a_file_beyond_the_tolerance_is_not_exported(run, tmp_path):
         ({"opset": 3}, "opset=3 is not between 9 and 17"),
         ({"tolerance": float("nan")}, "tolerance=nan must be positive"),
         ({"timing": TimingConfig(samples=0)}, r"timing\.samples=0 must be at least 1"),
+        ({"timing": TimingConfig(turn=-1)}, r"timing\.turn=-1 must be at least 1"),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused(run, changes, message):

@@ -81,7 +81,7 @@ def test_a_folder_of_other_files_is_not_written_to(tmp_path):
         require_place(tmp_path / "thesis.txt", CELL, Dataset.cifar10)
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"cell": 1}', "\xff"])
+@pytest.mark.parametrize("content", ["{", "[]", '{"cell": 1}', "\xff", "[" * 99_999])
 def test_a_record_that_is_none_is_not_replaced(tmp_path, content):
     (tmp_path / RECORD).write_bytes(content.encode("latin-1"))
 

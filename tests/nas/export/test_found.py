@@ -129,6 +129,8 @@ def test_a_run_that_found_nothing_within_its_limit_says_what_can_be_exported(own
         {"best": "text"},
         {"dataset": "mnist"},
         {"T_ms": None},
+        {"T_ms": 10**400},
+        {"epochs": float("inf")},
         {"best": {"accuracy_searched": 7}},
     ],
 )
@@ -137,6 +139,13 @@ def test_a_summary_that_makes_no_sense_is_refused(own_run, changes):
         best = json.loads((own_run / "summary.json").read_text())["best"]
         changes = {"best": {**best, **changes["best"]}}
     change(own_run, **changes)
+
+    with pytest.raises(UserError, match=r"summary\.json is not the summary of a search"):
+        find(own_run, None, None)
+
+
+def test_a_summary_that_no_reader_can_take_in_is_refused(own_run):
+    (own_run / "summary.json").write_text("[" * 99_999)
 
     with pytest.raises(UserError, match=r"summary\.json is not the summary of a search"):
         find(own_run, None, None)

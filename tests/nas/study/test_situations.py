@@ -81,6 +81,11 @@ def test_the_situations_are_compared_over_the_whole_space(found):
     assert beside["median_ratio"] > 2
     assert beside["feasible_share"] < alone["feasible_share"]
     assert beside["predicted_share"] == 0
+    assert alone["scaled"] == {
+        "share_of_t": pytest.approx(alone["scaled"]["share_of_t"]),
+        "lost": 0,
+    }
+    assert 0.5 < beside["scaled"]["share_of_t"] < 1.5
 
 
 def test_a_situation_is_called_what_its_id_says():

@@ -58,6 +58,14 @@ def test_a_prediction_is_right_where_it_names_the_faster():
     assert accuracy(unmeasured, held_out=True, prediction=CONSTANTS) == found
 
 
+def test_a_case_that_an_interruption_cut_does_not_count():
+    lost = next(row for row in ROWS if row["policy"] == "H" and row["held_out"])
+    cut = [row for row in ROWS if row is not lost]
+
+    assert accuracy(cut, held_out=True).cases == 3
+    assert len(crossovers(cut)) == len(crossovers(ROWS))
+
+
 def test_errors_are_geometric_means_over_held_out_sizes():
     errors = model_errors(ROWS)
     assert errors["M"]["overhead"] == pytest.approx(1e-3)  # none, but nothing counts as less

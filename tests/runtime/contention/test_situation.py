@@ -12,11 +12,15 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 
 from runtime.contention import compiled_hog as compiler
 from runtime.contention.caches import last_level_bytes
 from runtime.contention.cgroups import Hierarchy, hierarchy
+from runtime.contention.control_page import ControlPage
+from runtime.contention.gpu_hogs import _HogThread
 from runtime.contention.guarded import Guardian
+from runtime.contention.hog import Place
 from runtime.contention.holding import Freeze, Quota, Stop
 from runtime.contention.isolation import Isolation
 from runtime.contention.process_hogs import DiskHog, MemoryHog, Spinner
@@ -167,6 +171,13 @@ def test_stopped_hogs_stand_still_while_the_network_runs(hogs):
             assert eventually(lambda: state(process) == psutil.STATUS_STOPPED)
         assert eventually(lambda: state(process) != psutil.STATUS_STOPPED)
     assert achieved_mb_per_s(hogs) == 0
+
+
+@pytest.mark.parametrize("hold", [Stop, Freeze])
+@pytest.mark.parametrize("process", [os.getpid(), 0, -1])
+def test_nobody_holds_itself_back_nor_all_processes(process, hold):
+    with Guardian() as guardian, pytest.raises(ValueError, match=f"process {process} cannot be"):
+        hold([process], guardian)
 
 
 def group_or_skip(controller):
@@ -337,6 +348,15 @@ def test_a_guardian_keeps_nothing_of_what_it_may_forget():
         files = Path(f"/proc/{guardian.process_id}/fd")
         # its three streams, and the process that it still knows
         assert eventually(lambda: len([*files.iterdir()]) == 4)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="it can start here")
+def test_a_gpus_hog_that_cannot_start_says_so_at_once():
+    with Guardian() as guardian:
+        page = ControlPage()
+        with pytest.raises(ValueError, match="a GPU's hog did not start: "):
+            _HogThread(Place(page, guardian), 0, None, lambda _: (lambda: None, 1))
+        page.close()
 
 
 def test_a_hog_that_dies_while_it_is_needed_is_told():

@@ -37,6 +37,12 @@ def left_as(found, configuration):
     return left.ms
 
 
+# some lines of YAML whose last list has 9 ** 10 texts in it
+ENDLESS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join(9 * ['*' + of])}]\n" for of, name in pairwise("abcdefghij")
+)
+
+
 @pytest.mark.parametrize("used", [["RC8"], ["TC8"]])
 def test_apollos_seven_networks_do_not_fit_on_the_gpu_as_a_block(used):
     assert on_xavier(used, Bound.mean).answer is Answer.infeasible
@@ -125,7 +131,7 @@ def test_the_program_agrees_with_trying_all(board):
 
 
 @given(boards())
-@limited(max_examples=25)
+@limited(max_examples=10)
 def test_what_is_left_agrees_with_trying_all(board):
     platform, times_ms, names = board
     among = choices(times_ms, names, platform)
@@ -217,6 +223,10 @@ def test_a_platform_is_read_as_it_was_written(tmp_path):
         ("units: [a]\nconfigurations: {wide: [a]}\n", "describes no platform"),
         ("- 1\n", "describes no platform"),
         ("a: [\n", "is not a YAML file"),
+        ("units: " + 800 * "[" + 800 * "]", "is not a YAML file"),
+        ("units: gpu\nconfigurations: {gpu: [[g]]}\n", "describes no platform"),
+        (ENDLESS + "units: [*j]\nconfigurations: {x: [[x]]}\n", "describes no platform"),
+        (ENDLESS + "units: [x]\nconfigurations: {x: [[*j]]}\n", "describes no platform"),
         ("units: [a]\nconfigurations: {wide: [[b]]}\n", "wide needs b, which is none of"),
         ("units: [a, a]\nconfigurations: {wide: [[a]]}\n", "a unit is named twice"),
         ("units: [a]\nconfigurations: {wide: []}\n", "wide has a place without units"),

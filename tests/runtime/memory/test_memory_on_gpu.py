@@ -48,6 +48,20 @@ def test_a_read_sees_what_the_host_wrote_last(policy, stream):
     buffer.close()
 
 
+def test_a_job_writes_to_nobody_elses_memory(stream):
+    buffer = GpuBuffer(MemoryPolicy.DEVICE, 1024, stream)
+    largest = Passes(Use.READ, 1).compute(torch.zeros((), device="cuda"))
+    jobs = [buffer.job(largest, returns=False), buffer.resident(largest)]
+    del largest
+    others = [torch.zeros((), device="cuda") for _ in range(64)]
+    buffer.host.fill_(7.0)
+    for job in jobs:
+        job()
+
+    assert not any(float(one) for one in others)
+    buffer.close()
+
+
 def test_managed_memory_is_given_back_and_never_more_than_the_limit(stream):
     half = MOST_BYTES // 8  # elements of four bytes
     for _ in range(3):

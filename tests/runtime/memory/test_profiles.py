@@ -138,13 +138,15 @@ def test_the_shipped_profiles_are_these():
         ("{}", "holds no profile"),
         ("[1]", "holds no profile"),
         ("not json", "holds no profile"),
+        (100_000 * "[", "holds no profile"),
+        ("\udcff", "holds no profile"),  # no UTF-8
         ('{"provenance": {"samples_ms": [{"bytes": 1}, {"bytes": 2}]}}', "holds no profile"),
         ('{"name": "x", "kind": "measured", "provenance": {}, "hardware": {"speed": 1}}', "speed"),
     ],
 )
 def test_a_file_that_is_no_profile_is_refused(content, told, tmp_path):
     path = tmp_path / "p.json"
-    path.write_text(content)
+    path.write_text(content, errors="surrogateescape")
     with pytest.raises(ValueError, match=told):
         read_profile(str(path))
 

@@ -42,7 +42,7 @@ def chain(seed, count, sizes, load_ms=4.0):
     ]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(NETWORKS, st.sampled_from(Stages))
 def test_every_plan_of_a_front_is_feasible_and_says_its_own_delay_and_memory(layers, stages):
     plans = front(layers, stages=stages, alignment=1)
@@ -60,7 +60,7 @@ def test_every_plan_of_a_front_is_feasible_and_says_its_own_delay_and_memory(lay
     assert plans[-1].predicted_ms == pytest.approx(preloaded(layers).predicted_ms)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(NETWORKS, st.sampled_from(Stages), st.integers(0, 60), st.integers(0, 20))
 def test_a_larger_budget_is_never_slower(layers, stages, budget, more):
     budget = max(budget, smallest_budget(layers, stages=stages, alignment=1))
@@ -165,7 +165,7 @@ def test_the_architectures_have_the_buffers_of_the_source(layers):
     assert preloaded(layers).memory_bytes == total_bytes(layers)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(NETWORKS, st.sampled_from(Stages), st.sampled_from([0.0, 0.05, 0.3]))
 def test_an_enlarged_ring_is_within_tolerance_of_an_endless_one(layers, stages, tolerance):
     one = enlarged(layers, stages=stages, tolerance=tolerance, alignment=1)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.stream.recurrence import (
@@ -56,6 +56,7 @@ def spans(stage):
     return [span for span in stage if span is not None]
 
 
+@settings(max_examples=50)
 @given(planned())
 def test_a_timeline_is_lawful(case):
     layers, plan = case
@@ -76,6 +77,7 @@ def test_a_timeline_is_lawful(case):
         assert kernel[1] - kernel[0] == pytest.approx(layer.kernel_ms)
 
 
+@settings(max_examples=50)
 @given(planned())
 def test_bytes_between_two_stages_never_exceed_the_ring(case):
     layers, plan = case
@@ -95,6 +97,7 @@ def test_bytes_between_two_stages_never_exceed_the_ring(case):
             assert held <= capacity
 
 
+@settings(max_examples=50)
 @given(planned())
 def test_no_run_beats_its_bound_nor_needs_longer_than_one_stage_after_another(case):
     layers, plan = case
@@ -107,6 +110,7 @@ def test_no_run_beats_its_bound_nor_needs_longer_than_one_stage_after_another(ca
     assert low >= sum(layer.kernel_ms for layer in layers) - 1e-9
 
 
+@settings(max_examples=50)
 @given(networks(), st.integers(1, 4), st.integers(1, 4))
 def test_slots_follow_the_recurrence_as_it_is_printed(layers, host_slots, device_slots):
     layers = [layer for layer in layers if layer.weight_bytes]
@@ -130,18 +134,21 @@ def test_slots_follow_the_recurrence_as_it_is_printed(layers, host_slots, device
     assert [end for _, end in run.kernel] == k
 
 
+@settings(max_examples=50)
 @given(networks(sizes=st.just(3)), st.integers(1, 4), st.integers(1, 4))
 def test_of_layers_of_one_size_a_ring_is_as_many_slots_as_fit(layers, host, device):
     assert timeline(layers, ring(layers, 3 * host, 3 * device), 1) == slots(layers, host, device)
     assert timeline(layers, ring(layers, 3 * host + 2), 1) == slots(layers, host, None)
 
 
+@settings(max_examples=50)
 @given(networks(), st.integers(1, 4), st.integers(1, 4), st.integers(0, 2), st.integers(0, 2))
 def test_more_slots_never_take_longer(layers, host, device, more_host, more_device):
     few = slots(layers, host, device).makespan_ms
     assert slots(layers, host + more_host, device + more_device).makespan_ms <= few
 
 
+@settings(max_examples=50)
 @given(networks(), st.data())
 def test_a_faster_stage_never_makes_the_whole_slower(layers, data):
     plan = ring(layers, data.draw(st.integers(6, 20)), data.draw(st.just(0) | st.integers(6, 20)))
@@ -163,6 +170,7 @@ def test_a_larger_ring_can_be_slower_because_pieces_stay_whole():
     assert timeline(layers, ring(layers, 13), 1).makespan_ms <= exact  # all of it
 
 
+@settings(max_examples=50)
 @given(networks(), st.integers(1, 3))
 def test_a_ring_of_one_layer_more_is_no_slower_than_slots_of_the_largest(layers, count):
     """What a piece leaves unused at the end is less than the largest layer."""
@@ -207,6 +215,7 @@ def test_weights_in_host_memory_are_copied_but_not_read():
     assert timeline(layers, ring(layers, 0, 8), 1).makespan_ms == 11.0
 
 
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 9), max_size=12), st.integers(9, 30))
 def test_a_ring_that_is_asked_in_the_same_order_gives_the_same_places(lengths, capacity):
     """A reader that releases only when it has to finds every layer where the plan says."""

@@ -4,12 +4,13 @@ from collections import deque
 from itertools import combinations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runtime.stream.ring import ByteRing, aligned
 
 
+@settings(max_examples=50)
 @given(
     st.integers(1, 60),
     st.sampled_from([1, 4, 8]),
@@ -41,6 +42,7 @@ def test_a_ring_never_exceeds_its_bytes_nor_overlaps_and_frees_the_oldest_first(
             assert a + a_length <= b or b + b_length <= a
 
 
+@settings(max_examples=50)
 @given(st.integers(8, 64), st.lists(st.integers(1, 64), min_size=1, max_size=30))
 def test_what_waits_fits_when_enough_is_released(capacity, lengths):
     ring = ByteRing(capacity, 1)

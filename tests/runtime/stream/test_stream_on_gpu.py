@@ -14,6 +14,7 @@ from runtime.models.nas_bench_201 import CellNetwork
 from runtime.models.vgg import VGG
 from runtime.stream.architectures import asynchronous, preloaded, synchronous, zero_copy
 from runtime.stream.profiling import unmeasured
+from runtime.stream.progress import Stage
 from runtime.stream.readers import Tier
 from runtime.stream.recurrence import is_streamed
 from runtime.stream.stages import Architecture, StreamPlan
@@ -78,6 +79,10 @@ def test_every_architecture_gives_what_the_resident_network_gives(name, tier):
                 assert torch.equal(pipeline.run(scale * x), module(scale * x)), plan.architecture
         assert torch.equal(pipeline.run(x), expected)
         assert len(pipeline.times) == len(layers)
+        late_ms = {stage: pipeline.handover_ms(stage) for stage in Stage}
+        assert all(0 <= one < 10 for one in late_ms.values())
+        if plan.architecture is Architecture.ASYNCHRONOUS:
+            assert late_ms[Stage.KERNEL] > 0
         pipeline.close()
     opened.close()
 
@@ -96,6 +101,23 @@ def test_a_budget_is_kept_and_memory_returned(tier):
     torch.cuda.synchronize()
     assert torch.cuda.memory_allocated() - before < 1e6
     assert "edgenas-stream" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_small_layers_are_copied_together_where_nothing_is_read():
+    torch.manual_seed(0)
+    module = nn.Sequential(*[nn.Linear(256, 256) for _ in range(64)], nn.Linear(256, 8192))
+    module = module.eval().cuda()
+    x = torch.randn(4, 256, device="cuda")
+    host, ssd = (open_layers(module, x, tier=tier) for tier in (Tier.HOST, Tier.SSD))
+    assert len(host.layered.layers) < len(ssd.layered.layers)
+    assert host.layered.largest_bytes == ssd.layered.largest_bytes
+    host.close()
+    ssd.close()
+    with torch.no_grad():
+        expected = module(x)
+    with runtime.stream(module, x, budget="9MB", tier="host") as small:
+        assert torch.equal(small(x), expected)
+        assert torch.equal(small(2 * x), module(2 * x))
 
 
 def test_a_read_error_is_raised_and_the_gpu_is_quiet_then():

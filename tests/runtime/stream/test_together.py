@@ -77,7 +77,7 @@ def test_a_network_that_begins_later_is_slowed_only_from_then_on():
     assert (first.makespan_ms, second.makespan_ms) == (6.0, 8.0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=25)
 @given(st.lists(streamings(), min_size=1, max_size=3), st.integers(1, 3), INTERFERENCES)
 def test_no_network_is_slower_than_predicted_for_the_worst_that_others_can_do(
     networks, processors, interference
@@ -88,7 +88,7 @@ def test_no_network_is_slower_than_predicted_for_the_worst_that_others_can_do(
         assert run.makespan_ms <= timeline(slowed, one.plan, 1).makespan_ms * (1 + 1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(NETWORKS, st.sampled_from([1.0, 10.0, 40.0])), min_size=1, max_size=3),
     st.integers(0, 60),
@@ -114,7 +114,7 @@ def test_shares_fit_the_budget_and_the_worst_strain_is_the_least_there_is(cases,
     assert needed > budget
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.lists(NETWORKS, min_size=1, max_size=3), st.integers(0, 60), st.integers(1, 2))
 def test_a_deadline_that_a_share_meets_is_met_when_all_run_at_once(networks, more, processors):
     tenants = [Tenant(f"net{i}", layers, 20.0) for i, layers in enumerate(networks)]

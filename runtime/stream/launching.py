@@ -1,0 +1,42 @@
+"""In which order one thread launches copies and kernels on a GPU that works them off by itself."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+from runtime.stream.progress import Stage
+from runtime.stream.route import Route
+
+_COPIES_EACH = 2
+"""Launched before the kernels of one layer."""
+
+
+def launch_order(route: Route, layers: int) -> Iterator[tuple[Stage, int]]:
+    """COPY with the number of a streamed layer, KERNEL with that of a layer of the network.
+
+    What waits comes after what it waits for: kernels after their copy, a copy after the kernels
+    that use its bytes last. Where nothing is read, copies are launched ahead of their layers, for a
+    GPU copies small layers faster than one each is launched; but not many at once, for the next
+    kernels wait for their launch meanwhile.
+    """
+    copies = 0
+    for layer in range(layers):
+        own = bisect_right(route.streamed, layer)
+        ahead = max(own, copies)
+        if route.host is None and route.device is not None:
+            ahead = max(ahead, min(copies + _COPIES_EACH, _free(route, copies, layer)))
+        for ordinal in range(copies, ahead):
+            yield Stage.COPY, ordinal
+        copies = ahead
+        yield Stage.KERNEL, layer
+
+
+def _free(route: Route, copies: int, layer: int) -> int:
+    """How many copies wait for no kernels but those of earlier layers."""
+    assert route.device is not None
+    for ordinal in range(copies, len(route.device)):
+        after = route.device[ordinal].after
+        if after is not None and route.streamed[after] >= layer:
+            return ordinal
+    return len(route.device)

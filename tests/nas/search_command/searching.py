@@ -1,0 +1,117 @@
+"""`python -m nas.search` as a user meets it: what the tests beside this file start and look at."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+ON_TABLES = ("device=synthetic-board", "T=11ms")
+
+XEON = "xeon-emerald-rapids/onnxruntime/fp32/b1"
+"""Of our own tables, with some cells that were not measured."""
+
+BUDGET = "budget=5000"
+"""Of a search that takes long enough to be interrupted."""
+
+
+def command(runs, *overrides):
+    return [sys.executable, "-m", "nas.search", *overrides, f"runs={runs}"]
+
+
+def resume(folder, *overrides, data):
+    environment = {k: v for k, v in os.environ.items() if k != "NAS_DATA"}
+    if data is not None:
+        environment["NAS_DATA"] = str(data)
+    return subprocess.run(
+        [sys.executable, "-m", "nas.search", f"resume={folder}", *overrides],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def search(runs, *overrides, data=None, **options):
+    environment = {k: v for k, v in os.environ.items() if k != "NAS_DATA"}
+    if data is not None:
+        environment["NAS_DATA"] = str(data)
+    return subprocess.run(
+        command(runs, *overrides),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        **options,
+    )
+
+
+def events_of(folder):
+    events = EventAccumulator(str(folder / "tensorboard"), {"images": 0, "scalars": 0})
+    return events.Reload()
+
+
+def only_run(runs):
+    (folder,) = runs.glob("*/*")
+    return folder
+
+
+def one_line(finished):
+    """The error a user sees, after checking that it is one line and nothing else."""
+    assert finished.returncode == 2, finished.stdout + finished.stderr
+    assert "Traceback" not in finished.stdout + finished.stderr
+    lines = finished.stderr.splitlines()
+    assert len(lines) == 1, finished.stderr
+    assert lines[0].startswith("edgenas: ")
+    return lines[0]
+
+
+def wait_until(condition, process):
+    """Wait for what a process is to do, but neither for one that has ended nor for ever."""
+    end_s = time.monotonic() + 60
+    while not condition():
+        assert process.poll() is None, "the process ended before it could be interrupted"
+        assert time.monotonic() < end_s, "the process took a minute"
+        time.sleep(0.002)
+
+
+def interrupted(runs, data, when, *overrides, send=signal.SIGKILL):
+    """Start a search, and stop it as soon as `when(folder)` holds."""
+    process = subprocess.Popen(
+        command(runs, *{text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}.values()),
+        env={**os.environ, "NAS_DATA": str(data)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            wait_until(lambda: any(map(when, runs.glob("*/*"))), process)
+            process.send_signal(send)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    return only_run(runs), out, err, process.returncode
+
+
+def has_sampled(count):
+    """Whether the journal holds that many samples, the first line being its header."""
+
+    def when(folder):
+        journal = folder / "samples.csv"
+        return journal.exists() and journal.read_bytes().count(b"\n") > count
+
+    return when
+
+
+def damaged(tables, folder, old, new, file="nb201_latency_ms.csv"):
+    for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
+        text = (tables / name).read_text()
+        (folder / name).write_text(text.replace(old, new, 1) if name == file else text)
+    return folder

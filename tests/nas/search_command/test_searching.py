@@ -1,0 +1,234 @@
+"""`python -m nas.search` as a user meets it: real processes, real files."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from searching import (
+    ON_TABLES,
+    XEON,
+    events_of,
+    one_line,
+    only_run,
+    search,
+)
+from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
+
+
+def test_a_search_on_our_own_measurements_needs_no_file(tmp_path):
+    finished = search(
+        tmp_path, "device=h200/torch-graph/fp32/b1", "T=0.6ms", "reward=constrained", "budget=60"
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert "table" in finished.stdout
+    assert "15,625 measured cells" in " ".join(finished.stdout.split())
+
+
+def test_a_search_limits_the_tail_of_our_own_measurements(tmp_path):
+    finished = search(
+        tmp_path, f"device={XEON}", "latency.statistic=p95", "T=1ms", "budget=60", "reward=mnasnet"
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    said = " ".join(finished.stdout.split())
+    assert f"{XEON}@p95" in said
+    assert "6,338 measured cells" in said
+    assert "9,287 predicted by regression" in said
+
+
+class TestOnABareMachine:
+    """No data anywhere: the embedded surrogate and the embedded regression."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def finished(cls, tmp_path_factory):
+        runs = tmp_path_factory.mktemp("runs")
+        done = search(runs, "reward=proposed", "T=17ms", "budget=400")
+        assert done.returncode == 0, done.stderr
+        return done, only_run(runs)
+
+    def test_the_first_and_the_last_line_name_the_sources_as_predictions(self, finished):
+        lines = finished[0].stdout.splitlines()
+
+        for line in (lines[0], lines[-1]):
+            assert "surrogate" in line
+            assert "regression" in line
+            assert "predicted" in line
+
+    def test_the_folder_is_named_after_the_run_and_holds_its_files(self, finished):
+        folder = finished[1]
+
+        assert folder.name.endswith("-proposed-jetson-nano-fp32-b1-T17ms")
+        assert {path.name for path in folder.iterdir()} == {
+            "config.yaml",
+            "environment.json",
+            "samples.parquet",
+            "summary.json",
+            "checkpoint.npz",
+            "report.html",
+            "figures",
+            "tensorboard",
+        }
+        for name in ("heatmap", "curves", "scatter"):
+            assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_the_summary_has_the_documented_fields_and_agrees_with_the_samples(self, finished):
+        summary = json.loads((finished[1] / "summary.json").read_text())
+        samples = pq.read_table(finished[1] / "samples.parquet").to_pydict()
+        within = [
+            (accuracy, arch)
+            for accuracy, arch, ms in zip(
+                samples["accuracy"], samples["arch"], samples["latency_ms"], strict=True
+            )
+            if ms <= 17
+        ]
+
+        assert summary["best"]["accuracy_valid"] == max(within)[0]
+        assert summary["best"]["latency_ms"] <= summary["T_ms"] == 17.0
+        assert summary["gap"] == pytest.approx(
+            summary["optimum"]["accuracy_valid"] - summary["best"]["accuracy_valid"]
+        )
+        assert summary["gap"] >= 0
+        assert summary["feasible_share"] == pytest.approx(len(within) / 400)
+        assert summary["samples"] == 400
+        assert summary["accuracy_source"] == "surrogate"
+        assert summary["latency_source"] == "regression"
+        assert summary["best"]["latency_predicted"] is True
+        assert summary["device"] == "jetson-nano/fp32/b1"
+        assert summary["dataset"] == "cifar100"
+        assert summary["seconds"] > 0
+        assert 0 < summary["best"]["accuracy_test"] < 1
+
+    def test_with_the_time_alone_nothing_is_said_of_other_limits(self, finished):
+        done, folder = finished
+
+        assert "limits" not in json.loads((folder / "summary.json").read_text())
+        assert pq.read_schema(folder / "samples.parquet").names == [
+            *("sample", "index", "arch", "accuracy", "accuracy_test", "accuracy_predicted"),
+            *("latency_ms", "latency_predicted", "feasible", "reward"),
+        ]
+        assert "energy" not in done.stdout
+
+    def test_tensorboard_has_the_curves_the_limit_the_figures_and_the_settings(self, finished):
+        events = events_of(finished[1])
+        tags = events.Tags()
+
+        limit = [event.value for event in events.Scalars("latency_ms/T")]
+        assert set(limit) == {17.0}
+        for tag in (
+            "reward/mean of the last 100",
+            "accuracy/mean of the last 100",
+            "latency_ms/mean of the last 100",
+            "search/feasible share",
+            "search/best within T",
+            "search/gap to the optimum",
+            "search/optimum within T",
+            "accuracy/low end of the middle 80 percent",
+            "latency_ms/high end of the middle 80 percent",
+            "operations 0 to 3/nor_conv_3x3",
+            "controller/entropy",
+            "controller/baseline",
+        ):
+            assert events.Scalars(tag)[-1].step == 400, tag
+        assert {f"figures/{name}" for name in ("heatmap", "curves", "scatter")} == set(
+            tags["images"]
+        )
+        assert "hparams" in str(events.PluginTagToContent("hparams"))
+
+    def test_tensorboards_layout_names_curves_that_are_there(self, finished):
+        events = events_of(finished[1])
+        (tensor,) = events.Tensors("custom_scalars__config__")
+        layout = Layout.FromString(tensor.tensor_proto.string_val[0])
+
+        tags = set(events.Tags()["scalars"])
+        charts = [chart for category in layout.category for chart in category.chart]
+        assert len(charts) == 5 + 6
+        for chart in charts:
+            margins = [
+                name
+                for series in chart.margin.series
+                for name in (series.value, series.lower, series.upper)
+            ]
+            assert {*chart.multiline.tag, *margins} <= tags, chart.title
+
+
+def test_a_real_table_is_preferred_and_named(tmp_path, synthetic_tables):
+    finished = search(tmp_path, *ON_TABLES, "budget=50", data=synthetic_tables)
+
+    assert finished.returncode == 0, finished.stderr
+    assert "nb201_accuracy.csv" in finished.stdout.splitlines()[0]
+    summary = json.loads((only_run(tmp_path) / "summary.json").read_text())
+    assert (summary["accuracy_source"], summary["latency_source"]) == ("table", "table")
+    assert summary["best"]["latency_predicted"] is False
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("reward=mnasnet_hard", "dataset=cifar10"),
+        ("reward=constrained", "dataset=imagenet16", "controller=uniform"),
+        ("reward=absolute", "epochs=12", "controller.batch_size=7"),
+        ("reward=constrained", "controller=evolution", "controller.population_size=10"),
+        ("reward=constrained", "controller=local_search"),
+        ("reward=proposed", "controller=exhaustive"),
+        ("reward=constrained", "controller=tpe"),
+    ],
+)
+def test_other_choices_run_to_their_end(tmp_path, synthetic_tables, overrides):
+    finished = search(tmp_path, *ON_TABLES, "budget=30", *overrides, data=synthetic_tables)
+
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads((only_run(tmp_path) / "summary.json").read_text())["samples"] == 30
+
+
+def test_a_sweep_makes_a_run_of_each_combination(tmp_path, synthetic_tables):
+    finished = search(
+        tmp_path,
+        "-m",
+        *ON_TABLES,
+        "reward=proposed,constrained",
+        "seed=0,1",
+        "budget=20",
+        data=synthetic_tables,
+    )
+
+    assert finished.returncode == 0, finished.stderr
+    assert len(list(tmp_path.glob("*/*/summary.json"))) == 4
+
+
+def test_a_sweep_goes_on_after_a_run_that_cannot_be_made_and_says_so_at_the_end(
+    tmp_path, synthetic_tables
+):
+    finished = search(
+        tmp_path,
+        "-m",
+        "device=synthetic-board",
+        "T=0.5ms,11ms",
+        "budget=20",
+        "reward=constrained",
+        data=synthetic_tables,
+    )
+
+    assert "T=0.5ms cannot be met" in one_line(finished)
+    assert len(list(tmp_path.glob("*/*/summary.json"))) == 1
+
+
+def test_a_folder_of_the_users_that_is_called_conf_is_not_in_the_way(tmp_path, synthetic_tables):
+    (tmp_path / "conf").mkdir()
+
+    finished = search(
+        tmp_path / "runs", *ON_TABLES, "budget=20", data=synthetic_tables, cwd=tmp_path
+    )
+
+    assert finished.returncode == 0, finished.stderr
+
+
+def test_help_teaches_the_command(tmp_path):
+    finished = search(tmp_path, "--help")
+
+    assert finished.returncode == 0
+    for word in ("T=17ms", "device", "mnasnet_hard", "resume=", "controller.lr"):
+        assert word in finished.stdout
