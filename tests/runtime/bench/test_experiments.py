@@ -72,7 +72,7 @@ def measured(experiment, control, path, **changes):
     return results
 
 
-SLOW = {"coschedule", "decompose", "predictor", "simulator"}
+SLOW = {"coschedule", "decompose", "optimum", "predictor", "qs", "simulator"}
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ SLOW = {"coschedule", "decompose", "predictor", "simulator"}
 def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_path):
     path = tmp_path / f"{experiment}.json"
 
-    results = measured(experiment, control, path, rule="whole" if experiment == "qs" else None)
+    results = measured(experiment, control, path)
 
     assert results.is_complete
     assert results.rows
