@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import nas.transfer
 from latency.regression import judge
 from nas.accuracy.base import Dataset
 from nas.csv_tables import latency_files, read_csv_table
@@ -36,7 +37,8 @@ def nothing_is_known_from_before(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NAS_DATA", str(tmp_path_factory.mktemp("bare")))
         forget()
-        yield
+        known_latency()
+    yield
     forget()
 
 
@@ -85,13 +87,15 @@ def sheets(tmp_path):
     (tmp_path / "sheets").mkdir()
 
 
-def transfer(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "nas.transfer", *map(str, arguments)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def transfer(in_process):
+    """Runs the command in this process, which knows the devices already."""
+
+    def call(*arguments):
+        words = ["nas.transfer", *map(str, arguments)]
+        return subprocess.CompletedProcess(words, *in_process(nas.transfer.main, words))
+
+    return call
 
 
 def test_every_device_is_known_on_a_bare_machine():
@@ -106,7 +110,7 @@ def test_probes_are_distinct_networks_with_a_path(thirty):
     assert NAS_BENCH_201.live_edges(ARCHITECTURES[thirty]).any(axis=1).all()
 
 
-def test_the_commands_lead_from_no_table_to_a_table(tmp_path, board_ms):
+def test_the_commands_lead_from_no_table_to_a_table(transfer, tmp_path, board_ms):
     probes, table = tmp_path / "sheets" / "probes.csv", tmp_path / "my-board_ms.csv"
 
     named = transfer("choose=10", f"out={probes}")
@@ -290,7 +294,7 @@ def test_a_file_that_is_no_sheet_is_named(tmp_path, content, said):
     ],
 )
 def test_a_command_that_cannot_work_is_one_line_and_status_2(
-    tmp_path, monkeypatch, arguments, said
+    transfer, tmp_path, monkeypatch, arguments, said
 ):
     monkeypatch.chdir(tmp_path)
 

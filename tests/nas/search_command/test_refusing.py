@@ -10,7 +10,6 @@ import pytest
 from searching import (
     ON_TABLES,
     XEON,
-    command,
     damaged,
     one_line,
     only_run,
@@ -18,20 +17,7 @@ from searching import (
     search,
 )
 
-import nas.search_command
 from nas.samples import read_journal
-
-
-@pytest.fixture
-def search_here(in_process, monkeypatch):
-    """As `search`, in this process, which costs no import; the others show the exit status."""
-
-    def call(runs, *overrides, data=None):
-        monkeypatch.setenv("NAS_DATA", str(runs if data is None else data))
-        words = command(runs, *overrides)[2:]
-        return subprocess.CompletedProcess(words, *in_process(nas.search_command.main, words))
-
-    return call
 
 
 def test_a_search_on_measurements_only_is_refused_where_some_are_missing(search_here, tmp_path):
@@ -66,14 +52,16 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, contro
     assert not list(tmp_path.iterdir())
 
 
-def test_a_table_with_holes_is_refused_before_the_first_sample(tmp_path, synthetic_tables):
+def test_a_table_with_holes_is_refused_before_the_first_sample(
+    search_here, tmp_path, synthetic_tables
+):
     data = tmp_path / "data"
     data.mkdir()
     row = (synthetic_tables / "nb201_latency_ms.csv").read_text().splitlines()[7]
     damaged(synthetic_tables, data, row, row.rsplit(",", 1)[0] + ",")
     runs = tmp_path / "runs"
 
-    line = one_line(search(runs, *ON_TABLES, "latency=table", data=data))
+    line = one_line(search_here(runs, *ON_TABLES, "latency=table", data=data))
     filled = search(
         runs, *ON_TABLES, "latency=table", "latency.unmeasured=regression", "budget=20", data=data
     )
@@ -173,7 +161,10 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, synthetic_tables)
 
 @pytest.mark.parametrize(
     ("bytes_a_file", "budget", "full"),
-    [(100_000, 20_000, "samples.csv"), (150_000, 2_000, "tensorboard")],
+    [
+        pytest.param(100_000, 20_000, "samples.csv", marks=pytest.mark.slow),
+        (150_000, 2_000, "tensorboard"),
+    ],
 )
 def test_a_full_disk_is_one_line_and_loses_no_sample(
     tmp_path, synthetic_tables, bytes_a_file, budget, full

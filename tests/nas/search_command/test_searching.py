@@ -177,8 +177,8 @@ def test_a_real_table_is_preferred_and_named(tmp_path, synthetic_tables):
         ("reward=constrained", "controller=tpe"),
     ],
 )
-def test_other_choices_run_to_their_end(tmp_path, synthetic_tables, overrides):
-    finished = search(tmp_path, *ON_TABLES, "budget=30", *overrides, data=synthetic_tables)
+def test_other_choices_run_to_their_end(search_here, tmp_path, synthetic_tables, overrides):
+    finished = search_here(tmp_path, *ON_TABLES, "budget=30", *overrides, data=synthetic_tables)
 
     assert finished.returncode == 0, finished.stderr
     assert json.loads((only_run(tmp_path) / "summary.json").read_text())["samples"] == 30
