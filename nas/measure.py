@@ -30,6 +30,8 @@ from runtime.timing import Statistic, Stopwatch, TimingConfig, settle, time_inte
 CONTROL = 1462
 """Index of the control network: every edge is a 3x3 convolution, the slowest of the space."""
 
+_BOARD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
 _REPEATS, _REPEATS_OF_PROBES = 20, 3
 _PROBES = 10
 
@@ -107,6 +109,15 @@ def completed(config: MeasureConfig) -> MeasureConfig:
             **config.timing.counts,
         }
     )
+    if config.seed < 0:
+        raise UserError(f"seed={config.seed} must not be negative")
+    if config.board is not None and not _BOARD.fullmatch(config.board):
+        raise UserError(
+            f"board={config.board} must be letters, digits, '.', '_' and '-', and begin with a letter "
+            f"or a digit: it becomes part of device ids and file names"
+        )
+    if not config.out:
+        raise UserError("out= is empty; name the folder of the measurement")
     if config.transfer and config.probes is None:
         config = replace(config, probes=_PROBES)
     if config.probes is not None and config.networks is not None:

@@ -13,11 +13,12 @@ from jaxtyping import Float64
 from numpy import ndarray
 from rich.console import Console
 
-from latency.devices import id_of_statistic
+from latency.devices import SITUATED, id_of_statistic
 from nas.atomic_file import replacing
 from nas.csv_writer import write_csv_table
 from nas.errors import UserError
 from nas.file_lock import held
+from nas.latency_regression import FEWEST_CELLS
 from nas.measure import CONTROL, MeasureConfig, chosen
 from nas.measurement_folder import MeasurementFolder
 from nas.measurements import latency_of_space, repeat_differences
@@ -45,6 +46,13 @@ def write_measured_table(
         with replacing(folder.origin) as file:
             file.write((json.dumps(origin, indent=2) + "\n").encode())
     console.print(f"{in_words(origin)} -> {folder.table}, {folder.origin}", soft_wrap=True)
+    if origin["networks_measured"] < FEWEST_CELLS and SITUATED not in folder.device_id:
+        console.print(
+            f"next: measure more, with the same command and networks={2 * FEWEST_CELLS}: a search "
+            f"predicts what was not measured, from {FEWEST_CELLS} cells on",
+            soft_wrap=True,
+        )
+        return
     console.print(what_next(config, folder, folder.table), soft_wrap=True)
 
 
@@ -61,8 +69,9 @@ def measured(
     cells = int((~np.isnan(latency_ms)).sum())
     if not cells:
         raise UserError(
-            f"every one of the {len(rows)} measurements in {folder.path} was disturbed; see "
-            f"its journal"
+            f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
+            f"there say; make the machine quiet, or allow more with quiet.other_load= and the like "
+            f"(docs/measuring.md)"
         )
     return latency_ms, {
         "device": id_of_statistic(folder.device_id, config.statistic),
@@ -92,8 +101,8 @@ def what_next(config: MeasureConfig, folder: MeasurementFolder, table: Path) -> 
     is_median = config.statistic is Statistic.median
     told = "" if is_median else f" latency.statistic={config.statistic.value}"
     return (
-        f"next: copy {table.name} into your folder of tables, then python -m nas.search "
-        f"{shlex.quote(f'device={folder.device_id}')}{told}"
+        f"next: copy {table.name} into your folder of tables, then NAS_DATA=<that folder> python -m "
+        f"nas.search {shlex.quote(f'device={folder.device_id}')}{told}"
     )
 
 

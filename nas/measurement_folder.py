@@ -58,7 +58,7 @@ class MeasurementFolder:
         Raises:
           UserError: if this part, or another, has been measured with other settings.
         """
-        if not self.settings.exists():
+        if not self.settings.exists() or not self.journals:  # no time was taken with others
             with replacing(self.settings) as file:
                 file.write((json.dumps(self._deciding, indent=2) + "\n").encode())
         for path in (self.settings, *parts_of(self.path, self.slug, "settings.json")):
@@ -68,17 +68,27 @@ class MeasurementFolder:
                 raise UserError(
                     f"{path} is corrupt ({error}); name another folder with out="
                 ) from error
-            for name, value in self._deciding.items():
+            stored = _flat(before)
+            for name, value in _flat(self._deciding).items():
                 may_differ = path != self.settings and name in _OF_A_PART
-                if before.get(name) != value and not may_differ:
+                if stored.get(name) != value and not may_differ:
                     raise UserError(
-                        f"{path} holds {name}={before.get(name)}, not {value}; "
+                        f"{path} holds {name}={stored.get(name)}, not {value}; "
                         f"name another folder with out="
                     )
 
     def rows(self) -> list[dict[str, str]]:
         """All lines of all parts."""
         return rows_of(self.path, self.slug, self._quiet)
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by the names that a user writes: `timing.samples`."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else None
+        found.update(inner if inner is not None else {f"{prefix}{name}": value})
+    return found
 
 
 def _slug(text: str) -> str:

@@ -60,6 +60,8 @@ def summarise(
     if best_at is not None:
         best = {
             **entry(samples.architectures[best_at]),
+            **_declared(again_ms),
+            "latency_first_ms": float(samples.latency_ms[best_at]),
             "sample": best_at + 1,
             "latency_again_ms": again_ms,
         }
@@ -95,6 +97,11 @@ def summarise(
         "sample_within_T": sample_within_limit(samples.latency_ms, limit_ms),
         "mode": entry(mode) if mode is not None and _is_known(mode, accuracy, oracle) else None,
     }
+
+
+def _declared(again_ms: float | None) -> dict[str, Any]:
+    """The answer of a device that was asked twice: its second, which no luck has chosen."""
+    return {} if again_ms is None else {"latency_ms": again_ms, "latency_predicted": False}
 
 
 def _exactness(

@@ -74,7 +74,7 @@ class Found:
     def latency_text(self) -> str:
         """The latency with all that belongs to it, for readers."""
         again = self.latency_again_ms
-        timed_again = "" if again is None else f" (timed again: {again:.3f} ms)"
+        timed_again = "" if again is None else " (timed again at the end of the run)"
         kind = _kind(predicted=self.latency_predicted)
         return f"{self.latency_ms:.3f} ms{timed_again} on {self.device}, {kind}"
 

@@ -33,12 +33,8 @@ def answer(
         accuracy = f"{wording.accuracy(best['accuracy_searched'])} {wording.searched}"
         if best["accuracy_predicted"]:
             accuracy += " (predicted)"
-        took = _listed(
-            [
-                f"takes {wording.latency(best['latency_ms'], predicted=best['latency_predicted'])}",
-                *_costs(best, wording),
-            ]
-        )
+        latency = wording.latency(best["latency_ms"], predicted=best["latency_predicted"])
+        took = _listed([f"takes {latency}{_twice(best)}", *_costs(best, wording)])
         text = (
             f"The most accurate cell found within {wording.limits} on {summary['device']} has "
             f"{accuracy} on {wording.dataset} and {took}. "
@@ -46,6 +42,13 @@ def answer(
         )
     cell = [] if best is None else [f"`{best['arch']}`"]
     return [text, *cell, *(Note(note) for note in _notes(wording))]
+
+
+def _twice(best: dict[str, Any]) -> str:
+    """That a live device was asked twice, and what it said first."""
+    if best.get("latency_again_ms") is None:
+        return ""
+    return f" (timed again; {best['latency_first_ms']:.2f} ms at first)"
 
 
 def key_figures(

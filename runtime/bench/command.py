@@ -94,6 +94,8 @@ def _run(config: BenchConfig, console: Console) -> None:
 
 
 def _tell(results: Results, path: Path, console: Console) -> None:
+    if stand_in := face_of(results).stand_in(results.settings):
+        console.print(stand_in, soft_wrap=True)
     for one in tables(results):
         table = Table(title=one.title, title_justify="left", box=None, pad_edge=False)
         for i, name in enumerate(one.header):

@@ -11,6 +11,8 @@ from runtime.page.document import KeyFigure
 from runtime.page.palette import GREY, SERIES
 from runtime.page.parts import Figure
 
+_POLICIES = {"queue_time", "earliest_finish"}
+
 
 def _tables(rows: list[Row]) -> list[Shown]:
     shown = []
@@ -40,7 +42,9 @@ def _tables(rows: list[Row]) -> list[Shown]:
             for row in own
         ]
         header = ["variant", "makespan ms", "to the strongest GPU", "above sum of rates"]
-        shown.append(Shown(title, [*header, "finish spread", "simulated", "bound"], lines, 1))
+        shown.append(
+            Shown(title, [*header, "finish spread ms", "simulated ms", "bound ms"], lines, 1)
+        )
         shared = [
             [row["variant"], number(row.get("overlap")), *sharing_cells(row)]
             for row in known
@@ -93,7 +97,9 @@ def _figures(rows: list[Row]) -> list[Figure]:
 
 def _key_figures(rows: list[Row]) -> list[KeyFigure]:
     by_policy = [
-        row for row in rows if row.get("ms") and row["variant"] in {"queue_time", "earliest_finish"}
+        row
+        for row in rows
+        if row.get("ms") and row["variant"].removeprefix("planned_") in _POLICIES
     ]
     if not by_policy:
         return []
@@ -107,4 +113,4 @@ def _key_figures(rows: list[Row]) -> list[KeyFigure]:
     ]
 
 
-COSCHEDULE = Face("CPU and GPU together", _tables, _figures, _key_figures)
+COSCHEDULE = Face("CPU and GPU together", _tables, _figures, _key_figures, stands_in_for_gpu=True)

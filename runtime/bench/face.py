@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from runtime.bench.results import Row
 from runtime.bench.shown import Shown
@@ -25,3 +25,14 @@ class Face:
     tables: Callable[[list[Row]], list[Shown]]
     figures: Callable[[list[Row]], list[Figure]]
     key_figures: Callable[[list[Row]], list[KeyFigure]] = _no_key_figures
+    stands_in_for_gpu: bool = False
+    """Whether a core stands in for a GPU where there is none."""
+
+    def stand_in(self, settings: Mapping[str, Any]) -> str:
+        """What "GPU" means in results of a machine without one; empty elsewhere."""
+        if not self.stands_in_for_gpu or settings.get("device") != "cpu":
+            return ""
+        return (
+            f"No GPU took part: GPU is a core here, CPU another one that is made "
+            f"{settings.get('throttle', 1):g} times slower."
+        )

@@ -9,12 +9,16 @@ from runtime.bench.results import Results, Row
 from runtime.page.document import Page, Section
 from runtime.page.parts import Listing, Note, Part, Table
 
+_QUIET = "Every step was measured, on a machine that its control run found quiet."
+
 
 def page(results: Results) -> Page:
     """Of one experiment."""
     face = face_of(results)
     flagged = sum(bool(row.get("flagged")) for row in results.rows)
     answer: list[Part | str] = []
+    if stand_in := face.stand_in(results.settings):
+        answer.append(Note(stand_in))
     if not results.is_complete:
         answer.append(Note(_incomplete(results)))
     if flagged:
@@ -34,8 +38,7 @@ def page(results: Results) -> Page:
     return Page(
         title=face.title,
         subtitle=f"experiment={results.experiment} on {where}",
-        answer=answer
-        or ["Every step was measured, on a machine that its control run found quiet."],
+        answer=answer if flagged or not results.is_complete else [_QUIET, *answer],
         key_figures=face.key_figures(results.rows),
         sections=sections,
         provenance=_provenance(results),

@@ -9,6 +9,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, final
 
+import numpy as np
+
 from runtime.whole_file import write_whole
 
 SCHEMA = 1
@@ -78,6 +80,8 @@ def summary(samples: list[float]) -> Row:
 
 
 def _finite(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -123,7 +123,7 @@ def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
 
 def _search(left: Left) -> str | None:
     limit_ms = _down(left.ms, 3)
-    return f"python -m nas.search T={limit_ms:g}ms" if limit_ms else None
+    return f"python -m nas.search T={limit_ms:g}ms device=..." if limit_ms else None
 
 
 def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Console) -> None:

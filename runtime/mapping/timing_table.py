@@ -89,6 +89,10 @@ def read_timing_table(path: Path) -> TimingTable:
     found: dict[tuple[str, str], tuple[float, ...]] = {}
     for number, row in lines:
         where = f"{path}, line {number}"
+        if None in row:  # what csv calls the fields beyond the header's
+            raise ValueError(
+                f"{where}: more fields than columns ({', '.join(header)}); is a decimal point a comma?"
+            )
         pair = tuple((row[name] or "").strip() for name in _NAMES)
         if not all(pair):
             raise ValueError(f"{where}: network and configuration must both have a name")

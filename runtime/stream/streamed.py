@@ -453,6 +453,12 @@ def stream(
         raise ValueError(f"tier={tier!r} must be one of {', '.join(names)}")
     if model.training:
         raise ValueError("the model is in training mode; call .eval() first")
+    if device is not None and torch.device(device).type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device={device}, but torch finds no CUDA device here; device=cpu is there"
+        )
+    if weights is not None and not Path(weights).parent.is_dir():
+        raise FileNotFoundError(f"weights={weights}: there is no folder {Path(weights).parent}")
     return Streamed(
         model,
         example,

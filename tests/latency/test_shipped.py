@@ -64,7 +64,7 @@ def test_an_origin_says_where_when_and_how(path):
         assert origin[name], name
     noise = {Kind.gpu: 0.02, Kind.cpu: 0.04}[device.kind]  # virtual machines share caches
     if device.is_situated:
-        noise = 0.05  # what runs beside is not as steady
+        noise = 0.06  # what runs beside is not as steady
     assert (origin["repeats_median_relative_difference"] or 0) < noise
     assert origin["control_largest_drift"] <= origin["settings"]["quiet"]["control_drift"]
 

@@ -7,7 +7,8 @@ import pytest
 
 from nas.accuracy.base import Dataset
 from nas.errors import UserError
-from nas.measure import CONTROL, MeasureConfig, OnDisturbance, chosen, measure, plan
+from nas.measure import CONTROL, MeasureConfig, OnDisturbance, chosen, completed, measure, plan
+from nas.measurement_folder import MeasurementFolder
 from nas.measurements import append, judged, latency_of_space, mend, read, repeat_differences
 from nas.search_space import NAS_BENCH_201
 from nas.this_machine import ThisMachine
@@ -242,3 +243,37 @@ def test_the_origin_tells_of_networks_that_other_commands_have_measured():
     assert chosen(now, plan(now)).endswith("in a random order (seed 0)")
     assert chosen(part, plan(now)).endswith("in a random order (seed 0)")
     assert chosen(now, more).endswith("; and 3 that other commands measured into the same folder")
+
+
+def test_a_mistake_does_not_make_a_fresh_folder_unusable(tmp_path):
+    own = config(out=str(tmp_path))
+    first = MeasurementFolder(own, "b/torch/fp32/b1", {"core": 99, "timing": {"samples": 30}})
+    first.require_same()  # and then core=99 was refused: nothing was timed
+
+    MeasurementFolder(own, "b/torch/fp32/b1", {"core": 0, "timing": {"samples": 30}}).require_same()
+
+
+def test_of_settings_that_differ_the_one_is_named(tmp_path):
+    own = config(out=str(tmp_path))
+    first = MeasurementFolder(own, "b/torch/fp32/b1", {"timing": {"samples": 30, "turn": 5}})
+    first.require_same()
+    first.journal.write_text("a line\n")
+    other = MeasurementFolder(own, "b/torch/fp32/b1", {"timing": {"samples": 15, "turn": 5}})
+
+    with pytest.raises(UserError, match=r"holds timing\.samples=30, not 15; name another folder"):
+        other.require_same()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"seed": -1}, "seed=-1 must not be negative"),
+        ({"board": ""}, "board= must be letters"),
+        ({"board": "../x"}, r"board=\.\./x must be letters"),
+        ({"out": ""}, "out= is empty"),
+        ({"scenario": "hog", "device": "ssh://jetson"}, "install edgenas on the board"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_before_anything_is_written(changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        completed(config(**changes))

@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -319,3 +320,11 @@ def test_the_command_runs_captured_too(experiment, tmp_path):
     assert done.returncode == 0, done.stderr
     assert read_results(tmp_path / f"{experiment}.json").is_complete
     assert (tmp_path / f"{experiment}.html").exists()
+
+
+def test_numbers_of_numpy_are_written_as_numbers():
+    rows = [{"count": np.int64(3), "ms": np.float32(0.5), "never": np.float64("inf")}]
+
+    written = json.loads(Results("qs", {}, {}, rows).json())
+
+    assert written["rows"] == [{"count": 3, "ms": 0.5, "never": None}]

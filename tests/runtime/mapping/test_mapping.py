@@ -254,6 +254,7 @@ HEADER = "network,configuration,min_ms,mean_ms,max_ms\n"
         ("network,ms\na,1\n", "has no column configuration"),
         (HEADER, "holds no times"),
         (HEADER + "a,x,1,2,3\na,x,1,2,3\n", "line 3: a in x is there twice"),
+        ("network,configuration,ms\na,gpu,30,5\n", "line 2: more fields .* is a decimal point"),
         (HEADER + "a,x,3,2,1\n", "line 2: 3, 2, 1 must be milliseconds above 0"),
         (HEADER + "a,x,0,2,3\n", "line 2"),
         (HEADER + "a,x,1,,3\n", "line 2"),

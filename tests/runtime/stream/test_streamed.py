@@ -205,9 +205,12 @@ def test_wrong_arguments_are_told_in_one_line(chain):
         runtime.stream(module, x, budget="3MB", tier="tape")
     with pytest.raises(ValueError, match="training mode"):
         runtime.stream(nn.Linear(2, 2), budget="3MB")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device=cuda, but torch finds no CUDA device"):
+            runtime.stream(module.eval(), budget="64MB", device="cuda")
     with pytest.raises(ValueError, match="no weights"):
         runtime.stream(nn.Sequential(nn.ReLU(), nn.Flatten()).eval(), x, budget="3MB")
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(OSError, match="there is no folder"):
         runtime.stream(module, x, budget="3MB", weights="/no/such/folder/weights")
     plan = StreamPlan(Architecture.PLANNED, (False,) * 3, 10**7, 0, 0.0, 10**7)
     with pytest.raises(ValueError, match="plan is of 3 layers, the network has 6"):
