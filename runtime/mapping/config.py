@@ -23,6 +23,7 @@ class ProfileConfig:
     compared: int
     settle_s: float
     minutes: float
+    tolerance: float = 0.05  # of the largest output: who differs more from fp32 is not offered
 
     def check(self) -> None:
         """Refuses what cannot be timed.
@@ -33,7 +34,7 @@ class ProfileConfig:
         for name in ("batch", "samples", "compared"):
             if getattr(self, name) < 1:
                 raise ValueError(f"profiling.{name}={getattr(self, name)} must be at least 1")
-        for name in ("width", "minutes"):
+        for name in ("width", "minutes", "tolerance"):
             if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"profiling.{name}={getattr(self, name)} must be above 0")
         if not 0 <= self.settle_s < math.inf:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,7 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> None:
         found = [*profiled(one, variants, timing, generator)]
         flagged[name] = watch.disturbances()
         rows += found
-        write_whole(path, _csv(rows))
+        write_whole(path, table_text(rows, config.tolerance, flagged))
         write_whole(path.with_suffix(".json"), _json(rows, config, facts, flagged))
         write_whole(path.with_suffix(".yaml"), platform)
         console.print(_shown(found, time.monotonic() - began_s))
@@ -115,24 +115,39 @@ def _platform(variants: Sequence[Variant], cores: int) -> str:
     return machine_with(fitting, cores, multiprocessors).yaml()
 
 
-def _csv(rows: Sequence[Profiled]) -> str:
-    return csv_text((*COLUMNS, *_MORE), [_line(row) for row in rows])
+def table_text(rows: Sequence[Profiled], tolerance: float, flagged: Mapping[str, list[str]]) -> str:
+    """The timing table as CSV, in milliseconds.
+
+    Args:
+      rows: what was timed.
+      tolerance: share of the largest output by which a variant may differ from fp32.
+      flagged: what disturbed each network's timing.
+    """
+    lines = [_line(row, tolerance, is_flagged=bool(flagged[row.network])) for row in rows]
+    return csv_text((*COLUMNS, *_MORE), lines)
 
 
-def _line(row: Profiled) -> list[object]:
+def _line(row: Profiled, tolerance: float, *, is_flagged: bool) -> list[object]:
+    """A variant that answers otherwise than fp32 has no times: the mapper shall not choose it."""
     names: list[object] = [row.network, row.variant.name]
     if row.samples is None or row.agreement is None:
         return [*names, *[""] * (len(COLUMNS) + len(_MORE) - 3), row.remark]
     ms = row.samples.ms
     times = [ms.min(), ms.mean(), ms.max(), np.median(ms), np.quantile(ms, 0.99)]
     agreement = row.agreement
+    agrees = agreement.relative <= tolerance
+    remarks = [
+        "" if agrees else f"differs from fp32 by more than {tolerance:g} of the largest output",
+        "" if row.samples.is_stable else "did not settle",
+        "the machine was not quiet" if is_flagged else "",
+    ]
     return [
         *names,
-        *(f"{one:.5f}" for one in times),
+        *(f"{one:.5f}" if agrees else "" for one in times),
         f"{agreement.difference:.3g}",
         f"{agreement.relative:.3g}",
         f"{agreement.top1:.4f}",
-        "" if row.samples.is_stable else "did not settle",
+        "; ".join(filter(None, remarks)),
     ]
 
 

@@ -174,7 +174,7 @@ def test_stopped_hogs_stand_still_while_the_network_runs(hogs):
 
 
 @pytest.mark.parametrize("hold", [Stop, Freeze])
-@pytest.mark.parametrize("process", [os.getpid(), 0, -1])
+@pytest.mark.parametrize("process", [os.getpid(), 0, -1], ids=["itself", "its group", "all"])
 def test_nobody_holds_itself_back_nor_all_processes(process, hold):
     with Guardian() as guardian, pytest.raises(ValueError, match=f"process {process} cannot be"):
         hold([process], guardian)

@@ -3,6 +3,8 @@
 python -m pytest tests/runtime/mapping/test_variants.py -m gpu --noconftest -c /dev/null -v
 """
 
+import csv
+
 import numpy as np
 import pytest
 import torch
@@ -10,10 +12,11 @@ import torch
 from runtime.backend import Device
 from runtime.mapping.build_variant import build_variant, why_not
 from runtime.mapping.networks import Subject, subject
-from runtime.mapping.profiling import agreement, profiled
+from runtime.mapping.profile_here import table_text
+from runtime.mapping.profiling import Agreement, Profiled, agreement, profiled
 from runtime.mapping.this_machine import machine_with, this_machine
 from runtime.mapping.variant import How, Numbers, Variant, parsed
-from runtime.timing import TimingConfig
+from runtime.timing import Samples, TimingConfig
 
 QUICK = TimingConfig(samples=2, turn=2, warm_up_window=1, warm_up_most=2, settle_s=0)
 NAMES = (
@@ -94,6 +97,24 @@ def test_outputs_of_a_built_in_network_depend_on_its_input():
         first, second = (one.module(x) for x in one.others)
 
     assert (first - second).abs().max() > 0.1 * first.abs().max()
+
+
+def test_a_variant_that_answers_otherwise_is_in_the_table_without_times():
+    samples = Samples(np.array([1.0, 3.0]), 2, is_stable=True)
+    rows = [
+        Profiled("net", parsed("cpu/t1/onnxruntime/fp32"), samples, Agreement(1e-6, 1e-6, 1.0)),
+        Profiled("net", parsed("cpu/t1/onnxruntime/int8"), samples, Agreement(0.4, 0.19, 0.375)),
+    ]
+
+    quiet, busy = (
+        list(csv.DictReader(table_text(rows, 0.05, {"net": told}).splitlines()))
+        for told in ([], ["other processes keep 1.5 processors busy"])
+    )
+
+    assert [row["mean_ms"] for row in quiet] == ["2.00000", ""]
+    assert quiet[1]["relative_difference"] == "0.19"
+    assert quiet[1]["remark"] == "differs from fp32 by more than 0.05 of the largest output"
+    assert [row["remark"].endswith("the machine was not quiet") for row in busy] == [True, True]
 
 
 def test_agreement_is_of_differences_and_of_the_first_class():
