@@ -75,6 +75,8 @@ class Feed:
                 self._underway.append([])
             self._launch_timed() if self._is_timed() else self._issue()
             self._next += 1
+        except KeyboardInterrupt:  # the caller's, not the network's
+            raise
         except BaseException as error:  # noqa: BLE001 - other networks have nothing to do with it
             self.error = error
 
@@ -103,6 +105,8 @@ class Feed:
     def _wait_for(self, completion: Completion) -> None:
         try:
             completion.wait()
+        except KeyboardInterrupt:  # as above
+            raise
         except BaseException as error:  # noqa: BLE001 - as above
             self.error = self.error or error
 
