@@ -102,8 +102,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             description=(
                 f"probe: measured live on {found.board} ({where}), {found.runtime} "
                 f"{found.version}, {self.threads} thread{'s' if self.threads > 1 else ''}, "
-                f"{self.statistic.value} of {self.timing.samples}; {len(kept):,} networks in "
-                f"{kept.path}"
+                f"{self.statistic.value} of {self.timing.samples}"
             ),
             farm=connected.farm,
             cache=kept,
