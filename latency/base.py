@@ -22,7 +22,7 @@ class LatencyOracle(Protocol):
 
     @property
     def source(self) -> str:
-        """`table`, `regression`, `transfer`, `nats`, `probe` or `mapped`; stored beside every result."""
+        """`table`, `regression`, `transfer`, `nats`, `probe`, `mapped` or `corun`; stored beside every result."""
 
     @property
     def description(self) -> str:

@@ -75,6 +75,7 @@ class CorunLatencyConfig(LatencyConfig):
 
     def _is_measured(self, name: str) -> bool:
         try:
-            return measured_on(device_named(name, self.statistic)) is not None
+            device = device_named(name, self.statistic)
         except UserError:
             return False  # no table, here or in the package, has a column of this name
+        return measured_on(device) is not None

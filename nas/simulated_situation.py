@@ -60,7 +60,9 @@ def simulated(
       UserError: if no situation like it was measured.
     """
     limit = scenario.limit_mb_per_s
-    levels = [] if limit is None else _levels(device, solo, statistic, dataset)
+    # what networks beside take has no limit to count with
+    between = limit is not None and not scenario.beside
+    levels = _levels(device, len(scenario.hogs), solo, statistic, dataset) if between else []
     if not levels or limit is None:
         raise UserError(
             f"nothing is known of {device}: it was not measured, nor were the same hogs under another "
@@ -100,7 +102,7 @@ def _share(levels: list[_Level], taken: float, nearest: _Level) -> float:
 
 
 def _levels(
-    device: str, solo: TableLatency, statistic: Statistic, dataset: Dataset
+    device: str, hogs: int, solo: TableLatency, statistic: Statistic, dataset: Dataset
 ) -> list[_Level]:
     """Of the same hogs and the same all else, whatever held them."""
     architectures = NAS_BENCH_201.architectures
@@ -108,7 +110,7 @@ def _levels(
     found = []
     for name, path in {**latency_files(data_folder()), **shipped_paths()}.items():
         if SITUATED in name and "@" not in name and _unheld(name) == _unheld(device):
-            taken = _taken_gb_per_s(path)
+            taken = _limit_gb_per_s(name, hogs) or _taken_gb_per_s(path)
             if taken:
                 table = AutoLatencyConfig(statistic).build(name, dataset)
                 found.append(_Level(name, taken, table.latency_ms(architectures) / solo_ms))
@@ -120,6 +122,13 @@ def _unheld(device: str) -> tuple[str, tuple[str, ...]]:
     alone, _, situation = device.partition(SITUATED)
     said = (word for word in situation.split("+") if word not in _HOLDING)
     return alone, tuple(word for word in said if not word.startswith("limit:"))
+
+
+def _limit_gb_per_s(device: str, hogs: int) -> float | None:
+    """What so many hogs may take while the network runs; between two runs a lock lets them take more."""
+    words = device.partition(SITUATED)[2].split("+")
+    limits = [float(word.removeprefix("limit:")) for word in words if word.startswith("limit:")]
+    return limits[0] * MB / GB * hogs if limits else None
 
 
 def _taken_gb_per_s(table: Path) -> float | None:

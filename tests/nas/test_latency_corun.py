@@ -134,3 +134,18 @@ def test_the_best_are_timed_here_beside_the_hog():
     assert len(times_ms) == 2
     assert all(0 < ms < 1000 for ms in times_ms)
     assert "the best 1 are timed here at the end" in oracle.description
+
+
+def test_what_networks_beside_take_cannot_be_drawn_between_limits(tmp_path):
+    path = tmp_path / "both.yaml"
+    path.write_text("hogs: [memory]\nbeside: [nb201]\nisolation: budget\nlimit_mb_per_s: 1000\n")
+
+    with pytest.raises(UserError, match=r"nothing is known of .*beside:nb201"):
+        CorunLatencyConfig(str(path)).build(BOARD, Dataset.cifar10)
+
+
+def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
+    write_table(folder, "hog", {HOG: -HOG_MS}, range(100))
+
+    with pytest.raises(UserError, match="a latency is positive"):
+        CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
