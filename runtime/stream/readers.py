@@ -7,9 +7,10 @@ import mmap
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Protocol, final
+from typing import NoReturn, Protocol, final
 
 import numpy as np
 from torch import Tensor
@@ -23,6 +24,9 @@ from runtime.stream.weight_file import Extent, Identity, check_layer, read_exten
 _CHUNK_BYTES = 8 * 2**20
 """Read at once; between two of them a reader can be stopped."""
 
+_MAPPED_BYTES = 2**30
+"""Of a file, mapped at once; all of one larger than memory a system may refuse to map."""
+
 _NO_STOP = bool
 
 
@@ -35,6 +39,10 @@ class Tier(Enum):
     """The system's cache of the file, which is memory too."""
     HOST = "host"
     """Memory of this process, pinned where a GPU copies from it."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"tier={value!r} must be one of {', '.join(one.value for one in cls)}")
 
 
 class Reader(Protocol):
@@ -93,30 +101,45 @@ class FileReader(Reader):
         *,
         direct: bool = True,
         always_checked: bool = False,
+        called: str | None = None,
     ) -> None:
         """Opens the file and compares its header.
 
         A file system that refuses O_DIRECT is read through the page cache, which is emptied of the
         file after each layer; `said` tells.
 
+        Args:
+          path: the file.
+          layered: the network.
+          values: as `read_extents`.
+          direct: past the page cache.
+          always_checked: as above.
+          called: what errors call the file; its path, if not given.
+
         Raises:
-          OSError: as `read_extents`.
+          OSError: as `read_extents`; WeightFileError if it is a folder, a pipe or the like.
         """
-        self._path = path
+        self._name = called or str(path)
+        if path.exists() and not path.is_file():  # to open a pipe is to wait for its writer
+            raise WeightFileError(
+                f"{self._name} is no file; name one that holds the weights, or is to be written"
+            )
         self._layered = layered
         self._always_checked = always_checked
         self._checked: set[int] = set()
         self._direct: int | None = None
         self._file = os.open(path, os.O_RDONLY)
         try:
-            self._extents = read_extents(self._file, str(path), layered, values)
+            self._extents = read_extents(self._file, self._name, layered, values)
             self._identity = Identity.of(self._file)
             self._tier = Tier.SSD if direct else Tier.PAGE_CACHE
             self._refused = ""
+            self._stays_cached = False
             if direct:
                 self._open_direct()
+                self._stays_cached = self._is_never_cold()
         except BaseException:
-            os.close(self._file)
+            self.close()
             raise
 
     @property
@@ -129,6 +152,8 @@ class FileReader(Reader):
         """How it is read."""
         if self._tier is Tier.PAGE_CACHE:
             return "buffered reads; the file may stay in the page cache"
+        if self._stays_cached:
+            return "not from a disk: the file stays in the page cache, as on a tmpfs"
         if self._direct is not None:
             return "O_DIRECT, and posix_fadvise(DONTNEED) before each cold run"
         return f"posix_fadvise(DONTNEED) after each layer: O_DIRECT was refused ({self._refused})"
@@ -147,13 +172,13 @@ class FileReader(Reader):
             got = os.preadv(file, [into[done : done + _CHUNK_BYTES]], extent.offset + done)
             if got == 0:
                 self._check_identity()
-                raise WeightFileError(f"{self._path} ended in layer {self._name(layer)}")
+                raise WeightFileError(f"{self._name} ended in layer {self._layer_name(layer)}")
             done += got
         if done < extent.nbytes:
             return
         self._check_identity()
         if self._always_checked or layer not in self._checked:
-            check_layer(into, extent, str(self._path), self._name(layer))
+            check_layer(into, extent, self._name, self._layer_name(layer))
             self._checked.add(layer)
         if self._tier is Tier.SSD and self._direct is None:
             self._forget(extent)
@@ -186,19 +211,26 @@ class FileReader(Reader):
                 os.close(self._direct)
                 self._direct = None
 
+    def _is_never_cold(self) -> bool:
+        """Whether the page cache keeps the file, written back or not."""
+        with suppress(OSError):
+            os.fsync(self._file)
+        self.start_cold()
+        return 2 * self.held_bytes > self._identity.size
+
     def _check_identity(self) -> None:
         now = Identity.of(self._file)
         if now != self._identity:
             what = "was truncated" if now.size < self._identity.size else "was changed"
             raise WeightFileError(
-                f"{self._path} {what} while it was open; the inference was stopped before it used "
+                f"{self._name} {what} while it was open; the inference was stopped before it used "
                 "the weights: make the file whole and open the network again"
             )
 
     def _forget(self, extent: Extent) -> None:
         os.posix_fadvise(self._file, extent.offset, extent.nbytes, os.POSIX_FADV_DONTNEED)
 
-    def _name(self, layer: int) -> str:
+    def _layer_name(self, layer: int) -> str:
         return self._layered.layers[layer].name
 
 
@@ -274,15 +306,23 @@ class HostReader(Reader):
 def cached_bytes(file: int) -> int:
     """What of an open file is in the page cache; mapping it does not bring it there."""
     size = os.fstat(file).st_size
-    if not size:
-        return 0
-    count = -(-size // mmap.PAGESIZE)
-    found = (ctypes.c_ubyte * count)()
+    return sum(
+        _cached_bytes(file, begin, min(_MAPPED_BYTES, size - begin))
+        for begin in range(0, size, _MAPPED_BYTES)
+    )
+
+
+def _cached_bytes(file: int, begin: int, nbytes: int) -> int:
+    found = np.empty(-(-nbytes // mmap.PAGESIZE), np.uint8)
     libc = ctypes.CDLL(None, use_errno=True)
-    with mmap.mmap(file, size, flags=mmap.MAP_PRIVATE) as mapped:
-        begin = ctypes.c_char.from_buffer(mapped)
-        code = libc.mincore(ctypes.byref(begin), ctypes.c_size_t(size), found)
-        del begin
+    with mmap.mmap(file, nbytes, prot=mmap.PROT_READ, offset=begin) as mapped:
+        content = np.frombuffer(mapped, np.uint8)
+        code = libc.mincore(
+            ctypes.c_void_p(content.ctypes.data),
+            ctypes.c_size_t(nbytes),
+            ctypes.c_void_p(found.ctypes.data),
+        )
+        del content  # else it could not be unmapped
     if code:
         raise OSError(ctypes.get_errno(), "the page cache does not tell what it holds")
-    return mmap.PAGESIZE * sum(one & 1 for one in bytes(found))
+    return mmap.PAGESIZE * int(np.count_nonzero(found & 1))

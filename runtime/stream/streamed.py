@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -13,11 +14,12 @@ from types import TracebackType
 from typing import final
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
 from runtime.decompose import Rule, decompose
-from runtime.program import Program
+from runtime.engine import CPU
 from runtime.stream.cpu_pipeline import CpuPipeline
+from runtime.stream.errors import WeightFileError
 from runtime.stream.layers import (
     MERGED_BYTES,
     MERGED_COPIES_BYTES,
@@ -32,7 +34,7 @@ from runtime.stream.profiling import profiled, profiling_plan, unmeasured
 from runtime.stream.readers import FileReader, HostReader, Reader, Tier
 from runtime.stream.sizes import parse_bytes, told_bytes
 from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
-from runtime.stream.weight_file import fill_layer, pack
+from runtime.stream.weight_file import fill_layer, pack, unwritable, write
 
 SETTLE_S = 0.2
 """How long a GPU works before its times are believed: after idling it exceeds for about 0.1 s the
@@ -45,7 +47,7 @@ class MemoryUse:
     """What keeps weights, in bytes; activations are as in any network."""
 
     weights: int
-    """Of the network, for comparison."""
+    """Of the network, each counted once, for comparison."""
     host: int
     """Rings and residents in plain memory of the CPU."""
     pinned: int
@@ -130,6 +132,7 @@ class Opened:
         Raises:
           BaseException: as the pipeline.
         """
+        x = x.clone()  # a network may change its input
         plan = profiling_plan(self.layered, stages or self.stages, budget_bytes)
         pipeline = self.pipeline(plan, x)
         try:
@@ -146,7 +149,7 @@ class Opened:
         own, held = pipeline.buffers, self.reader.held_bytes
         is_kept = self.reader.tier is Tier.HOST
         return MemoryUse(
-            weights=self.layered.weight_bytes,
+            weights=self.layered.network_bytes,
             host=own.host_bytes,
             pinned=own.pinned_bytes,
             device=own.device_bytes,
@@ -163,7 +166,7 @@ def open_layers(
     model: nn.Module,
     example: Tensor,
     *,
-    tier: Tier = Tier.SSD,
+    tier: str | Tier = Tier.SSD,
     weights: Path | None = None,
     device: torch.device | None = None,
     always_checked: bool = False,
@@ -186,6 +189,7 @@ def open_layers(
       OSError: if the file cannot be written or read; WeightFileError if it is not the model's.
       ValueError: if the network cannot be cut.
     """
+    tier = Tier(tier)
     own = {weight.device for _, weight in named_weights(model)}
     if not own:
         raise ValueError("the network has no weights: there is nothing to stream")
@@ -194,31 +198,24 @@ def open_layers(
     (home,) = own
     if device is None:
         device = torch.device("cpu") if home.type == "meta" else home
-    program = _cut(model, example.to(home))
     pinned = device.type == "cuda"
     in_memory = tier is Tier.HOST and weights is None
     # a file's layers are the same whatever uses it
     merged_bytes = MERGED_COPIES_BYTES if pinned and in_memory else MERGED_BYTES
-    layers, values = layered(program, model, merged_bytes)
+    layers, values = _cut(model, example.to(home, copy=True), merged_bytes)
     if in_memory:
         fill = [partial(fill_layer, layer, values) for layer in layers.layers]
         return Opened(
             layers, HostReader(layers, lambda i, into: fill[i](into), pinned=pinned), device
         )
-    with ExitStack() as temporary:
-        path = weights
-        if path is None:
-            path = _nameless(temporary)
-        if weights is None or not path.exists():
-            pack(layers, values, path)
+    read = partial(FileReader, direct=tier is Tier.SSD, always_checked=always_checked)
+    if weights is None:
+        file = _nameless(layers, values, read)
+    else:
+        if not weights.exists():
+            pack(layers, values, weights)
             values = {}  # nobody else's
-        file = FileReader(
-            path,
-            layers,
-            values,
-            direct=tier is Tier.SSD,
-            always_checked=always_checked,
-        )
+        file = read(weights, layers, values)
     if tier is not Tier.HOST:
         return Opened(layers, file, device)
     try:
@@ -227,19 +224,34 @@ def open_layers(
         file.close()
 
 
-def _cut(model: nn.Module, example: Tensor) -> Program:
+def _cut(model: nn.Module, example: Tensor, merged_bytes: int) -> tuple[Layered, dict[str, Tensor]]:
     try:
-        return decompose(model, example, Rule.UNFOLDED)
-    except (fx.proxy.TraceError, RuntimeError, TypeError) as error:
-        raise ValueError(f"the network cannot be cut into layers: {error}") from error
+        return layered(decompose(model, example, Rule.UNFOLDED), model, merged_bytes)
+    except Exception as error:  # the model's own code ran, with what stands for tensors
+        kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
+        why = kind + next(iter(str(error).splitlines()), "")
+        raise ValueError(f"the network cannot be cut into layers: {why}") from error
 
 
-def _nameless(opened: ExitStack) -> Path:
-    """A file on a disk, not in a /tmp that is memory; its name goes when it has been opened."""
-    disk = Path("/var/tmp")  # noqa: S108 - in a folder of its own, made by mkdtemp
-    folder = disk if os.access(disk, os.W_OK) else None
-    made = opened.enter_context(tempfile.TemporaryDirectory(prefix="edgenas-", dir=folder))
-    return Path(made) / "weights.safetensors"
+def _nameless(
+    layers: Layered, values: Mapping[str, Tensor], read: Callable[..., FileReader]
+) -> FileReader:
+    """A file without a name, on a disk and not in a /tmp that is memory; it ends with the process."""
+    disk = Path("/var/tmp")  # noqa: S108 - the file has no name there
+    where = disk if os.access(disk, os.W_OK) else Path(tempfile.gettempdir())
+    try:
+        with tempfile.TemporaryFile(dir=where) as file:
+            write(layers, values, file)
+            return read(
+                Path(f"/proc/self/fd/{file.fileno()}"),
+                layers,
+                {},  # they were just written
+                called=f"the nameless file in {where}",
+            )
+    except OSError as error:
+        if isinstance(error, WeightFileError):
+            raise
+        raise unwritable(error, layers, str(where)) from error
 
 
 @final
@@ -332,6 +344,8 @@ class Streamed:
         with self._lock:
             if self._closed_by is not None:
                 raise RuntimeError(f"the network was closed {self._closed_by}".rstrip())
+            if not isinstance(x, Tensor):
+                raise TypeError(f"the input must be one tensor, not {type(x).__name__}")
             if self._example is not None and self._example != (x.shape, x.dtype):
                 shape, dtype = self._example
                 raise ValueError(
@@ -359,10 +373,14 @@ class Streamed:
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # its construction failed
-            self.close()
+            self._let_go()
 
     def close(self) -> None:
-        """Gives all memory back, and the file."""
+        """Gives all memory back, and the file; after the inference that is under way."""
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
         self._closed_by = self._closed_by or ""
         pipeline, self._pipeline = self._pipeline, None
         opened, self._opened = self._opened, None
@@ -383,7 +401,7 @@ class Streamed:
         ) -> bool:
             if error is not None:
                 self._closed_by = f"after {type(error).__name__}: {error}"
-                self.close()
+                self._let_go()
             return False
 
         stack.push(leave)
@@ -448,24 +466,43 @@ def stream(
     """
     if (budget is None) == (plan is None):
         raise ValueError('give a budget, as budget="64MB", or a plan, and not both')
-    names = [one.value for one in Tier]
-    if not isinstance(tier, Tier) and tier not in names:
-        raise ValueError(f"tier={tier!r} must be one of {', '.join(names)}")
+    tier = Tier(tier)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    if example is not None and not isinstance(example, Tensor):
+        raise TypeError(f"the example must be one tensor, not {type(example).__name__}")
     if model.training:
         raise ValueError("the model is in training mode; call .eval() first")
-    if device is not None and torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"device={device}, but torch finds no CUDA device here; device=cpu is there"
-        )
     if weights is not None and not Path(weights).parent.is_dir():
         raise FileNotFoundError(f"weights={weights}: there is no folder {Path(weights).parent}")
     return Streamed(
         model,
         example,
         budget=budget,
-        tier=Tier(tier),
+        tier=tier,
         weights=None if weights is None else Path(weights),
         plan=plan,
-        device=None if device is None else torch.device(device),
+        device=None if device is None else _known(device),
         always_checked=always_checked,
     )
+
+
+def _known(name: str | torch.device) -> torch.device:
+    """The device, if kernels can run there.
+
+    Raises:
+      ValueError: if not.
+    """
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device={name!r} must be cpu or cuda") from error
+    if device.type == "cpu":
+        return CPU
+    if device.type != "cuda":
+        raise ValueError(f"device={name} must be cpu or cuda")
+    if not torch.cuda.is_available():
+        raise ValueError(f"device={name}, but torch finds no CUDA device here; device=cpu is there")
+    if (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device={name}, but torch finds {torch.cuda.device_count()} here")
+    return device

@@ -3,7 +3,9 @@
 import json
 import mmap
 import os
+import tempfile
 
+import psutil
 import pytest
 import torch
 from safetensors import safe_open
@@ -16,7 +18,7 @@ from runtime.stream.errors import WeightFileError
 from runtime.stream.host_memory import HostMemory
 from runtime.stream.layers import layered
 from runtime.stream.profiling import unmeasured
-from runtime.stream.readers import FileReader, Tier
+from runtime.stream.readers import FileReader, Tier, cached_bytes
 from runtime.stream.weight_file import MOST_HEADER_BYTES, pack
 
 PAGE = 4096
@@ -151,6 +153,7 @@ def test_a_truncated_file_is_refused(chain, tmp_path):
         (2).to_bytes(8, "little") + b"[]",
         (6).to_bytes(8, "little") + b'{"a":}',
         (2).to_bytes(8, "little") + b"{}" + b" " * 7_000_000,
+        (10**6).to_bytes(8, "little") + b"[" * 10**6 + b" " * 7_000_000,
     ],
 )
 def test_what_is_no_packed_file_is_refused(chain, tmp_path, content):
@@ -168,7 +171,7 @@ def test_weights_of_another_model_are_refused(chain, tmp_path):
     packed(module, x, path)
     others = {
         "6 layers, the module has 5": module[:5],
-        "its '0.0.weight' is F32": nn.Sequential(
+        "its '0.0.weight' is 'F32'": nn.Sequential(
             nn.Sequential(nn.Linear(512, 640), nn.ReLU()),
             nn.Sequential(nn.Linear(640, 512), nn.ReLU()),
             *module[2:],
@@ -199,6 +202,46 @@ def test_a_changed_header_is_refused(chain, tmp_path):
     path.write_bytes(content[:8] + text + content[8 + length :])
     with pytest.raises(WeightFileError, match=r"0\.0\.weight"):
         FileReader(path, layers, values)
+
+
+def rewritten(path, change):
+    """The file with another header."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = change(content[8 : 8 + length])
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+
+
+def nested(header):
+    content = json.loads(header)
+    content["__metadata__"]["edgenas.stream"] = "[" * 200_000
+    return json.dumps(content).encode()
+
+
+def named_for_a_terminal(header):
+    content = json.loads(header)
+    content["0.0.weight"]["dtype"] = "\n\x1b[31m" + 10**5 * "z"
+    text = json.dumps(content).encode()
+    return text.ljust(-(-(len(text) + 8) // PAGE) * PAGE - 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (nested, "not packed for streaming"),
+        (lambda header: header + b"   ", "begin amid a page"),
+        (named_for_a_terminal, "another model"),
+    ],
+)
+def test_a_header_made_to_harm_is_refused_in_one_short_line(chain, tmp_path, change, message):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    rewritten(path, change)
+    with pytest.raises(WeightFileError, match=message) as caught:
+        FileReader(path, layers, values)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
 
 
 def test_a_damaged_layer_is_found_before_it_is_used(chain, tmp_path):
@@ -269,3 +312,26 @@ def test_the_reader_tells_its_tier(chain, tmp_path):
         reader = FileReader(tmp_path / "w", layers, values, direct=direct)
         assert reader.tier is tier
         reader.close()
+
+
+def test_the_page_cache_of_a_file_larger_than_memory_can_be_asked(tmp_path):
+    path = tmp_path / "sparse"
+    path.touch()
+    os.truncate(path, psutil.virtual_memory().total + psutil.swap_memory().total + 2**31)
+    with path.open("r+b") as file:
+        file.seek(2**31)
+        file.write(b"z" * PAGE)
+        file.flush()
+        assert cached_bytes(file.fileno()) >= PAGE
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no tmpfs here")  # noqa: S108 - for a file of its own
+def test_a_file_in_memory_is_not_called_a_disk(chain):
+    module, x, expected = chain
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        runtime.stream(module, x, budget="3MB", weights=f"{folder}/weights") as small,
+    ):
+        assert torch.equal(small(x), expected)
+        assert "not from a disk" in small.said
+        assert small.memory.page_cache >= small.memory.weights
