@@ -20,7 +20,7 @@ from runtime.stream.layers import Layered
 from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.weight_file import Extent, Identity, check_layer, read_extents
 
-_CHUNK_BYTES = 8 * 2**20
+_CHUNK_BYTES = 32 * 2**20
 """Read at once; between two of them a reader can be stopped."""
 
 _NO_STOP = bool
