@@ -95,7 +95,10 @@ class Place:
 
     offset: int
     after: int | None
-    """Index of the last reservation that has to be released before; None: it need not wait."""
+    """Index of the last reservation that has to be released before; None: it need not wait.
+
+    Below 0 it is one of the same sequence's round before this one, counted from its end.
+    """
 
 
 def places(
@@ -117,3 +120,33 @@ def places(
         released = i - len(ring)  # what was there before and is not any more
         found.append(Place(offset, released if released >= 0 else None))
     return tuple(found)
+
+
+def in_rounds(
+    first: Sequence[Place], lengths: Sequence[int], alignment: int = PAGE_BYTES
+) -> tuple[Place, ...]:
+    """The same places of a sequence that follows itself, round after round.
+
+    What waits for nothing in its own round waits for the last of the round before it whose bytes it
+    takes; there is always one, for each is in its own place again.
+
+    Args:
+      first: where the sequence goes in an empty ring, as `places` says.
+      lengths: of the sequence.
+      alignment: of the ring.
+    """
+    ends = [
+        one.offset + aligned(nbytes, alignment) for one, nbytes in zip(first, lengths, strict=True)
+    ]
+    count = len(first)
+
+    def last_there(i: int) -> int:
+        begin, end = first[i].offset, ends[i]
+        return next(
+            j - count for j in reversed(range(count)) if first[j].offset < end and begin < ends[j]
+        )
+
+    return tuple(
+        one if one.after is not None else Place(one.offset, last_there(i))
+        for i, one in enumerate(first)
+    )
