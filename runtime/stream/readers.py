@@ -157,15 +157,24 @@ class FileReader(Reader):
         """How it is read."""
         if self._tier is Tier.PAGE_CACHE:
             return "buffered reads; the file may stay in the page cache"
-        if self._stays_cached:
+        if self._stays_cached and is_told(self._file):
             return "not from a disk: the file stays in the page cache, as on a tmpfs"
-        if self._direct is not None:
-            return "O_DIRECT, and posix_fadvise(DONTNEED) before each cold run"
-        return f"posix_fadvise(DONTNEED) after each layer: O_DIRECT was refused ({self._refused})"
+        if self._direct is None:
+            how = (
+                f"posix_fadvise(DONTNEED) after each layer: O_DIRECT was refused ({self._refused})"
+            )
+        else:
+            how = "O_DIRECT, and posix_fadvise(DONTNEED) before each cold run"
+        if is_told(self._file):
+            return how
+        return f"{how}; counted as if in the page cache, for only who may write to it is told"
 
     @property
     def held_bytes(self) -> int:
-        """What of the file is in the page cache now, whoever brought it there."""
+        """What of the file is in the page cache now, whoever brought it there.
+
+        All of it, where the system does not tell.
+        """
         return cached_bytes(self._file)
 
     def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
@@ -321,6 +330,14 @@ def cached_bytes(file: int) -> int:
         _cached_bytes(file, begin, min(_MAPPED_BYTES, size - begin))
         for begin in range(0, size, _MAPPED_BYTES)
     )
+
+
+def is_told(file: int) -> bool:
+    """Whether the system tells what of a file it caches; if not, it says: all."""
+    user = os.geteuid()
+    if user in {0, os.fstat(file).st_uid}:
+        return True
+    return os.access(f"/proc/self/fd/{file}", os.W_OK, effective_ids=True)
 
 
 def _cached_bytes(file: int, begin: int, nbytes: int) -> int:

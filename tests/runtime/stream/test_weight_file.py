@@ -13,12 +13,13 @@ from torch import nn
 
 import runtime
 from runtime.decompose import Rule, decompose
+from runtime.stream import readers
 from runtime.stream.architectures import zero_copy
 from runtime.stream.errors import WeightFileError
 from runtime.stream.host_memory import HostMemory
 from runtime.stream.layers import layered
 from runtime.stream.profiling import unmeasured
-from runtime.stream.readers import FileReader, Tier, cached_bytes
+from runtime.stream.readers import FileReader, Tier, cached_bytes, is_told
 from runtime.stream.weight_file import MOST_HEADER_BYTES, pack
 
 PAGE = 4096
@@ -334,4 +335,31 @@ def test_a_file_in_memory_is_not_called_a_disk(chain):
     ):
         assert torch.equal(small(x), expected)
         assert "not from a disk" in small.said
+        assert small.memory.page_cache >= small.memory.weights
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_of_a_file_that_one_may_only_read_the_system_does_not_tell_what_it_caches(tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(PAGE * b"z")
+    path.chmod(0o444)
+    file = os.open(path, os.O_RDONLY)
+    child = os.fork()
+    if not child:
+        os.seteuid(65534)
+        os._exit(is_told(file))
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert is_told(file)
+    os.close(file)
+
+
+def test_where_the_system_does_not_tell_all_is_counted_and_said(chain, tmp_path, monkeypatch):
+    module, x, expected = chain
+    monkeypatch.setattr(readers, "is_told", lambda _: False)
+    monkeypatch.setattr(readers, "cached_bytes", lambda file: os.fstat(file).st_size)
+    with runtime.stream(module, x, budget="3MB", weights=tmp_path / "weights") as small:
+        assert torch.equal(small(x), expected)
+        assert "counted as if in the page cache" in small.said
         assert small.memory.page_cache >= small.memory.weights
