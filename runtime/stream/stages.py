@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, final
 
-
 _NO_BYTES = 2**63
 """More than any address."""
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import runtime
-from runtime.stream.streamed import open_layers
+from runtime.stream.opened import open_layers
 
 DISK = Path("/var/tmp")  # noqa: S108 - only looked at
 

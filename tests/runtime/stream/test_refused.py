@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import runtime
+from runtime.stream.opened import open_layers
 from runtime.stream.several import Wanted, stream_several
-from runtime.stream.streamed import open_layers
 
 
 @pytest.mark.parametrize(

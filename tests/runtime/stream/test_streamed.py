@@ -20,13 +20,13 @@ from runtime.decompose import Rule, decompose
 from runtime.models.yolo import YOLOv4
 from runtime.stream.architectures import asynchronous, preloaded, synchronous, zero_copy
 from runtime.stream.layers import layered
+from runtime.stream.opened import open_layers
 from runtime.stream.planner import BudgetTooSmallError
 from runtime.stream.profiling import unmeasured
 from runtime.stream.readers import Tier
 from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.sizes import parse_bytes
 from runtime.stream.stages import Architecture, StreamPlan
-from runtime.stream.streamed import open_layers
 
 ARCHITECTURES = (preloaded, synchronous, asynchronous, zero_copy)
 
