@@ -183,7 +183,9 @@ class FileReader(Reader):
         file = self._file if self._direct is None else self._direct
         done = 0
         while done < extent.nbytes and not is_stopped():
-            got = os.preadv(file, [into[done : done + _CHUNK_BYTES]], extent.offset + done)
+            got = self._read_some(
+                file, into[done : done + _CHUNK_BYTES], extent.offset + done, layer
+            )
             if got == 0:
                 self._check_identity()
                 raise WeightFileError(f"{self._name} ended in layer {self._layer_name(layer)}")
@@ -196,6 +198,17 @@ class FileReader(Reader):
             self._checked.add(layer)
         if self._tier is Tier.SSD and self._direct is None:
             self._forget(extent)
+
+    def _read_some(self, file: int, into: memoryview, offset: int, layer: int) -> int:
+        try:
+            return os.preadv(file, [into], offset)
+        except OSError as error:
+            self._check_identity()  # amid a page direct input is refused, and no end of the file
+            raise OSError(
+                error.errno,
+                f"layer {self._layer_name(layer)} cannot be read from {self._name}: "
+                f"{error.strerror or error}",
+            ) from error
 
     def start_cold(self) -> None:
         """Empties the page cache of the file, unless that is where it is read from.

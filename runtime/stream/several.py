@@ -162,6 +162,9 @@ def stream_several(
             )
             for one in wanted
         ]
+        devices = {one.device for one in opened}
+        if len(devices) > 1:
+            raise ValueError(f"networks must be on one device, not on {devices}; give device=")
         if processors is None:
             on_gpu = opened[0].device.type == "cuda"
             processors = 1 if on_gpu else max(1, _cores() // torch.get_num_threads())

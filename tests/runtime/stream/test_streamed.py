@@ -195,8 +195,8 @@ def test_a_budget_that_is_no_size_is_refused(chain, budget):
 
 
 def test_sizes_are_read_as_people_write_them():
-    sizes = [parse_bytes(text) for text in ("64MB", "1.5 GiB", 4096, "2kb", "7 B")]
-    assert sizes == [64_000_000, 3 * 2**29, 4096, 2000, 7]
+    sizes = [parse_bytes(text) for text in ("64MB", "1.5 GiB", 4096, "2kb", "7 B", "1TB")]
+    assert sizes == [64_000_000, 3 * 2**29, 4096, 2000, 7, 10**12]
 
 
 def test_wrong_arguments_are_told_in_one_line(chain):

@@ -1,5 +1,6 @@
 """Packed weights: read by others, and refused whenever they are not what they should be."""
 
+import errno
 import json
 import mmap
 import os
@@ -275,6 +276,18 @@ def test_a_file_changed_or_truncated_while_it_is_open_stops_the_inference(chain,
                 small(x)
             with pytest.raises(RuntimeError, match="closed after WeightFileError"):
                 small(x)
+
+
+def test_a_read_error_names_the_file_and_the_layer(chain, tmp_path, monkeypatch):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    with runtime.stream(module, x, budget="3MB", weights=path) as small:
+        monkeypatch.setattr(os, "preadv", lambda *_: os.pread(-1, 1, 0))
+        with pytest.raises(
+            OSError, match=rf"layer \d\.0 cannot be read from {path}: Bad file"
+        ) as caught:
+            small(x)
+        assert caught.value.errno == errno.EBADF
 
 
 def test_a_change_that_hides_its_time_is_found_where_all_is_checked(chain, tmp_path):
