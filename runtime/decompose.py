@@ -82,7 +82,14 @@ def decompose(
         return _whole(module, example)
 
     tracer = _Tracer(tuple(cells))
-    network = _traced(module, tracer)
+    try:
+        network = _traced(module, tracer)
+    except (
+        TypeError
+    ):  # perhaps of mask[:length]: only a traced buffer takes an index that is traced
+        tracer = _Tracer(tuple(cells))
+        tracer.proxy_buffer_attributes = True
+        network = _traced(module, tracer)
     if cells and not tracer.found:
         names = " or ".join(cell.__name__ for cell in cells)
         raise ValueError(f"{type(module).__name__} contains no {names}")

@@ -296,6 +296,23 @@ def test_layers_in_place_work_as_in_the_module():
         assert torch.equal(computed, plain)
 
 
+def test_a_buffer_may_be_cut_to_the_length_of_the_input():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+            self.register_buffer("mask", torch.tril(torch.ones(16, 16, dtype=torch.bool)))
+
+        def forward(self, x):
+            length = x.shape[1]
+            weights = x @ x.transpose(1, 2)
+            return self.layer(weights.masked_fill(~self.mask[:length, :length], 0.0) @ x)
+
+    module, x = Masked().eval(), torch.randn(2, 5, 8)
+    with torch.no_grad():
+        assert torch.equal(decompose(module, x).run(x), module(x))
+
+
 def test_a_module_is_as_it_was_before_it_was_cut():
     class Shifting(nn.Module):
         def __init__(self):
