@@ -129,6 +129,8 @@ class CpuPipeline(Pipeline):
                 progress.wait_asked(inferences + 1)
             for ordinal, need in enumerate(needed):
                 progress.wait(need, inferences * len(needed))
+                if progress.is_stopped():
+                    raise StoppedError
                 yield ordinal
 
     def _read(self, ordinal: int, progress: Progress) -> None:

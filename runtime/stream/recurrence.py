@@ -103,10 +103,8 @@ def placed(
     """
     if not lengths:
         return []
-    found = places(lengths, ring_bytes, alignment)
-    if ahead:
-        found = in_rounds(found, lengths, alignment)
-    return [place.after for place in found]
+    find = in_rounds if ahead else places
+    return [place.after for place in find(lengths, ring_bytes, alignment)]
 
 
 def is_streamed(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> list[bool]:
