@@ -64,6 +64,9 @@ class CpuPipeline(Pipeline):
         """Its memory."""
         return self._buffers
 
+    def keep_busy(self, times: int) -> None:
+        """It does not matter to a CPU, whose kernels take what they take beside reads."""
+
     def run(self, x: Tensor) -> Tensor:
         """The output."""
         with torch.no_grad(), self._workers.inference() as (progress, before):

@@ -58,6 +58,13 @@ class Pipeline(Protocol):
         """
 
     @abstractmethod
+    def keep_busy(self, times: int) -> None:
+        """From now on a layer's kernels run so often that they seldom wait: for profiles alone.
+
+        Outputs are of no use then.
+        """
+
+    @abstractmethod
     def rest(self) -> None:
         """Waits until all that is brought ahead is there: nothing goes on then."""
 

@@ -138,6 +138,22 @@ def test_copies_for_the_next_inference_go_on_while_nobody_asks():
     opened.close()
 
 
+def test_kernels_that_are_kept_busy_wait_less_and_do_no_harm():
+    module, x, expected = built("chain")
+    opened = open_layers(module, x, tier=Tier.HOST)
+    ring = 2 * opened.layered.largest_bytes
+    none = (False,) * len(opened.layered.layers)
+    pipeline = opened.pipeline(StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring), x)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.keep_busy(5)
+    pipeline.run(x)
+    assert all(one.kernel_ms > 0 for one in pipeline.times)
+    pipeline.keep_busy(1)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.close()
+    opened.close()
+
+
 def test_a_read_error_between_two_calls_is_the_next_ones():
     module, x, expected = built("chain")
     opened = open_layers(module, x, tier=Tier.SSD)
