@@ -16,7 +16,7 @@ from runtime.stream.readers import Reader
 from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
 
-_MOST_TIMES = 64
+_MOST_TIMES = 32
 """That a layer is copied, or its kernels run, so that the kernels wait more or less."""
 
 _SETTLES = 3
@@ -79,7 +79,7 @@ def profiled(
       BaseException: as `Pipeline.run`.
     """
 
-    def measured(before_s: float) -> tuple[list[LayerTimes], list[float], float]:
+    def measured(before_s: float, repeats: int) -> tuple[list[LayerTimes], list[float], float]:
         """The medians of each layer, how late each stage began, and how long it all took."""
         settled_s = time.monotonic() + before_s
         took_s = [_run(pipeline, reader, x)]
@@ -93,17 +93,19 @@ def profiled(
         layers = [_medians(own) for own in zip(*runs, strict=True)]
         return layers, [median(one) for one in zip(*late, strict=True)], 1e3 * median(took_s)
 
-    streamed, (reads_ms, copies_ms, handover_ms), _ = measured(settle_s)
+    streamed, (reads_ms, copies_ms, handover_ms), _ = measured(settle_s, repeats)
     kernels_ms = [one.kernel_ms for one in streamed]
     eased_ms: list[float | None] = [None] * len(streamed)
     eased_duty = 0.0
     if settle_s:
-        come_ms = max(sum(one.copy_ms for one in streamed), sum(one.read_ms for one in streamed))
+        comes_from_disk_ms = sum(one.read_ms for one in streamed)
+        come_ms = max(sum(one.copy_ms for one in streamed), comes_from_disk_ms)
+        fewer = min(2, repeats) if comes_from_disk_ms else repeats
         pipeline.repeat(kernels=_times(2 * come_ms, sum(kernels_ms)))
-        busy, _, _ = measured(_SETTLES * settle_s)
+        busy, _, _ = measured(_SETTLES * settle_s, fewer)
         kernels_ms = [max(ms, one.kernel_ms) for ms, one in zip(kernels_ms, busy, strict=True)]
         pipeline.repeat(copies=_times(2 * sum(kernels_ms), sum(one.copy_ms for one in streamed)))
-        waiting, _, took_ms = measured(_SETTLES * settle_s)
+        waiting, _, took_ms = measured(_SETTLES * settle_s, fewer)
         pipeline.repeat()
         eased = [min(ms, one.kernel_ms) for ms, one in zip(kernels_ms, waiting, strict=True)]
         if sum(eased) < (1 - _NOTICED) * min(sum(kernels_ms), took_ms):
