@@ -52,7 +52,7 @@ _TOLERANCE = 0.01
 _CONFIGURATIONS = 36
 """Of residents and rings, for the model's error; fewer where a run takes long."""
 
-_CONFIGURATIONS_S = {"cuda": 20.0, "cpu": 30.0}
+_CONFIGURATIONS_S = {"cuda": 15.0, "cpu": 30.0}
 
 _FIRST_RUNS = 3
 """From empty rings, of each plan that goes on into the next inference."""

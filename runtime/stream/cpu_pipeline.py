@@ -64,6 +64,9 @@ class CpuPipeline(Pipeline):
         """Its memory."""
         return self._buffers
 
+    def repeat(self, *, copies: int = 1, kernels: int = 1) -> None:
+        """Nothing: what a CPU's kernels take does not depend on how much they wait."""
+
     def run(self, x: Tensor) -> Tensor:
         """The output."""
         with torch.no_grad(), self._workers.inference() as (progress, before):
@@ -129,6 +132,8 @@ class CpuPipeline(Pipeline):
                 progress.wait_asked(inferences + 1)
             for ordinal, need in enumerate(needed):
                 progress.wait(need, inferences * len(needed))
+                if progress.is_stopped():
+                    raise StoppedError
                 yield ordinal
 
     def _read(self, ordinal: int, progress: Progress) -> None:

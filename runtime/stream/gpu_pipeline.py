@@ -59,6 +59,7 @@ class GpuPipeline(Pipeline):
         self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
         self._ahead = self._route.brought_ahead if self._route.host is None else 0
         self._begun = 0  # copies for the next inference that are launched
+        self._copies_each = self._kernels_each = 1
         self._orders = {
             begun: [*launch_order(self._route, len(self._layers), begun)]
             for begun in {0, self._ahead}
@@ -87,6 +88,14 @@ class GpuPipeline(Pipeline):
     def buffers(self) -> Buffers:
         """Its memory."""
         return self._buffers
+
+    def repeat(self, *, copies: int = 1, kernels: int = 1) -> None:
+        """From now on each layer is copied so often, and its kernels run so often; the last is timed.
+
+        Kernels have their true weights each time, but what they change in place they change again: the
+        output is of no use then.
+        """
+        self._copies_each, self._kernels_each = copies, kernels
 
     def run(self, x: Tensor) -> Tensor:
         """The output, on the GPU."""
@@ -227,8 +236,10 @@ class GpuPipeline(Pipeline):
         if used_by is not None:
             self._copier.wait_event(self._ends[used_by])
         ordinal = number % len(self._route.streamed)
-        self._copies[ordinal].record(self._copier)
         with torch.cuda.stream(self._copier):
+            for _ in range(self._copies_each - 1):
+                self._transfer(ordinal)
+            self._copies[ordinal].record(self._copier)
             self._transfer(ordinal)
         self._copied[ordinal].record(self._copier)
         if not self._route.is_synchronous:
@@ -237,13 +248,18 @@ class GpuPipeline(Pipeline):
     def _launch_kernels(self, layer: int, ordinal: int | None, progress: Progress) -> None:
         if ordinal is not None and self._route.device is not None:
             self._compute.wait_event(self._copied[ordinal])
-        self._begins[layer].record(self._compute)
         with torch.cuda.stream(self._compute):
-            for job in self._jobs[layer]:
-                job()
+            for _ in range(self._kernels_each - 1):
+                self._run_jobs(layer)
+            self._begins[layer].record(self._compute)
+            self._run_jobs(layer)
         self._ends[layer].record(self._compute)
         if ordinal is not None and not self._route.is_synchronous:
             progress.advance(Stage.KERNEL)
+
+    def _run_jobs(self, layer: int) -> None:
+        for job in self._jobs[layer]:
+            job()
 
     def _transfer(self, ordinal: int) -> None:
         self._buffers.target(ordinal).copy_(self._buffers.source(ordinal), non_blocking=True)

@@ -15,7 +15,7 @@ _MAPPED_AND_PORTABLE = 3
 """Flags of cudaHostRegister: kernels may read it in place, whatever the context."""
 
 _HUGE_BYTES = 2 * 2**20
-"""A large page: direct input holds 512 small ones each time, a millisecond for 16 MB, or this one."""
+"""A large page: direct input has to hold it while it writes there, or 512 small ones instead."""
 
 
 @final

@@ -58,6 +58,13 @@ class Pipeline(Protocol):
         """
 
     @abstractmethod
+    def repeat(self, *, copies: int = 1, kernels: int = 1) -> None:
+        """From now on each layer is copied so often, and its kernels run so often: for profiles alone.
+
+        Kernels wait more or less for it. Outputs may be of no use then.
+        """
+
+    @abstractmethod
     def rest(self) -> None:
         """Waits until all that is brought ahead is there: nothing goes on then."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import final
 
 PAGE_BYTES = 4096
@@ -123,30 +125,52 @@ def places(
 
 
 def in_rounds(
-    first: Sequence[Place], lengths: Sequence[int], alignment: int = PAGE_BYTES
+    lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
 ) -> tuple[Place, ...]:
-    """The same places of a sequence that follows itself, round after round.
+    """Where a sequence goes that follows itself, round after round, each time to the same places.
 
-    What waits for nothing in its own round waits for the last of the round before it whose bytes it
-    takes; there is always one, for each is in its own place again.
+    It goes through the ring in laps. If each were as long as the ring, the last could be short, and the
+    next round, which begins at 0 again, would have to wait for what comes nearly last: so all are
+    about equally long. Whoever lies where nobody of its own round did waits for the last there of the
+    round before, at the latest for itself.
 
-    Args:
-      first: where the sequence goes in an empty ring, as `places` says.
-      lengths: of the sequence.
-      alignment: of the ring.
+    Raises:
+      ValueError: if a length does not fit into the ring.
     """
-    ends = [
-        one.offset + aligned(nbytes, alignment) for one, nbytes in zip(first, lengths, strict=True)
-    ]
-    count = len(first)
+    rounded = [aligned(one, alignment) for one in lengths]
+    usable = ByteRing(capacity_bytes, alignment)
+    for nbytes in {*lengths}:
+        usable.reserve(nbytes)
+        usable.release()
+    laps = [*_laps(rounded, usable.capacity_bytes)]
+    begins = [[*accumulate((rounded[i] for i in lap[:-1]), initial=0)] for lap in laps]
+    ends = [own[-1] + rounded[lap[-1]] for own, lap in zip(begins, laps, strict=True)]
+    found = []
+    for number, lap in enumerate(laps):
+        for i, begin in zip(lap, begins[number], strict=True):
+            before = number - 1
+            while ends[before] <= begin:  # below 0 they are laps of the round before
+                before -= 1
+            last = laps[before][bisect_left(begins[before], begin + rounded[i]) - 1]
+            found.append(Place(begin, last if before >= 0 else last - len(lengths)))
+    return tuple(found)
 
-    def last_there(i: int) -> int:
-        begin, end = first[i].offset, ends[i]
-        return next(
-            j - count for j in reversed(range(count)) if first[j].offset < end and begin < ends[j]
-        )
 
-    return tuple(
-        one if one.after is not None else Place(one.offset, last_there(i))
-        for i, one in enumerate(first)
-    )
+def _laps(lengths: Sequence[int], capacity: int) -> Iterator[range]:
+    """As few neighbours together as fit, each time about the same share of what is left."""
+    sums = [*accumulate(lengths, initial=0)]
+    furthest = [bisect_right(sums, begin + capacity) - 1 for begin in sums[:-1]]
+    fewest = [0] * len(sums)  # laps from each on
+    for i in reversed(range(len(lengths))):
+        fewest[i] = 1 + fewest[furthest[i]]
+    begin = 0
+    for left in range(fewest[0], 0, -1):
+        share = sums[begin] + (sums[-1] - sums[begin]) / left
+        end = bisect_left(sums, share, begin + 1)
+        if end - 1 > begin and share - sums[end - 1] < sums[end] - share:
+            end -= 1
+        end = min(end, furthest[begin])
+        while fewest[end] >= left:
+            end += 1
+        yield range(begin, end)
+        begin = end

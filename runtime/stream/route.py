@@ -38,7 +38,8 @@ class Route:
         first = self.device if self.host is None else self.host
         if first is None or not self.is_ahead:
             return 0
-        return sum(place.after is None or place.after < 0 for place in first)
+        own = (i for i, place in enumerate(first) if place.after is not None and place.after >= 0)
+        return next(own, len(first))  # in order, so all from there on wait for this inference
 
 
 def route(layered: Layered, plan: StreamPlan) -> Route:
@@ -55,15 +56,13 @@ def route(layered: Layered, plan: StreamPlan) -> Route:
     sizes = [layered.layers[i].nbytes for i in streamed]
     is_synchronous = plan.architecture is Architecture.SYNCHRONOUS
     is_ahead = plan.ahead and not is_synchronous
-    find = double_buffers if is_synchronous else places
-    host, device = (
-        find(sizes, capacity) if capacity and streamed else None
-        for capacity in (plan.host_ring_bytes, plan.device_ring_bytes)
-    )
-    if is_ahead and host is not None:
-        host = in_rounds(host, sizes)
-    elif is_ahead and device is not None:
-        device = in_rounds(device, sizes)
+    later = double_buffers if is_synchronous else places
+    first = in_rounds if is_ahead else later
+    host = device = None
+    if streamed and plan.host_ring_bytes:
+        host = first(sizes, plan.host_ring_bytes)
+    if streamed and plan.device_ring_bytes:
+        device = (first if host is None else later)(sizes, plan.device_ring_bytes)
     return Route(
         streamed=streamed,
         resident=tuple(i for i, is_resident in enumerate(plan.resident) if is_resident),

@@ -58,7 +58,7 @@ def test_what_the_next_inference_begins_with_is_launched_behind_what_leaves_its_
 ):
     streamed = tuple(i for i, (_, stays) in enumerate(drawn) if not stays)
     lengths = [drawn[i][0] for i in streamed]
-    ring = in_rounds(places(lengths, capacity, 1), lengths, 1) if streamed else None
+    ring = in_rounds(lengths, capacity, 1) if streamed else None
     route = Route(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
     count, begun = len(streamed), route.brought_ahead
     launched = 0
@@ -81,8 +81,8 @@ def test_what_the_next_inference_begins_with_is_launched_behind_what_leaves_its_
 
 def test_copies_of_the_next_inference_are_launched_among_the_last_kernels():
     streamed = tuple(range(6))
-    ring = in_rounds(places([1] * 6, 4, 1), [1] * 6, 1)
+    ring = in_rounds([1] * 6, 4, 1)
     route = Route(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
     names = {Stage.COPY: "c", Stage.KERNEL: "k"}
-    told = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(route, 6, 4))
-    assert told == "k0 c4 k1 c5 k2 k3 k4 c6 k5 c7 c8 c9"
+    told = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(route, 6, 3))
+    assert told == "k0 c3 k1 c4 k2 c5 k3 c6 k4 c7 k5 c8"
