@@ -155,8 +155,7 @@ def open_layers(
         file = _nameless(layers, values, read)
     else:
         if not weights.exists():
-            pack(layers, values, weights)
-            values = {}  # nobody else's
+            pack(layers, values, weights)  # and somebody else may, before it is opened
         file = read(weights, layers, values)
     if tier is not Tier.HOST:
         return Opened(layers, file, device)

@@ -5,6 +5,7 @@ import json
 import mmap
 import os
 import tempfile
+from copy import deepcopy
 
 import psutil
 import pytest
@@ -14,7 +15,7 @@ from torch import nn
 
 import runtime
 from runtime.decompose import Rule, decompose
-from runtime.stream import readers
+from runtime.stream import opened, readers
 from runtime.stream.architectures import zero_copy
 from runtime.stream.errors import WeightFileError
 from runtime.stream.host_memory import HostMemory
@@ -190,6 +191,23 @@ def test_weights_of_another_model_are_refused(chain, tmp_path):
         with pytest.raises(WeightFileError, match="another model") as caught:
             runtime.stream(other.eval(), x, budget="5MB", weights=path)
         assert message in str(caught.value)
+
+
+def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(
+    chain, tmp_path, monkeypatch
+):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = cut(deepcopy(module), x)
+    values["0.0.weight"].data.mul_(2)
+
+    def overtaken(*own):
+        pack(*own)
+        pack(layers, values, path)
+
+    monkeypatch.setattr(opened, "pack", overtaken)
+    with pytest.raises(WeightFileError, match="not the module's"):
+        runtime.stream(module, x, budget="3MB", weights=path)
 
 
 def test_a_changed_header_is_refused(chain, tmp_path):
