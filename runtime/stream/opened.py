@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from runtime.decompose import Rule, decompose
 from runtime.stream.cpu_pipeline import CpuPipeline
-from runtime.stream.errors import WeightFileError
 from runtime.stream.layers import (
     MERGED_BYTES,
     MERGED_COPIES_BYTES,
@@ -183,13 +182,7 @@ def _nameless(
     try:
         with tempfile.TemporaryFile(dir=where) as file:
             write(layers, values, file)
-            return read(
-                Path(f"/proc/self/fd/{file.fileno()}"),
-                layers,
-                {},  # they were just written
-                called=f"the nameless file in {where}",
-            )
+            descriptor = os.dup(file.fileno())
     except OSError as error:
-        if isinstance(error, WeightFileError):
-            raise
         raise unwritable(error, layers, str(where)) from error
+    return read(where / "(nameless)", layers, {}, file=descriptor)  # {}: they were just written

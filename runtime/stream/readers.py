@@ -106,7 +106,7 @@ class FileReader(Reader):
         *,
         direct: bool = True,
         always_checked: bool = False,
-        called: str | None = None,
+        file: int | None = None,
     ) -> None:
         """Opens the file and compares its header.
 
@@ -114,26 +114,22 @@ class FileReader(Reader):
         file after each layer; `said` tells.
 
         Args:
-          path: the file.
+          path: the file; what errors call it.
           layered: the network.
           values: as `read_extents`.
           direct: past the page cache.
           always_checked: as above.
-          called: what errors call the file; its path, if not given.
+          file: open already, and closed with this; the path is not looked for then.
 
         Raises:
           OSError: as `read_extents`; WeightFileError if it is a folder, a pipe or the like.
         """
-        self._name = called or str(path)
-        if path.exists() and not path.is_file():  # to open a pipe is to wait for its writer
-            raise WeightFileError(
-                f"{self._name} is no file; name one that holds the weights, or is to be written"
-            )
+        self._name = str(path)
         self._layered = layered
         self._always_checked = always_checked
         self._checked: set[int] = set()
         self._direct: int | None = None
-        self._file = os.open(path, os.O_RDONLY)
+        self._file = _opened(path) if file is None else file
         try:
             self._extents = read_extents(self._file, self._name, layered, values)
             self._identity = Identity.of(self._file)
@@ -334,6 +330,14 @@ class HostReader(Reader):
 
     def _window(self, layer: int) -> memoryview:
         return self._memory.window(self._begins[layer], self._layers[layer].nbytes)
+
+
+def _opened(path: Path) -> int:
+    if path.exists() and not path.is_file():  # to open a pipe is to wait for its writer
+        raise WeightFileError(
+            f"{path} is no file; name one that holds the weights, or is to be written"
+        )
+    return os.open(path, os.O_RDONLY)
 
 
 def cached_bytes(file: int) -> int:

@@ -176,7 +176,7 @@ class Streamed:
             _traceback: TracebackType | None,
         ) -> bool:
             if error is not None:
-                self._closed_by = f"after {type(error).__name__}: {error}"
+                self._closed_by = f"after {type(error).__name__}: {error}".removesuffix(": ")
                 self._let_go()
             return False
 
