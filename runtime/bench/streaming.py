@@ -215,14 +215,15 @@ class _Bench:
                 else:
                     once[name] = partial(baseline.once_ms, self._x, self.reference)
             samples = interleaved(once, self._repeats, turn_s=self._turn_s)
-            resident_ms = median(samples["preload"])
+            resident_ms = median(samples["preload"]) if "preload" in samples else None
             for name, one in measured.items():
                 first_ms = one.first_ms(min(self._repeats, _FIRST_RUNS), self._turn_s)
                 yield {
                     "variant": name,
                     **summary(samples[name]),
                     **first_ms,
-                    **one.facts(median(samples[name]), resident_ms),
+                    **_against(resident_ms, samples[name]),
+                    **one.facts(median(samples[name])),
                 }
             for name, baseline in offloaded:
                 if isinstance(baseline, Offloaded):
@@ -230,7 +231,7 @@ class _Bench:
                         "variant": name,
                         "tier": baseline.tier,
                         **summary(samples[name]),
-                        "against_resident": median(samples[name]) / resident_ms - 1,
+                        **_against(resident_ms, samples[name]),
                         "bit_exact": baseline.is_exact,
                     }
         layers = profiles[planned]
@@ -243,7 +244,7 @@ class _Bench:
             "weight_bytes": whole,
             "kernels_ms": round(sum(one.kernel_ms for one in layers), 4),
         }
-        yield from self._configurations(layers, planned, resident_ms)
+        yield from self._configurations(layers, planned)
 
     def runs_ms(self, pipeline: Pipeline, inferences: int) -> tuple[list[float], bool]:
         """Of cold inferences that follow each other at once, and whether all are exact.
@@ -315,9 +316,7 @@ class _Bench:
         # across a bus kernels take longer than they were measured to take
         return made if self._opened.device.type == "cpu" else replace(made, predicted_ms=0.0)
 
-    def _configurations(
-        self, layers: list[StreamedLayer], stages: Stages, resident_ms: float
-    ) -> Iterator[Row]:
+    def _configurations(self, layers: list[StreamedLayer], stages: Stages) -> Iterator[Row]:
         """Random residents and rings, for the error of what the recurrence predicts."""
         generator = np.random.default_rng(0)
         until_s = time.monotonic() + _CONFIGURATIONS_S[self._opened.device.type]
@@ -340,7 +339,6 @@ class _Bench:
                 "ms": round(taken_ms, 4),
                 "predicted_ms": round(made.predicted_ms, 4),
                 "error_of_model": round(made.predicted_ms / taken_ms - 1, 5),
-                "resident_ms": round(resident_ms, 4),
                 "bit_exact": is_exact,
             }
 
@@ -382,7 +380,7 @@ class _Variant:
             "predicted_first_ms": round(self._plan.first_ms, 4),
         }
 
-    def facts(self, taken_ms: float, resident_ms: float) -> Row:
+    def facts(self, taken_ms: float) -> Row:
         """What it is and takes, beside its times."""
         layers, wanted = self._layers, self._plan
         memory: MemoryUse = self._opened.memory(self._pipeline)
@@ -406,7 +404,6 @@ class _Variant:
             "saved_of_plan": 1 - wanted.memory_bytes / memory.weights,
             "saved": memory.saved,
             "saved_of_two": memory.saved_of_two,
-            "against_resident": taken_ms / resident_ms - 1,
             "transfer_to_kernels": brings_ms / kernels_ms,
             "residents": sum(wanted.resident),
             "in_a_row": wanted.ahead,
@@ -425,6 +422,13 @@ class _Variant:
     def close(self) -> None:
         """Gives the memory back."""
         self._pipeline.close()
+
+
+def _against(resident_ms: float | None, samples_ms: Sequence[float]) -> Row:
+    """Nothing where the resident network did not fit."""
+    if resident_ms is None:
+        return {}
+    return {"against_resident": median(samples_ms) / resident_ms - 1}
 
 
 def _without_reads(made: StreamPlan) -> StreamPlan:

@@ -64,8 +64,8 @@ class CpuPipeline(Pipeline):
         """Its memory."""
         return self._buffers
 
-    def repeat(self, *, copies: int = 1, kernels: int = 1) -> None:
-        """Nothing: what a CPU's kernels take does not depend on how much they wait."""
+    def keep_busy(self, times: int) -> None:
+        """It does not matter to a CPU, whose kernels take what they take beside reads."""
 
     def run(self, x: Tensor) -> Tensor:
         """The output."""

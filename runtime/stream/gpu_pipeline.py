@@ -59,7 +59,7 @@ class GpuPipeline(Pipeline):
         self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
         self._ahead = self._route.brought_ahead if self._route.host is None else 0
         self._begun = 0  # copies for the next inference that are launched
-        self._copies_each = self._kernels_each = 1
+        self._times = 1
         self._orders = {
             begun: [*launch_order(self._route, len(self._layers), begun)]
             for begun in {0, self._ahead}
@@ -89,13 +89,13 @@ class GpuPipeline(Pipeline):
         """Its memory."""
         return self._buffers
 
-    def repeat(self, *, copies: int = 1, kernels: int = 1) -> None:
-        """From now on each layer is copied so often, and its kernels run so often; the last is timed.
+    def keep_busy(self, times: int) -> None:
+        """From now on a layer's kernels run so many times, the last of which is timed.
 
-        Kernels have their true weights each time, but what they change in place they change again: the
+        They have their true weights each time, but what a layer writes to in place it does again: the
         output is of no use then.
         """
-        self._copies_each, self._kernels_each = copies, kernels
+        self._times = times
 
     def run(self, x: Tensor) -> Tensor:
         """The output, on the GPU."""
@@ -236,10 +236,8 @@ class GpuPipeline(Pipeline):
         if used_by is not None:
             self._copier.wait_event(self._ends[used_by])
         ordinal = number % len(self._route.streamed)
+        self._copies[ordinal].record(self._copier)
         with torch.cuda.stream(self._copier):
-            for _ in range(self._copies_each - 1):
-                self._transfer(ordinal)
-            self._copies[ordinal].record(self._copier)
             self._transfer(ordinal)
         self._copied[ordinal].record(self._copier)
         if not self._route.is_synchronous:
@@ -249,7 +247,7 @@ class GpuPipeline(Pipeline):
         if ordinal is not None and self._route.device is not None:
             self._compute.wait_event(self._copied[ordinal])
         with torch.cuda.stream(self._compute):
-            for _ in range(self._kernels_each - 1):
+            for _ in range(self._times - 1):
                 self._run_jobs(layer)
             self._begins[layer].record(self._compute)
             self._run_jobs(layer)

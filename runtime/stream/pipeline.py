@@ -58,10 +58,10 @@ class Pipeline(Protocol):
         """
 
     @abstractmethod
-    def repeat(self, *, copies: int = 1, kernels: int = 1) -> None:
-        """From now on each layer is copied so often, and its kernels run so often: for profiles alone.
+    def keep_busy(self, times: int) -> None:
+        """From now on a layer's kernels run so often that they seldom wait: for profiles alone.
 
-        Kernels wait more or less for it. Outputs may be of no use then.
+        Outputs are of no use then.
         """
 
     @abstractmethod

@@ -36,9 +36,6 @@ Below 0, one of the inference before this one, counted from its end.
 _MOST_IN_A_ROW = 32
 """Inferences after which one is taken for as good as all that follow, if none was like the last."""
 
-_CLOCKS = 4
-"""Times that kernels' times and the share of the time in which they run are made to agree."""
-
 
 @final
 @dataclass(frozen=True)
@@ -53,12 +50,6 @@ class Timeline:
     def makespan_ms(self) -> float:
         """Until the last kernel ends; 0 of no layers."""
         return self.kernel[-1][1] if self.kernel else 0.0
-
-    @property
-    def duty(self) -> float:
-        """The share of the time in which kernels run; 1 of none."""
-        busy_ms = math.fsum(end - begin for begin, end in self.kernel)
-        return busy_ms / self.makespan_ms if self.makespan_ms else 1.0
 
     @property
     def stall_ms(self) -> tuple[float, ...]:
@@ -159,8 +150,7 @@ def pipelined(
       host: what waits for what in the host's buffer; None: nothing is read.
       device: the same of the device's; None: nothing is copied, kernels use the host's buffer.
     """
-    kernels_ms = [layer.kernel_ms for layer in layers]
-    run, _ = _inference(layers, kernels_ms, streams, host, device, before=_Ends.none(sum(streams)))
+    run, _ = _inference(layers, streams, host, device, _Ends.none(sum(streams)))
     return run
 
 
@@ -184,32 +174,12 @@ def first_and_later(
       device: the same.
       ahead: whether it goes on; else all inferences are like the first.
     """
-    kernels_ms = [layer.kernel_ms for layer in layers]
-    first, run = _in_a_row(layers, kernels_ms, streams, host, device, ahead=ahead)
-    if any(layer.eased_kernel_ms is not None for layer in layers):
-        for _ in range(_CLOCKS):
-            kernels_ms = [layer.kernel_at_ms(run.duty) for layer in layers]
-            first, run = _in_a_row(layers, kernels_ms, streams, host, device, ahead=ahead)
-    return first, run
-
-
-def _in_a_row(
-    layers: Sequence[StreamedLayer],
-    kernels_ms: Sequence[float],
-    streams: Sequence[bool],
-    host: Waits | None,
-    device: Waits | None,
-    *,
-    ahead: bool,
-) -> tuple[Timeline, Timeline]:
-    first, ends = _inference(
-        layers, kernels_ms, streams, host, device, before=_Ends.none(sum(streams))
-    )
+    first, ends = _inference(layers, streams, host, device, _Ends.none(sum(streams)))
     run = first
     if not ahead:
         return first, run
     for _ in range(_MOST_IN_A_ROW):
-        run, later = _inference(layers, kernels_ms, streams, host, device, before=ends)
+        run, later = _inference(layers, streams, host, device, ends)
         if later.is_near(ends):
             break
         ends = later
@@ -244,11 +214,9 @@ class _Ends:
 
 def _inference(
     layers: Sequence[StreamedLayer],
-    kernels_ms: Sequence[float],
     streams: Sequence[bool],
     host: Waits | None,
     device: Waits | None,
-    *,
     before: _Ends,
 ) -> tuple[Timeline, _Ends]:
     """One inference that is asked for at 0, and what it leaves to one asked for at its end."""
@@ -261,7 +229,7 @@ def _inference(
     if host is not None:
         c = max(c, 0.0)  # only the first stage has begun
     left_host_ms = copied_ms if device is not None else used_ms
-    for layer, kernel_ms, goes in zip(layers, kernels_ms, streams, strict=True):
+    for layer, goes in zip(layers, streams, strict=True):
         ready = -math.inf
         reading = copying = None
         if goes and host is not None:
@@ -278,7 +246,7 @@ def _inference(
             copying = (begin, c)
             copied_ms.append(c)
         begin = max(k, ready) + goes * layer.handover_ms
-        k = begin + kernel_ms
+        k = begin + layer.kernel_ms
         if goes:
             used_ms.append(k)
         read.append(reading)

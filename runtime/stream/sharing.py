@@ -149,7 +149,6 @@ def beside_others(
             read_ms=layer.read_ms * networks * slower.read_beside_kernel,
             copy_ms=layer.copy_ms * networks * slower.copy_beside_kernel,
             kernel_ms=layer.kernel_ms * kernels,
-            eased_kernel_ms=None,  # the others see to that
         )
         for layer in layers
     ]

@@ -61,14 +61,8 @@ class StreamedLayer:
     copy_ms: float
     """From host memory into device memory; 0 where kernels read host memory."""
     kernel_ms: float
-    """Where kernels never wait."""
     handover_ms: float = 0.0
     """How much later its kernel begins because it waits for weights, even if these are there."""
-    eased_kernel_ms: float | None = None
-    """Where kernels run no more than `eased_duty` of the time, if it is less then: a GPU's clock is
-    as high as its power allows."""
-    eased_duty: float = 0.0
-    """A share."""
 
     def __post_init__(self) -> None:
         """Checks the numbers.
@@ -80,17 +74,6 @@ class StreamedLayer:
             value = getattr(self, what)
             if not 0 <= value < math.inf:
                 raise ValueError(f"layer {self.name} has {what} {value}")
-        if not 0 <= (self.eased_kernel_ms or 0.0) <= self.kernel_ms:
-            raise ValueError(f"layer {self.name} has eased_kernel_ms {self.eased_kernel_ms}")
-        if not 0 <= self.eased_duty < 1:
-            raise ValueError(f"layer {self.name} has eased_duty {self.eased_duty}")
-
-    def kernel_at_ms(self, duty: float) -> float:
-        """Where kernels run such a share of the time; between the two measured ones in proportion."""
-        if self.eased_kernel_ms is None:
-            return self.kernel_ms
-        eased = min(1.0, (1 - duty) / (1 - self.eased_duty))
-        return self.kernel_ms + eased * (self.eased_kernel_ms - self.kernel_ms)
 
 
 @final

@@ -8,7 +8,7 @@ from runtime.decompose import Rule, decompose
 from runtime.stream.handover import handover_ms
 from runtime.stream.layers import MERGED_BYTES, MERGED_COPIES_BYTES, layered
 from runtime.stream.opened import open_layers
-from runtime.stream.profiling import profiled, profiling_plan
+from runtime.stream.profiling import profiling_plan
 from runtime.stream.progress import Stage
 from runtime.stream.recurrence import bound_ms, predicted, sequential_ms
 from runtime.stream.ring import Place
@@ -83,19 +83,6 @@ def test_a_profile_knows_its_handovers(chain):
     assert len({layer.handover_ms for layer in layers}) == 1
     assert layers[0].handover_ms > 0
     opened.close()
-
-
-def test_a_profile_at_several_clocks_has_kernels_that_are_no_slower_where_they_wait(chain):
-    """On a CPU, where repeating does nothing, they differ by noise alone."""
-    module, x, _ = chain
-    opened = open_layers(module, x)
-    pipeline = opened.pipeline(profiling_plan(opened.layered, Stages.READ_KERNEL, 3 * 2**20), x)
-    layers = profiled(opened.layered, pipeline, opened.reader, x, repeats=2, settle_s=0.01)
-    pipeline.close()
-    opened.close()
-    for layer in layers:
-        assert layer.kernel_at_ms(1.0) == layer.kernel_ms > 0
-        assert 0 < layer.kernel_at_ms(0.0) <= layer.kernel_ms
 
 
 def test_what_is_only_copied_is_merged_into_fewer_layers_that_begin_small():

@@ -321,26 +321,3 @@ def test_in_a_row_bytes_never_exceed_the_ring_and_are_never_taken_while_in_use(c
         assert end <= begin
     if spans(begins):
         assert spans(begins)[-1][1] <= spans(begins)[0][0] + takes_ms + 1e-9
-
-
-def test_kernels_that_wait_are_as_fast_as_the_clock_that_this_allows():
-    layers = [
-        StreamedLayer(str(i), 4, 0.0, 3.0, 4.0, eased_kernel_ms=3.0, eased_duty=0.5)
-        for i in range(4)
-    ]
-    busy = timeline(layers, ahead(ring(layers, 0, 8)), 1)
-    assert (busy.duty, busy.makespan_ms) == (1.0, 16.0)
-    in_turns = timeline(layers, ring(layers, 0, 4), 1)
-    assert (in_turns.duty, in_turns.makespan_ms) == pytest.approx((0.5, 24.0), rel=1e-3)
-    between = timeline(layers, ring(layers, 0, 8), 1)
-    assert 0.5 < between.duty < 1
-    for (begin, end), layer in zip(between.kernel, layers, strict=True):
-        assert end - begin == pytest.approx(layer.kernel_at_ms(between.duty), rel=1e-4)
-    rarely = [replace(layer, copy_ms=30.0) for layer in layers]
-    assert timeline(rarely, ring(rarely, 0, 8), 1).kernel[0] == (30.0, 33.0)
-
-
-@pytest.mark.parametrize("wrong", [{"eased_kernel_ms": 4.5}, {"eased_duty": 1.0}])
-def test_kernels_that_wait_are_never_slower(wrong):
-    with pytest.raises(ValueError, match="layer 0 has eased_"):
-        StreamedLayer("0", 4, 0.0, 3.0, 4.0, **wrong)

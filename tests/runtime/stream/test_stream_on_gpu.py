@@ -138,23 +138,19 @@ def test_copies_for_the_next_inference_go_on_while_nobody_asks():
     opened.close()
 
 
-def test_what_is_repeated_for_a_profile_does_no_harm():
+def test_kernels_that_are_kept_busy_wait_less_and_do_no_harm():
     module, x, expected = built("chain")
     opened = open_layers(module, x, tier=Tier.HOST)
     ring = 2 * opened.layered.largest_bytes
     none = (False,) * len(opened.layered.layers)
     pipeline = opened.pipeline(StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring), x)
     assert torch.equal(pipeline.run(x), expected)
-    for copies, kernels in ((1, 5), (3, 1)):
-        pipeline.repeat(copies=copies, kernels=kernels)
-        pipeline.run(x)
-        assert all(one.kernel_ms > 0 for one in pipeline.times)
-    pipeline.repeat()
+    pipeline.keep_busy(5)
+    pipeline.run(x)
+    assert all(one.kernel_ms > 0 for one in pipeline.times)
+    pipeline.keep_busy(1)
     assert torch.equal(pipeline.run(x), expected)
     pipeline.close()
-    layers = opened.profile(x, 3 * opened.layered.largest_bytes)
-    assert all(one.copy_ms > 0 and one.kernel_ms > 0 for one in layers)
-    assert all(one.eased_kernel_ms is None or one.eased_duty > 0 for one in layers)
     opened.close()
 
 
