@@ -84,9 +84,8 @@ def decompose(
     tracer = _Tracer(tuple(cells))
     try:
         network = _traced(module, tracer)
-    except (
-        TypeError
-    ):  # perhaps of mask[:length]: only a traced buffer takes an index that is traced
+    except TypeError:
+        # perhaps of mask[:length]: only a buffer that is traced takes an index that is
         tracer = _Tracer(tuple(cells))
         tracer.proxy_buffer_attributes = True
         network = _traced(module, tracer)

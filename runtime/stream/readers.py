@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 from abc import abstractmethod
@@ -18,14 +17,12 @@ from torch import Tensor
 from runtime.stream.errors import WeightFileError
 from runtime.stream.host_memory import HostMemory
 from runtime.stream.layers import Layered
+from runtime.stream.page_cache import cached_bytes, is_told
 from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.weight_file import Extent, Identity, check_layer, read_extents
 
 _CHUNK_BYTES = 32 * 2**20
 """Read at once; between two of them a reader can be stopped."""
-
-_MAPPED_BYTES = 2**30
-"""Of a file, mapped at once; all of one larger than memory a system may refuse to map."""
 
 _NO_STOP = bool
 
@@ -338,36 +335,3 @@ def _opened(path: Path) -> int:
             f"{path} is no file; name one that holds the weights, or is to be written"
         )
     return os.open(path, os.O_RDONLY)
-
-
-def cached_bytes(file: int) -> int:
-    """What of an open file is in the page cache; mapping it does not bring it there."""
-    size = os.fstat(file).st_size
-    return sum(
-        _cached_bytes(file, begin, min(_MAPPED_BYTES, size - begin))
-        for begin in range(0, size, _MAPPED_BYTES)
-    )
-
-
-def is_told(file: int) -> bool:
-    """Whether the system tells what of a file it caches; if not, it says: all."""
-    user = os.geteuid()
-    if user in {0, os.fstat(file).st_uid}:
-        return True
-    return os.access(f"/proc/self/fd/{file}", os.W_OK, effective_ids=True)
-
-
-def _cached_bytes(file: int, begin: int, nbytes: int) -> int:
-    found = np.empty(-(-nbytes // mmap.PAGESIZE), np.uint8)
-    libc = ctypes.CDLL(None, use_errno=True)
-    with mmap.mmap(file, nbytes, prot=mmap.PROT_READ, offset=begin) as mapped:
-        content = np.frombuffer(mapped, np.uint8)
-        code = libc.mincore(
-            ctypes.c_void_p(content.ctypes.data),
-            ctypes.c_size_t(nbytes),
-            ctypes.c_void_p(found.ctypes.data),
-        )
-        del content  # else it could not be unmapped
-    if code:
-        raise OSError(ctypes.get_errno(), "the page cache does not tell what it holds")
-    return mmap.PAGESIZE * int(np.count_nonzero(found & 1))

@@ -20,8 +20,9 @@ from runtime.stream.architectures import zero_copy
 from runtime.stream.errors import WeightFileError
 from runtime.stream.host_memory import HostMemory
 from runtime.stream.layers import layered
+from runtime.stream.page_cache import cached_bytes, is_told
 from runtime.stream.profiling import unmeasured
-from runtime.stream.readers import FileReader, Tier, cached_bytes, is_told
+from runtime.stream.readers import FileReader, Tier
 from runtime.stream.weight_file import MOST_HEADER_BYTES, pack
 
 PAGE = 4096
