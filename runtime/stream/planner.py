@@ -13,7 +13,10 @@ from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
 from runtime.stream.trial import Trial
 
 _LAYER_STEPS = 60_000
-"""Layers times plans in the search around the best."""
+"""Layers times inferences that are predicted in the search around the best."""
+
+_IN_A_ROW = 3
+"""Inferences that it takes about to predict one in a row."""
 
 
 class BudgetTooSmallError(ValueError):
@@ -102,5 +105,5 @@ def front(
             for one in best
         ):
             best = pareto([*best, *trial.growing()])
-    tries = _LAYER_STEPS // max(1, len(layers))
+    tries = _LAYER_STEPS // max(1, len(layers)) // (_IN_A_ROW if ahead else 1)
     return improved(best, layers, stages, tries=tries, alignment=alignment, ahead=ahead)
