@@ -209,11 +209,11 @@ def _upload(stream: torch.cuda.Stream) -> Callable[[], object]:
 
 
 def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
-    """Worst case and variance over many inferences."""
+    """Worst case and variance over many inferences of the source's micro-benchmark, one convolution."""
     limit = 1000 * GB / MB
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([GpuMemoryHog(_hog_core())]))
-        infer = _prepared(opened, hogs, Isolation.none, "nb201")
+        infer = _prepared(opened, hogs, Isolation.none, "conv256")
         conditions = [
             Condition("solo", partial(Situation, hogs, count=0), infer),
             Condition("none unlimited", partial(Situation, hogs), infer),
@@ -231,4 +231,4 @@ def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
             inferences=each,
             beat=pulse.beat,
         )
-    yield from rows_of("worst", "nb201", taken)
+    yield from rows_of("worst", "conv256", taken)
