@@ -26,6 +26,8 @@ from nas.study.situations_page import situation_sections
 from nas.study.terminal import text_of
 from nas.study.thesis import claims, numbers, verdict
 from nas.study.thesis_page import thesis_sections
+from nas.study.variants import variants
+from nas.study.variants_page import variant_sections
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.parts import Columns, Listing, Note, Part, Table
 
@@ -76,6 +78,7 @@ def answer(results: Results) -> list[str]:
     """What the study says, in a paragraph or two made of its tests and nothing else."""
     paragraphs = [verdict(results), numbers(results)] if results.config.thesis else []
     paragraphs += [family.sentence for family in families(results)]
+    paragraphs += [found.sentence for found in variants(results)]
     return [*filter(None, paragraphs), *_smallest_gap(results)]
 
 
@@ -150,6 +153,7 @@ def _sections(results: Results) -> Iterator[Section]:
     if results.config.thesis:
         yield from thesis_sections(results)
     yield from situation_sections(results)
+    yield from variant_sections(results)
     titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:
         parts: list[Part | str] = [*_counted(results)]
@@ -158,6 +162,8 @@ def _sections(results: Results) -> Iterator[Section]:
         parts.append(_tests(results, [c for c in results.comparisons if not c.other.settings]))
         yield Section("Tests", parts)
     for (device, limit_ms), cells in _by_problem(results).items():
+        if (device, limit_ms) in results.on_boards:
+            continue
         courses: Courses = {name: results.courses[cell] for name, cell in cells.items()}
         space = next(iter(courses.values())).landscape
         problem = f"{device}, T = {limit_ms:g} ms"
