@@ -60,5 +60,6 @@ def _named(text: str) -> tuple[str, float]:
         return device.strip(), milliseconds(left)
     except UserError as error:
         raise UserError(
-            f"latency.left={text}: {left} is not a positive time in s, ms or us; {_WRITE}"
+            f"latency.left={text}: {left} is not a positive time in s, ms or us; {_WRITE}, "
+            f"and leave out a device that leaves nothing"
         ) from error
