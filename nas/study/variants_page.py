@@ -8,16 +8,8 @@ from typing import Any
 from nas.study.results import Results
 from nas.study.statistics import Interval
 from nas.study.terminal import text_of
-from nas.study.variants import (
-    BEST,
-    RANDOM,
-    SHARED,
-    TOGETHER,
-    Searched,
-    Variants,
-    alone,
-    variants,
-)
+from nas.study.variants import Variants, variants
+from nas.study.ways import BEST, RANDOM, SHARED, TOGETHER, Searched, alone
 from runtime.page.document import Section
 from runtime.page.markup import chart_text
 from runtime.page.palette import FAINT, SEQUENTIAL, SERIES
@@ -28,6 +20,16 @@ CAVEAT = (
     "tested in fp32: units differ in latency only. What a lower precision does to the accuracy is not "
     "in these tables."
 )
+
+_ZERO = {
+    "type": "line",
+    "xref": "paper",
+    "x0": 0,
+    "x1": 1,
+    "y0": 0,
+    "y1": 0,
+    "line": {"color": FAINT, "dash": "dot", "width": 1},
+}
 
 
 def variant_sections(results: Results) -> Iterator[Section]:
@@ -56,7 +58,7 @@ def _parts(found: Variants, results: Results) -> Iterator[Part | str]:
         f"that needs the least part of its T."
     )
     yield _boards(found)
-    figures = [_gains(found), _better(found)]
+    figures = [_gains(found), _by_samples(found), _better(found)]
     yield Columns([figure for figure in figures if figure])
     yield _ways(found)
     if any(one.choosing for one in found.boards):
@@ -81,7 +83,10 @@ def _boards(found: Variants) -> Table:
                     text_of(one.way(name).found, digits=2)
                     for name in (*named, SHARED, RANDOM, TOGETHER)
                 ),
-                *(text_of(one.rivals[name].gain, digits=2) for name in (BEST, SHARED, RANDOM)),
+                *(
+                    text_of(one.way(one.rivals[name]).gain, digits=2)
+                    for name in (BEST, SHARED, RANDOM)
+                ),
             ]
         )
     header = [f"T on {device} (ms)" for device in found.devices]
@@ -143,10 +148,8 @@ def _gains(found: Variants) -> Figure:
     names = [_label(one) for one in found.boards]
     data = []
     for title, colour in zip(found.boards[0].rivals, SERIES, strict=False):
-        own = [one.rivals[title].gain for one in found.boards]
+        own = [one.way(one.rivals[title]).gain for one in found.boards]
         data.append(_dots(title, names, own, colour))
-    zero = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 0, "y1": 0}
-    zero["line"] = {"color": FAINT, "dash": "dot", "width": 1}
     return Figure(
         "What searching together brings",
         data,
@@ -156,7 +159,7 @@ def _gains(found: Variants) -> Figure:
                 "type": "category",
             },
             "yaxis": {"title": {"text": "test accuracy over the other way (points)"}},
-            "shapes": [zero],
+            "shapes": [_ZERO],
             "scattermode": "group",
             "legend": {"orientation": "h", "y": 1.15},
         },
@@ -166,8 +169,38 @@ def _gains(found: Variants) -> Figure:
     )
 
 
+def _by_samples(found: Variants) -> Figure | None:
+    """The same after fewer samples, mean over the boards."""
+    if len(found.after) < 2:
+        return None
+    data = []
+    for title, colour in zip(found.boards[0].rivals, SERIES, strict=False):
+        own = [one.gains.get(title) for one in found.after]
+        dots = _dots(title, [one.samples for one in found.after], own, colour)
+        data.append({**dots, "mode": "lines+markers", "line": {"color": colour, "width": 2}})
+    nothing = "; ".join(
+        f"after {one.samples:,}, "
+        + ", ".join(f"{1 - one.fits[title]:.1%} {title}" for title in (TOGETHER, SHARED, RANDOM))
+        for one in found.after
+        if min(one.fits.values()) < 1
+    )
+    return Figure(
+        "What it brings, by samples",
+        data,
+        {
+            "xaxis": {"title": {"text": "samples in all"}, "type": "log"},
+            "yaxis": {"title": {"text": "test accuracy over the other way (points)"}},
+            "shapes": [_ZERO],
+            "legend": {"orientation": "h", "y": 1.15},
+        },
+        "Horizontal axis: samples of each way in all. Mean over the boards and the seeds that found a "
+        f"network both ways, with bootstrap 95 % intervals. {f'Found nothing: {nothing}.' if nothing else ''}",
+        height=460,
+    )
+
+
 def _dots(
-    title: str, names: Sequence[str], found: Sequence[Interval | None], colour: str
+    title: str, names: Sequence[str | int], found: Sequence[Interval | None], colour: str
 ) -> dict[str, Any]:
     known = [(name, one) for name, one in zip(names, found, strict=True) if one]
     return {

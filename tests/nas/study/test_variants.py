@@ -15,17 +15,17 @@ from nas.study.course import Course
 from nas.study.folder import StudyFolder
 from nas.study.tables import Tables
 from nas.study.trace import Trace
-from nas.study.variants import (
+from nas.study.variants import After, Variants
+from nas.study.ways import (
     BEST,
     RANDOM,
     SHARED,
     TOGETHER,
     WORST,
-    Variants,
     _choosing,
-    _found,
-    _searched,
     alone,
+    found_by,
+    searched,
 )
 
 SPACE = NAS_BENCH_201.size
@@ -65,17 +65,20 @@ def courses():
 
 
 def test_a_share_of_the_samples_is_the_beginning_of_the_search_and_the_best_unit_is_taken(courses):
-    found = _found(BOARD, courses)
+    found = found_by(BOARD, courses)
 
     assert found[alone("gpu")].tolist() == [[99], [-1]]  # nothing is within T
     assert found[alone("cpu")].tolist() == [[298], [20]]
     assert found[SHARED].tolist() == [[50], [6]]  # of 7, 50 and 8, 41; of none and 4, 6
     assert found[RANDOM].tolist() == [[99, 298], [-1, 20]]
     assert found[TOGETHER].tolist() == [[298], [-1]]
+    early = found_by(BOARD, courses, 2)
+    assert early[alone("gpu")].tolist() == [[50], [-1]]
+    assert early[SHARED].tolist() == [[8], [4]]  # of one sample each
 
 
 def test_every_way_is_told_by_what_it_finds_and_where_that_fits(courses):
-    one = _searched(BOARD, courses, _found(BOARD, courses))
+    one = searched(BOARD, courses)
 
     assert one.optimum == (99 / SPACE, 298 / SPACE)
     assert one.best == ("cpu",)
@@ -89,8 +92,8 @@ def test_every_way_is_told_by_what_it_finds_and_where_that_fits(courses):
     assert (random.fits.middle, random.fits_on) == (0.75, (0.5, 0.5))  # 20 runs on both
     assert random.optimal.middle == 0.25
     assert (both.fits_on, both.optimal.middle, both.gain) == ((0, 0.5), 0.5, None)
-    assert one.rivals[BEST].name == alone("cpu")
-    assert one.rivals[WORST].name == alone("gpu")
+    assert one.rivals[BEST] == alone("cpu")
+    assert one.rivals[WORST] == alone("gpu")
 
 
 def test_choosing_a_unit_for_each_architecture_is_told_of_those_measured_on_all():
@@ -172,7 +175,10 @@ def test_a_study_of_boards_sets_searching_together_against_every_other_way(
             ways[alone("synthetic-npu")]["fits_on"][1]
             == ways[alone("synthetic-npu")]["fits"]["middle"]
         )
-    assert set(found["gains"]) == {BEST, WORST, SHARED, RANDOM}
+    assert [after["samples"] for after in found["after"]] == [50, 60]
+    for after in found["after"]:
+        assert set(after["gains"]) == {BEST, WORST, SHARED, RANDOM}
+        assert set(after["fits"]) == {BEST, WORST, SHARED, RANDOM, TOGETHER}
     page = folder.page.read_text(encoding="utf-8")
     assert "Variants: synthetic-board or synthetic-npu" in page
     assert "units differ in latency only" in page
@@ -214,19 +220,18 @@ def test_a_study_takes_boards_and_not_a_mapped_latency(plan_of):
 
 
 def test_a_tie_of_two_units_is_told_of_both():
-    searched = _tied()
-    found = Variants(("gpu", "cpu"), "constrained", "rnn", (searched,), {}, (0.0, 0.0))
+    tied = _tied()
+    found = Variants(("gpu", "cpu"), "constrained", "rnn", (tied,), (After(1, {}, {}),), (0.0, 0.0))
 
-    assert searched.best == ("gpu", "cpu")
+    assert tied.best == ("gpu", "cpu")
     assert "gpu on 1, cpu on 1 of 1 boards" in found.sentence
 
 
 def _tied():
     same = {
-        alone("gpu"): course([[1]], GPU_MS, 100),
-        alone("cpu"): course([[2]], GPU_MS, 100),
-        TOGETHER: course([[2]], GPU_MS, 100),
+        alone("gpu"): course([[1, 5]], GPU_MS, 100),
+        alone("cpu"): course([[2, 5]], GPU_MS, 100),
+        TOGETHER: course([[2, 5]], GPU_MS, 100),
     }
     board = Board("gpu or cpu", (Unit("gpu", 100.0), Unit("cpu", 100.0)))
-    found = {name: one.found()[:, None] for name, one in same.items()}
-    return _searched(board, same, {**found, SHARED: found[TOGETHER], RANDOM: found[TOGETHER]})
+    return searched(board, same)
