@@ -149,7 +149,8 @@ def _key_figures(results: Results) -> Iterator[KeyFigure]:
 
 
 def _sections(results: Results) -> Iterator[Section]:
-    yield Section("What was compared", list(_table(results)))
+    if any((cell.device, cell.limit_ms) not in results.on_boards for cell in results.values):
+        yield Section("What was compared", list(_table(results)))
     if results.config.thesis:
         yield from thesis_sections(results)
     yield from situation_sections(results)
@@ -193,7 +194,7 @@ def _table(results: Results) -> Iterator[Part | str]:
     names = [n for n in COLUMNS if any(m.name == n for m in results.measures)]
     rows = []
     for cell, medians in results.medians.items():
-        if not cell.settings:
+        if not cell.settings and (cell.device, cell.limit_ms) not in results.on_boards:
             shown = (
                 text_of(medians[name]) + _of_seeds(results.known(cell, name), results)
                 for name in names

@@ -25,6 +25,9 @@ from nas.study.plan import Cell
 from nas.study.results import Results
 from nas.study.statistics import Interval
 from nas.study.ways import (
+    BEST,
+    RANDOM,
+    SHARED,
     TOGETHER,
     Searched,
     alone,
@@ -60,23 +63,27 @@ class Variants:
 
     @property
     def title(self) -> str:
-        """What all of them have in common."""
-        return f"{' or '.join(self.devices)}, reward={self.reward}, controller={self.controller}"
+        """Its units."""
+        return " or ".join(self.devices)
+
+    @property
+    def best(self) -> dict[str, int]:
+        """On how many boards each unit has the most accurate network; a tie counts for each."""
+        return {device: sum(device in one.best for one in self.boards) for device in self.devices}
 
     @property
     def sentence(self) -> str:
         """The finding, in numbers."""
-        count = len(self.boards)
-        ahead = ", ".join(
-            f"{device} on {sum(device in one.best for one in self.boards)}"
-            for device in self.devices
-        )
         last = self.after[-1]
-        gains = "; ".join(f"over {name}: {_signed(gain)}" for name, gain in last.gains.items())
+        gains = ", ".join(
+            f"{signed(last.gains[name])} over {name}"
+            for name in (RANDOM, SHARED, BEST)
+            if name in last.gains
+        )
         return (
-            f"{self.title}: the most accurate network that fits runs on {ahead} of {count} boards "
-            f"(on several where they tie). Points of test accuracy that searching together brings "
-            f"after {last.samples:,} samples, mean over the boards: {gains}."
+            f"{self.title}, {len(self.boards)} boards, reward={self.reward}, "
+            f"controller={self.controller}: after {last.samples:,} samples, points of test accuracy "
+            f"that searching for all units together brings: {gains}."
         )
 
 
@@ -139,5 +146,6 @@ def _courses(board: Board, reward: str, controller: str, results: Results) -> di
     return {**found, TOGETHER: results.courses[cell]}
 
 
-def _signed(interval: Interval) -> str:
+def signed(interval: Interval) -> str:
+    """A difference with its interval, for readers."""
     return f"{interval.middle:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
