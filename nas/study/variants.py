@@ -80,8 +80,9 @@ class Variants:
             for name in (RANDOM, SHARED, BEST)
             if name in last.gains
         )
+        count = len(self.boards)
         return (
-            f"{self.title}, {len(self.boards)} boards, reward={self.reward}, "
+            f"{self.title}, {count} board{'s' if count > 1 else ''}, reward={self.reward}, "
             f"controller={self.controller}: after {last.samples:,} samples, points of test accuracy "
             f"that searching for all units together brings: {gains}."
         )
@@ -148,4 +149,8 @@ def _courses(board: Board, reward: str, controller: str, results: Results) -> di
 
 def signed(interval: Interval) -> str:
     """A difference with its interval, for readers."""
-    return f"{interval.middle:+.2f} [{interval.low:+.2f}, {interval.high:+.2f}]"
+    middle, low, high = (
+        f"{round(value, 2) + 0.0:+.2f}"  # no minus before a zero
+        for value in (interval.middle, interval.low, interval.high)
+    )
+    return f"{middle} [{low}, {high}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 
 from nas.study.results import Results
 from nas.study.statistics import Interval
@@ -39,7 +40,8 @@ def _introduction(results: Results) -> Iterator[Part | str]:
         f"A board has several units, each with a T of its own. All ways to search it have the same "
         f"number of samples in all: for one unit; for each unit with its share of the samples, and "
         f"then the best is taken; for a unit at random, which is the mean of searching for each; or for "
-        f"all together, where a latency is that of the unit that needs the least part of its T. Found "
+        f"all together, where a latency is that of the unit that needs the least part of its T. The best "
+        f"unit is the one whose most accurate network within T is the most accurate. Found "
         f"is the test accuracy of the most accurate network within T, mean over {len(results.seeds)} "
         f"seeds with bootstrap 95 % interval; what searching together brings is paired by seed."
     )
@@ -52,32 +54,34 @@ def _introduction(results: Results) -> Iterator[Part | str]:
 
 
 def _sets(every: Sequence[Variants]) -> Table:
+    last = every[0].after[-1].samples
+    early = next((one.samples for one in every[0].after if one.samples >= EARLY), last)
+    kinds = len({(found.reward, found.controller) for found in every}) > 1
     rows: list[list[str | float]] = []
     for found in every:
-        first = next((one for one in found.after if one.samples >= EARLY), found.after[-1])
-        last = found.after[-1]
+        gains = {one.samples: one.gains for one in found.after}
+        kind = f", {found.reward}, {found.controller}" if kinds else ""
         rows.append(
             [
-                found.title,
-                found.reward,
-                found.controller,
+                f"{found.title}{kind}",
                 str(len(found.boards)),
                 ", ".join(str(count) for count in found.best.values()),
                 *(
-                    f"{_signed_or_none(one.gains.get(name))} ({one.samples:,})"
-                    for name in (RANDOM, SHARED, BEST)
-                    for one in (first, last)
+                    _signed_or_none(gains[samples].get(name))
+                    for name, samples in product((RANDOM, SHARED, BEST), (early, last))
                 ),
             ]
         )
-    header = ["units", "reward", "controller", "boards", "best network on"]
-    for name in ("a unit at random", "each with its share", "the best unit, known"):
-        header += [f"over {name}, early", f"over {name}, at the end"]
+    header = ["units", "boards", "best network on"]
+    header += [
+        f"over {name}, after {samples:,}"
+        for name, samples in product((RANDOM, SHARED, BEST), (early, last))
+    ]
     return Table(
         header,
         rows,
-        "Points of test accuracy that searching together brings, mean over the boards (after so many "
-        "samples)",
+        "Points of test accuracy that searching together brings after so many samples, mean over the "
+        "boards",
     )
 
 
@@ -138,7 +142,6 @@ def _ways(found: Variants) -> Table:
         [
             *_left(one),
             shown.get(way.name, way.name),
-            f"{way.samples:,}",
             text_of(way.fits, digits=2),
             *(f"{share:.2f}" for share in way.fits_on),
             "nothing within T" if way.found is None else text_of(way.found, digits=2),
@@ -149,7 +152,7 @@ def _ways(found: Variants) -> Table:
         for way in one.ways
     ]
     header = [f"T on {letter} (ms)" for letter in named.values()]
-    header += ["searched", "samples", "share that fits"]
+    header += ["searched", "share that fits"]
     header += [f"fits on {letter}" for letter in named.values()]
     header += ["found (%)", "gap to the best that fits (points)", "share that finds it"]
     return Table(header, rows, "Every way to search, with 95 % intervals over seeds")

@@ -19,11 +19,11 @@ from nas.study.course import Course
 from nas.study.statistics import Interval, mean_interval
 from nas.study.tables import Tables
 
-TOGETHER = "all units together"
-SHARED = "each unit with its share of the samples, then the best"
+TOGETHER = "all together"
+SHARED = "each unit with its share"  # of the samples; then the best is taken
 RANDOM = "a unit at random"
-BEST = "the unit with the best network, were it known"
-WORST = "the unit with the worst best network"
+BEST = "the best unit, were it known"  # by its most accurate network within T
+WORST = "the worst unit"
 _TOLERANCE = 1e-9  # of accuracies, which are fractions
 
 
