@@ -33,6 +33,7 @@ from nas.study.ways import (
     alone,
     found_by,
     known_interval,
+    mean_gap,
     mean_known,
     mean_test,
     searched,
@@ -46,6 +47,7 @@ class After:
 
     samples: int
     fits: Mapping[str, float]  # share of the searches that have a network within T somewhere
+    gaps: Mapping[str, Interval]  # to the most accurate that fits, points, of those that have
     gains: Mapping[str, Interval]  # of searching together, points of test accuracy, where both have
 
 
@@ -118,23 +120,34 @@ def _variants(boards: list[Board], reward: str, controller: str, results: Result
 def _after(
     samples: int, boards: Sequence[Searched], courses: Sequence[Mapping[str, Course]]
 ) -> After:
+    gaps: dict[str, list[Float64[ndarray, "R"]]] = {}
     gains: dict[str, list[Float64[ndarray, "R"]]] = {}
     fits: dict[str, list[float]] = {}
     for one, own in zip(boards, courses, strict=True):
+        together = own[TOGETHER]
         found = found_by(one.board, own, samples)
-        test = {name: mean_test(which, own[TOGETHER].tables) for name, which in found.items()}
+        test = {name: mean_test(which, together.tables) for name, which in found.items()}
         for title, name in {TOGETHER: TOGETHER, **one.rivals}.items():
             fits.setdefault(title, []).append(float((found[name] >= 0).mean()))
+            gaps.setdefault(title, []).append(mean_gap(found[name], together.landscape))
             if name != TOGETHER:
                 gains.setdefault(title, []).append(test[TOGETHER] - test[name])
-    means = {
-        title: known_interval(mean_known(np.stack(each, axis=1))) for title, each in gains.items()
-    }
     return After(
         samples,
         {title: float(np.mean(shares)) for title, shares in fits.items()},
-        {title: mean for title, mean in means.items() if mean},
+        _means(gaps),
+        _means(gains),
     )
+
+
+def _means(
+    values: Mapping[str, Sequence[Float64[ndarray, "R"]]],
+) -> dict[str, Interval]:
+    """Mean over the boards for each seed, then over the seeds, where anything is known."""
+    means = {
+        title: known_interval(mean_known(np.stack(each, axis=1))) for title, each in values.items()
+    }
+    return {title: mean for title, mean in means.items() if mean}
 
 
 def _courses(board: Board, reward: str, controller: str, results: Results) -> dict[str, Course]:

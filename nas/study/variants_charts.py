@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
@@ -37,7 +37,7 @@ def gains_by_board(found: Variants) -> Figure:
         own = [one.way(one.rivals[title]).gain for one in found.boards]
         data.append(_dots(title, names, own, colour))
     return Figure(
-        "What searching together brings",
+        "What searching together brings, by boards",
         data,
         {
             "xaxis": {
@@ -55,36 +55,58 @@ def gains_by_board(found: Variants) -> Figure:
     )
 
 
+def gaps_by_samples(found: Variants) -> Figure | None:
+    """How far each way is from the most accurate network that fits, after fewer samples."""
+    return _by_samples(
+        found,
+        "Gap by samples",
+        [one.gaps for one in found.after],
+        "gap to the best that fits (points)",
+        "Accuracy as searched on, below that of the most accurate network that fits on any unit.",
+    )
+
+
 def gains_by_samples(found: Variants) -> Figure | None:
-    """The same after fewer samples, mean over the boards."""
+    """What searching together brings after fewer samples."""
+    return _by_samples(
+        found,
+        "What searching together brings, by samples",
+        [one.gains for one in found.after],
+        "test accuracy over the other way (points)",
+        "Above 0, searching for all together found more than the way named.",
+    )
+
+
+def _by_samples(
+    found: Variants, title: str, values: Sequence[Mapping[str, Interval]], axis: str, caption: str
+) -> Figure | None:
     if len(found.after) < 2:
         return None
+    names = [*found.boards[0].rivals, TOGETHER]
+    counts = [one.samples for one in found.after]
     data = []
-    for title, colour in zip(found.boards[0].rivals, SERIES, strict=False):
-        own = [one.gains.get(title) for one in found.after]
-        dots = _dots(title, [one.samples for one in found.after], own, colour)
-        data.append({**dots, "mode": "lines+markers", "line": {"color": colour, "width": 2}})
+    for name, colour in zip(names, SERIES, strict=False):
+        if name in values[-1]:
+            dots = _dots(name, counts, [each.get(name) for each in values], colour)
+            data.append({**dots, "mode": "lines+markers", "line": {"color": colour, "width": 2}})
     nothing = "; ".join(
         f"after {one.samples:,}, "
-        + ", ".join(f"{1 - one.fits[title]:.1%} {title}" for title in (TOGETHER, SHARED, RANDOM))
+        + ", ".join(f"{1 - one.fits[name]:.1%} {name}" for name in (TOGETHER, SHARED, RANDOM))
         for one in found.after
         if min(one.fits.values()) < 1
     )
     return Figure(
-        "What it brings, by samples",
+        title,
         data,
         {
-            "xaxis": {
-                "title": {"text": "samples in all"},
-                "type": "log",
-                "tickvals": [one.samples for one in found.after],
-            },
-            "yaxis": {"title": {"text": "test accuracy over the other way (points)"}},
+            "xaxis": {"title": {"text": "samples in all"}, "type": "log", "tickvals": counts},
+            "yaxis": {"title": {"text": axis}},
             "shapes": [_ZERO],
             "legend": {"orientation": "h", "y": 1.15},
         },
-        "Horizontal axis: samples of each way in all. Mean over the boards and the seeds that found a "
-        f"network both ways, with bootstrap 95 % intervals. {f'Found nothing: {nothing}.' if nothing else ''}",
+        f"Horizontal axis: samples of each way in all. {caption} Mean over the boards and the seeds that "
+        f"found a network, with bootstrap 95 % intervals."
+        f"{f' Found nothing: {nothing}.' if nothing else ''}",
         height=460,
     )
 

@@ -9,7 +9,13 @@ from nas.study.results import Results
 from nas.study.statistics import Interval
 from nas.study.terminal import text_of
 from nas.study.variants import Variants, signed, variants
-from nas.study.variants_charts import better_unit, gains_by_board, gains_by_samples, letters
+from nas.study.variants_charts import (
+    better_unit,
+    gains_by_board,
+    gains_by_samples,
+    gaps_by_samples,
+    letters,
+)
 from nas.study.ways import BEST, RANDOM, SHARED, TOGETHER, Searched, alone
 from runtime.page.document import Section
 from runtime.page.parts import Columns, Note, Part, Table
@@ -97,7 +103,12 @@ def _parts(found: Variants, results: Results) -> Iterator[Part | str]:
     if predicted:
         yield Note(f"Some latencies are predictions, not measurements: {', '.join(predicted)}.")
     budget = results.config.budget
-    figures = [better_unit(found), gains_by_samples(found), gains_by_board(found)]
+    figures = [
+        better_unit(found),
+        gaps_by_samples(found),
+        gains_by_samples(found),
+        gains_by_board(found),
+    ]
     yield Columns([figure for figure in figures if figure])
     yield (
         f"A line is a board: what each unit leaves for the network. Found is in percent, after "

@@ -149,7 +149,7 @@ def _way(
         fits=mean_interval((numbers >= 0).mean(1)),
         fits_on=tuple(float((within & (numbers >= 0)).mean()) for within in on),
         found=known_interval(test),
-        gap=known_interval(mean_known(np.where(numbers < 0, np.nan, 100 * below))),
+        gap=known_interval(mean_gap(numbers, space)),
         optimal=mean_interval((below <= _TOLERANCE).mean(1)),
         gain=None
         if name == TOGETHER
@@ -161,6 +161,12 @@ def _best_accuracy(space: Landscape) -> float:
     if space.optimum is None:
         raise ValueError("no architecture meets a limit of the board")
     return float(space.accuracy[space.optimum])
+
+
+def mean_gap(numbers: Int64[ndarray, "R outcomes"], space: Landscape) -> Float64[ndarray, "R"]:
+    """Points below the most accurate that fits, the mean of a seed's outcomes; NaN where none is."""
+    below = _best_accuracy(space) - space.accuracy[numbers]
+    return mean_known(np.where(numbers < 0, np.nan, 100 * below))
 
 
 def mean_test(numbers: Int64[ndarray, "R outcomes"], tables: Tables) -> Float64[ndarray, "R"]:

@@ -178,6 +178,7 @@ def test_a_study_of_boards_sets_searching_together_against_every_other_way(
     assert [after["samples"] for after in found["after"]] == [50, 60]
     for after in found["after"]:
         assert set(after["gains"]) == {BEST, WORST, SHARED, RANDOM}
+        assert set(after["gaps"]) == {BEST, WORST, SHARED, RANDOM, TOGETHER}
         assert set(after["fits"]) == {BEST, WORST, SHARED, RANDOM, TOGETHER}
     page = folder.page.read_text(encoding="utf-8")
     assert "Variants: synthetic-board or synthetic-npu" in page
@@ -221,7 +222,9 @@ def test_a_study_takes_boards_and_not_a_mapped_latency(plan_of):
 
 def test_a_tie_of_two_units_is_told_of_both():
     tied = _tied()
-    found = Variants(("gpu", "cpu"), "constrained", "rnn", (tied,), (After(1, {}, {}),), (0.0, 0.0))
+    found = Variants(
+        ("gpu", "cpu"), "constrained", "rnn", (tied,), (After(1, {}, {}, {}),), (0.0, 0.0)
+    )
 
     assert tied.best == ("gpu", "cpu")
     assert found.best == {"gpu": 1, "cpu": 1}
