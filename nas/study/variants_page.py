@@ -177,6 +177,7 @@ def _choosing(found: Variants) -> Table:
             f"{one.choosing.cells:,}",
             *(f"{share:.1%}" for share in one.choosing.quickest),
             named[one.choosing.fixed],
+            *(" / ".join(f"{times:.2f}" for times in each) for each in one.choosing.to_fixed),
             f"{one.choosing.saved:.2%}",
             f"{one.choosing.saved_most:.1%}",
         ]
@@ -186,7 +187,9 @@ def _choosing(found: Variants) -> Table:
     header = [f"T on {letter} (ms)" for letter in named.values()]
     header += ["architectures measured on all"]
     header += [f"quickest on {letter}" for letter in named.values()]
-    header += ["best for all", "saved, mean", "saved, most"]
+    header += ["best for all"]
+    header += [f"{letter} to that, least / median / most" for letter in named.values()]
+    header += ["saved, mean", "saved, most"]
     return Table(header, rows, "Choosing the unit for each architecture")
 
 

@@ -55,6 +55,7 @@ class Choosing:
     cells: int
     quickest: tuple[float, ...]  # share of them that needs the least part of T on that unit
     fixed: str  # the unit on which all of them together need the least part of T
+    to_fixed: tuple[tuple[float, float, float], ...]  # part on each over that: least, median, most
     saved: float  # mean share of the time there that choosing saves
     saved_most: float
 
@@ -203,6 +204,10 @@ def _choosing(board: Board, tables: Tables) -> Choosing | None:
         cells=len(part),
         quickest=tuple(float((least == position).mean()) for position in range(len(devices))),
         fixed=devices[fixed],
+        to_fixed=tuple(
+            (float(each.min()), float(np.median(each)), float(each.max()))
+            for each in (part / part[:, fixed, None]).T
+        ),
         saved=float(saved.mean()),
         saved_most=float(saved.max()),
     )

@@ -2,9 +2,12 @@
 
 import csv
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 from nas.csv_tables import read_csv_table
 from nas.errors import UserError
@@ -27,7 +30,11 @@ from nas.study.ways import (
     found_by,
     searched,
 )
+from runtime.mapping.left import occupied
+from runtime.mapping.platform_description import read_platform
+from runtime.mapping.timing_table import Bound, read_timing_table
 
+ROOT = Path(__file__).parents[3]
 SPACE = NAS_BENCH_201.size
 NUMBER = np.arange(SPACE, dtype=float)
 ACCURACY = NUMBER / SPACE  # the higher the number, the better
@@ -106,6 +113,8 @@ def test_choosing_a_unit_for_each_architecture_is_told_of_those_measured_on_all(
     assert (found.cells, found.fixed, found.quickest) == (4, "gpu", (0.5, 0.5))
     assert found.saved == pytest.approx((2 / 3 + 0 + 2 / 3 + 0) / 4)
     assert found.saved_most == pytest.approx(2 / 3)
+    assert found.to_fixed[0] == (1, 1, 1)
+    assert found.to_fixed[1][0] == pytest.approx(1 / 3)
     assert _choosing(BOARD, course([[0]], GPU_MS, 100, np.ones(SPACE, bool)).tables) is None
 
 
@@ -114,6 +123,32 @@ def test_a_board_of_several_times_is_one_for_each_combination():
         (("a/b1", "1ms"), ("b|hog:memory", "3ms"), ("c@p95", "30%")),
         (("a/b1", "2ms"), ("b|hog:memory", "3ms"), ("c@p95", "30%")),
     ]
+
+
+def test_what_the_first_boards_leave_is_what_the_mapper_answers_for_the_tasks_of_the_document(
+    tmp_path,
+):
+    """The five frames of docs/variants.md, and the first boards of conf/experiment/variants.yaml."""
+    text = (ROOT / "docs" / "variants.md").read_text(encoding="utf-8")
+    (tasks,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
+    (units,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "tasks.csv").write_text(tasks, encoding="utf-8")
+    (tmp_path / "tasks.yaml").write_text(units, encoding="utf-8")
+    table = read_timing_table(tmp_path / "tasks.csv")
+    platform = read_platform(tmp_path / "tasks.yaml")
+    times_ms = table.of(Bound.max)
+
+    left = []
+    for frame_ms in (1.5, 1.6, 1.65, 1.8, 2.0):
+        found = occupied(
+            table.networks, times_ms, table.configurations, platform, frame_ms=frame_ms
+        )
+        left.append({one.places[0]: f"{one.ms:.4g}ms" for one in found.left})
+
+    first = OmegaConf.load(ROOT / "conf" / "experiment" / "variants.yaml").boards[0]
+    gpu, core = (unit.rpartition("@")[2].split(",") for unit in first.split(" or "))
+    assert [one["gpu"] for one in left] == gpu
+    assert [one["core"] for one in left] == core
 
 
 @pytest.fixture
