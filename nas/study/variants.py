@@ -73,6 +73,14 @@ class Variants:
         """On how many boards each unit has the most accurate network; a tie counts for each."""
         return {device: sum(device in one.best for one in self.boards) for device in self.devices}
 
+    def decided(self, rival: str) -> tuple[int, int]:
+        """On how many boards searching together is ahead of this beyond its interval, and behind."""
+        gains = [one.way(one.rivals[rival]).gain for one in self.boards]
+        return (
+            sum(gain is not None and gain.low > 0 for gain in gains),
+            sum(gain is not None and gain.high < 0 for gain in gains),
+        )
+
     @property
     def sentence(self) -> str:
         """The finding, in numbers."""

@@ -76,6 +76,10 @@ def _sets(every: Sequence[Variants]) -> Table:
                     _signed_or_none(gains[samples].get(name))
                     for name, samples in product((RANDOM, SHARED, BEST), (early, last))
                 ),
+                *(
+                    "{} ahead, {} behind".format(*found.decided(name))
+                    for name in (RANDOM, SHARED, BEST)
+                ),
             ]
         )
     header = ["units", "boards", "best network on"]
@@ -83,11 +87,12 @@ def _sets(every: Sequence[Variants]) -> Table:
         f"over {name}, after {samples:,}"
         for name, samples in product((RANDOM, SHARED, BEST), (early, last))
     ]
+    header += [f"boards, against {name}" for name in (RANDOM, SHARED, BEST)]
     return Table(
         header,
         rows,
         "Points of test accuracy that searching together brings after so many samples, mean over the "
-        "boards",
+        "boards; and on how many it is ahead and behind at the end, beyond the interval",
     )
 
 
