@@ -38,7 +38,7 @@ class MappedLatency:
     @property
     def device(self) -> str:
         """All of them, with what each leaves: with other times it is another device."""
-        return " or ".join(f"{one.latency.device} within {one.ms:.12g} ms" for one in self.devices)
+        return " or ".join(f"{one.latency.device} ({one.ms:.12g} ms)" for one in self.devices)
 
     @property
     def source(self) -> str:

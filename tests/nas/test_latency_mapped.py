@@ -25,7 +25,7 @@ def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
     fits = (gpu_ms <= 0.8) | (cpu_ms <= 2)
     assert 0 < (gpu_ms <= 0.8).sum() < fits.sum() < len(fits)
     np.testing.assert_array_equal(oracle.latency_ms(every) <= 0.8, fits)
-    assert oracle.device == f"{GPU} within 0.8 ms or {CPU} within 2 ms"
+    assert oracle.device == f"{GPU} (0.8 ms) or {CPU} (2 ms)"
     assert f"{CPU} leaves 2 ms" in oracle.description
 
 
