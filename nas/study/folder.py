@@ -197,10 +197,9 @@ def _require_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any
         if name == "command" or name.endswith(".description"):
             continue
         was, wanted = before.get(name), now.get(name)
-        if was != wanted and (was, wanted) != (
-            None,
-            [],
-        ):  # it was begun before there was such a list
+        if name not in before and wanted == []:
+            continue  # the study was begun before there was such a list
+        if was != wanted:
             what = name.removeprefix("values.")
             raise UserError(
                 f"{path} holds a study with {what}={was}, not {wanted}; name another "

@@ -250,6 +250,17 @@ def test_a_budget_that_gives_a_unit_no_sample_is_refused(plan_of, with_an_npu):
         plan_of(*ON_BOARDS, BOARDS, "budget=1")
 
 
+def test_a_study_that_was_begun_before_there_were_boards_goes_on(tmp_path):
+    folder = StudyFolder(tmp_path / "one")
+    begun = {"choices": {}, "sources": {}, "values": {"budget": 48}}
+    folder.begin(begun, [])
+
+    folder.begin({**begun, "values": {"budget": 48, "boards": []}}, [])
+
+    with pytest.raises(UserError, match="boards=None, not"):
+        folder.begin({**begun, "values": {"budget": 48, "boards": ["a@1ms or b@1ms"]}}, [])
+
+
 def test_a_study_takes_boards_and_not_a_mapped_latency(plan_of):
     with pytest.raises(UserError, match=r"a study takes boards="):
         plan_of("latency=mapped")
