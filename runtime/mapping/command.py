@@ -55,8 +55,10 @@ def _hydra_main(composed: DictConfig) -> None:
             _profile(Path(config.profile), config.profiling, console)
         if config.study is not None:
             _study(Path(config.study), config.studying, console)
-        if config.tasks is not None:
+        if config.tasks is not None and config.run is None:
             _answer(config.tasks, config, console)
+        if config.tasks is not None and config.run is not None:
+            _run(config.tasks, Path(config.run), config, console)
 
 
 def _study(folder: Path, config: StudyConfig, console: Console) -> None:
@@ -72,11 +74,35 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
     profile_here(path, config, console)
 
 
+def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as for a profile
+    from runtime.bench.command import tell  # noqa: PLC0415 - imports torch
+    from runtime.mapping.candidates import Board  # noqa: PLC0415 - of this use only
+    from runtime.mapping.run_here import (  # noqa: PLC0415 - likewise
+        EXPERIMENT,
+        has_held,
+        profiled_as,
+        run_here,
+    )
+
+    table = _tasks(tasks, config)
+    platform = _platform(tasks, config, table)
+    board = Board(table, platform, config.bound, config.frame_ms)
+    path = folder / f"{EXPERIMENT}.json"
+    made_as = profiled_as(Path(tasks).with_suffix(".json"), config.profiling)
+    if config.json:
+        console = Console(quiet=True)
+    results = run_here(board, config.running, made_as, path, console)
+    tell(results, path, console)
+    if config.json:
+        sys.stdout.write(results.json())
+    if not has_held(results):
+        sys.exit(DOES_NOT_FIT)
+
+
 def _answer(tasks: str, config: MapConfig, console: Console) -> None:
     table = _tasks(tasks, config)
-    platform = _platform(tasks, config.platform, table)
-    if config.configurations is not None:
-        platform = platform.limited(config.configurations)
+    platform = _platform(tasks, config, table)
     times_ms = (1 + config.margin) * table.of(config.bound)
     found = occupied(
         table.networks, times_ms, table.configurations, platform, frame_ms=config.frame_ms
@@ -94,13 +120,18 @@ def _tasks(tasks: str, config: MapConfig) -> TimingTable:
     return table if config.networks is None else table.chosen(config.networks)
 
 
-def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
+def _platform(tasks: str, config: MapConfig, table: TimingTable) -> Platform:
+    name = config.platform
     if name is None:
         beside = Path(tasks).with_suffix(".yaml")
         name = XAVIER if tasks == XAVIER else str(beside) if beside.exists() else THIS
     if name == XAVIER:
-        return xavier_platform()
-    return this_machine(table.configurations) if name == THIS else read_platform(Path(name))
+        platform = xavier_platform()
+    elif name == THIS:
+        platform = this_machine(table.configurations)
+    else:
+        platform = read_platform(Path(name))
+    return platform if config.configurations is None else platform.limited(config.configurations)
 
 
 def _down(ms: float, digits: int) -> float:

@@ -18,6 +18,7 @@ from runtime.mapping.choices import Choices, alike, choices
 from runtime.mapping.platform_description import Place, Platform
 from runtime.mapping.program import Answer, Solution, most_left, solve
 from runtime.mapping.quick import quick_left
+from runtime.mapping.timetable import timetable
 
 
 @final
@@ -146,17 +147,15 @@ def _timetable(
     among: Choices,
     configurations: Sequence[str],
 ) -> tuple[Run, ...]:
-    """The widest gangs first, so that the units of each are free at once."""
-    free_ms = np.zeros(len(among.platform.units))
-    runs: dict[int, Run] = {}
-    widest_first = sorted(range(len(chosen)), key=lambda i: -int(among.occupies[chosen[i]].sum()))
-    for i in widest_first:
-        at = int(chosen[i])
-        units = among.occupies[at]
-        start_ms = float(free_ms[units].max())
-        end_ms = start_ms + float(among.ms[i, at])
-        free_ms[units] = end_ms
-        name = configurations[int(among.configuration[i, at])]
-        place = among.platform.told(among.places[at])
-        runs[i] = Run(networks[i], name, place, start_ms, end_ms)
+    """In the order of the networks."""
+    runs = {
+        one.network: Run(
+            networks[one.network],
+            one.configuration,
+            among.platform.told(one.place),
+            one.start_ms,
+            one.end_ms,
+        )
+        for one in timetable(chosen, among, configurations)
+    }
     return tuple(runs[i] for i in range(len(chosen)))
