@@ -11,18 +11,9 @@ from numpy import ndarray
 
 from runtime.mapping.platform_description import Platform
 from runtime.mapping.program import Answer
-from runtime.mapping.timetable import (
-    Timetable,
-    Way,
-    at_once,
-    is_same,
-    mapped,
-    quickest,
-    serial,
-    shortest,
-    without_margin,
-)
+from runtime.mapping.timetable import Timetable, is_same, without_margin
 from runtime.mapping.timing_table import Bound, TimingTable
+from runtime.mapping.ways import Way, at_once, mapped, quickest, serial, shortest
 
 _WITHOUT_MARGIN = {
     Way.shortest: shortest,

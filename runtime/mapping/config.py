@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import final
 
 from runtime.mapping.schedulability import SCENARIOS, THRESHOLDS
-from runtime.mapping.timetable import Way
 from runtime.mapping.timing_table import Bound
+from runtime.mapping.ways import Way
 
 
 @final
@@ -141,6 +141,8 @@ class MapConfig:
             raise ValueError(f"frame_ms={self.frame_ms} must be above 0, milliseconds")
         if not 0 <= self.margin < math.inf:
             raise ValueError(f"margin={self.margin} must be 0 or more; 0.1 adds 10 %")
+        if self.run is not None and self.tasks is None:
+            raise ValueError(f"run={self.run} needs tasks=<table>.csv, the networks to run")
         asked = [name for name in ("tasks", "profile", "study") if getattr(self, name) is not None]
         if len(asked) != 1:
             raise ValueError(
@@ -148,8 +150,6 @@ class MapConfig:
                 "tasks=<table>.csv (what is left on a board), profile=<table to write>.csv (times "
                 "networks on this machine) and study=<folder> (the published study)"
             )
-        if self.run is not None and self.tasks is None:
-            raise ValueError(f"run={self.run} needs tasks=<table>.csv, the networks to run")
         self.profiling.check()
         self.studying.check()
         self.running.check()

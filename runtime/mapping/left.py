@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from runtime.mapping.choices import Choices, alike, choices
@@ -102,6 +102,17 @@ def occupied(
     )
 
 
+def longest_left(among: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:
+    """How long one more network could take at a place; where the solver has no time left, quickly."""
+    found = most_left(among, frame_ms, place)
+    if found.answer is Answer.unknown or found.most_ms > found.left_ms:
+        left_ms, chosen = quick_left(among, frame_ms, place)
+        most_ms = frame_ms if found.answer is Answer.unknown else found.most_ms
+        if chosen is not None and left_ms > found.left_ms:
+            found = Solution(Answer.feasible, chosen, left_ms, most_ms)
+    return found
+
+
 def _left(
     networks: Sequence[str],
     same: Sequence[Place],
@@ -111,12 +122,7 @@ def _left(
 ) -> Left:
     platform = among.platform
     place = np.array([unit in same[0] for unit in platform.units])
-    found = most_left(among, frame_ms, place)
-    if found.answer is Answer.unknown or found.most_ms > found.left_ms:  # no time was left
-        left_ms, chosen = quick_left(among, frame_ms, place)
-        most_ms = frame_ms if found.answer is Answer.unknown else found.most_ms
-        if chosen is not None and left_ms > found.left_ms:
-            found = Solution(Answer.feasible, chosen, left_ms, most_ms)
+    found = longest_left(among, frame_ms, place)
     timetable: tuple[Run, ...] = ()
     if found.chosen is not None:
         timetable = _timetable(networks, found.chosen, among, configurations)

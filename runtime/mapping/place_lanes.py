@@ -64,7 +64,8 @@ class PlaceLanes:
         key = (variant.device, place if of_its_own is None else of_its_own)
         if key not in self._lanes:
             lane = self._opened_lane(variant, place, is_bound=of_its_own is None)
-            self._lanes[key] = self._opened.enter_context(lane)
+            self._opened.enter_context(lane)
+            self._lanes[key] = lane
         return self._lanes[key]
 
     def built(self, variant: Variant, place: Place | None, build: Callable[[], Made]) -> Made:

@@ -29,8 +29,8 @@ from runtime.mapping.networks import Subject, check_name, subject
 from runtime.mapping.place_lanes import PlaceLanes
 from runtime.mapping.rounds import Rounds
 from runtime.mapping.run_rows import rows_of
-from runtime.mapping.timetable import Way
 from runtime.mapping.variant import parsed
+from runtime.mapping.ways import Way
 from runtime.quiet import QuietConfig, Sense, Watch
 from runtime.senses import OtherLoad, Stolen, Throttles, gpu_throttling
 

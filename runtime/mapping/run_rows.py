@@ -9,8 +9,9 @@ import numpy as np
 from runtime.bench.results import Row, summary
 from runtime.mapping.candidates import Board, Candidate
 from runtime.mapping.program import Answer
-from runtime.mapping.timetable import Way, planned_ms
+from runtime.mapping.timetable import planned_ms
 from runtime.mapping.timing_table import Bound
+from runtime.mapping.ways import Way
 
 
 def rows_of(
