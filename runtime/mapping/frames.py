@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from torch import Tensor
 from runtime.completion import Completion
 from runtime.engine import nothing
 from runtime.lanes import CpuLane
-from runtime.mapping.build_variant import Built, build_variant, why_not
+from runtime.mapping.build_variant import Built, build_variant
 from runtime.mapping.networks import Subject
 from runtime.mapping.place_lanes import PlaceLanes
 from runtime.mapping.timetable import Placed, Timetable
@@ -59,7 +59,7 @@ class Workshop:
         """A timetable, ready to run.
 
         Raises:
-          ValueError: if this machine has not a unit, or cannot run a variant.
+          ValueError: if a network cannot be made ready as its variant.
         """
         ready: list[_Ready] = []
         for placed in timetable:
@@ -68,8 +68,8 @@ class Workshop:
             told = f"{name} as {placed.configuration} on {where}"
             variant = parsed(placed.configuration)
             own = None if placed.is_apart else placed.network
+            lane = self._lanes.lane(variant, placed.place, of_its_own=own)
             try:
-                lane = self._lanes.lane(variant, placed.place, of_its_own=own)
                 built = self._made(placed, variant, lane)
             except (RuntimeError, ValueError, NotImplementedError) as error:
                 raise ValueError(f"{told}: {' '.join(str(error).split())[:300]}") from error
@@ -81,8 +81,6 @@ class Workshop:
         place = placed.place if placed.is_apart else None
         key = (placed.network, variant.name, place)
         if key not in self._built:
-            if (why := why_not(variant)) is not None:
-                raise ValueError(why)
             one = self._subjects[placed.network]
             build = partial(
                 build_variant,
@@ -144,7 +142,7 @@ class Frame:
         return 1e3 * found
 
     def differences(
-        self, references: Mapping[int, Sequence[Tensor]], turn: int
+        self, references: Sequence[Sequence[Tensor]], turn: int
     ) -> Float64[ndarray, " networks"]:
         """How far each network's latest output is from fp32, as part of the largest of all outputs.
 

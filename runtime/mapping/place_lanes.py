@@ -58,12 +58,14 @@ class PlaceLanes:
           of_its_own: who is to have a lane for itself, on all cores or multiprocessors.
 
         Raises:
-          ValueError: if this machine has not the units.
-          RuntimeError: if it cannot bind a network to units at all.
+          ValueError: if this machine has not the units, or cannot bind a network to them.
         """
         key = (variant.device, place if of_its_own is None else of_its_own)
         if key not in self._lanes:
-            lane = self._opened_lane(variant, place, is_bound=of_its_own is None)
+            try:
+                lane = self._opened_lane(variant, place, is_bound=of_its_own is None)
+            except RuntimeError as error:
+                raise ValueError(f"{self._platform.told(place)}: {error}") from error
             self._opened.enter_context(lane)
             self._lanes[key] = lane
         return self._lanes[key]
@@ -118,7 +120,7 @@ class PlaceLanes:
         missing = [number for number in numbers if number >= len(there)]
         if missing:
             raise ValueError(
-                f"{self._platform.told(place)} needs core{missing[0]}, this machine has "
+                f"the place {self._platform.told(place)} needs core{missing[0]}, this machine has "
                 f"{_named('core', len(there))}"
             )
         cores = {there[number] for number in numbers}
@@ -131,7 +133,7 @@ class PlaceLanes:
 
         name = self._platform.told(place)
         if not torch.cuda.is_available():
-            raise ValueError(f"{name} are multiprocessors of a GPU, and torch finds no GPU here")
+            raise ValueError(f"the place {name} is of a GPU, and torch finds no GPU here")
         there = int(torch.cuda.get_device_properties(0).multi_processor_count)
         if variant.share == there:
             return ()
@@ -144,7 +146,7 @@ class PlaceLanes:
             )
         if (max(numbers) + 1) * grain > there:
             raise ValueError(
-                f"{name} needs sm{max(numbers)}, this GPU has {_named('sm', there // grain)} of "
+                f"the place {name} needs sm{max(numbers)}, this GPU has {_named('sm', there // grain)} of "
                 f"{grain} multiprocessors each"
             )
         each = grain // GRAIN

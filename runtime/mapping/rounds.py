@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import final
 
 import numpy as np
@@ -26,7 +26,7 @@ class Rounds:
         self,
         found: Sequence[Candidate],
         frames: Sequence[Frame],
-        references: Mapping[int, Sequence[Tensor]],
+        references: Sequence[Sequence[Tensor]],
         *,
         frame_ms: float,
         tolerance: float,

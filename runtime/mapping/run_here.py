@@ -9,24 +9,24 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from torch import Tensor
 
 from runtime.backend import Device
 from runtime.bench.machine import machine, usable_cores
 from runtime.bench.pulse import Pulse, ends_without
 from runtime.bench.results import Results
+from runtime.mapping.build_variant import why_not
 from runtime.mapping.candidates import Board, Candidate, candidates
 from runtime.mapping.config import ProfileConfig, RunConfig
 from runtime.mapping.frames import Workshop
-from runtime.mapping.networks import Subject, check_name, subject
+from runtime.mapping.networks import check_name, subject
 from runtime.mapping.place_lanes import PlaceLanes
+from runtime.mapping.profiling import reference
 from runtime.mapping.rounds import Rounds
 from runtime.mapping.run_rows import rows_of
 from runtime.mapping.variant import parsed
@@ -60,11 +60,8 @@ def run_here(
     for margin, answer in answers.items():
         if answer is not answer.feasible:
             console.print(f"margin {margin:g}: no mapping ({answer.value})")
-    on_gpu = any(
-        parsed(placed.configuration).device is Device.cuda
-        for one in found
-        for placed in one.timetable
-    )
+    variants = [parsed(placed.configuration) for one in found for placed in one.timetable]
+    on_gpu = any(variant.device is Device.cuda for variant in variants)
     settings = {
         "networks": [*names],
         "frame_ms": board.frame_ms,
@@ -75,32 +72,32 @@ def run_here(
         "tolerance": profiling.tolerance,
         "weights": "random",
     }
-    known = {
-        name: subject(
-            name, batch=profiling.batch, width=profiling.width, compared=profiling.compared
-        )
-        for name in dict.fromkeys(names)
-    }
-    subjects = [known[name] for name in names]
-    results = Results(EXPERIMENT, settings, machine("cuda" if on_gpu else "cpu"))
-
-    flags: list[str] = []
-
-    def write() -> None:
-        results.rows = rows_of(board, found, answers, profiling.tolerance)
-        for row in results.rows:
-            row["flagged"] = flags
-        results.write(path)
-
     with PlaceLanes(board.platform) as lanes:
-        workshop = Workshop(subjects, lanes)
+        _check(found, lanes)  # before anything that takes time
         console.print(
             f"made ready: {'; '.join(one.name for one in found)}", soft_wrap=True, markup=False
         )
+        results = Results(EXPERIMENT, settings, machine("cuda" if on_gpu else "cpu"))
+        flags: list[str] = []
+
+        def write() -> None:
+            results.rows = rows_of(board, found, answers, profiling.tolerance)
+            for row in results.rows:
+                row["flagged"] = flags
+            results.write(path)
+
+        known = {
+            name: subject(
+                name, batch=profiling.batch, width=profiling.width, compared=profiling.compared
+            )
+            for name in dict.fromkeys(names)
+        }
+        references = {name: reference(one, variants) for name, one in known.items()}
+        workshop = Workshop([known[name] for name in names], lanes)
         rounds = Rounds(
             found,
             [workshop.frame(one.timetable) for one in found],
-            _references(known, names),
+            [references[name] for name in names],
             frame_ms=board.frame_ms,
             tolerance=profiling.tolerance,
         )
@@ -116,6 +113,19 @@ def run_here(
             _close(results, found, config, flags)
             write()
     return results
+
+
+def _check(found: Sequence[Candidate], lanes: PlaceLanes) -> None:
+    """Refuses what this machine cannot run.
+
+    Raises:
+      ValueError: naming the place or the variant.
+    """
+    for placed in (placed for one in found for placed in one.timetable):
+        variant = parsed(placed.configuration)
+        lanes.lane(variant, placed.place)
+        if (why := why_not(variant)) is not None:
+            raise ValueError(f"{variant.name}: {why}")
 
 
 def profiled_as(path: Path, config: ProfileConfig) -> ProfileConfig:
@@ -190,13 +200,6 @@ def _close(
         if len(one.ms) < config.frames and not one.error
     ]
     results.is_complete = not results.faults and not results.not_measured
-
-
-def _references(known: Mapping[str, Subject], names: Sequence[str]) -> dict[int, Sequence[Tensor]]:
-    """Eager fp32 on the CPU, for all inputs."""
-    with torch.inference_mode():
-        outputs = {name: [one.module(x).float() for x in one.others] for name, one in known.items()}
-    return {i: outputs[name] for i, name in enumerate(names)}
 
 
 def _watch(*, on_gpu: bool) -> Watch:

@@ -163,9 +163,7 @@ def test_networks_run_on_the_cores_of_their_places_one_after_another():
         for one in subjects:
             one.module.cores.clear()
         ms = frame.run()
-        differences = frame.differences(
-            {i: [2 * x for x in one.others] for i, one in enumerate(subjects)}, 1
-        )
+        differences = frame.differences([[2 * x for x in one.others] for one in subjects], 1)
 
     assert [one.module.cores for one in subjects] == [{first, second}, {first}, {second}]
     assert (ms[:, 0] < ms[:, 1]).all()
@@ -305,7 +303,8 @@ def test_an_interrupted_run_leaves_what_was_measured(here, tmp_path):
         (("running.minutes=0",), "running.minutes=0.0 must be above 0"),
         (("tasks=null",), "run=out needs tasks="),
         (("tasks=xavier",), "networks=DNN1 is unknown"),
-        (("platform=far.yaml",), "core7 needs core7, this machine has core0"),
+        (("platform=far.yaml",), "the place core7 needs core7, this machine has core0"),
+        (("platform=gpu.yaml", "tasks=g.csv"), "the place sm0 is of a GPU, and torch finds no GPU"),
         (("platform=npu.yaml",), "cannot run on npu here: units of this machine are core0, core1"),
     ],
 )
@@ -313,6 +312,11 @@ def test_what_cannot_be_run_is_told_in_one_line(here, tmp_path, words, told):
     for name, unit in (("far", "core7"), ("npu", "npu")):
         board = Platform(name, (unit,), {ONE: (frozenset({unit}),)})
         (tmp_path / f"{name}.yaml").write_text(board.yaml())
+    if any("gpu" in word for word in words) and torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    gpu = machine_with([parsed("cuda/sm16/graph/fp32")], 1, 16)
+    (tmp_path / "gpu.yaml").write_text(gpu.yaml())
+    (tmp_path / "g.csv").write_text("network,configuration,ms\nnb201,cuda/sm16/graph/fp32,3\n")
 
     status, out, err = here(["good"], *words)
 
@@ -327,7 +331,7 @@ def test_a_place_of_a_gpu_that_is_not_there_is_told():
         pytest.skip("there is one")
     with (
         PlaceLanes(machine_with([parsed("cuda/sm16/graph/fp32")], 1, 32)) as lanes,
-        pytest.raises(ValueError, match="sm1 are multiprocessors of a GPU, and torch finds no GPU"),
+        pytest.raises(ValueError, match="the place sm1 is of a GPU, and torch finds no GPU here"),
     ):
         lanes.lane(parsed("cuda/sm16/graph/fp32"), frozenset({"sm1"}))
 
@@ -408,7 +412,7 @@ def test_frames_run_on_places_of_a_gpu_and_on_a_core(how):
             frame.put(turn)
             ms = [frame.run() for _ in range(20)]
             torch.cuda.synchronize()
-            assert frame.differences(dict.fromkeys(range(5), wanted), turn).max() < 0.05
+            assert frame.differences([wanted] * 5, turn).max() < 0.05
 
     for began, ended in (each.T for each in ms):
         assert (began < ended).all()
