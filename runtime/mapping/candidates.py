@@ -13,10 +13,11 @@ from runtime.mapping.platform_description import Platform
 from runtime.mapping.program import Answer
 from runtime.mapping.timetable import Timetable, is_same, without_margin
 from runtime.mapping.timing_table import Bound, TimingTable
-from runtime.mapping.ways import Way, at_once, mapped, quickest, serial, shortest
+from runtime.mapping.ways import Way, at_once, greedy, mapped, quickest, serial, shortest
 
 _WITHOUT_MARGIN = {
     Way.shortest: shortest,
+    Way.greedy: greedy,
     Way.quickest: quickest,
     Way.serial: serial,
     Way.at_once: at_once,

@@ -84,6 +84,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
         profiled_as,
         run_here,
     )
+    from runtime.mapping.run_shown import sentences  # noqa: PLC0415 - likewise
 
     table = _tasks(tasks, config)
     platform = _platform(tasks, config, table)
@@ -94,6 +95,8 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
         console = Console(quiet=True)
     results = run_here(board, config.running, made_as, path, console)
     tell(results, path, console)
+    for line in sentences(results.rows):
+        console.print(line, soft_wrap=True, markup=False)
     if config.json:
         sys.stdout.write(results.json())
     if not has_held(results):

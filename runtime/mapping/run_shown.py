@@ -8,7 +8,8 @@ from runtime.bench.face import Face
 from runtime.bench.results import Row
 from runtime.bench.shown import Shown, number, percent, with_spread
 from runtime.page.document import KeyFigure, Tone
-from runtime.page.palette import SERIES
+from runtime.page.markup import chart_text
+from runtime.page.palette import BLUE, GREY, SERIES
 from runtime.page.parts import Figure
 
 
@@ -88,9 +89,61 @@ def _margin(row: Row) -> list[str]:
     return [f"{100 * row['margin']:g} %", row["answer"], row["of"] or "none", late]
 
 
+def sentences(rows: list[Row]) -> list[str]:
+    """The answer in words: whether the mapping held, and what it cost networks to be beside others."""
+    found = []
+    for row in rows:
+        if row.get("of") is not None and "margin" in row and row["frames"]:
+            late = f"{row['late']} of {row['frames']} frames were late"
+            found.append(f"mapped with a margin of {100 * row['margin']:g} %: {late}")
+    slower = [row for row in rows if "slower" in row and row["place"] != "anywhere"]
+    if slower:
+        most = max(slower, key=lambda row: float(row["slower"]))
+        found.append(
+            f"beside others {most['network']} as {most['configuration']} took "
+            f"{percent(most['slower'])} against alone ({most['of']}); no other was slowed by more"
+        )
+    return found
+
+
 def _figures(rows: list[Row]) -> list[Figure]:
-    """How long frames took, as the share that took at most so long."""
     ran = [row for row in rows if row.get("samples_ms")]
+    return [*_lengths(ran), *(_plan(one, rows) for one in ran)]
+
+
+def _plan(one: Row, rows: list[Row]) -> Figure:
+    """Each network's time in the frame, as planned and as it was."""
+    own = [row for row in rows if row.get("of") == one["timetable"] and "network" in row]
+    labels = [
+        f"{i + 1} {chart_text(row['network'])}, {chart_text(row['place'])}"
+        for i, row in enumerate(own)
+    ]
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "marker": {"color": colour},
+            "y": labels,
+            "base": [row[begin] for row in own],
+            "x": [row[end] - row[begin] for row in own],
+        }
+        for name, colour, begin, end in (
+            ("planned", GREY, "planned_start_ms", "planned_end_ms"),
+            ("measured, median", BLUE, "start_ms", "end_ms"),
+        )
+    ]
+    layout = {
+        "barmode": "group",
+        "xaxis": {"title": {"text": "ms of the frame"}},
+        "yaxis": {"autorange": "reversed", "automargin": True},
+    }
+    height = 140 + 34 * len(own)
+    return Figure(f"Planned and measured: {one['timetable']}", data, layout, height=height)
+
+
+def _lengths(ran: list[Row]) -> list[Figure]:
+    """How long frames took, as the share that took at most so long."""
     if not ran:
         return []
     data: list[dict[str, Any]] = []

@@ -21,6 +21,7 @@ class Way(Enum):
 
     mapped = "mapped"  # the mapper: the least sum of times that fits into the frame
     shortest = "shortest"  # the mapper, asked for the shortest frame
+    greedy = "greedy"  # the longest network first, each where it ends first
     quickest = "quickest"  # each as it is quickest alone, where that is free first
     serial = "serial"  # each as it is quickest alone, one after another
     at_once = "at_once"  # each as it is quickest alone, all begun at once, nothing kept apart
@@ -59,6 +60,23 @@ def shortest(
     length_ms = float(frame_loads(most.chosen, among).max())
     best = solve(among, length_ms * (1 + 1e-9))
     return timetable(most.chosen if best.chosen is None else best.chosen, among, configurations)
+
+
+def greedy(
+    times_ms: Float64[ndarray, "networks configurations"],
+    configurations: Sequence[str],
+    platform: Platform,
+) -> Timetable:
+    """List scheduling: the network that takes longest at best comes first, each where it ends first."""
+    among = choices(times_ms, configurations, platform)
+    free_ms = np.zeros(len(platform.units))
+    order = []
+    for i in np.argsort(-among.ms.min(1), kind="stable"):
+        begins_ms = np.array([free_ms[units].max() for units in among.occupies])
+        at = int(np.argmin(begins_ms + among.ms[i]))
+        free_ms[among.occupies[at]] = begins_ms[at] + among.ms[i, at]
+        order.append((int(i), at))
+    return one_by_one(order, among, configurations)
 
 
 def quickest(

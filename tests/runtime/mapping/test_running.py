@@ -24,7 +24,7 @@ from runtime.mapping.this_machine import machine_with
 from runtime.mapping.timetable import Placed, planned_ms
 from runtime.mapping.timing_table import Bound, TimingTable
 from runtime.mapping.variant import parsed
-from runtime.mapping.ways import Way, at_once, quickest, serial, shortest
+from runtime.mapping.ways import Way, at_once, greedy, quickest, serial, shortest
 
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")
 
@@ -80,6 +80,14 @@ def test_networks_that_are_quickest_on_one_core_take_the_one_that_is_free_first(
     assert found[2].after == (1,)
 
 
+def test_the_greedy_way_puts_the_longest_first_where_it_ends_first():
+    times = table({"a": (3, 2), "b": (6, 5), "c": (4, 9)})
+
+    found = greedy(times.of(Bound.max), times.configurations, TWO_CORES)
+
+    assert spans(found) == [(1, 2, 0, 5), (2, 1, 5, 9), (0, 1, 5, 8)]
+
+
 def test_all_at_once_nobody_waits():
     found = at_once(TIMES.of(Bound.max), TIMES.configurations, TWO_CORES)
 
@@ -95,7 +103,7 @@ def test_margins_with_one_timetable_are_one_and_its_times_are_the_tables():
     assert answers == {0: Answer.feasible, 0.1: Answer.feasible, 0.5: Answer.infeasible}
     assert [one.name for one in found] == [
         "mapped +0, 10 % = shortest",
-        "quickest = serial",
+        "greedy = quickest = serial",
         "at_once",
     ]
     assert planned_ms(found[0].timetable) == pytest.approx(10)
