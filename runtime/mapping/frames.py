@@ -64,11 +64,11 @@ class Workshop:
         ready: list[_Ready] = []
         for placed in timetable:
             name = self._subjects[placed.network].name
-            where = "+".join(sorted(placed.place)) if placed.is_apart else "anywhere"
-            told = f"{name} as {placed.configuration} on {where}"
             variant = parsed(placed.configuration)
             own = None if placed.is_apart else placed.network
             lane = self._lanes.lane(variant, placed.place, of_its_own=own)
+            where = lane.lane.name if placed.is_apart else "anywhere"
+            told = f"{name} as {placed.configuration} on {where}"
             try:
                 built = self._made(placed, variant, lane)
             except (RuntimeError, ValueError, NotImplementedError) as error:

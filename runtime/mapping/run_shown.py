@@ -92,10 +92,14 @@ def _margin(row: Row) -> list[str]:
 def sentences(rows: list[Row]) -> list[str]:
     """The answer in words: whether the mapping held, and what it cost networks to be beside others."""
     found = []
-    for row in rows:
-        if row.get("of") is not None and "margin" in row and row["frames"]:
-            late = f"{row['late']} of {row['frames']} frames were late"
-            found.append(f"mapped with a margin of {100 * row['margin']:g} %: {late}")
+    margins = [row for row in rows if "margin" in row]
+    for name in dict.fromkeys(row["of"] for row in margins if row["frames"]):
+        own = [row for row in margins if row["of"] == name]
+        told = ", ".join(f"{100 * row['margin']:g}" for row in own)
+        late = f"{own[0]['late']} of {own[0]['frames']} frames were late"
+        found.append(f"mapped with a margin of {told} %: {late}")
+    if margins and not any(row["holds"] for row in margins):
+        found.append("no margin that was tried has a mapping of which no frame was late")
     slower = [row for row in rows if "slower" in row and row["place"] != "anywhere"]
     if slower:
         most = max(slower, key=lambda row: float(row["slower"]))
