@@ -9,6 +9,8 @@ from typing import final
 from jaxtyping import Float64
 from numpy import ndarray
 
+from runtime.mapping.choices import choices
+from runtime.mapping.left import check_homes
 from runtime.mapping.platform_description import Platform
 from runtime.mapping.program import Answer
 from runtime.mapping.timetable import Timetable, is_same, without_margin
@@ -63,9 +65,15 @@ class Candidate:
 def candidates(
     board: Board, ways: Sequence[Way], margins: Sequence[float]
 ) -> tuple[list[Candidate], Mapping[float, Answer]]:
-    """Timetables that differ, and what the mapper says for each margin."""
+    """Timetables that differ, and what the mapper says for each margin.
+
+    Raises:
+      ValueError: if a network has no configuration of this platform.
+    """
     times_ms = board.table.of(board.bound)
     columns = board.table.configurations
+    among = choices(times_ms, columns, board.platform)
+    check_homes(board.table.networks, among)
     found: list[Candidate] = []
     answers: dict[float, Answer] = {}
 
@@ -79,12 +87,11 @@ def candidates(
         return one
 
     for margin in sorted(margins) if Way.mapped in ways else ():
-        answers[margin], own = mapped(
-            (1 + margin) * times_ms, columns, board.platform, frame_ms=board.frame_ms
-        )
+        longer = choices((1 + margin) * times_ms, columns, board.platform)
+        answers[margin], own = mapped(longer, columns, frame_ms=board.frame_ms)
         if own:
             candidate(without_margin(own, margin), Way.mapped).margins.append(margin)
     for way, make in _WITHOUT_MARGIN.items():
         if way in ways:
-            candidate(make(times_ms, columns, board.platform), way)
+            candidate(make(among, columns), way)
     return found, answers

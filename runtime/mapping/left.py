@@ -83,12 +83,7 @@ def occupied(
       ValueError: if a network has no configuration of this platform.
     """
     among = choices(times_ms, configurations, platform)
-    for name, own_ms in zip(networks, among.ms, strict=True):
-        if not np.isfinite(own_ms).any():
-            raise ValueError(
-                f"{name} runs in no configuration of {platform.name}, which has "
-                f"{', '.join(platform.configurations)}"
-            )
+    check_homes(networks, among)
     found = solve(among, frame_ms)
     if found.chosen is None:
         return Occupied(found.answer, (), ())
@@ -100,6 +95,20 @@ def occupied(
             for same in _places_alike(platform)
         ),
     )
+
+
+def check_homes(networks: Sequence[str], among: Choices) -> None:
+    """Refuses networks that run nowhere.
+
+    Raises:
+      ValueError: naming the first of them.
+    """
+    for name, own_ms in zip(networks, among.ms, strict=True):
+        if not np.isfinite(own_ms).any():
+            raise ValueError(
+                f"{name} runs in no configuration of {among.platform.name}, which has "
+                f"{', '.join(among.platform.configurations)}"
+            )
 
 
 def longest_left(among: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:

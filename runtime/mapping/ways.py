@@ -6,12 +6,9 @@ from collections.abc import Sequence
 from enum import Enum
 
 import numpy as np
-from jaxtyping import Float64
-from numpy import ndarray
 
-from runtime.mapping.choices import choices, frame_loads
+from runtime.mapping.choices import Choices, frame_loads
 from runtime.mapping.left import longest_left
-from runtime.mapping.platform_description import Platform
 from runtime.mapping.program import Answer, solve
 from runtime.mapping.timetable import Placed, Timetable, one_by_one, timetable
 
@@ -28,48 +25,33 @@ class Way(Enum):
 
 
 def mapped(
-    times_ms: Float64[ndarray, "networks configurations"],
-    configurations: Sequence[str],
-    platform: Platform,
-    *,
-    frame_ms: float,
+    among: Choices, configurations: Sequence[str], *, frame_ms: float
 ) -> tuple[Answer, Timetable]:
     """What the mapper says of a frame; an empty timetable if it has none."""
-    among = choices(times_ms, configurations, platform)
     found = solve(among, frame_ms)
     if found.chosen is None:
         return found.answer, ()
     return found.answer, timetable(found.chosen, among, configurations)
 
 
-def shortest(
-    times_ms: Float64[ndarray, "networks configurations"],
-    configurations: Sequence[str],
-    platform: Platform,
-) -> Timetable:
+def shortest(among: Choices, configurations: Sequence[str]) -> Timetable:
     """The mapping of the shortest frame, and among those the one with the least sum of times.
 
     As good as could be found in the solver's time: one more network that occupies all units is given
     as much as possible.
     """
-    among = choices(times_ms, configurations, platform)
     enough_ms = float(among.ms.min(1).sum())
-    most = longest_left(among, enough_ms, np.ones(len(platform.units), bool))
+    most = longest_left(among, enough_ms, np.ones(len(among.platform.units), bool))
     if most.chosen is None:  # no time was left, but one after another they fit
-        return serial(times_ms, configurations, platform)
+        return serial(among, configurations)
     length_ms = float(frame_loads(most.chosen, among).max())
     best = solve(among, length_ms * (1 + 1e-9))
     return timetable(most.chosen if best.chosen is None else best.chosen, among, configurations)
 
 
-def greedy(
-    times_ms: Float64[ndarray, "networks configurations"],
-    configurations: Sequence[str],
-    platform: Platform,
-) -> Timetable:
+def greedy(among: Choices, configurations: Sequence[str]) -> Timetable:
     """List scheduling: the network that takes longest at best comes first, each where it ends first."""
-    among = choices(times_ms, configurations, platform)
-    free_ms = np.zeros(len(platform.units))
+    free_ms = np.zeros(len(among.platform.units))
     order = []
     for i in np.argsort(-among.ms.min(1), kind="stable"):
         begins_ms = np.array([free_ms[units].max() for units in among.occupies])
@@ -79,14 +61,9 @@ def greedy(
     return one_by_one(order, among, configurations)
 
 
-def quickest(
-    times_ms: Float64[ndarray, "networks configurations"],
-    configurations: Sequence[str],
-    platform: Platform,
-) -> Timetable:
+def quickest(among: Choices, configurations: Sequence[str]) -> Timetable:
     """Each in the configuration that is quickest alone, at the one of its places that is free first."""
-    among = choices(times_ms, configurations, platform)
-    free_ms = np.zeros(len(platform.units))
+    free_ms = np.zeros(len(among.platform.units))
     order = []
     for i, own_ms in enumerate(among.ms):
         (equal,) = np.nonzero(own_ms <= own_ms.min())
@@ -97,13 +74,8 @@ def quickest(
     return one_by_one(order, among, configurations)
 
 
-def serial(
-    times_ms: Float64[ndarray, "networks configurations"],
-    configurations: Sequence[str],
-    platform: Platform,
-) -> Timetable:
+def serial(among: Choices, configurations: Sequence[str]) -> Timetable:
     """Each in the configuration that is quickest alone, and alone indeed."""
-    among = choices(times_ms, configurations, platform)
     now_ms = 0.0
     found: list[Placed] = []
     for i, at in enumerate(among.ms.argmin(1)):
@@ -115,13 +87,8 @@ def serial(
     return tuple(found)
 
 
-def at_once(
-    times_ms: Float64[ndarray, "networks configurations"],
-    configurations: Sequence[str],
-    platform: Platform,
-) -> Timetable:
+def at_once(among: Choices, configurations: Sequence[str]) -> Timetable:
     """Each in the configuration that is quickest alone; planned as if they did not disturb each other."""
-    among = choices(times_ms, configurations, platform)
     return tuple(
         Placed(
             i,

@@ -14,6 +14,7 @@ import torch
 from runtime.bench.machine import usable_cores
 from runtime.mapping import command
 from runtime.mapping.candidates import Board, candidates
+from runtime.mapping.choices import choices
 from runtime.mapping.frames import Workshop
 from runtime.mapping.networks import Subject, subject
 from runtime.mapping.place_lanes import PlaceLanes, unit_multiprocessors
@@ -51,12 +52,16 @@ def table(times):
 TIMES = table({"a": (6, 4), "b": (6, 4), "c": (6, 4)})
 
 
+def on_two_cores(times):
+    return choices(times.of(Bound.max), times.configurations, TWO_CORES), times.configurations
+
+
 def spans(timetable):
     return [(one.network, len(one.place), one.start_ms, one.end_ms) for one in timetable]
 
 
 def test_the_shortest_frame_is_found():
-    found = shortest(TIMES.of(Bound.max), TIMES.configurations, TWO_CORES)
+    found = shortest(*on_two_cores(TIMES))
 
     assert planned_ms(found) == pytest.approx(10)  # one on both cores, then two beside each other
     assert [len(one.place) for one in found] == [2, 1, 1]
@@ -64,7 +69,7 @@ def test_the_shortest_frame_is_found():
 
 
 def test_one_after_another_nothing_is_beside_a_network():
-    found = serial(TIMES.of(Bound.max), TIMES.configurations, TWO_CORES)
+    found = serial(*on_two_cores(TIMES))
 
     assert spans(found) == [(0, 2, 0, 4), (1, 2, 4, 8), (2, 2, 8, 12)]
     assert [one.after for one in found] == [(), (0,), (1,)]
@@ -73,7 +78,7 @@ def test_one_after_another_nothing_is_beside_a_network():
 def test_networks_that_are_quickest_on_one_core_take_the_one_that_is_free_first():
     times = table({"a": (1, 2), "b": (3, 4), "c": (1, 2)})
 
-    found = quickest(times.of(Bound.max), times.configurations, TWO_CORES)
+    found = quickest(*on_two_cores(times))
 
     assert spans(found) == [(1, 1, 0, 3), (0, 1, 0, 1), (2, 1, 1, 2)]
     assert found[2].place == found[1].place
@@ -83,13 +88,13 @@ def test_networks_that_are_quickest_on_one_core_take_the_one_that_is_free_first(
 def test_the_greedy_way_puts_the_longest_first_where_it_ends_first():
     times = table({"a": (3, 2), "b": (6, 5), "c": (4, 9)})
 
-    found = greedy(times.of(Bound.max), times.configurations, TWO_CORES)
+    found = greedy(*on_two_cores(times))
 
     assert spans(found) == [(1, 2, 0, 5), (2, 1, 5, 9), (0, 1, 5, 8)]
 
 
 def test_all_at_once_nobody_waits():
-    found = at_once(TIMES.of(Bound.max), TIMES.configurations, TWO_CORES)
+    found = at_once(*on_two_cores(TIMES))
 
     assert spans(found) == [(0, 2, 0, 4), (1, 2, 0, 4), (2, 2, 0, 4)]
     assert not any(one.after or one.is_apart for one in found)
@@ -310,6 +315,7 @@ def test_an_interrupted_run_leaves_what_was_measured(here, tmp_path):
         (("running.margins=[-1]",), "running.margins=[-1.0] must each be 0 or more"),
         (("running.minutes=0",), "running.minutes=0.0 must be above 0"),
         (("tasks=null",), "run=out needs tasks="),
+        (("platform=other.yaml",), "run_nets:good runs in no configuration of other"),
         (("tasks=xavier",), "networks=DNN1 is unknown"),
         (("platform=far.yaml",), "the place core7 needs core7, this machine has core0"),
         (("platform=gpu.yaml", "tasks=g.csv"), "the place sm0 is of a GPU, and torch finds no GPU"),
@@ -320,6 +326,8 @@ def test_what_cannot_be_run_is_told_in_one_line(here, tmp_path, words, told):
     for name, unit in (("far", "core7"), ("npu", "npu")):
         board = Platform(name, (unit,), {ONE: (frozenset({unit}),)})
         (tmp_path / f"{name}.yaml").write_text(board.yaml())
+    other = Platform("other", ("core0",), {BOTH: (frozenset({"core0"}),)})
+    (tmp_path / "other.yaml").write_text(other.yaml())
     if any("gpu" in word for word in words) and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     gpu = machine_with([parsed("cuda/sm16/graph/fp32")], 1, 16)
