@@ -93,13 +93,13 @@ class SmSlices:
 
 
 @cache
-def slice_of(groups: tuple[int, ...], device: int = 0) -> SmSlice:
+def slice_of(numbers: tuple[int, ...], device: int = 0) -> SmSlice:
     """The SMs of some groups of eight, for good; slices of the same groups share their SMs.
 
-    For work that is kept apart by its order in time. The last group also has what is left over.
+    For work that is kept apart by its order in time.
 
     Args:
-      groups: their numbers, from 0 on.
+      numbers: of the groups, as `grouped` counts them.
       device: which GPU.
 
     Raises:
@@ -107,13 +107,35 @@ def slice_of(groups: tuple[int, ...], device: int = 0) -> SmSlice:
       RuntimeError: if the driver refuses, or the package cuda-bindings is not installed.
     """
     driver = _driver(device)
-    there, rest = _groups(driver, device)
-    if not groups or max(groups) >= len(there):
-        raise ValueError(f"this GPU has {len(there)} groups of {GRAIN} SMs, not {[*groups]}")
-    parts = [there[i] for i in groups]
-    if len(there) - 1 in groups and rest is not None and int(rest.sm.smCount):
-        parts.append(rest)
-    return _slice(driver, parts, device)
+    groups, rest = _groups(driver, device)
+    return _slice(driver, grouped(numbers, groups, rest), device)
+
+
+def grouped(numbers: Sequence[int], groups: Sequence[Any], rest: Any) -> list[Any]:
+    """What a slice of some groups consists of.
+
+    What is left over is one more group if it has eight SMs at least: 132 SMs of a Hopper are 15 groups
+    and 12 SMs, hence 16 groups of which the last is larger. Fewer go with the last group.
+
+    Args:
+      numbers: of the groups, from 0 on.
+      groups: of eight SMs each.
+      rest: what is left over, or None.
+
+    Raises:
+      ValueError: if there are not so many groups.
+    """
+    left = int(rest.sm.smCount) if rest is not None else 0
+    there = [[group] for group in groups]
+    if left >= GRAIN:
+        there.append([rest])
+    elif left:
+        there[-1].append(rest)
+    if not numbers or max(numbers) >= len(there):
+        raise ValueError(
+            f"this GPU has {len(there)} groups of {GRAIN} SMs, not one of the number {max(numbers)}"
+        )
+    return [part for number in sorted(numbers) for part in there[number]]
 
 
 def _driver(device: int) -> Any:

@@ -128,7 +128,7 @@ class PlaceLanes:
         return cores
 
     def _groups(self, variant: Variant, place: Place) -> tuple[int, ...]:
-        """Groups of eight multiprocessors; none for a place that has all of them."""
+        """Groups of eight multiprocessors, the last unit's larger; none for a place that has all."""
         from runtime.sm_slices import GRAIN  # noqa: PLC0415 - for those who have a GPU
 
         name = self._platform.told(place)

@@ -6,6 +6,7 @@ python -m pytest tests/runtime/mapping/test_running.py -m gpu --noconftest -c /d
 import json
 import os
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from runtime.mapping.timetable import Placed, planned_ms
 from runtime.mapping.timing_table import Bound, TimingTable
 from runtime.mapping.variant import parsed
 from runtime.mapping.ways import Way, at_once, greedy, quickest, serial, shortest
+from runtime.sm_slices import grouped
 
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")
 
@@ -358,6 +360,31 @@ def test_units_of_a_gpu_are_its_smallest_share():
     assert unit_multiprocessors(machine_with([*map(parsed, names)], 1, 132), 132) == 16
 
 
+class Part:
+    """As the driver tells of multiprocessors."""
+
+    def __init__(self, count):
+        self.sm = SimpleNamespace(smCount=count)
+
+
+@pytest.mark.parametrize(
+    ("groups", "rest", "last_unit"),
+    [(15, 12, 20), (16, 4, 20), (16, 0, 16)],  # 132 as the driver splits an H200, and otherwise
+)
+def test_units_of_sixteen_are_disjoint_and_all_of_the_gpu(groups, rest, last_unit):
+    parts = [Part(8) for _ in range(groups)]
+    left = Part(rest) if rest else None
+
+    units = [grouped((2 * i, 2 * i + 1), parts, left) for i in range(8)]
+
+    found = [part for unit in units for part in unit]
+    assert len(found) == len({*found}) == groups + bool(rest)
+    sizes = [sum(part.sm.smCount for part in unit) for unit in units]
+    assert sizes == [16] * 7 + [last_unit]
+    with pytest.raises(ValueError, match="this GPU has 16 groups of 8 SMs, not one of the number"):
+        grouped((16,), parts, left)
+
+
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 
 _WHERE = """extern "C" __global__ void where(int* found) {
@@ -398,6 +425,12 @@ def test_places_of_a_gpu_are_the_multiprocessors_that_their_names_say():
             )
         )
 
+        units = [
+            where_kernels_run(lanes.lane(parsed(names[0]), frozenset({unit})).stream)
+            for unit in platform.units
+        ]
+
+    assert len(set().union(*units)) == sum(map(len, units)) == there
     assert (len(narrow), len(other), len(wide), len(whole)) == (16, 16, 32, there)
     assert not narrow & other
     assert narrow | other == wide
