@@ -131,7 +131,7 @@ def grouped(numbers: Sequence[int], groups: Sequence[Any], rest: Any) -> list[An
         there.append([rest])
     elif left:
         there[-1].append(rest)
-    if not numbers or max(numbers) >= len(there):
+    if max(numbers) >= len(there):
         raise ValueError(
             f"this GPU has {len(there)} groups of {GRAIN} SMs, not one of the number {max(numbers)}"
         )

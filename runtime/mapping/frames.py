@@ -109,7 +109,7 @@ class Frame:
         return next(one.told for one in self._ready if one.placed.network == network)
 
     def put(self, turn: int) -> None:
-        """Other inputs, for all networks; `agreements` compares the outputs for those."""
+        """Other inputs, for all networks; `differences` is of the outputs for those."""
         for one in self._ready:
             others = self._subjects[one.placed.network].others
             one.built.put(others[turn % len(others)])

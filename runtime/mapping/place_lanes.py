@@ -146,8 +146,8 @@ class PlaceLanes:
             )
         if (max(numbers) + 1) * grain > there:
             raise ValueError(
-                f"the place {name} needs sm{max(numbers)}, this GPU has {_named('sm', there // grain)} of "
-                f"{grain} multiprocessors each"
+                f"the place {name} needs sm{max(numbers)}, this GPU has "
+                f"{_named('sm', there // grain)} of {grain} multiprocessors each"
             )
         each = grain // GRAIN
         return tuple(number * each + i for number in numbers for i in range(each))

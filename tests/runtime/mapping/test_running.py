@@ -16,11 +16,13 @@ from runtime.bench.machine import usable_cores
 from runtime.mapping import command
 from runtime.mapping.candidates import Board, candidates
 from runtime.mapping.choices import choices
+from runtime.mapping.config import ProfileConfig
 from runtime.mapping.frames import Workshop
 from runtime.mapping.networks import Subject, subject
 from runtime.mapping.place_lanes import PlaceLanes, unit_multiprocessors
 from runtime.mapping.platform_description import Platform
 from runtime.mapping.program import Answer
+from runtime.mapping.run_here import profiled_as
 from runtime.mapping.run_rows import rows_of
 from runtime.mapping.this_machine import machine_with
 from runtime.mapping.timetable import Placed, planned_ms
@@ -342,6 +344,19 @@ def test_what_cannot_be_run_is_told_in_one_line(here, tmp_path, words, told):
     assert err.count("\n") == 1
     assert told in err
     assert "Traceback" not in out + err
+
+
+def test_networks_are_made_as_the_tables_own_record_says(tmp_path):
+    config = ProfileConfig(["nb201"], None, 1, 1.0, 30, 16, 1.0, 10.0)
+    record = tmp_path / "t.json"
+
+    assert profiled_as(record, config) is config
+    record.write_text(json.dumps({"settings": {"batch": 4, "width": 0.5, "compared": 3}}))
+    made = profiled_as(record, config)
+    assert (made.batch, made.width, made.compared, made.samples) == (4, 0.5, 3, 30)
+    record.write_text("{}")
+    with pytest.raises(ValueError, match=r"t\.json is no record of a profile: 'settings'; move it"):
+        profiled_as(record, config)
 
 
 def test_a_place_of_a_gpu_that_is_not_there_is_told():
