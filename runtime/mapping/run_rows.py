@@ -35,9 +35,11 @@ def rows_of(
             "timetable": one.name,
             "ways": [way.value for way in one.ways],
             "frame_ms": board.frame_ms,
-            "planned_ms": round(planned_ms(one.timetable), 4),
+            "planned_ms": None,
             "error": one.error,
         }
+        if Way.at_once not in one.ways:  # of which the table says nothing
+            row["planned_ms"] = round(planned_ms(one.timetable), 4)
         if own_ms:
             row |= summary(own_ms)
             row |= {
@@ -45,9 +47,10 @@ def rows_of(
                 "worst_ms": round(max(own_ms), 4),
                 "frames": len(own_ms),
                 "late": sum(ms > board.frame_ms for ms in own_ms),
-                "needed_margin": round(max(own_ms) / row["planned_ms"] - 1, 4),
-                "needed_margin_median": round(row["ms"] / row["planned_ms"] - 1, 4),
             }
+            if row["planned_ms"]:
+                row["needed_margin"] = round(max(own_ms) / row["planned_ms"] - 1, 4)
+                row["needed_margin_median"] = round(row["ms"] / row["planned_ms"] - 1, 4)
             if serial_ms:
                 row["against_serial"] = round(row["ms"] / float(np.median(serial_ms)) - 1, 4)
         rows.append(row)

@@ -57,7 +57,7 @@ def _ran(row: Row) -> list[str]:
     late = f"{row['late']} of {row['frames']}" if row.get("frames") else ""
     return [
         row["timetable"],
-        number(row["planned_ms"]),
+        number(row.get("planned_ms")),
         with_spread(row),
         number(row.get("p99_ms")),
         number(row.get("worst_ms")),
