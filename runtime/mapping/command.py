@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +55,10 @@ def _hydra_main(composed: DictConfig) -> None:
             _profile(Path(config.profile), config.profiling, console)
         if config.study is not None:
             _study(Path(config.study), config.studying, console)
-        if config.tasks is not None and config.run is None:
-            _answer(config.tasks, config, console)
         if config.tasks is not None and config.run is not None:
             _run(config.tasks, Path(config.run), config, console)
+        elif config.tasks is not None:
+            _answer(config.tasks, config, console)
 
 
 def _study(folder: Path, config: StudyConfig, console: Console) -> None:
@@ -93,7 +93,8 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     made_as = profiled_as(Path(tasks).with_suffix(".json"), config.profiling)
     if config.json:
         console = Console(quiet=True)
-    results = run_here(board, config.running, made_as, path, console)
+    running = replace(config.running, margins=[config.margin]) if config.margin else config.running
+    results = run_here(board, running, made_as, path, console)
     tell(results, path, console)
     for line in sentences(results.rows):
         console.print(line, soft_wrap=True, markup=False)

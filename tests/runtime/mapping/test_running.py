@@ -288,7 +288,8 @@ def test_a_mapping_is_run_and_told_beside_its_alternatives(here, tmp_path):
 )
 def test_a_network_that_fails_ends_its_timetable_only(here, tmp_path, name, told):
     status, out, _ = here(
-        [name, "good"], "running.ways=[serial,shortest]", "running.turn=10", "running.frames=40"
+        [name, "good"],
+        *("running.ways=[mapped,serial]", "margin=0.1", "running.turn=10", "running.frames=40"),
     )
 
     assert status == 1
@@ -296,6 +297,7 @@ def test_a_network_that_fails_ends_its_timetable_only(here, tmp_path, name, told
     assert "Traceback" not in out
     results = json.loads((tmp_path / "out" / "mapped.json").read_text())
     assert len(results["faults"]) >= 1
+    assert [row["margin"] for row in results["rows"] if "margin" in row] == [0.1]
     assert not results["is_complete"]
 
 
