@@ -77,6 +77,7 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
 def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as for a profile
     from runtime.bench.command import tell  # noqa: PLC0415 - imports torch
+    from runtime.bench.results import Results  # noqa: PLC0415 - likewise
     from runtime.mapping.candidates import Board  # noqa: PLC0415 - of this use only
     from runtime.mapping.run_here import (  # noqa: PLC0415 - likewise
         EXPERIMENT,
@@ -94,10 +95,13 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     if config.json:
         console = Console(quiet=True)
     running = replace(config.running, margins=[config.margin]) if config.margin else config.running
-    results = run_here(board, running, made_as, path, console)
-    tell(results, path, console)
-    for line in sentences(results.rows):
-        console.print(line, soft_wrap=True, markup=False)
+
+    def told(results: Results) -> None:
+        tell(results, path, console)
+        for line in sentences(results.rows):
+            console.print(line, soft_wrap=True, markup=False)
+
+    results = run_here(board, running, made_as, path, console, tell=told)
     if config.json:
         sys.stdout.write(results.json())
     if not has_held(results):

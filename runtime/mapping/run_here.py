@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,7 +38,13 @@ EXPERIMENT = "mapped"
 
 
 def run_here(
-    board: Board, config: RunConfig, profiling: ProfileConfig, path: Path, console: Console
+    board: Board,
+    config: RunConfig,
+    profiling: ProfileConfig,
+    path: Path,
+    console: Console,
+    *,
+    tell: Callable[[Results], None],
 ) -> Results:
     """Runs the frame in every way that was asked for; results are written after each round.
 
@@ -48,6 +54,7 @@ def run_here(
       profiling: how the networks were made that the table's times are of.
       path: of the results.
       console: where progress is told.
+      tell: is given the results, after Ctrl-C, too.
 
     Raises:
       ValueError: if a network or a unit is not there, or a network cannot run on one.
@@ -112,6 +119,7 @@ def run_here(
             flags += watch.disturbances()
             _close(results, found, config, flags)
             write()
+            tell(results)
     return results
 
 

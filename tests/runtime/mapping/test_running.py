@@ -303,11 +303,12 @@ def test_a_network_that_fails_ends_its_timetable_only(here, tmp_path, name, told
 
 @has_two_cores
 def test_an_interrupted_run_leaves_what_was_measured(here, tmp_path):
-    status, _, err = here(
+    status, out, err = here(
         ["interrupted", "good"], "running.ways=[serial]", "running.turn=4", "running.frames=40"
     )
 
     assert (status, err) == (130, "edgenas: interrupted\n")
+    assert "A frame of 8 ms, begin to last end, ms" in out
     results = json.loads((tmp_path / "out" / "mapped.json").read_text())
     assert 4 <= results["rows"][0]["frames"] < 40
     assert results["not_measured"]
