@@ -7,8 +7,9 @@ Bundling small layers with their convolution is the layer-wise decomposer of Lim
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
+from threading import Lock, get_ident
 from typing import Any, NoReturn, final
 
 import torch
@@ -22,6 +23,9 @@ from runtime.subgraph import extract
 
 _SMALL = {Kind.NORM, Kind.ACT, Kind.IDENTITY}
 _LARGE = {Kind.CONV, Kind.LINEAR}
+
+_TRACING = Lock()
+"""Tracing replaces `nn.Module.__call__` for the whole process; two at once never put it back."""
 
 
 class Rule(Enum):
@@ -78,7 +82,13 @@ def decompose(
         return _whole(module, example)
 
     tracer = _Tracer(tuple(cells))
-    network = fx.GraphModule(module, tracer.trace(module))
+    try:
+        network = _traced(module, tracer)
+    except TypeError:
+        # perhaps of mask[:length]: only a buffer that is traced takes an index that is
+        tracer = _Tracer(tuple(cells))
+        tracer.proxy_buffer_attributes = True
+        network = _traced(module, tracer)
     if cells and not tracer.found:
         names = " or ".join(cell.__name__ for cell in cells)
         raise ValueError(f"{type(module).__name__} contains no {names}")
@@ -105,6 +115,19 @@ def decompose(
     return Program(tuple(segments), owners[_output(network, owners)])
 
 
+def _traced(module: nn.Module, tracer: fx.Tracer) -> fx.GraphModule:
+    """The module as a graph; the constants that tracing leaves in the module go to the graph alone."""
+    own = {id(part): {*vars(part)} for part in module.modules()}
+    try:
+        with _TRACING:
+            graph = tracer.trace(module)
+        return fx.GraphModule(module, graph)
+    finally:
+        for part in module.modules():
+            for name in vars(part).keys() - own[id(part)]:
+                delattr(part, name)
+
+
 def _whole(module: nn.Module, example: Tensor) -> Program:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         output = module(example)
@@ -129,11 +152,15 @@ def _weight_bytes(body: nn.Module) -> int:
 
 @final
 class _Tracer(fx.Tracer):
-    """Traces into everything but torch's own layers and cells."""
+    """Traces into everything but torch's own layers and cells.
+
+    Modules that other threads call meanwhile come here, too, and are let through.
+    """
 
     def __init__(self, cells: tuple[type[nn.Module], ...]) -> None:
         super().__init__()
         self._cells = cells
+        self._thread = get_ident()
         self.found: set[str] = set()
         """Names of the cells met."""
 
@@ -142,6 +169,22 @@ class _Tracer(fx.Tracer):
             self.found.add(module_qualified_name)
             return True
         return super().is_leaf_module(m, module_qualified_name)
+
+    def call_module(
+        self,
+        m: nn.Module,
+        forward: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        if get_ident() != self._thread:
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        if get_ident() != self._thread:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
 
 
 @final

@@ -35,12 +35,13 @@ from runtime.stream.architectures import (
     synchronous,
     zero_copy,
 )
+from runtime.stream.memory_use import MemoryUse
+from runtime.stream.opened import SETTLE_S, Opened, open_layers
 from runtime.stream.pipeline import Pipeline
 from runtime.stream.planner import front, plan, smallest_budget
 from runtime.stream.readers import Tier
 from runtime.stream.recurrence import bound_ms, overlap, predicted, sequential_ms
 from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.stream.streamed import SETTLE_S, MemoryUse, Opened, open_layers
 
 _BUDGETS = (0.1, 0.2, 0.4, 0.7)
 """Of the weights."""

@@ -79,8 +79,15 @@ class Layered:
 
     @property
     def weight_bytes(self) -> int:
-        """Of all layers."""
+        """Of all layers; a weight that two of them use is in both."""
         return sum(layer.nbytes for layer in self.layers)
+
+    @property
+    def network_bytes(self) -> int:
+        """The same with each weight counted once, as in the network that was cut."""
+        uses = [weight for layer in self.layers for weight in layer.weights]
+        each = {weight.name: weight.nbytes for weight in uses}
+        return self.weight_bytes - sum(weight.nbytes for weight in uses) + sum(each.values())
 
     @property
     def largest_bytes(self) -> int:

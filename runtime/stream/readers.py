@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Protocol, final
+from typing import NoReturn, Protocol, final
 
 import numpy as np
 from torch import Tensor
@@ -17,6 +17,7 @@ from torch import Tensor
 from runtime.stream.errors import WeightFileError
 from runtime.stream.host_memory import HostMemory
 from runtime.stream.layers import Layered
+from runtime.stream.page_cache import cached_bytes, is_told
 from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.weight_file import Extent, Identity, check_layer, read_extents
 
@@ -35,6 +36,10 @@ class Tier(Enum):
     """The system's cache of the file, which is memory too."""
     HOST = "host"
     """Memory of this process, pinned where a GPU copies from it."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> NoReturn:
+        raise ValueError(f"tier={value!r} must be one of {', '.join(one.value for one in cls)}")
 
 
 class Reader(Protocol):
@@ -98,30 +103,41 @@ class FileReader(Reader):
         *,
         direct: bool = True,
         always_checked: bool = False,
+        file: int | None = None,
     ) -> None:
         """Opens the file and compares its header.
 
         A file system that refuses O_DIRECT is read through the page cache, which is emptied of the
         file after each layer; `said` tells.
 
+        Args:
+          path: the file; what errors call it.
+          layered: the network.
+          values: as `read_extents`.
+          direct: past the page cache.
+          always_checked: as above.
+          file: open already, and closed with this; the path is not looked for then.
+
         Raises:
-          OSError: as `read_extents`.
+          OSError: as `read_extents`; WeightFileError if it is a folder, a pipe or the like.
         """
-        self._path = path
+        self._name = str(path)
         self._layered = layered
         self._always_checked = always_checked
         self._checked: set[int] = set()
         self._direct: int | None = None
-        self._file = os.open(path, os.O_RDONLY)
+        self._file = _opened(path) if file is None else file
         try:
-            self._extents = read_extents(self._file, str(path), layered, values)
+            self._extents = read_extents(self._file, self._name, layered, values)
             self._identity = Identity.of(self._file)
             self._tier = Tier.SSD if direct else Tier.PAGE_CACHE
             self._refused = ""
+            self._stays_cached = False
             if direct:
                 self._open_direct()
+                self._stays_cached = self._is_never_cold()
         except BaseException:
-            os.close(self._file)
+            self.close()
             raise
 
     @property
@@ -134,13 +150,24 @@ class FileReader(Reader):
         """How it is read."""
         if self._tier is Tier.PAGE_CACHE:
             return "buffered reads; the file may stay in the page cache"
-        if self._direct is not None:
-            return "O_DIRECT, and posix_fadvise(DONTNEED) before each cold run"
-        return f"posix_fadvise(DONTNEED) after each layer: O_DIRECT was refused ({self._refused})"
+        if self._stays_cached and is_told(self._file):
+            return "not from a disk: the file stays in the page cache, as on a tmpfs"
+        if self._direct is None:
+            how = (
+                f"posix_fadvise(DONTNEED) after each layer: O_DIRECT was refused ({self._refused})"
+            )
+        else:
+            how = "O_DIRECT, and posix_fadvise(DONTNEED) before each cold run"
+        if is_told(self._file):
+            return how
+        return f"{how}; counted as if in the page cache, for only who may write to it is told"
 
     @property
     def held_bytes(self) -> int:
-        """What of the file is in the page cache now, whoever brought it there."""
+        """What of the file is in the page cache now, whoever brought it there.
+
+        All of it, where the system does not tell.
+        """
         return cached_bytes(self._file)
 
     def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
@@ -149,19 +176,32 @@ class FileReader(Reader):
         file = self._file if self._direct is None else self._direct
         done = 0
         while done < extent.nbytes and not is_stopped():
-            got = os.preadv(file, [into[done : done + _CHUNK_BYTES]], extent.offset + done)
+            got = self._read_some(
+                file, into[done : done + _CHUNK_BYTES], extent.offset + done, layer
+            )
             if got == 0:
                 self._check_identity()
-                raise WeightFileError(f"{self._path} ended in layer {self._name(layer)}")
+                raise WeightFileError(f"{self._name} ended in layer {self._layer_name(layer)}")
             done += got
         if done < extent.nbytes:
             return
         self._check_identity()
         if self._always_checked or layer not in self._checked:
-            check_layer(into, extent, str(self._path), self._name(layer))
+            check_layer(into, extent, self._name, self._layer_name(layer))
             self._checked.add(layer)
         if self._tier is Tier.SSD and self._direct is None:
             self._forget(extent)
+
+    def _read_some(self, file: int, into: memoryview, offset: int, layer: int) -> int:
+        try:
+            return os.preadv(file, [into], offset)
+        except OSError as error:
+            self._check_identity()  # amid a page direct input is refused, and no end of the file
+            raise OSError(
+                error.errno,
+                f"layer {self._layer_name(layer)} cannot be read from {self._name}: "
+                f"{error.strerror or error}",
+            ) from error
 
     def start_cold(self) -> None:
         """Empties the page cache of the file, unless that is where it is read from.
@@ -197,19 +237,26 @@ class FileReader(Reader):
                 os.close(self._direct)
                 self._direct = None
 
+    def _is_never_cold(self) -> bool:
+        """Whether the page cache keeps the file, written back or not."""
+        with suppress(OSError):
+            os.fsync(self._file)
+        self.start_cold()
+        return 2 * self.held_bytes > self._identity.size
+
     def _check_identity(self) -> None:
         now = Identity.of(self._file)
         if now != self._identity:
             what = "was truncated" if now.size < self._identity.size else "was changed"
             raise WeightFileError(
-                f"{self._path} {what} while it was open; the inference was stopped before it used "
+                f"{self._name} {what} while it was open; the inference was stopped before it used "
                 "the weights: make the file whole and open the network again"
             )
 
     def _forget(self, extent: Extent) -> None:
         os.posix_fadvise(self._file, extent.offset, extent.nbytes, os.POSIX_FADV_DONTNEED)
 
-    def _name(self, layer: int) -> str:
+    def _layer_name(self, layer: int) -> str:
         return self._layered.layers[layer].name
 
 
@@ -282,18 +329,9 @@ class HostReader(Reader):
         return self._memory.window(self._begins[layer], self._layers[layer].nbytes)
 
 
-def cached_bytes(file: int) -> int:
-    """What of an open file is in the page cache; mapping it does not bring it there."""
-    size = os.fstat(file).st_size
-    if not size:
-        return 0
-    count = -(-size // mmap.PAGESIZE)
-    found = (ctypes.c_ubyte * count)()
-    libc = ctypes.CDLL(None, use_errno=True)
-    with mmap.mmap(file, size, flags=mmap.MAP_PRIVATE) as mapped:
-        begin = ctypes.c_char.from_buffer(mapped)
-        code = libc.mincore(ctypes.byref(begin), ctypes.c_size_t(size), found)
-        del begin
-    if code:
-        raise OSError(ctypes.get_errno(), "the page cache does not tell what it holds")
-    return mmap.PAGESIZE * sum(one & 1 for one in bytes(found))
+def _opened(path: Path) -> int:
+    if path.exists() and not path.is_file():  # to open a pipe is to wait for its writer
+        raise WeightFileError(
+            f"{path} is no file; name one that holds the weights, or is to be written"
+        )
+    return os.open(path, os.O_RDONLY)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Barrier
 from types import TracebackType
 from typing import final
@@ -17,15 +15,15 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from runtime.stream.memory_use import MemoryUse
+from runtime.stream.opened import Opened, open_layers
 from runtime.stream.profiling import unmeasured
 from runtime.stream.readers import Tier
 from runtime.stream.sharing import Share, Tenant, check_budget, share
 from runtime.stream.sizes import parse_bytes
 from runtime.stream.stages import Stages
-from runtime.stream.streamed import MemoryUse, Streamed, open_layers, stream
+from runtime.stream.streamed import Streamed
 from runtime.stream.together import Interference
-
-_DISK = Path("/var/tmp")  # noqa: S108 - in a folder of its own, made by mkdtemp
 
 
 @final
@@ -127,7 +125,7 @@ def stream_several(
     wanted: Sequence[Wanted],
     *,
     budget: str | int,
-    tier: Tier = Tier.SSD,
+    tier: str | Tier = Tier.SSD,
     device: torch.device | None = None,
     processors: int | None = None,
     interference: Interference | None = None,
@@ -157,54 +155,52 @@ def stream_several(
     if len({*names}) < len(names) or not names:
         raise ValueError(f"networks need names of their own, not {names}")
     budget_bytes = parse_bytes(budget)
-    disk = _DISK if os.access(_DISK, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="edgenas-", dir=disk) as folder, ExitStack() as opened:
-        files = [Path(folder) / f"{i}.safetensors" for i in range(len(wanted))]
-        tenants, stages, on_gpu = _profiled(wanted, files, budget_bytes, tier, device)
+    with ExitStack() as closed:
+        opened = [
+            closed.enter_context(
+                closing(open_layers(one.model, one.example, tier=tier, device=device))
+            )
+            for one in wanted
+        ]
+        devices = {one.device for one in opened}
+        if len(devices) > 1:
+            raise ValueError(f"networks must be on one device, not on {devices}; give device=")
         if processors is None:
+            on_gpu = opened[0].device.type == "cuda"
             processors = 1 if on_gpu else max(1, _cores() // torch.get_num_threads())
+        stages = opened[0].stages
         shares = share(
-            tenants, budget_bytes, stages=stages, processors=processors, interference=interference
+            _profiled(wanted, opened, budget_bytes, stages),
+            budget_bytes,
+            stages=stages,
+            processors=processors,
+            interference=interference,
         )
         networks = [
-            opened.enter_context(
-                stream(
-                    one.model, one.example, plan=given.plan, tier=tier, weights=file, device=device
-                )
-            )
-            for one, file, given in zip(wanted, files, shares, strict=True)
+            closed.enter_context(Streamed(_opening(network), one.example, plan=given.plan))
+            for one, network, given in zip(wanted, opened, shares, strict=True)
         ]
-        opened.pop_all()  # they are closed with what is returned
+        closed.pop_all()  # they are closed with what is returned
         return Several(shares, networks, processors)
 
 
 def _profiled(
-    wanted: Sequence[Wanted],
-    files: Sequence[Path],
-    budget_bytes: int,
-    tier: Tier,
-    device: torch.device | None,
-) -> tuple[list[Tenant], Stages, bool]:
-    """The networks with their layers' times, what happens to weights, whether there is a GPU."""
-    with ExitStack() as opened:
-        networks = [
-            opened.enter_context(
-                closing(open_layers(one.model, one.example, tier=tier, weights=file, device=device))
-            )
-            for one, file in zip(wanted, files, strict=True)
-        ]
-        stages = networks[0].stages
-        layers = {
-            one.name: unmeasured(network.layered)
-            for one, network in zip(wanted, networks, strict=True)
-        }
-        check_budget(layers, budget_bytes, stages=stages)
-        each_bytes = budget_bytes // len(wanted)
-        tenants = [
-            Tenant(one.name, network.profile(one.example, each_bytes), one.deadline_ms)
-            for one, network in zip(wanted, networks, strict=True)
-        ]
-        return tenants, stages, networks[0].device.type == "cuda"
+    wanted: Sequence[Wanted], opened: Sequence[Opened], budget_bytes: int, stages: Stages
+) -> list[Tenant]:
+    """The networks with their layers' times, each measured alone."""
+    layers = {
+        one.name: unmeasured(network.layered) for one, network in zip(wanted, opened, strict=True)
+    }
+    check_budget(layers, budget_bytes, stages=stages)
+    each_bytes = budget_bytes // len(wanted)
+    return [
+        Tenant(one.name, network.profile(one.example, each_bytes), one.deadline_ms)
+        for one, network in zip(wanted, opened, strict=True)
+    ]
+
+
+def _opening(opened: Opened) -> Callable[[Tensor], Opened]:
+    return lambda _: opened
 
 
 def _cores() -> int:

@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, final
 
+_NO_BYTES = 2**63
+"""More than any address."""
+
 
 class Architecture(str, Enum):
     """How weights reach their kernels (Ji et al., RTSS 2022)."""
@@ -113,17 +116,15 @@ class StreamPlan:
             architecture = Architecture(fields.pop("architecture"))
             resident = tuple(fields.pop("resident"))
             plan = cls(architecture, resident, **fields)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise ValueError(f"no plan: {error}") from error
-        numbers = (
-            plan.host_ring_bytes,
-            plan.device_ring_bytes,
-            plan.predicted_ms,
-            plan.memory_bytes,
-            plan.first_ms,
-        )
-        if not all(isinstance(one, bool) for one in (*resident, plan.ahead)) or not all(
-            isinstance(one, (int, float)) and 0 <= one < math.inf for one in numbers
+        flags = (*resident, plan.ahead)
+        nbytes = (plan.host_ring_bytes, plan.device_ring_bytes, plan.memory_bytes)
+        times_ms = (plan.predicted_ms, plan.first_ms)
+        if not (
+            all(isinstance(one, bool) for one in flags)
+            and all(isinstance(one, int) and 0 <= one < _NO_BYTES for one in nbytes)
+            and all(isinstance(one, (int, float)) and 0 <= one < math.inf for one in times_ms)
         ):
-            raise ValueError(f"no plan: {text}")
+            raise ValueError(f"no plan: {text:.200}")
         return plan

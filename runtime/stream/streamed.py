@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from threading import Lock
@@ -13,233 +11,18 @@ from types import TracebackType
 from typing import final
 
 import torch
-from torch import Tensor, fx, nn
+from torch import Tensor, nn
 
-from runtime.decompose import Rule, decompose
-from runtime.program import Program
-from runtime.stream.cpu_pipeline import CpuPipeline
-from runtime.stream.layers import (
-    MERGED_BYTES,
-    MERGED_COPIES_BYTES,
-    Layered,
-    layered,
-    named_weights,
-)
+from runtime.engine import CPU
+from runtime.stream.memory_use import MemoryUse
+from runtime.stream.opened import Opened, open_layers
 from runtime.stream.pipeline import Pipeline
 from runtime.stream.planner import BudgetTooSmallError, smallest_budget
 from runtime.stream.planner import plan as planned
-from runtime.stream.profiling import profiled, profiling_plan, unmeasured
-from runtime.stream.readers import FileReader, HostReader, Reader, Tier
-from runtime.stream.sizes import parse_bytes, told_bytes
-from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
-from runtime.stream.weight_file import fill_layer, pack
-
-SETTLE_S = 0.2
-"""How long a GPU works before its times are believed: after idling it exceeds for about 0.1 s the
-clock that its power allows (an H200, 24 against 27 ms for the same kernels)."""
-
-
-@final
-@dataclass(frozen=True)
-class MemoryUse:
-    """What keeps weights, in bytes; activations are as in any network."""
-
-    weights: int
-    """Of the network, for comparison."""
-    host: int
-    """Rings and residents in plain memory of the CPU."""
-    pinned: int
-    """The ring in pinned memory of the CPU."""
-    device: int
-    """The ring and the residents in a GPU's memory."""
-    kept: int
-    """All weights, where they are kept in the CPU's memory (tier=host)."""
-    page_cache: int
-    """What of the file the system keeps in memory."""
-
-    @property
-    def total(self) -> int:
-        """All of it."""
-        return self.host + self.pinned + self.device + self.kept + self.page_cache
-
-    @property
-    def saved(self) -> float:
-        """Against the weights counted once, as a share."""
-        return 1 - self.total / self.weights
-
-    @property
-    def saved_of_two(self) -> float:
-        """Against a copy in host memory and one in device memory, as the source counts."""
-        return 1 - self.total / (2 * self.weights)
-
-    def __str__(self) -> str:
-        parts = [
-            f"{told_bytes(value)} {name}"
-            for name, value in (
-                ("host", self.host),
-                ("pinned", self.pinned),
-                ("device", self.device),
-                ("kept in memory", self.kept),
-                ("page cache", self.page_cache),
-            )
-            if value
-        ]
-        return (
-            f"{' + '.join(parts)} for {told_bytes(self.weights)} of weights ({-self.saved:+.1%}; "
-            f"{-self.saved_of_two:+.1%} against two copies)"
-        )
-
-
-@final
-class Opened:
-    """A network's structure and where its weights are: what plans are tried on."""
-
-    def __init__(self, layers: Layered, reader: Reader, device: torch.device) -> None:
-        """Of a reader that is closed with it."""
-        self.layered = layers
-        self.reader = reader
-        self.device = device
-
-    def pipeline(self, plan: StreamPlan, x: Tensor) -> Pipeline:
-        """By a plan.
-
-        Raises:
-          BaseException: as the pipelines.
-        """
-        if self.device.type == "cuda":
-            from runtime.stream.gpu_pipeline import (  # noqa: PLC0415 - for those who have a GPU
-                GpuPipeline,
-            )
-
-            return GpuPipeline(self.layered, plan, self.reader, x, self.device)
-        return CpuPipeline(self.layered, plan, self.reader)
-
-    @property
-    def stages(self) -> Stages:
-        """Of what is planned here."""
-        if self.device.type != "cuda":
-            return Stages.READ_KERNEL
-        is_kept = self.reader.tier is Tier.HOST
-        return Stages.COPY_KERNEL if is_kept else Stages.READ_COPY_KERNEL
-
-    def profile(
-        self, x: Tensor, budget_bytes: int, stages: Stages | None = None
-    ) -> list[StreamedLayer]:
-        """The layers with the times of their stages, measured within a budget.
-
-        Raises:
-          BaseException: as the pipeline.
-        """
-        plan = profiling_plan(self.layered, stages or self.stages, budget_bytes)
-        pipeline = self.pipeline(plan, x)
-        try:
-            if self.device.type == "cuda":
-                return profiled(
-                    self.layered, pipeline, self.reader, x, repeats=7, settle_s=SETTLE_S
-                )
-            return profiled(self.layered, pipeline, self.reader, x)
-        finally:
-            pipeline.close()
-
-    def memory(self, pipeline: Pipeline) -> MemoryUse:
-        """While a pipeline is there."""
-        own, held = pipeline.buffers, self.reader.held_bytes
-        is_kept = self.reader.tier is Tier.HOST
-        return MemoryUse(
-            weights=self.layered.weight_bytes,
-            host=own.host_bytes,
-            pinned=own.pinned_bytes,
-            device=own.device_bytes,
-            kept=held * is_kept,
-            page_cache=held * (not is_kept),
-        )
-
-    def close(self) -> None:
-        """Lets go of the weights."""
-        self.reader.close()
-
-
-def open_layers(
-    model: nn.Module,
-    example: Tensor,
-    *,
-    tier: Tier = Tier.SSD,
-    weights: Path | None = None,
-    device: torch.device | None = None,
-    always_checked: bool = False,
-) -> Opened:
-    """Cuts a network and packs its weights, or opens the file in which they are packed.
-
-    The model itself is not changed and not kept: what it takes of memory is its owner's to free.
-
-    Args:
-      model: in evaluation mode, of one tensor, giving one tensor; on the meta device if its weights
-        are in the file.
-      example: an input of the shape to come.
-      tier: where weights are read from.
-      weights: the file; written if it is not there, else it must be the model's. Without it there
-        is a nameless one, gone with the process.
-      device: of the kernels; the model's if not given.
-      always_checked: whether checksums are compared at each reading, not only at the first.
-
-    Raises:
-      OSError: if the file cannot be written or read; WeightFileError if it is not the model's.
-      ValueError: if the network cannot be cut.
-    """
-    own = {weight.device for _, weight in named_weights(model)}
-    if not own:
-        raise ValueError("the network has no weights: there is nothing to stream")
-    if len(own) > 1:
-        raise ValueError(f"the model's weights must be on one device, not on {own}")
-    (home,) = own
-    if device is None:
-        device = torch.device("cpu") if home.type == "meta" else home
-    program = _cut(model, example.to(home))
-    pinned = device.type == "cuda"
-    in_memory = tier is Tier.HOST and weights is None
-    # a file's layers are the same whatever uses it
-    merged_bytes = MERGED_COPIES_BYTES if pinned and in_memory else MERGED_BYTES
-    layers, values = layered(program, model, merged_bytes)
-    if in_memory:
-        fill = [partial(fill_layer, layer, values) for layer in layers.layers]
-        return Opened(
-            layers, HostReader(layers, lambda i, into: fill[i](into), pinned=pinned), device
-        )
-    with ExitStack() as temporary:
-        path = weights
-        if path is None:
-            path = _nameless(temporary)
-        if weights is None or not path.exists():
-            pack(layers, values, path)
-            values = {}  # nobody else's
-        file = FileReader(
-            path,
-            layers,
-            values,
-            direct=tier is Tier.SSD,
-            always_checked=always_checked,
-        )
-    if tier is not Tier.HOST:
-        return Opened(layers, file, device)
-    try:
-        return Opened(layers, HostReader(layers, file.read, pinned=pinned), device)
-    finally:
-        file.close()
-
-
-def _cut(model: nn.Module, example: Tensor) -> Program:
-    try:
-        return decompose(model, example, Rule.UNFOLDED)
-    except (fx.proxy.TraceError, RuntimeError, TypeError) as error:
-        raise ValueError(f"the network cannot be cut into layers: {error}") from error
-
-
-def _nameless(opened: ExitStack) -> Path:
-    """A file on a disk, not in a /tmp that is memory; its name goes when it has been opened."""
-    disk = Path("/var/tmp")  # noqa: S108 - in a folder of its own, made by mkdtemp
-    folder = disk if os.access(disk, os.W_OK) else None
-    made = opened.enter_context(tempfile.TemporaryDirectory(prefix="edgenas-", dir=folder))
-    return Path(made) / "weights.safetensors"
+from runtime.stream.profiling import unmeasured
+from runtime.stream.readers import Tier
+from runtime.stream.sizes import parse_bytes
+from runtime.stream.stages import StreamedLayer, StreamPlan
 
 
 @final
@@ -253,29 +36,29 @@ class Streamed:
 
     def __init__(
         self,
-        model: nn.Module,
+        opening: Callable[[Tensor], Opened],
         example: Tensor | None,
         *,
-        budget: str | int | None,
-        tier: Tier,
-        weights: Path | None,
-        plan: StreamPlan | None,
-        device: torch.device | None,
-        always_checked: bool,
-        ahead: bool,
+        budget_bytes: int | None = None,
+        plan: StreamPlan | None = None,
+        ahead: bool = True,
     ) -> None:
-        """As `stream`."""
-        self._budget_bytes = None if budget is None else parse_bytes(budget)
+        """With a budget or a plan.
+
+        Args:
+          opening: gives the network for an input, and then is let go, with the model it may hold.
+          example: as of `stream`.
+          budget_bytes: of which a plan is made.
+          plan: in its place.
+          ahead: whether the plan that is made goes on into the next inference.
+
+        Raises:
+          BaseException: as `stream`.
+        """
+        self._budget_bytes = budget_bytes
         self._plan = plan
         self._ahead = ahead
-        self._open = partial(
-            open_layers,
-            tier=tier,
-            weights=weights,
-            device=device,
-            always_checked=always_checked,
-        )
-        self._model: nn.Module | None = model
+        self._opening: Callable[[Tensor], Opened] | None = opening
         self._lock = Lock()
         self._closed_by: str | None = None
         self._opened: Opened | None = None
@@ -335,6 +118,8 @@ class Streamed:
         with self._lock:
             if self._closed_by is not None:
                 raise RuntimeError(f"the network was closed {self._closed_by}".rstrip())
+            if not isinstance(x, Tensor):
+                raise TypeError(f"the input must be one tensor, not {type(x).__name__}")
             if self._example is not None and self._example != (x.shape, x.dtype):
                 shape, dtype = self._example
                 raise ValueError(
@@ -362,14 +147,18 @@ class Streamed:
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # its construction failed
-            self.close()
+            self._let_go()
 
     def close(self) -> None:
-        """Gives all memory back, and the file."""
+        """Gives all memory back, and the file; after the inference that is under way."""
+        with self._lock:
+            self._let_go()
+
+    def _let_go(self) -> None:
         self._closed_by = self._closed_by or ""
         pipeline, self._pipeline = self._pipeline, None
         opened, self._opened = self._opened, None
-        self._model = None
+        self._opening = None
         try:
             if pipeline is not None:
                 pipeline.close()
@@ -387,17 +176,17 @@ class Streamed:
             _traceback: TracebackType | None,
         ) -> bool:
             if error is not None:
-                self._closed_by = f"after {type(error).__name__}: {error}"
-                self.close()
+                self._closed_by = f"after {type(error).__name__}: {error}".removesuffix(": ")
+                self._let_go()
             return False
 
         stack.push(leave)
         return stack
 
     def _make_ready(self, x: Tensor) -> None:
-        model, self._model = self._model, None
-        assert model is not None
-        self._opened = opened = self._open(model, x)
+        opening, self._opening = self._opening, None
+        assert opening is not None
+        self._opened = opened = opening(x)
         if self._plan is None:
             self._plan = self._made_plan(opened, x)
         self._pipeline = opened.pipeline(self._plan, x)
@@ -457,25 +246,43 @@ def stream(
     """
     if (budget is None) == (plan is None):
         raise ValueError('give a budget, as budget="64MB", or a plan, and not both')
-    names = [one.value for one in Tier]
-    if not isinstance(tier, Tier) and tier not in names:
-        raise ValueError(f"tier={tier!r} must be one of {', '.join(names)}")
+    tier = Tier(tier)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    if example is not None and not isinstance(example, Tensor):
+        raise TypeError(f"the example must be one tensor, not {type(example).__name__}")
     if model.training:
         raise ValueError("the model is in training mode; call .eval() first")
-    if device is not None and torch.device(device).type == "cuda" and not torch.cuda.is_available():
-        raise ValueError(
-            f"device={device}, but torch finds no CUDA device here; device=cpu is there"
-        )
     if weights is not None and not Path(weights).parent.is_dir():
         raise FileNotFoundError(f"weights={weights}: there is no folder {Path(weights).parent}")
-    return Streamed(
+    opening = partial(
+        open_layers,
         model,
-        example,
-        budget=budget,
-        tier=Tier(tier),
+        tier=tier,
         weights=None if weights is None else Path(weights),
-        plan=plan,
-        device=None if device is None else torch.device(device),
+        device=None if device is None else _known(device),
         always_checked=always_checked,
-        ahead=ahead,
     )
+    budget_bytes = None if budget is None else parse_bytes(budget)
+    return Streamed(opening, example, budget_bytes=budget_bytes, plan=plan, ahead=ahead)
+
+
+def _known(name: str | torch.device) -> torch.device:
+    """The device, if kernels can run there.
+
+    Raises:
+      ValueError: if not.
+    """
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device={name!r} must be cpu or cuda") from error
+    if device.type == "cpu":
+        return CPU
+    if device.type != "cuda":
+        raise ValueError(f"device={name} must be cpu or cuda")
+    if not torch.cuda.is_available():
+        raise ValueError(f"device={name}, but torch finds no CUDA device here; device=cpu is there")
+    if (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device={name}, but torch finds {torch.cuda.device_count()} here")
+    return device

@@ -10,18 +10,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from threading import get_ident
+from typing import Any, BinaryIO, final
 
 import torch
 from torch import Tensor
 
 from runtime.stream.errors import WeightFileError
 from runtime.stream.layers import Layer, Layered, Weight
-from runtime.stream.ring import aligned
+from runtime.stream.ring import PAGE_BYTES, aligned
+from runtime.stream.sizes import told_bytes
 
 MOST_HEADER_BYTES = 16 * 2**20
 """Of JSON: some 100,000 tensors."""
@@ -29,6 +32,7 @@ MOST_HEADER_BYTES = 16 * 2**20
 _KEY = "edgenas.stream"
 _VERSION = 1
 _GAP = "~gap"
+_NOT_PACKED = "was not packed for streaming"
 
 _DTYPES = {
     torch.float64: "F64",
@@ -42,6 +46,10 @@ _DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
+
+_BRIEF = reprlib.Repr()
+"""Of what a file says, so much that a line can hold it."""
+_BRIEF.maxstring = 120
 
 
 @final
@@ -72,28 +80,47 @@ class Identity:
 
 
 def pack(layered: Layered, values: Mapping[str, Tensor], path: Path) -> None:
-    """Writes weights, given by name, a layer after another; the file is whole or not there.
+    """Writes weights, given by name, into a file that is whole or not there.
 
     Raises:
       OSError: if it cannot be written.
-      ValueError: if a weight has no values or is of a type that the format does not know.
+      ValueError: as `write`.
     """
-    digests = [_digest(layer, values) for layer in layered.layers]
-    header = _header(layered, digests)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    path = Path(os.path.realpath(path))  # a link stays one
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
-            file.write(header)
-            for layer in layered.layers:
-                for piece in _pieces(layer, values):
-                    file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
+            write(layered, values, file)
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError):
+            raise unwritable(error, layered, str(path)) from error
         raise
+
+
+def write(layered: Layered, values: Mapping[str, Tensor], file: BinaryIO) -> None:
+    """Writes weights, given by name, a layer after another, onto the disk.
+
+    Raises:
+      OSError: if they cannot be written.
+      ValueError: if a weight has no values or is of a type that the format does not know.
+    """
+    file.write(_header(layered, [_digest(layer, values) for layer in layered.layers]))
+    for layer in layered.layers:
+        file.writelines(_pieces(layer, values))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def unwritable(error: OSError, layered: Layered, where: str) -> OSError:
+    """What is said where weights cannot be written."""
+    return OSError(
+        error.errno,
+        f"{told_bytes(layered.weight_bytes)} of weights cannot be written to {where}: "
+        f"{error.strerror or error}; name a file on another disk as weights=",
+    )
 
 
 def read_extents(
@@ -115,8 +142,9 @@ def read_extents(
     """
     size = os.fstat(file).st_size
     header, begin = _read_header(file, name, size)
-    found = header.pop("__metadata__", {})
-    told = _told(found, name)
+    told = _told(header.pop("__metadata__", {}), name)
+    if begin % PAGE_BYTES:
+        raise WeightFileError(f"{name} {_NOT_PACKED}: its weights begin amid a page, at {begin}")
     digests = [str(one) for one in told]
     if len(digests) != len(layered.layers):
         raise WeightFileError(
@@ -148,18 +176,20 @@ def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], name: str) -
             continue
         if tensor not in found or tensor not in expected:
             without = "it has" if tensor not in found else "the module has"
-            raise WeightFileError(f"{name} holds weights of another model: {without} no {tensor!r}")
+            raise WeightFileError(
+                f"{name} holds weights of another model: {without} no {_BRIEF.repr(tensor)}"
+            )
         raise WeightFileError(
-            f"{name} holds weights of another model: its {tensor!r} is {_brief(found[tensor])}, the "
-            f"module's {_brief(expected[tensor])}"
+            f"{name} holds weights of another model: its {_BRIEF.repr(tensor)} is "
+            f"{_brief(found[tensor])}, the module's {_brief(expected[tensor])}"
         )
 
 
 def _brief(entry: Any) -> str:
     if not isinstance(entry, dict):
         return "no tensor"
-    begin = entry.get("data_offsets")
-    return f"{entry.get('dtype')} of {entry.get('shape')} at {begin}"
+    dtype, shape, begin = (entry.get(what) for what in ("dtype", "shape", "data_offsets"))
+    return f"{_BRIEF.repr(dtype)} of {_BRIEF.repr(shape)} at {_BRIEF.repr(begin)}"
 
 
 def _read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
@@ -171,7 +201,7 @@ def _read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
         )
     try:
         header = json.loads(os.pread(file, length, 8))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise WeightFileError(f"{name} is no safetensors file: {error}") from error
     if not isinstance(header, dict):
         raise WeightFileError(f"{name} is no safetensors file: its header is no object")
@@ -183,11 +213,10 @@ def _told(metadata: Any, name: str) -> list[Any]:
         content = json.loads(metadata[_KEY])
         if content["version"] == _VERSION and isinstance(content["sha256"], list):
             return list(content["sha256"])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, RecursionError):
         pass
     raise WeightFileError(
-        f"{name} was not packed for streaming; leave weights= out, or name a file that is to be "
-        "written"
+        f"{name} {_NOT_PACKED}; leave weights= out, or name a file that is to be written"
     )
 
 

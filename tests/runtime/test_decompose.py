@@ -1,5 +1,6 @@
 """A program computes what the module computes, wherever the module was cut."""
 
+import threading
 from collections import Counter
 from copy import deepcopy
 
@@ -293,6 +294,84 @@ def test_layers_in_place_work_as_in_the_module():
     for rule in (Rule.LAYER, Rule.FUSED):
         computed, plain = run(module, x, rule)
         assert torch.equal(computed, plain)
+
+
+def test_a_buffer_may_be_cut_to_the_length_of_the_input():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+            self.register_buffer("mask", torch.tril(torch.ones(16, 16, dtype=torch.bool)))
+
+        def forward(self, x):
+            length = x.shape[1]
+            weights = x @ x.transpose(1, 2)
+            return self.layer(weights.masked_fill(~self.mask[:length, :length], 0.0) @ x)
+
+    module, x = Masked().eval(), torch.randn(2, 5, 8)
+    with torch.no_grad():
+        assert torch.equal(decompose(module, x).run(x), module(x))
+
+
+def test_a_module_is_as_it_was_before_it_was_cut():
+    class Shifting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.layer(x) + torch.ones(8) + torch.full((8,), 2.0)
+
+    module, x = nn.Sequential(Shifting(), Shifting()).eval(), torch.randn(2, 8)
+    before = [{*vars(part)} for part in module.modules()]
+    programs = [decompose(module, x) for _ in range(2)]
+    assert [{*vars(part)} for part in module.modules()] == before
+    names = [
+        [name for segment in one.segments for name, _ in segment.body.named_buffers()]
+        for one in programs
+    ]
+    assert names[0] == names[1]
+    assert len(names[0]) == 4
+    with torch.no_grad():
+        assert torch.equal(programs[0].run(x), module(x))
+
+
+def test_networks_are_cut_beside_each_other_and_beside_others_that_run():
+    x = torch.randn(2, 8)
+    busy = nn.Sequential(*[nn.Linear(8, 8) for _ in range(4)]).eval()
+    program = decompose(busy, x)
+    calls = {"module": busy, "program": program.run}
+    with torch.no_grad():
+        expected = busy(x)
+    done, failures, right = threading.Event(), [], []
+
+    def call(name):
+        with torch.no_grad():
+            while not done.is_set():
+                right.append(torch.equal(calls[name](x), expected))
+
+    def cut(module):
+        for _ in range(10):
+            decompose(module, x)
+
+    def guarded(*job):
+        try:
+            job[0](*job[1:])
+        except BaseException as error:  # noqa: BLE001 - all of them are told
+            failures.append(error)
+
+    callers = [threading.Thread(target=guarded, args=(call, name)) for name in calls]
+    cutters = [threading.Thread(target=guarded, args=(cut, one)) for one in (busy, deepcopy(busy))]
+    for thread in (*callers, *cutters):
+        thread.start()
+    for thread in cutters:
+        thread.join()
+    done.set()
+    for thread in callers:
+        thread.join()
+    assert failures == []
+    assert all(right)
+    assert right
 
 
 def test_a_layer_used_twice_is_two_segments():

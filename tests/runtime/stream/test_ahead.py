@@ -13,11 +13,11 @@ import torch
 
 import runtime
 from runtime.stream.errors import WeightFileError
+from runtime.stream.opened import open_layers
 from runtime.stream.planner import plan as planned
 from runtime.stream.profiling import unmeasured
 from runtime.stream.readers import Tier
 from runtime.stream.stages import Architecture, StreamPlan
-from runtime.stream.streamed import open_layers
 
 
 def ring_of(opened, layers, *, ahead=True):

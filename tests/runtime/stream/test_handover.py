@@ -7,13 +7,13 @@ from torch import nn
 from runtime.decompose import Rule, decompose
 from runtime.stream.handover import handover_ms
 from runtime.stream.layers import MERGED_BYTES, MERGED_COPIES_BYTES, layered
+from runtime.stream.opened import open_layers
 from runtime.stream.profiling import profiling_plan
 from runtime.stream.progress import Stage
 from runtime.stream.recurrence import bound_ms, predicted, sequential_ms
 from runtime.stream.ring import Place
 from runtime.stream.route import Route
 from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.stream.streamed import open_layers
 from runtime.stream.together import Streaming, run_together
 
 

@@ -35,6 +35,9 @@ def test_a_plan_is_read_as_it_was_written(plan):
         StreamPlan(Architecture.PLANNED, (True,), 0, 0, 1.0, 1).to_json().replace("true", "1"),
         StreamPlan(Architecture.PLANNED, (True,), 0, 0, 1.0, -1).to_json(),
         StreamPlan(Architecture.PLANNED, (True,), 0, 0, math.nan, 1).to_json(),
+        StreamPlan(Architecture.PLANNED, (False,), 4096.5, 0, 1.0, 4096).to_json(),
+        StreamPlan(Architecture.PLANNED, (False,), 2**63, 0, 1.0, 4096).to_json(),
+        "[" * 200_000,
     ],
 )
 def test_what_is_no_plan_is_refused(text):

@@ -14,12 +14,12 @@ import runtime
 from runtime.models.nas_bench_201 import CellNetwork
 from runtime.models.vgg import VGG
 from runtime.stream.architectures import asynchronous, preloaded, synchronous, zero_copy
+from runtime.stream.opened import open_layers
 from runtime.stream.profiling import unmeasured
 from runtime.stream.progress import Stage
 from runtime.stream.readers import Tier
 from runtime.stream.recurrence import is_streamed
 from runtime.stream.stages import Architecture, StreamPlan
-from runtime.stream.streamed import open_layers
 
 pytestmark = [
     pytest.mark.gpu,

@@ -1,9 +1,13 @@
 """Packed weights: read by others, and refused whenever they are not what they should be."""
 
+import errno
 import json
 import mmap
 import os
+import tempfile
+from copy import deepcopy
 
+import psutil
 import pytest
 import torch
 from safetensors import safe_open
@@ -11,10 +15,12 @@ from torch import nn
 
 import runtime
 from runtime.decompose import Rule, decompose
+from runtime.stream import opened, readers
 from runtime.stream.architectures import zero_copy
 from runtime.stream.errors import WeightFileError
 from runtime.stream.host_memory import HostMemory
 from runtime.stream.layers import layered
+from runtime.stream.page_cache import cached_bytes, is_told
 from runtime.stream.profiling import unmeasured
 from runtime.stream.readers import FileReader, Tier
 from runtime.stream.weight_file import MOST_HEADER_BYTES, pack
@@ -151,6 +157,7 @@ def test_a_truncated_file_is_refused(chain, tmp_path):
         (2).to_bytes(8, "little") + b"[]",
         (6).to_bytes(8, "little") + b'{"a":}',
         (2).to_bytes(8, "little") + b"{}" + b" " * 7_000_000,
+        (10**6).to_bytes(8, "little") + b"[" * 10**6 + b" " * 7_000_000,
     ],
 )
 def test_what_is_no_packed_file_is_refused(chain, tmp_path, content):
@@ -168,7 +175,7 @@ def test_weights_of_another_model_are_refused(chain, tmp_path):
     packed(module, x, path)
     others = {
         "6 layers, the module has 5": module[:5],
-        "its '0.0.weight' is F32": nn.Sequential(
+        "its '0.0.weight' is 'F32'": nn.Sequential(
             nn.Sequential(nn.Linear(512, 640), nn.ReLU()),
             nn.Sequential(nn.Linear(640, 512), nn.ReLU()),
             *module[2:],
@@ -187,6 +194,23 @@ def test_weights_of_another_model_are_refused(chain, tmp_path):
         assert message in str(caught.value)
 
 
+def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(
+    chain, tmp_path, monkeypatch
+):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = cut(deepcopy(module), x)
+    values["0.0.weight"].data.mul_(2)
+
+    def overtaken(*own):
+        pack(*own)
+        pack(layers, values, path)
+
+    monkeypatch.setattr(opened, "pack", overtaken)
+    with pytest.raises(WeightFileError, match="not the module's"):
+        runtime.stream(module, x, budget="3MB", weights=path)
+
+
 def test_a_changed_header_is_refused(chain, tmp_path):
     module, x, _ = chain
     path = tmp_path / "weights.safetensors"
@@ -199,6 +223,46 @@ def test_a_changed_header_is_refused(chain, tmp_path):
     path.write_bytes(content[:8] + text + content[8 + length :])
     with pytest.raises(WeightFileError, match=r"0\.0\.weight"):
         FileReader(path, layers, values)
+
+
+def rewritten(path, change):
+    """The file with another header."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = change(content[8 : 8 + length])
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+
+
+def nested(header):
+    content = json.loads(header)
+    content["__metadata__"]["edgenas.stream"] = "[" * 200_000
+    return json.dumps(content).encode()
+
+
+def named_for_a_terminal(header):
+    content = json.loads(header)
+    content["0.0.weight"]["dtype"] = "\n\x1b[31m" + 10**5 * "z"
+    text = json.dumps(content).encode()
+    return text.ljust(-(-(len(text) + 8) // PAGE) * PAGE - 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (nested, "not packed for streaming"),
+        (lambda header: header + b"   ", "begin amid a page"),
+        (named_for_a_terminal, "another model"),
+    ],
+)
+def test_a_header_made_to_harm_is_refused_in_one_short_line(chain, tmp_path, change, message):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    rewritten(path, change)
+    with pytest.raises(WeightFileError, match=message) as caught:
+        FileReader(path, layers, values)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
 
 
 def test_a_damaged_layer_is_found_before_it_is_used(chain, tmp_path):
@@ -231,6 +295,18 @@ def test_a_file_changed_or_truncated_while_it_is_open_stops_the_inference(chain,
                 small(x)
             with pytest.raises(RuntimeError, match="closed after WeightFileError"):
                 small(x)
+
+
+def test_a_read_error_names_the_file_and_the_layer(chain, tmp_path, monkeypatch):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    with runtime.stream(module, x, budget="3MB", weights=path) as small:
+        monkeypatch.setattr(os, "preadv", lambda *_: os.pread(-1, 1, 0))
+        with pytest.raises(
+            OSError, match=rf"layer \d\.0 cannot be read from {path}: Bad file"
+        ) as caught:
+            small(x)
+        assert caught.value.errno == errno.EBADF
 
 
 def test_a_change_that_hides_its_time_is_found_where_all_is_checked(chain, tmp_path):
@@ -269,3 +345,53 @@ def test_the_reader_tells_its_tier(chain, tmp_path):
         reader = FileReader(tmp_path / "w", layers, values, direct=direct)
         assert reader.tier is tier
         reader.close()
+
+
+def test_the_page_cache_of_a_file_larger_than_memory_can_be_asked(tmp_path):
+    path = tmp_path / "sparse"
+    path.touch()
+    os.truncate(path, psutil.virtual_memory().total + psutil.swap_memory().total + 2**31)
+    with path.open("r+b") as file:
+        file.seek(2**31)
+        file.write(b"z" * PAGE)
+        file.flush()
+        assert cached_bytes(file.fileno()) >= PAGE
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no tmpfs here")  # noqa: S108 - for a file of its own
+def test_a_file_in_memory_is_not_called_a_disk(chain):
+    module, x, expected = chain
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        runtime.stream(module, x, budget="3MB", weights=f"{folder}/weights") as small,
+    ):
+        assert torch.equal(small(x), expected)
+        assert "not from a disk" in small.said
+        assert small.memory.page_cache >= small.memory.weights
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_of_a_file_that_one_may_only_read_the_system_does_not_tell_what_it_caches(tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(PAGE * b"z")
+    path.chmod(0o444)
+    file = os.open(path, os.O_RDONLY)
+    child = os.fork()
+    if not child:
+        os.seteuid(65534)
+        os._exit(is_told(file))
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert is_told(file)
+    os.close(file)
+
+
+def test_where_the_system_does_not_tell_all_is_counted_and_said(chain, tmp_path, monkeypatch):
+    module, x, expected = chain
+    monkeypatch.setattr(readers, "is_told", lambda _: False)
+    monkeypatch.setattr(readers, "cached_bytes", lambda file: os.fstat(file).st_size)
+    with runtime.stream(module, x, budget="3MB", weights=tmp_path / "weights") as small:
+        assert torch.equal(small(x), expected)
+        assert "counted as if in the page cache" in small.said
+        assert small.memory.page_cache >= small.memory.weights
