@@ -132,9 +132,9 @@ class NatsLatencyConfig(LatencyConfig):
 def _measured(name: str, statistic: Statistic) -> tuple[Device, MeasuredLatency | None]:
     device = device_named(name, statistic)
     measured = measured_on(device)
-    if measured is None and statistic is not Statistic.median:
+    if measured is None and device.statistic is not Statistic.median:
         raise UserError(
-            f"latency.statistic={statistic.value}, but no table has column {device.column}: the "
+            f"latency.statistic={device.statistic.value}, but no table has column {device.column}: the "
             f"public tables hold one number a cell; `python -m nas.measure` and our own tables "
             f"({', '.join(shipped_paths())}) have tails"
         )

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
-
-import numpy as np
 
 from nas.errors import UserError
 from nas.measure import MeasureConfig, measure
@@ -25,7 +23,7 @@ from runtime.senses import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_t
 from runtime.timing import Stopwatch
 
 _FREE = (
-    *("networks", "repeats", "probes", "transfer", "latency"),
+    *("networks", "repeats", "probes", "transfer", "latency", "minutes"),
     *("statistic", "on_disturbance", "out", "quiet"),
 )
 """Settings that decide no time; they may change when a measurement goes on."""
@@ -55,7 +53,6 @@ class ThisMachine:
         self._backend = config.backend or Backend.torch
         self._config = replace(config, core=self._core, backend=self._backend)
         self._scenario = _scenario(config.scenario)
-        self._beside_gb_per_s: list[list[float]] = []
         if self._scenario.memory_budget is not None and (
             (self._device, self._backend, config.precision)
             != (Device.cpu, Backend.torch, Precision.fp32)
@@ -83,7 +80,7 @@ class ThisMachine:
     def facts(self) -> dict[str, Any]:
         """What this machine is, for the origin of the table."""
         return {
-            **self._surroundings(),
+            **({"scenario": self._scenario.facts()} if self._scenario.suffix else {}),
             **machine_facts(self._core, gpu=self._device is Device.cuda),
             "threads": self._config.threads,
             "settings": {k: v for k, v in settings_of(self._config).items() if k != "latency"},
@@ -95,7 +92,7 @@ class ThisMachine:
 
     def rounds(
         self, pending: Sequence[int], folder: MeasurementFolder
-    ) -> tuple[int, Iterator[tuple[Path, list[Measurement]]]]:
+    ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
         """How many rounds there will be, and each as it comes: its journal and what was measured.
 
         Raises:
@@ -132,22 +129,15 @@ class ThisMachine:
             except ValueError as error:
                 raise UserError(f"scenario={self._config.scenario}: {error}") from error
             inference, stopwatch, clock_mhz = self._prepared(beside)
-            for measured in measure(
-                pending, self._config, inference, stopwatch, watch, clock_mhz=clock_mhz
-            ):
-                self._beside_gb_per_s.append(beside.gb_per_s())
-                yield measured
-
-    def _surroundings(self) -> dict[str, Any]:
-        if not self._scenario.suffix:
-            return {}
-        taken = np.array(self._beside_gb_per_s)
-        return {
-            "scenario": self._scenario.facts(),
-            "taken_by_each_beside_gb_per_s": taken.mean(0).round(3).tolist()
-            if len(taken)
-            else None,
-        }
+            yield from measure(
+                pending,
+                self._config,
+                inference,
+                stopwatch,
+                watch,
+                clock_mhz=clock_mhz,
+                beside_gb_per_s=beside.gb_per_s,
+            )
 
     def _pin(self) -> set[int]:
         """Keep this process on as many processors as threads, which do not spin for work."""

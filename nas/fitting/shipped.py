@@ -2,7 +2,8 @@
 
 Reads the origin that `python -m nas.measure` wrote and the journals beside it; writes the table and
 the origin that `latency.shipped` reads. Disturbed measurements are left out; an architecture that
-was measured several times counts with the median of them.
+was measured several times counts with the median of them. Where a board stands, by its address and by
+its name in a network, and where files lie on the machine that measured, is left out.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ from nas.measurement_folder import rows_of
 from runtime.quiet import QuietConfig
 from runtime.timing import Statistic
 
-_MACHINE_ONLY = ("out", "core", "shard", "on_disturbance")  # settings that say nothing of the times
+_MACHINE_ONLY = ("out", "core", "shard", "on_disturbance", "minutes")
+"""Settings that say nothing of the times."""
+_PLACES = ("ssh_config", "python")
+"""Of `latency`: paths there and here."""
 
 
 @one_line_errors()
@@ -68,6 +72,7 @@ def _read(origin: Path) -> tuple[dict[str, Any], QuietConfig]:
     """What the origin says, without what says nothing of the times, and what counts as disturbed."""
     try:
         facts = dict(json.loads(origin.read_text(encoding="utf-8")))
+        facts = _nameless(facts)
         settings = {k: v for k, v in facts["settings"].items() if k not in _MACHINE_ONLY}
         quiet = QuietConfig(**{name: float(limit) for name, limit in settings["quiet"].items()})
         statistic, _ = Statistic(facts["statistic"]), str(facts["device"])
@@ -81,7 +86,32 @@ def _read(origin: Path) -> tuple[dict[str, Any], QuietConfig]:
             f"{origin} is of {statistic.value}; name the origin of the median, whose table in the "
             f"package holds p95 and p99 too"
         )
+    if settings.get("scenario") is not None:
+        settings["scenario"] = Path(
+            settings["scenario"]
+        ).stem  # `scenario` beside it says all of it
+    if "latency" in settings:
+        settings["latency"] = {k: v for k, v in settings["latency"].items() if k not in _PLACES}
     return {**facts, "settings": settings}, quiet
+
+
+def _nameless(facts: dict[str, Any]) -> dict[str, Any]:
+    """With boards that are numbered: neither address nor name in a network is left."""
+    boards = facts.get("boards")
+    if boards is None:
+        return facts
+    numbers = {address: f"board {k}" for k, address in enumerate(boards, start=1)}
+    numbered = {
+        of: {numbers[address]: told for address, told in facts.get(of, {}).items()}
+        for of in ("boards", "states_at_the_end")
+    }
+    for board in numbered["boards"].values():
+        board.pop("host", None)
+    return {
+        **facts,
+        **numbered,
+        "settings": {**facts["settings"], "device": ", ".join(numbers.values())},
+    }
 
 
 if __name__ == "__main__":

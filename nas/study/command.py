@@ -116,13 +116,15 @@ def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Cons
         )
         return
     results = gather(plan, folder)
-    sentences = answer(results)
+    situations = list(families(results))
+    sentences = answer(results, situations)
     write_measures(folder.measures, results)
-    found = [asdict(family) for family in families(results)]
+    found = [asdict(family) for family in situations]
     write_results(folder.results, results, {"answer": sentences, "situations": found})
     write_page(
         folder.page,
         results,
+        situations,
         sources=_sources(plan),
         predicted=_is_predicted(plan),
         provenance=_provenance(plan, folder, given),

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from latency.order import Order
 from nas.study.results import Results
-from nas.study.situations import Family, Misplaced, Surroundings, families
+from nas.study.situations import Chosen, Family, Misplaced, Surroundings
 from nas.study.terminal import text_of
 from runtime.page.document import Section
 from runtime.page.markup import chart_text
@@ -17,9 +18,9 @@ from runtime.page.parts import Columns, Figure, Note, Part, Table
 _SIDE = 90  # pixels of a row of a matrix
 
 
-def situation_sections(results: Results) -> Iterator[Section]:
+def situation_sections(found: Sequence[Family], results: Results) -> Iterator[Section]:
     """A section for each board that was searched in two situations or more."""
-    for family in families(results):
+    for family in found:
         yield Section(f"Situations of {family.title}", list(_parts(family, results)))
 
 
@@ -36,6 +37,17 @@ def _parts(family: Family, results: Results) -> Iterator[Part | str]:
         f"the best network alone within T over the median slowdown: what knowing that factor is worth."
     )
     yield _situations(family)
+    orders = [(one, one.order) for one in family.situations if one.order is not None]
+    if orders:
+        yield (
+            "Predictions follow the latency alone by construction. So here are the architectures only "
+            f"that were measured both in the situation and as {family.alone}. Noise alone is what would "
+            "be seen if nothing changed its place, simulated with the differences of networks that were "
+            "measured twice: its mean and 95 % of it. The order changes where tau lies below. One factor "
+            "chooses for each of 101 limits the best network by the latency as "
+            f"{family.alone} times the median ratio; in brackets what noise alone would make of it."
+        )
+        yield _orders(orders)
     yield (
         "Searched in the situation of the row, run in that of the column. A network that misses T is "
         "of no use there; of those that meet it, accuracy lost is what searching in the column's own "
@@ -70,7 +82,7 @@ def _situations(family: Family) -> Table:
             "none" if one.optimum is None else f"{100 * one.optimum_accuracy:.2f} %",
             "none is within T" if one.optimum is None else f"`{one.optimum}`",
             "yes" if one.same_optimum else "no",
-            _one_factor(one),
+            _told(one.scaled),
             "nothing within T" if one.found is None else text_of(one.found, digits=2),
             f"{one.predicted_share:.0%}",
         ]
@@ -81,15 +93,55 @@ def _situations(family: Family) -> Table:
     return Table(header, rows, "The situations, over the whole space")
 
 
-def _one_factor(one: Surroundings) -> str:
-    if one.scaled is None:
+def _told(one: Chosen | None) -> str:
+    if one is None:
         return "nothing"
-    met = f"{one.scaled.share_of_t:.2f} T"
-    return (
-        f"{met}, misses"
-        if one.scaled.share_of_t > 1
-        else f"{met}, {one.scaled.lost:.2f} points lost"
-    )
+    met = f"{one.share_of_t:.2f} T"
+    return f"{met}, misses" if one.share_of_t > 1 else f"{met}, {one.lost:.2f} points lost"
+
+
+def _orders(found: Sequence[tuple[Surroundings, Order]]) -> Table:
+    rows: list[list[str | float]] = [
+        [
+            one.name,
+            f"{order.cells:,}",
+            f"{order.median_ratio:.2f} [{order.ratio_low:.2f}, {order.ratio_high:.2f}]",
+            f"{order.kendall_tau:.3f}",
+            _noise_tau(order),
+            {None: "unknown", True: "yes", False: "not beyond noise"}[order.changes],
+            *(
+                _beside(order, name, percent=name != "lost")
+                for name in ("same", "missed", "beyond", "lost")
+            ),
+        ]
+        for one, order in found
+    ]
+    header = ["situation", "cells", "latency to it [5 %, 95 %]", "tau", "noise alone"]
+    header += [
+        "order changes",
+        "one factor: same network",
+        "misses T",
+        "then by",
+        "points lost else",
+    ]
+    return Table(header, rows, "The order, on measured cells only")
+
+
+def _noise_tau(order: Order) -> str:
+    noise = order.noise
+    if noise is None:
+        return "no repeats"
+    return f"{noise.tau:.3f} [{noise.tau_low:.3f}, {noise.tau_high:.3f}]"
+
+
+def _beside(order: Order, name: str, *, percent: bool) -> str:
+    """A figure of one factor, and in brackets the same by noise alone."""
+    factors = [order.one_factor, *([] if order.noise is None else [order.noise.one_factor])]
+    told = [
+        f"{getattr(one, name):.0%}" if percent else f"{100 * getattr(one, name):.2f}"
+        for one in factors
+    ]
+    return told[0] if len(told) == 1 else f"{told[0]} ({told[1]})"
 
 
 def _misplaced(found: Sequence[Misplaced]) -> Table:
@@ -100,11 +152,13 @@ def _misplaced(found: Sequence[Misplaced]) -> Table:
             text_of(one.missed, digits=2),
             "" if math.isnan(one.beyond) else f"{one.beyond:.2f} T",
             "all miss T" if one.lost is None else text_of(one.lost, digits=2),
+            _told(one.measured),
         ]
         for one in found
         if one.searched != one.runs
     ]
     header = ["searched in", "runs in", "share that misses T", "then they take", "points lost else"]
+    header += ["best of the cells measured in both"]
     return Table(header, rows, "Searching in the wrong situation, with 95 % intervals over seeds")
 
 

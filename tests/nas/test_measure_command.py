@@ -157,6 +157,37 @@ def test_more_networks_can_be_measured_later(run, tmp_path):
     assert len(read(tmp_path / "here-torch-fp32-b1.journal.csv")) == 3
 
 
+def test_after_its_minutes_a_measurement_ends_with_a_table_and_can_go_on(run, tmp_path):
+    journal = tmp_path / "here-torch-fp32-b1.journal.csv"
+
+    status, stdout, stderr = run("together=1", "minutes=1e-9")
+
+    assert status == 0, stderr
+    assert "minutes=1e-09 are over; the same command goes on" in stdout
+    assert len(read(journal)) == 1
+    assert json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())["measurements"] == 1
+    assert run("together=1")[0] == 0
+    assert len(read(journal)) == 5
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_what_a_hog_took_is_told_by_a_command_that_measures_nothing_more(run, tmp_path):
+    origin = tmp_path / "here-torch-fp32-b1-hog-spin_ms.json"
+    scenario = tmp_path / "spinner.yaml"
+    scenario.write_text("hogs: [spin]")
+    words = (f"scenario={scenario}", "networks=1", "repeats=0")
+    assert run(*words)[0] == 0
+    (taken,) = json.loads(origin.read_text())["taken_by_each_beside_gb_per_s"]
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+    status, stdout, stderr = run(*words)
+
+    assert status == 0, stderr
+    assert "0 to go" in stdout
+    assert taken > 0
+    assert json.loads(origin.read_text())["taken_by_each_beside_gb_per_s"] == [taken]
+
+
 def test_parts_on_several_cores_become_one_table(run, tmp_path):
     core = max(os.sched_getaffinity(0))
     other = command(tmp_path, "shard=1/2", "networks=2", "repeats=2", f"core={core}")
