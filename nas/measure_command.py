@@ -48,7 +48,7 @@ def _hydra_main(composed: DictConfig) -> None:
         config = OmegaConf.to_object(composed)
         if not isinstance(config, MeasureConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a MeasureConfig")
-        _measure(completed(config), Console(highlight=False))
+        _measure(completed(config), Console(highlight=False, emoji=False))
 
 
 @runtime_checkable

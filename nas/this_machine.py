@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -25,6 +26,7 @@ from runtime.timing import Stopwatch
 _FREE = (
     *("networks", "repeats", "probes", "transfer", "latency", "minutes"),
     *("statistic", "on_disturbance", "out", "quiet"),
+    "scenario",  # the device id says all of it, whatever its file is called
 )
 """Settings that decide no time; they may change when a measurement goes on."""
 
@@ -53,6 +55,7 @@ class ThisMachine:
         self._backend = config.backend or Backend.torch
         self._config = replace(config, core=self._core, backend=self._backend)
         self._scenario = _scenario(config.scenario)
+        self._require_runnable()
         if self._scenario.memory_budget is not None and (
             (self._device, self._backend, config.precision)
             != (Device.cpu, Backend.torch, Precision.fp32)
@@ -71,6 +74,20 @@ class ThisMachine:
             f"{config.board}/{runtime}{threads}/{config.precision.value}/b{config.batch_size}"
             f"{self._scenario.suffix}"
         )
+
+    def _require_runnable(self) -> None:
+        """Refuse what this device cannot be in, before a folder is made for it."""
+        named, of = f"scenario={self._config.scenario}", self._scenario
+        if of.needs_gpu and self._device is not Device.cuda:
+            raise UserError(
+                f"{named} speaks of a GPU's means; take device=cuda, or another scenario "
+                f"(docs/situations.md)"
+            )
+        if of.needs_stream and self._backend is Backend.onnxruntime:
+            raise UserError(
+                f"{named} gives the network a stream of its own, which ONNX Runtime does not take: "
+                f"backend=graph and backend=torch do"
+            )
 
     @property
     def deciding(self) -> dict[str, Any]:
@@ -136,8 +153,17 @@ class ThisMachine:
                 stopwatch,
                 watch,
                 clock_mhz=clock_mhz,
-                beside_gb_per_s=beside.gb_per_s,
+                beside_gb_per_s=partial(self._taken, beside),
             )
+
+    def _taken(self, beside: Situation) -> list[float]:
+        try:
+            return beside.gb_per_s()
+        except RuntimeError as error:
+            raise UserError(
+                f"scenario={self._config.scenario}: {error}; what was measured before is kept, run the "
+                f"same command again to go on"
+            ) from error
 
     def _pin(self) -> set[int]:
         """Keep this process on as many processors as threads, which do not spin for work."""

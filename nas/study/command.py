@@ -58,10 +58,10 @@ def _hydra_main(composed: DictConfig) -> None:
             raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
         register()  # a launcher may have started another process
         composed.workers = composed.workers or 1  # it has as many jobs as there is room for
-        run_study(composed, choices, given, Console(highlight=False))
+        run_study(composed, choices, given, Console(highlight=False, emoji=False))
         return
     with one_line_hydra_errors("nas.study"):
-        run_study(composed, choices, given, Console(highlight=False))
+        run_study(composed, choices, given, Console(highlight=False, emoji=False))
 
 
 def run_study(
