@@ -42,7 +42,7 @@ def _parts(family: Family, results: Results) -> Iterator[Part | str]:
     if orders:
         yield (
             "Predictions follow the latency alone by construction. So here are the architectures only "
-            f"that were measured both in the situation and as {family.alone}. Noise alone is what would "
+            f"that were measured both in the situation and as {family.alone}, 1,000 at most. Noise alone is what would "
             "be seen if nothing changed its place, simulated with the differences of networks that were "
             "measured twice: its mean and 95 % of it. The order changes where tau lies below."
         )
