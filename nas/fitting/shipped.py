@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from latency.shipped import FOLDER, TABLE_SUFFIX, write_shipped
+from latency.shipped import FOLDER, TABLE_SUFFIX, read_shipped, write_shipped
 from nas.atomic_file import replacing
 from nas.errors import UserError
 from nas.exit_status import one_line_errors
@@ -58,6 +58,11 @@ def ship(origin: Path, folder: Path) -> Path:
             f"origin in the folder where nas.measure wrote it, under its name"
         )
     table = folder / f"{slug}{TABLE_SUFFIX}"
+    if table.exists() and len(read_shipped(table).index) > len(taken):
+        raise UserError(
+            f"{table} has more cells than the {len(taken)} of {origin}; remove it first if these shall "
+            f"replace it"
+        )
     with replacing(table) as file:
         write_shipped(
             file, ((index, *np.median(times_ms, axis=0)) for index, times_ms in taken.items())

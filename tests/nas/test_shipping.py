@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from latency.shipped import origin_of, read_shipped
+from nas.errors import UserError
 from nas.fitting.shipped import main, ship
 from nas.measurements import Measurement, append
 from runtime.timing import Samples
@@ -62,6 +63,22 @@ def test_where_boards_and_files_are_is_not_put_into_the_package(tmp_path):
         "mine",
         {"runtime": "auto"},
     )
+
+
+def test_a_table_is_not_replaced_by_one_with_fewer_cells(tmp_path):
+    origin = tmp_path / "board_ms.json"
+    origin.write_text(json.dumps(ORIGIN))
+    journal = tmp_path / "board.journal.csv"
+    append(journal, [measurement(5, 1.0), measurement(7, 2.0)])
+    path = ship(origin, tmp_path / "package")
+    ship(origin, tmp_path / "package")
+    journal.unlink()
+    append(journal, [measurement(5, 9.0)])
+
+    with pytest.raises(UserError, match=r"has more cells than the 1 of .*; remove it first"):
+        ship(origin, tmp_path / "package")
+
+    assert read_shipped(path).median_ms.tolist() == [1.0, 2.0]
 
 
 ORIGIN = {"device": "x", "statistic": "median", "settings": {"quiet": {"control_drift": 0.05}}}
