@@ -12,7 +12,15 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-from latency.devices import Device, find, id_of_statistic, registered, unregistered
+from latency.devices import (
+    SITUATED,
+    Device,
+    find,
+    id_of_statistic,
+    registered,
+    solo_id,
+    unregistered,
+)
 from latency.shipped import read_shipped, shipped_paths
 from nas.accuracy.base import Dataset
 from nas.csv_tables import (
@@ -91,6 +99,17 @@ def _without_statistic(name: str, statistic: Statistic) -> tuple[str, Statistic]
             f"device={name} is of {said}, but latency.statistic={statistic.value}; say one of the two"
         )
     return alone, Statistic(said)
+
+
+def situations(alone: str | None = None) -> tuple[str, ...]:
+    """Ids of all devices in a situation that a table is there of, or of one of them only.
+
+    Raises:
+      UserError: if the data folder's tables cannot be told apart.
+    """
+    names = {**latency_files(data_folder()), **shipped_paths()}
+    found = (name for name in names if SITUATED in name and "@" not in name)
+    return tuple(sorted(name for name in found if alone in {None, solo_id(name)}))
 
 
 def measured_on(device: Device) -> MeasuredLatency | None:
