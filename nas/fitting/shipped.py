@@ -92,9 +92,8 @@ def _read(origin: Path) -> tuple[dict[str, Any], QuietConfig]:
             f"package holds p95 and p99 too"
         )
     if settings.get("scenario") is not None:
-        settings["scenario"] = Path(
-            settings["scenario"]
-        ).stem  # `scenario` beside it says all of it
+        # what stands beside the settings says all of it
+        settings["scenario"] = Path(settings["scenario"]).stem
     if "latency" in settings:
         settings["latency"] = {k: v for k, v in settings["latency"].items() if k not in _PLACES}
     return {**facts, "settings": settings}, quiet
