@@ -137,10 +137,10 @@ def _factors(found: Sequence[tuple[Surroundings, Order]]) -> Table:
     rows: list[list[str | float]] = [
         [
             one.name,
-            *(
-                _beside(order, name, percent=name != "lost")
-                for name in ("same", "missed", "beyond", "lost")
-            ),
+            _beside(order, "same", "{:.0f} %"),
+            _beside(order, "missed", "{:.0f} %"),
+            _beside(order, "beyond", "{:.1f} %"),
+            _beside(order, "lost", "{:.2f}"),
         ]
         for one, order in found
     ]
@@ -155,13 +155,10 @@ def _noise_tau(order: Order) -> str:
     return f"{noise.tau:.3f} [{noise.tau_low:.3f}, {noise.tau_high:.3f}]"
 
 
-def _beside(order: Order, name: str, *, percent: bool) -> str:
-    """A figure of one factor, and in brackets the same by noise alone."""
+def _beside(order: Order, name: str, form: str) -> str:
+    """A share of one factor in hundredths, and in brackets the same by noise alone."""
     factors = [order.one_factor, *([] if order.noise is None else [order.noise.one_factor])]
-    told = [
-        f"{getattr(one, name):.0%}" if percent else f"{100 * getattr(one, name):.2f}"
-        for one in factors
-    ]
+    told = [form.format(100 * getattr(one, name)) for one in factors]
     return told[0] if len(told) == 1 else f"{told[0]} ({told[1]})"
 
 
