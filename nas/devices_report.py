@@ -10,7 +10,7 @@ from latency.nats import NATS_DEVICE
 from latency.regression import Quality, embedded_models
 from nas.csv_tables import data_folder, latency_files
 from nas.errors import UserError
-from nas.measured_latency import measured_on
+from nas.measured_latency import measured_on, situations
 
 
 @final
@@ -26,10 +26,11 @@ class DeviceRow:
 
 
 def known_devices() -> list[DeviceRow]:
-    """The registered devices, then the columns of the user's own files."""
+    """The registered devices, what of them was measured in situations, then the user's own columns."""
     columns = latency_files(data_folder())
-    own = tuple(unregistered(name) for name in columns if find(name) is None)
-    return [_row(device) for device in (*registered(), *own)]
+    situated = [device for name in situations() if (device := find(name)) is not None]
+    own = [unregistered(name) for name in columns if find(name) is None]
+    return [_row(device) for device in (*registered(), *situated, *own)]
 
 
 def _row(device: Device) -> DeviceRow:

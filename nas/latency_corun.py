@@ -48,6 +48,11 @@ class CorunLatencyConfig(LatencyConfig):
                 f"device={device} has a situation in its name already; with latency=corun name the "
                 f"device alone, or take latency=auto"
             )
+        if device_named(device).statistic is not Statistic.median:
+            raise UserError(
+                f"device={device} has a statistic in its name; with latency=corun name the device "
+                f"alone, and latency.statistic="
+            )
         if self.confirm_top < 0:
             raise UserError(f"latency.confirm_top={self.confirm_top} must not be negative")
         table = self._table(device, scenario, dataset)

@@ -28,6 +28,7 @@ from nas.measured_latency import (
     device_named,
     input_caveats,
     measured_on,
+    situations,
     without_path,
 )
 from nas.search_space import NAS_BENCH_201
@@ -132,9 +133,14 @@ class NatsLatencyConfig(LatencyConfig):
 def _measured(name: str, statistic: Statistic) -> tuple[Device, MeasuredLatency | None]:
     device = device_named(name, statistic)
     measured = measured_on(device)
-    if measured is None and statistic is not Statistic.median:
+    if measured is None and device.is_situated:
+        known = ", ".join(situations(solo_id(device.id))) or "it in no situation"
         raise UserError(
-            f"latency.statistic={statistic.value}, but no table has column {device.column}: the "
+            f"{device.id} was not measured; of this device there is {known} (docs/situations.md)"
+        )
+    if measured is None and device.statistic is not Statistic.median:
+        raise UserError(
+            f"latency.statistic={device.statistic.value}, but no table has column {device.column}: the "
             f"public tables hold one number a cell; `python -m nas.measure` and our own tables "
             f"({', '.join(shipped_paths())}) have tails"
         )

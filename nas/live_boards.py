@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
@@ -88,7 +88,7 @@ class LiveBoards:
 
     def rounds(
         self, pending: Sequence[int], folder: MeasurementFolder
-    ) -> tuple[int, Iterator[tuple[Path, list[Measurement]]]]:
+    ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
         """How many rounds there will be, and each as it comes: its journal and what was measured.
 
         Raises:
@@ -99,7 +99,7 @@ class LiveBoards:
 
     def _measured(
         self, pending: Sequence[int], folder: MeasurementFolder
-    ) -> Iterator[tuple[Path, list[Measurement]]]:
+    ) -> Generator[tuple[Path, list[Measurement]], None, None]:
         journals = {board.address: folder.journal_of(board.address) for board in self._boards}
         watches = {address: self._watch(journal) for address, journal in journals.items()}
         try:

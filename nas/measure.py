@@ -6,6 +6,7 @@ $ python -m nas.measure device=ssh://jetson probes=10 transfer=true
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -67,6 +68,7 @@ class MeasureConfig:
     probes: int | None = None  # architectures that `nas.transfer` would choose; None: no such
     transfer: bool = False
     scenario: str | None = None  # what goes on beside the networks; None: nothing
+    minutes: float | None = None  # after which no round begins; None: all is measured
     timing: TimingConfig = field(default_factory=TimingConfig)
     quiet: QuietConfig = field(default_factory=QuietConfig)
     latency: BoardsConfig = field(default_factory=BoardsConfig)
@@ -109,6 +111,8 @@ def completed(config: MeasureConfig) -> MeasureConfig:
             **config.timing.counts,
         }
     )
+    if config.minutes is not None and not 0 < config.minutes < math.inf:
+        raise UserError(f"minutes={config.minutes:g} must be above 0")
     if config.seed < 0:
         raise UserError(f"seed={config.seed} must not be negative")
     if config.board is not None and not _BOARD.fullmatch(config.board):
@@ -138,9 +142,11 @@ def completed(config: MeasureConfig) -> MeasureConfig:
 
 
 def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
-    """Official numbers in the order they are measured: one of each network, then the repeats.
+    """Official numbers in the order they are measured: one of each network, and the repeats.
 
-    Of several parts each gets every so many of both, the repeats moved on by one: what a part
+    Repeats are spread over the second half, so that one that is interrupted has some, and half of all
+    networks lie between a network and its repeat: noise of minutes is in their difference. Of several
+    parts each gets every so many of both, the repeats moved on by one: what a part
     repeats, another has measured.
 
     Raises:
@@ -154,9 +160,11 @@ def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
         of = "networks" if config.probes is None else "probes"
         raise UserError(f"repeats={repeats} is not between 0 and {of}={len(order)}")
     number, parts = config.part
-    return np.concatenate(
-        [order[number - 1 :: parts], order[:repeats][(number - 2) % parts :: parts]]
-    )
+    own, again = order[number - 1 :: parts], order[:repeats][(number - 2) % parts :: parts]
+    half = len(own) // 2
+    step = max(1.0, (len(own) - half) / max(1, len(again)))
+    when = np.concatenate([np.arange(len(own)), half + (1 + np.arange(len(again))) * step - 1])
+    return np.concatenate([own, again])[np.argsort(when, kind="stable")]
 
 
 def _drawn(config: MeasureConfig) -> Int64[ndarray, " n"]:
@@ -220,8 +228,11 @@ def measure(
     watch: Watch,
     *,
     clock_mhz: Callable[[], float | None] = lambda: None,
+    beside_gb_per_s: Callable[[], Sequence[float]] = tuple,
 ) -> Iterator[list[Measurement]]:
     """Time networks, a few at a time in turns with the control.
+
+    `beside_gb_per_s` tells what each that runs beside has taken since it was asked last.
 
     Raises:
       UserError: if the machine is not quiet and the config says to stop; nothing that was
@@ -234,13 +245,15 @@ def measure(
     for start in range(0, len(pending), config.together):
         indices = pending[start : start + config.together]
         subjects = [control, *(inference(index) for index in indices)]
+        beside_gb_per_s()  # counts from here: networks were built before
         control_samples, *timed = time_interleaved(subjects, config.timing, generator, stopwatch)
+        taken = tuple(beside_gb_per_s())
         mhz = clock_mhz()
         control_ms = float(np.median(control_samples.ms))
         drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
         require_quiet(config, drift, disturbances, "the machine")
         yield [
-            Measurement(index, samples, control_ms, mhz, drift, disturbances)
+            Measurement(index, samples, control_ms, mhz, drift, disturbances, taken)
             for index, samples in zip(indices, timed, strict=True)
         ]
 

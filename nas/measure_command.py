@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -45,7 +48,7 @@ def _hydra_main(composed: DictConfig) -> None:
         config = OmegaConf.to_object(composed)
         if not isinstance(config, MeasureConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a MeasureConfig")
-        _measure(completed(config), Console(highlight=False))
+        _measure(completed(config), Console(highlight=False, emoji=False))
 
 
 @runtime_checkable
@@ -66,7 +69,7 @@ class Subject(Protocol):
 
     def rounds(
         self, pending: Sequence[int], folder: MeasurementFolder
-    ) -> tuple[int, Iterator[tuple[Path, list[Measurement]]]]:
+    ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
         """How many rounds there will be, and each as it comes: its journal and what was measured.
 
         Raises:
@@ -111,13 +114,19 @@ def _measure_pending(
         f"{len(pending):,} to go -> {folder.path}",
         soft_wrap=True,
     )
-    if pending:
-        total, rounds = subject.rounds(pending, folder)
+    if not pending:
+        return
+    until_s = time.monotonic() + 60 * (math.inf if config.minutes is None else config.minutes)
+    total, rounds = subject.rounds(pending, folder)
+    with closing(rounds):  # whatever ends this, hogs end with it
         for journal, measured in track(rounds, "measuring", total=total, console=console):
             append(journal, measured)
             for each in measured[:1]:
                 for line in (*each.drift, *each.disturbances):
                     console.print(f"flagged: {line}", soft_wrap=True)
+            if time.monotonic() >= until_s:
+                console.print(f"minutes={config.minutes:g} are over; the same command goes on")
+                return
 
 
 def _pending(order: list[int], measured: list[int]) -> list[int]:

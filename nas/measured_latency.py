@@ -12,7 +12,15 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-from latency.devices import Device, find, id_of_statistic, registered, unregistered
+from latency.devices import (
+    SITUATED,
+    Device,
+    find,
+    id_of_statistic,
+    registered,
+    solo_id,
+    unregistered,
+)
 from latency.shipped import read_shipped, shipped_paths
 from nas.accuracy.base import Dataset
 from nas.csv_tables import (
@@ -57,11 +65,13 @@ class MeasuredLatency:
 def device_named(name: str, statistic: Statistic = Statistic.median) -> Device:
     """The device of an id, of a column's name, or of a column in the user's own file.
 
-    With another statistic than the median it is the device of that statistic, `<id>@p95`.
+    With another statistic than the median it is the device of that statistic, `<id>@p95`, which is
+    also found by that id.
 
     Raises:
       UserError: if there is none; it offers the nearest names.
     """
+    name, statistic = _without_statistic(name, statistic)
     device = find(name)
     columns = tuple(latency_files(data_folder()))
     if device is None and {name, id_of_statistic(name, statistic)} & set(columns):
@@ -78,6 +88,28 @@ def device_named(name: str, statistic: Statistic = Statistic.median) -> Device:
     raise UserError(
         f"device {name!r} is not known{offer}{passed}; `python -m nas.data list` lists all"
     )
+
+
+def _without_statistic(name: str, statistic: Statistic) -> tuple[str, Statistic]:
+    alone, _, said = name.rpartition("@")
+    if not alone or said not in {Statistic.p95.value, Statistic.p99.value}:
+        return name, statistic
+    if statistic not in {Statistic.median, Statistic(said)}:
+        raise UserError(
+            f"device={name} is of {said}, but latency.statistic={statistic.value}; say one of the two"
+        )
+    return alone, Statistic(said)
+
+
+def situations(alone: str | None = None) -> tuple[str, ...]:
+    """Ids of all devices in a situation that a table is there of, or of one of them only.
+
+    Raises:
+      UserError: if the data folder's tables cannot be told apart.
+    """
+    names = {**latency_files(data_folder()), **shipped_paths()}
+    found = (name for name in names if SITUATED in name and "@" not in name)
+    return tuple(sorted(name for name in found if alone in {None, solo_id(name)}))
 
 
 def measured_on(device: Device) -> MeasuredLatency | None:

@@ -21,7 +21,7 @@ from nas.file_lock import held
 from nas.latency_regression import FEWEST_CELLS
 from nas.measure import CONTROL, MeasureConfig, chosen
 from nas.measurement_folder import MeasurementFolder
-from nas.measurements import latency_of_space, repeat_differences
+from nas.measurements import latency_of_space, repeat_differences, taken_beside
 from nas.search_space import NAS_BENCH_201
 from runtime.timing import Statistic
 
@@ -109,7 +109,9 @@ def what_next(config: MeasureConfig, folder: MeasurementFolder, table: Path) -> 
 def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
     """What the journal says of the times: how often, how steady, how disturbed."""
     kept = [row for row in rows if not row["disturbances"]]
-    differences = repeat_differences(rows, config.statistic)
+    signed = {one.value: repeat_differences(rows, one) for one in Statistic}
+    differences = np.abs(signed[config.statistic.value])
+    beside = taken_beside(rows)
     column = {
         name: np.array([float(row[name]) for row in kept])
         for name in ("median_ms", "median_low_ms", "median_high_ms", "control_ms")
@@ -125,10 +127,14 @@ def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
         "repeats": len(differences),
         "repeats_median_relative_difference": _quantile(differences, 0.5),
         "repeats_p90_relative_difference": _quantile(differences, 0.9),
+        "repeats_relative_differences": {
+            name: each.round(5).tolist() for name, each in signed.items()
+        },
         "control_ms": _quantile(control_ms, 0.5),
         "control_largest_drift": max(abs(float(row["control_drift"])) for row in kept),
         "control_ms_range": [float(control_ms.min()), float(control_ms.max())],
         "clock_mhz_range": _range([row["clock_mhz"] for row in kept]),
+        **({} if beside is None else {"taken_by_each_beside_gb_per_s": beside}),
     }
 
 

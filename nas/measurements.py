@@ -34,7 +34,11 @@ _FIELDS = (
     "clock_mhz",
     "disturbances",
     "samples_ms",
+    "beside_gb_per_s",
 )
+
+_OLD_FIELDS = _FIELDS[:-1]
+"""Of journals begun before what goes on beside was in them; they go on as they are."""
 
 _TIMES = ("median_ms", "p95_ms", "p99_ms", "median_low_ms", "median_high_ms")
 
@@ -50,6 +54,7 @@ class Measurement:
     clock_mhz: float | None  # of the processor or GPU, right after; None where it is not told
     drift: tuple[str, ...]  # of the control, as far as it was known then; judged again when read
     disturbances: tuple[str, ...]  # what else was not quiet
+    beside_gb_per_s: tuple[float, ...] = ()  # what each that ran beside took meanwhile
 
     def fields(self) -> list[object]:
         """One line of the journal."""
@@ -65,6 +70,7 @@ class Measurement:
             self.clock_mhz,
             "; ".join(self.disturbances),
             " ".join(f"{each:.5f}" for each in ms),  # to 10 ns; in the order they were taken
+            " ".join(f"{each:.3f}" for each in self.beside_gb_per_s),
         ]
 
 
@@ -74,13 +80,22 @@ def append(path: Path, measurements: list[Measurement]) -> None:
         return
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    if not path.exists() or not path.stat().st_size:  # a kill may have cut off its first line
+    names = _names(path)
+    if names is None:
         writer.writerow(_FIELDS)
-    writer.writerows(measurement.fields() for measurement in measurements)
+    writer.writerows(one.fields()[: len(names or _FIELDS)] for one in measurements)
     with naming(path), path.open("ab", buffering=0) as file:
         left = memoryview(text.getvalue().encode())
         while left:  # one write; more only where the first falls short, as on a full disk
             left = left[file.write(left) :]
+
+
+def _names(path: Path) -> tuple[str, ...] | None:
+    """The columns of a journal; None if it has none yet: a kill may have cut off its first line."""
+    if not path.exists():
+        return None
+    with path.open(encoding="utf-8") as file:
+        return tuple(file.readline().strip().split(",")) if path.stat().st_size else None
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -98,10 +113,11 @@ def read(path: Path) -> list[dict[str, str]]:
         rows = list(csv.DictReader(lines, strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} is no journal: {error}; {way_out}") from error
-    if lines and tuple(lines[0].strip().split(",")) != _FIELDS:
+    names = tuple(lines[0].strip().split(",")) if lines else _FIELDS
+    if names not in {_FIELDS, _OLD_FIELDS}:
         raise UserError(f"{path} is not the journal of a measurement; {way_out}")
     for number, row in enumerate(rows, start=2):
-        if not _is_sound(row):
+        if {*row} != {*names} or not _is_sound(row):
             raise UserError(
                 f"{path}, line {number} is not that of a measurement; remove the line, or {way_out}"
             )
@@ -113,12 +129,13 @@ def _is_sound(row: dict[str, str]) -> bool:
     try:
         times_ms = [float(row[name]) for name in _TIMES]
         told = float(row["clock_mhz"] or 1.0)
+        beside = [float(each) for each in row.get("beside_gb_per_s", "").split()]
         return (
             0 <= int(row["index"]) < NAS_BENCH_201.size
             and all(0 <= ms < math.inf for ms in times_ms)
             and 0 < float(row["control_ms"]) < math.inf
             and 0 < told < math.inf
-            and {*row} == {*_FIELDS}
+            and all(0 <= each < math.inf for each in beside)
             and None not in row.values()
         )
     except (TypeError, ValueError):
@@ -171,7 +188,7 @@ def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float6
 
 
 def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, " n"]:
-    """Relative difference of each later measurement of a network to its first, undisturbed ones."""
+    """Later measurement of a network over its first, less 1: relative, with its sign; undisturbed."""
     first: dict[str, float] = {}
     differences = []
     for row in rows:
@@ -179,7 +196,15 @@ def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Floa
             continue
         ms = float(row[f"{statistic.value}_ms"])
         if row["index"] in first:
-            differences.append(abs(ms / first[row["index"]] - 1))
+            differences.append(ms / first[row["index"]] - 1)
         else:
             first[row["index"]] = ms
     return np.array(differences)
+
+
+def taken_beside(rows: list[dict[str, str]]) -> list[float] | None:
+    """GB/s that each of what ran beside took, the mean of undisturbed rows; None if none is told."""
+    told = [row.get("beside_gb_per_s", "").split() for row in rows if not row["disturbances"]]
+    most = max(map(len, told), default=0)
+    taken = np.array([[float(each) for each in one] for one in told if len(one) == most])
+    return taken.mean(0).round(3).tolist() if most else None

@@ -64,7 +64,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
 
     def _build(self, device: str, dataset: Dataset, folder: Path) -> ProbeLatency:
         require_writable(folder)  # before a board is kept busy
-        console = Console(highlight=False)
+        console = Console(highlight=False, emoji=False)
 
         def tell(line: str) -> None:
             console.print(line, soft_wrap=True, markup=False)

@@ -49,7 +49,7 @@ def _hydra_main(composed: DictConfig) -> None:
     try:
         with one_line_hydra_errors("nas.search"):
             try:
-                _search(composed, Console(highlight=False))
+                _search(composed, Console(highlight=False, emoji=False))
             except (DivergedError, UnmeasuredError) as error:
                 raise UserError(str(error)) from error
     except SystemExit as stopped:

@@ -6,7 +6,6 @@ hogs take is a curve through the median slowdowns of all of them (`runtime.conte
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -16,13 +15,14 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from latency.devices import SITUATED, id_of_statistic
-from latency.shipped import TABLE_SUFFIX, shipped_paths
+from latency.shipped import shipped_paths
 from latency.table import TableLatency
 from nas.accuracy.base import Dataset
 from nas.csv_tables import data_folder, latency_files
 from nas.errors import UserError
 from nas.latency_sources import AutoLatencyConfig, by_architecture
 from nas.search_space import NAS_BENCH_201
+from nas.table_noise import origin_beside
 from runtime.contention.budget import GB, MB
 from runtime.contention.isolation import Isolation
 from runtime.contention.sensitivity import LEAST_LEVELS, fit
@@ -133,9 +133,7 @@ def _limit_gb_per_s(device: str, hogs: int) -> float | None:
 
 def _taken_gb_per_s(table: Path) -> float | None:
     """What all that ran beside took, by the table's origin; None if it does not say."""
-    origin = table.with_name(table.name.removesuffix(TABLE_SUFFIX).removesuffix(".csv") + ".json")
     try:
-        each = json.loads(origin.read_text(encoding="utf-8"))["taken_by_each_beside_gb_per_s"]
-        return float(sum(each))
-    except (OSError, ValueError, KeyError, TypeError):
+        return float(sum(origin_beside(table)["taken_by_each_beside_gb_per_s"]))
+    except (KeyError, TypeError, ValueError):
         return None

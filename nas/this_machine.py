@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
-
-import numpy as np
 
 from nas.errors import UserError
 from nas.measure import MeasureConfig, measure
@@ -25,8 +24,9 @@ from runtime.senses import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_t
 from runtime.timing import Stopwatch
 
 _FREE = (
-    *("networks", "repeats", "probes", "transfer", "latency"),
+    *("networks", "repeats", "probes", "transfer", "latency", "minutes"),
     *("statistic", "on_disturbance", "out", "quiet"),
+    "scenario",  # the device id says all of it, whatever its file is called
 )
 """Settings that decide no time; they may change when a measurement goes on."""
 
@@ -55,7 +55,7 @@ class ThisMachine:
         self._backend = config.backend or Backend.torch
         self._config = replace(config, core=self._core, backend=self._backend)
         self._scenario = _scenario(config.scenario)
-        self._beside_gb_per_s: list[list[float]] = []
+        self._require_runnable()
         if self._scenario.memory_budget is not None and (
             (self._device, self._backend, config.precision)
             != (Device.cpu, Backend.torch, Precision.fp32)
@@ -75,6 +75,20 @@ class ThisMachine:
             f"{self._scenario.suffix}"
         )
 
+    def _require_runnable(self) -> None:
+        """Refuse what this device cannot be in, before a folder is made for it."""
+        named, of = f"scenario={self._config.scenario}", self._scenario
+        if of.needs_gpu and self._device is not Device.cuda:
+            raise UserError(
+                f"{named} speaks of a GPU's means; take device=cuda, or another scenario "
+                f"(docs/situations.md)"
+            )
+        if of.needs_stream and self._backend is Backend.onnxruntime:
+            raise UserError(
+                f"{named} gives the network a stream of its own, which ONNX Runtime does not take: "
+                f"backend=graph and backend=torch do"
+            )
+
     @property
     def deciding(self) -> dict[str, Any]:
         """The settings that decide a time."""
@@ -83,7 +97,7 @@ class ThisMachine:
     def facts(self) -> dict[str, Any]:
         """What this machine is, for the origin of the table."""
         return {
-            **self._surroundings(),
+            **({"scenario": self._scenario.facts()} if self._scenario.suffix else {}),
             **machine_facts(self._core, gpu=self._device is Device.cuda),
             "threads": self._config.threads,
             "settings": {k: v for k, v in settings_of(self._config).items() if k != "latency"},
@@ -95,7 +109,7 @@ class ThisMachine:
 
     def rounds(
         self, pending: Sequence[int], folder: MeasurementFolder
-    ) -> tuple[int, Iterator[tuple[Path, list[Measurement]]]]:
+    ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
         """How many rounds there will be, and each as it comes: its journal and what was measured.
 
         Raises:
@@ -132,22 +146,24 @@ class ThisMachine:
             except ValueError as error:
                 raise UserError(f"scenario={self._config.scenario}: {error}") from error
             inference, stopwatch, clock_mhz = self._prepared(beside)
-            for measured in measure(
-                pending, self._config, inference, stopwatch, watch, clock_mhz=clock_mhz
-            ):
-                self._beside_gb_per_s.append(beside.gb_per_s())
-                yield measured
+            yield from measure(
+                pending,
+                self._config,
+                inference,
+                stopwatch,
+                watch,
+                clock_mhz=clock_mhz,
+                beside_gb_per_s=partial(self._taken, beside),
+            )
 
-    def _surroundings(self) -> dict[str, Any]:
-        if not self._scenario.suffix:
-            return {}
-        taken = np.array(self._beside_gb_per_s)
-        return {
-            "scenario": self._scenario.facts(),
-            "taken_by_each_beside_gb_per_s": taken.mean(0).round(3).tolist()
-            if len(taken)
-            else None,
-        }
+    def _taken(self, beside: Situation) -> list[float]:
+        try:
+            return beside.gb_per_s()
+        except RuntimeError as error:
+            raise UserError(
+                f"scenario={self._config.scenario}: {error}; what was measured before is kept, run the "
+                f"same command again to go on"
+            ) from error
 
     def _pin(self) -> set[int]:
         """Keep this process on as many processors as threads, which do not spin for work."""

@@ -38,7 +38,12 @@ def timed_here(
       UserError: if the id says too little, or this machine cannot do it.
     """
     config = _config(device, scenario, dataset, here)
-    machine = ThisMachine(config)
+    try:
+        machine = ThisMachine(config)
+    except UserError as error:
+        raise UserError(
+            f"latency.confirm_top times networks on this machine, with latency.here={here.value}: {error}"
+        ) from error
 
     def timed(statistic: Statistic, architectures: Int64[ndarray, "n 6"]) -> Float64[ndarray, " n"]:
         numbers = NAS_BENCH_201.index(architectures).tolist()

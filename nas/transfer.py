@@ -49,7 +49,7 @@ def _hydra_main(composed: DictConfig) -> None:
         config = OmegaConf.to_object(composed)
         if not isinstance(config, TransferConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a TransferConfig")
-        console = Console(highlight=False, soft_wrap=True)
+        console = Console(highlight=False, emoji=False, soft_wrap=True)
         if config.choose is not None and config.probes is None:
             _choose(config.choose, Path(config.out), console)
         elif config.probes is not None and config.choose is None:

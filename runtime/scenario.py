@@ -126,6 +126,11 @@ class Scenario:
         of_gpu = any(one in _GPU_HOGS for one in self.hogs)
         return of_gpu or self.isolation.is_of_gpu or self.sms is not None
 
+    @property
+    def needs_stream(self) -> bool:
+        """Whether the network must run on the GPU's stream that the situation gives it."""
+        return self._isolation.is_of_gpu
+
     def situation(self, cores: Sequence[int], *, gpu: bool) -> Situation:
         """What runs beside the network, ready to be entered.
 
@@ -144,7 +149,7 @@ class Scenario:
         if (self.hogs or self.beside) and not cores:
             raise ValueError(
                 "a scenario with hogs or networks beside needs a core that the network does not "
-                "have, and this process may use one only"
+                "have, and none is left to this process"
             )
         places = [cores[k % len(cores)] for k in range(len(self.hogs) + len(self.beside))]
         running: list[Hog] = [_hog(one, core) for one, core in zip(self.hogs, places, strict=False)]
@@ -208,7 +213,7 @@ def _read(path: Path) -> Scenario:
         isolation=Isolation(isolation),
         limit_mb_per_s=_number(told, "limit_mb_per_s"),
         memory_budget=None if told.get("memory_budget") is None else str(told["memory_budget"]),
-        sms=None if told.get("sms") is None else int(_number(told, "sms") or 0),
+        sms=_whole(told, "sms"),
         name=path.stem,
     )
 
@@ -232,6 +237,15 @@ def _number(told: dict[str, object], what: str) -> float | None:
         return float(str(given))
     except ValueError as error:
         raise ValueError(f"{what}: {given!r} is no number") from error
+
+
+def _whole(told: dict[str, object], what: str) -> int | None:
+    given = _number(told, what)
+    if given is None:
+        return None
+    if not given.is_integer():
+        raise ValueError(f"{what}: {told[what]!r} is no whole number")
+    return int(given)
 
 
 def _counted(what: str, names: Sequence[str]) -> list[str]:

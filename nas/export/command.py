@@ -48,7 +48,7 @@ def _hydra_main(composed: DictConfig) -> None:
         config = OmegaConf.to_object(composed)
         if not isinstance(config, ExportConfig):
             raise TypeError(f"composed a {type(config).__name__}, not an ExportConfig")
-        export(config, Console(highlight=False))
+        export(config, Console(highlight=False, emoji=False))
 
 
 def export(config: ExportConfig, console: Console) -> Path:

@@ -2,7 +2,8 @@
 
 Reads the origin that `python -m nas.measure` wrote and the journals beside it; writes the table and
 the origin that `latency.shipped` reads. Disturbed measurements are left out; an architecture that
-was measured several times counts with the median of them.
+was measured several times counts with the median of them. Where a board stands, by its address and by
+its name in a network, and where files lie on the machine that measured, is left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from latency.shipped import FOLDER, TABLE_SUFFIX, write_shipped
+from latency.shipped import FOLDER, TABLE_SUFFIX, read_shipped, write_shipped
 from nas.atomic_file import replacing
 from nas.errors import UserError
 from nas.exit_status import one_line_errors
@@ -23,7 +24,10 @@ from nas.measurement_folder import rows_of
 from runtime.quiet import QuietConfig
 from runtime.timing import Statistic
 
-_MACHINE_ONLY = ("out", "core", "shard", "on_disturbance")  # settings that say nothing of the times
+_MACHINE_ONLY = ("out", "core", "shard", "on_disturbance", "minutes")
+"""Settings that say nothing of the times."""
+_PLACES = ("ssh_config", "python")
+"""Of `latency`: paths there and here."""
 
 
 @one_line_errors()
@@ -54,6 +58,11 @@ def ship(origin: Path, folder: Path) -> Path:
             f"origin in the folder where nas.measure wrote it, under its name"
         )
     table = folder / f"{slug}{TABLE_SUFFIX}"
+    if table.exists() and len(read_shipped(table).index) > len(taken):
+        raise UserError(
+            f"{table} has more cells than the {len(taken)} of {origin}; remove it first if these shall "
+            f"replace it"
+        )
     with replacing(table) as file:
         write_shipped(
             file, ((index, *np.median(times_ms, axis=0)) for index, times_ms in taken.items())
@@ -68,6 +77,7 @@ def _read(origin: Path) -> tuple[dict[str, Any], QuietConfig]:
     """What the origin says, without what says nothing of the times, and what counts as disturbed."""
     try:
         facts = dict(json.loads(origin.read_text(encoding="utf-8")))
+        facts = _nameless(facts)
         settings = {k: v for k, v in facts["settings"].items() if k not in _MACHINE_ONLY}
         quiet = QuietConfig(**{name: float(limit) for name, limit in settings["quiet"].items()})
         statistic, _ = Statistic(facts["statistic"]), str(facts["device"])
@@ -81,7 +91,31 @@ def _read(origin: Path) -> tuple[dict[str, Any], QuietConfig]:
             f"{origin} is of {statistic.value}; name the origin of the median, whose table in the "
             f"package holds p95 and p99 too"
         )
+    if settings.get("scenario") is not None:
+        # what stands beside the settings says all of it
+        settings["scenario"] = Path(settings["scenario"]).stem
+    if "latency" in settings:
+        settings["latency"] = {k: v for k, v in settings["latency"].items() if k not in _PLACES}
     return {**facts, "settings": settings}, quiet
+
+
+def _nameless(facts: dict[str, Any]) -> dict[str, Any]:
+    """With boards that are numbered: neither address nor name in a network is left."""
+    boards = facts.get("boards")
+    if boards is None:
+        return facts
+    numbers = {address: f"board {k}" for k, address in enumerate(boards, start=1)}
+    numbered = {
+        of: {numbers[address]: told for address, told in facts.get(of, {}).items()}
+        for of in ("boards", "states_at_the_end")
+    }
+    for board in numbered["boards"].values():
+        board.pop("host", None)
+    return {
+        **facts,
+        **numbered,
+        "settings": {**facts["settings"], "device": ", ".join(numbers.values())},
+    }
 
 
 if __name__ == "__main__":

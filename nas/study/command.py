@@ -59,10 +59,10 @@ def _hydra_main(composed: DictConfig) -> None:
             raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
         register()  # a launcher may have started another process
         composed.workers = composed.workers or 1  # it has as many jobs as there is room for
-        run_study(composed, choices, given, Console(highlight=False))
+        run_study(composed, choices, given, Console(highlight=False, emoji=False))
         return
     with one_line_hydra_errors("nas.study"):
-        run_study(composed, choices, given, Console(highlight=False))
+        run_study(composed, choices, given, Console(highlight=False, emoji=False))
 
 
 def run_study(
@@ -117,17 +117,19 @@ def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Cons
         )
         return
     results = gather(plan, folder)
-    sentences = answer(results)
+    situations = list(families(results))
+    sentences = answer(results, situations)
     write_measures(folder.measures, results)
     extra: dict[str, Any] = {
         "answer": sentences,
-        "situations": [asdict(family) for family in families(results)],
+        "situations": [asdict(family) for family in situations],
         "variants": [asdict(found) for found in variants(results)],
     }
     write_results(folder.results, results, extra)
     write_page(
         folder.page,
         results,
+        situations,
         sources=_sources(plan),
         predicted=_is_predicted(plan),
         provenance=_provenance(plan, folder, given),

@@ -21,7 +21,7 @@ from nas.study.charts import (
 )
 from nas.study.plan import Cell
 from nas.study.results import TESTED, Comparison, Results
-from nas.study.situations import families
+from nas.study.situations import Family
 from nas.study.situations_page import situation_sections
 from nas.study.terminal import text_of
 from nas.study.thesis import claims, numbers, verdict
@@ -51,6 +51,7 @@ COLUMNS = (
 def write_page(
     path: Path,
     results: Results,
+    situations: Sequence[Family],
     *,
     sources: str,
     predicted: bool,
@@ -64,9 +65,9 @@ def write_page(
         f"Study: {config.name}",
         f"{config.dataset.value}, {len(results.values)} cells of {config.seeds} seeds x "
         f"{config.budget:,} samples",
-        [*answer(results), *notes],
+        [*answer(results, situations), *notes],
         list(_key_figures(results)),
-        list(_sections(results)),
+        list(_sections(results, situations)),
         {**provenance, "sources": sources},
         [Listing("Settings", settings)],
     )
@@ -74,10 +75,10 @@ def write_page(
         file.write(page.html().encode())
 
 
-def answer(results: Results) -> list[str]:
+def answer(results: Results, situations: Sequence[Family]) -> list[str]:
     """What the study says, in a paragraph or two made of its tests and nothing else."""
     paragraphs = [verdict(results), numbers(results)] if results.config.thesis else []
-    paragraphs += [family.sentence for family in families(results)]
+    paragraphs += [family.sentence for family in situations]
     paragraphs += [found.sentence for found in variants(results)]
     return [*filter(None, paragraphs), *_smallest_gap(results)]
 
@@ -148,12 +149,12 @@ def _key_figures(results: Results) -> Iterator[KeyFigure]:
                 )
 
 
-def _sections(results: Results) -> Iterator[Section]:
+def _sections(results: Results, situations: Sequence[Family]) -> Iterator[Section]:
     if any((cell.device, cell.limit_ms) not in results.on_boards for cell in results.values):
         yield Section("What was compared", list(_table(results)))
     if results.config.thesis:
         yield from thesis_sections(results)
-    yield from situation_sections(results)
+    yield from situation_sections(situations, results)
     yield from variant_sections(results)
     titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:

@@ -1,9 +1,13 @@
 """What it costs to search for one situation and run in another: devices that differ in nothing else.
 
-Devices are of one family if their ids differ only behind the bar (`latency.devices.solo_id`). Of a
-search in situation A, what counts is the network it found: its most accurate within T. In situation
-B that network may miss T, and is then of no use; or it meets T, and then there may have been a
-better one, which a search in B finds.
+Devices are of one family if their ids differ only in the situation behind the bar and in the statistic
+behind the @: who limits the tail is in another situation than who limits the median. Of a search in
+situation A, what counts is the network it found: its most accurate within T. In situation B that network
+may miss T, and is then of no use; or it meets T, and then there may have been a better one, which a
+search in B finds.
+
+Where latencies are predicted, two situations differ no more than the model says. So all of it is told
+once more of the architectures alone that were measured in both, without a search.
 """
 
 from __future__ import annotations
@@ -14,17 +18,28 @@ from itertools import product
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from latency.devices import SITUATED, solo_id
-from latency.slowdown import kendall_tau
+from latency.order import Order, compare
+from latency.slowdown import FEWEST_CELLS, kendall_tau
 from nas.landscape import Landscape
 from nas.search_space import NAS_BENCH_201
 from nas.study.course import Course
 from nas.study.plan import Cell
 from nas.study.results import Results
 from nas.study.statistics import Interval, mean_interval
+from nas.table_noise import noise_of
+
+
+@final
+@dataclass(frozen=True)
+class Chosen:
+    """A network that was chosen by what is known of another situation."""
+
+    share_of_t: float  # its latency where it runs, over T
+    lost: float  # points of accuracy below the best there, as searched on; negative only where it misses T
 
 
 @final
@@ -37,15 +52,7 @@ class Misplaced:
     missed: Interval  # share of the networks found that miss T where they run
     beyond: float  # median of their latency over T, of those that miss it; NaN if none does
     lost: Interval | None  # points of test accuracy to those found where they run; None: all miss T
-
-
-@final
-@dataclass(frozen=True)
-class Scaled:
-    """The best network alone within T over the median slowdown: what one factor would choose."""
-
-    share_of_t: float  # its latency in the situation, over T
-    lost: float  # points of accuracy below the best in the situation, as searched on; negative only where it misses T
+    measured: Chosen | None  # best of the cells measured in both, no search; None: none is within T
 
 
 @final
@@ -61,7 +68,10 @@ class Surroundings:
     same_optimum: bool  # as alone
     median_ratio: float  # latency over that alone
     kendall_tau: float  # of the latency to that alone
-    scaled: Scaled | None  # None where no network is within T
+    scaled: (
+        Chosen | None
+    )  # the best alone within T over the median slowdown; None: none is within T
+    order: Order | None  # of the cells measured in both; None: too few of them, or alone itself
     predicted_share: float  # of the latencies
     found: Interval | None  # test accuracy in percent of what the searches found; None: nothing
 
@@ -80,7 +90,7 @@ class Family:
         """What all of it has in common."""
         cell = self.cell
         return (
-            f"{solo_id(cell.device)}, T = {cell.limit_ms:g} ms, reward={cell.reward}, "
+            f"{board_of(cell.device)}, T = {cell.limit_ms:g} ms, reward={cell.reward}, "
             f"controller={cell.controller}"
         )
 
@@ -98,12 +108,38 @@ class Family:
         if away:
             missed = ", ".join(f"{one.missed.middle:.0%} in {one.runs}" for one in away)
             told += f"; of the networks found for {alone[0].searched}, T is missed by {missed}"
-        return f"{told}."
+        return f"{told}{self._order_told}."
+
+    @property
+    def _order_told(self) -> str:
+        """Whether the order changes, by the measured cells."""
+        known = [one for one in self.situations if one.order is not None]
+        judged = [one for one in known if one.order is not None and one.order.changes is not None]
+        if not judged:
+            return ""
+        changed = [one.name for one in judged if one.order is not None and one.order.changes]
+        where = f": {', '.join(changed)}" if changed else ""
+        return (
+            f". On the cells measured both ways, the order by latency differs from that of {self.alone} by "
+            f"more than the noise of repeats in {len(changed)} of {len(judged)} situations{where}"
+        )
+
+    @property
+    def alone(self) -> str:
+        """What the situation is called that the others are compared with."""
+        return name_of(self.cell.device)
 
 
 def name_of(device: str) -> str:
-    """What a situation is called: what its id says, or solo."""
-    return device.partition(SITUATED)[2] or "solo"
+    """What a situation is called: what its id says, or solo; and the statistic, if not the median."""
+    situated, _, statistic = device.partition("@")
+    name = situated.partition(SITUATED)[2] or "solo"
+    return f"{name}, {statistic}" if statistic else name
+
+
+def board_of(device: str) -> str:
+    """What devices of a family have in common."""
+    return solo_id(device.partition("@")[0])
 
 
 def families(results: Results) -> Iterator[Family]:
@@ -111,7 +147,7 @@ def families(results: Results) -> Iterator[Family]:
     groups: dict[tuple[str, str, str, float], list[Cell]] = {}
     for cell in results.values:
         if not cell.settings:
-            key = (solo_id(cell.device), cell.reward, cell.controller, cell.limit_ms)
+            key = (board_of(cell.device), cell.reward, cell.controller, cell.limit_ms)
             groups.setdefault(key, []).append(cell)
     for cells in groups.values():
         if len(cells) > 1:
@@ -119,7 +155,7 @@ def families(results: Results) -> Iterator[Family]:
 
 
 def _family(cells: list[Cell], results: Results) -> Family:
-    first = next((cell for cell in cells if SITUATED not in cell.device), cells[0])
+    first = min(cells, key=lambda cell: (SITUATED in cell.device, "@" in cell.device))
     ordered = [first, *(cell for cell in cells if cell is not first)]
     courses = {cell: results.courses[cell] for cell in ordered}
     found = {cell: course.found() for cell, course in courses.items()}
@@ -134,6 +170,7 @@ def _surroundings(
     cell: Cell, first: Cell, courses: Mapping[Cell, Course], found: Int64[ndarray, " R"]
 ) -> Surroundings:
     here, alone = courses[cell].landscape, courses[first].landscape
+    both = _measured(courses[cell]) & _measured(courses[first])
     test = 100 * courses[cell].tables.accuracy_test[found[found >= 0]]
     best = here.optimum
     ratio = float(np.median(here.latency_ms / alone.latency_ms))
@@ -147,18 +184,47 @@ def _surroundings(
         median_ratio=ratio,
         kendall_tau=kendall_tau(alone.latency_ms, here.latency_ms),
         scaled=_scaled(here, alone, ratio),
+        order=None
+        if cell is first or both.sum() < FEWEST_CELLS
+        else _order(cell, first, courses, both),
         predicted_share=float(courses[cell].latency_predicted.mean()),
         found=mean_interval(test) if len(test) else None,
     )
 
 
-def _scaled(here: Landscape, alone: Landscape, ratio: float) -> Scaled | None:
-    chosen = replace(alone, limit_ms=here.limit_ms / ratio).optimum
+def _measured(course: Course) -> Bool[ndarray, "15625"]:
+    return np.asarray(~course.latency_predicted)
+
+
+def _order(
+    cell: Cell, first: Cell, courses: Mapping[Cell, Course], both: Bool[ndarray, "15625"]
+) -> Order:
+    here, alone = courses[cell].landscape, courses[first].landscape
+    noises = noise_of(first.device), noise_of(cell.device)
+    known = None if noises[0] is None or noises[1] is None else (noises[0], noises[1])
+    return compare(alone.latency_ms[both], here.latency_ms[both], here.accuracy[both], known)
+
+
+def _scaled(here: Landscape, alone: Landscape, ratio: float) -> Chosen | None:
+    return _chosen(replace(alone, limit_ms=here.limit_ms / ratio).optimum, here)
+
+
+def _chosen(chosen: int | None, here: Landscape) -> Chosen | None:
     best = here.optimum
     if chosen is None or best is None:
         return None
     lost = 100 * float(here.accuracy[best] - here.accuracy[chosen])
-    return Scaled(float(here.latency_ms[chosen]) / here.limit_ms, lost)
+    return Chosen(float(here.latency_ms[chosen]) / here.limit_ms, lost)
+
+
+def _of_measured(searched: Course, runs: Course) -> Chosen | None:
+    """The best of the cells measured in both where it was chosen, run in the other."""
+    both = _measured(searched) & _measured(runs)
+    there, here = (
+        replace(one.landscape, latency_ms=np.where(both, one.landscape.latency_ms, np.nan))
+        for one in (searched, runs)
+    )
+    return _chosen(there.optimum, here)
 
 
 def _misplaced(
@@ -181,4 +247,5 @@ def _misplaced(
         missed=mean_interval(misses.astype(float)),
         beyond=float(np.median(late)) if len(late) else float("nan"),
         lost=mean_interval(test[ideal[known]] - test[taken[known]]) if known.any() else None,
+        measured=_of_measured(courses[searched], course),
     )

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from latency.order import Order
 from nas.study.results import Results
-from nas.study.situations import Family, Misplaced, Surroundings, families
+from nas.study.situations import Chosen, Family, Misplaced, Surroundings
 from nas.study.terminal import text_of
 from runtime.page.document import Section
 from runtime.page.markup import chart_text
@@ -17,9 +18,9 @@ from runtime.page.parts import Columns, Figure, Note, Part, Table
 _SIDE = 90  # pixels of a row of a matrix
 
 
-def situation_sections(results: Results) -> Iterator[Section]:
+def situation_sections(found: Sequence[Family], results: Results) -> Iterator[Section]:
     """A section for each board that was searched in two situations or more."""
-    for family in families(results):
+    for family in found:
         yield Section(f"Situations of {family.title}", list(_parts(family, results)))
 
 
@@ -36,10 +37,27 @@ def _parts(family: Family, results: Results) -> Iterator[Part | str]:
         f"the best network alone within T over the median slowdown: what knowing that factor is worth."
     )
     yield _situations(family)
+    yield _best(family)
+    orders = [(one, one.order) for one in family.situations if one.order is not None]
+    if orders:
+        yield (
+            "Predictions follow the latency alone by construction. So here are the architectures only "
+            f"that were measured both in the situation and as {family.alone}, 1,000 at most. Noise alone is what would "
+            "be seen if nothing changed its place, simulated with the differences of networks that were "
+            "measured twice: its mean and 95 % of it. The order changes where tau lies below."
+        )
+        yield _orders(orders)
+        yield (
+            "What is that worth? For each of 101 limits between the 10 % and the 90 % quantile of the "
+            f"latencies, the best network is chosen by the latency as {family.alone} times the median "
+            "ratio. In brackets what noise alone would make of it."
+        )
+        yield _factors(orders)
     yield (
         "Searched in the situation of the row, run in that of the column. A network that misses T is "
         "of no use there; of those that meet it, accuracy lost is what searching in the column's own "
-        "situation would have brought, in points of test accuracy."
+        "situation would have brought, in points of test accuracy. Best of measured cells is without "
+        "search and prediction: the most accurate of the cells measured in both, as searched on."
     )
     yield Columns(
         [
@@ -67,29 +85,81 @@ def _situations(family: Family) -> Table:
             f"{one.median_ratio:.2f}",
             f"{one.kendall_tau:.3f}",
             f"{one.feasible_share:.1%}",
-            "none" if one.optimum is None else f"{100 * one.optimum_accuracy:.2f} %",
-            "none is within T" if one.optimum is None else f"`{one.optimum}`",
-            "yes" if one.same_optimum else "no",
-            _one_factor(one),
             "nothing within T" if one.found is None else text_of(one.found, digits=2),
-            f"{one.predicted_share:.0%}",
+            _told(one.scaled),
         ]
         for one in family.situations
     ]
-    header = ["situation", "latency to alone", "tau to alone", "within T", "best within T"]
-    header += ["which", "as alone", "chosen by one factor", "found (%)", "predicted"]
+    header = ["situation", "latency to alone", "tau to alone", "within T", "found (%)"]
+    header += ["chosen by one factor"]
     return Table(header, rows, "The situations, over the whole space")
 
 
-def _one_factor(one: Surroundings) -> str:
-    if one.scaled is None:
+def _best(family: Family) -> Table:
+    rows: list[list[str | float]] = [
+        [
+            one.name,
+            "none" if one.optimum is None else f"{100 * one.optimum_accuracy:.2f} %",
+            "yes" if one.same_optimum else "no",
+            "none is within T" if one.optimum is None else f"`{one.optimum}`",
+        ]
+        for one in family.situations
+    ]
+    header = ["situation", "accuracy searched on", f"as {family.alone}", "network"]
+    return Table(header, rows, "The most accurate network within T, measured or predicted")
+
+
+def _told(one: Chosen | None) -> str:
+    if one is None:
         return "nothing"
-    met = f"{one.scaled.share_of_t:.2f} T"
-    return (
-        f"{met}, misses"
-        if one.scaled.share_of_t > 1
-        else f"{met}, {one.scaled.lost:.2f} points lost"
-    )
+    met = f"{one.share_of_t:.2f} T"
+    return f"{met}, misses" if one.share_of_t > 1 else f"{met}, {one.lost:.2f} points lost"
+
+
+def _orders(found: Sequence[tuple[Surroundings, Order]]) -> Table:
+    said = {None: "unknown", True: "yes", False: "not beyond noise"}
+    rows: list[list[str | float]] = [
+        [
+            one.name,
+            f"{order.cells:,}",
+            f"{order.median_ratio:.2f} [{order.ratio_low:.2f}, {order.ratio_high:.2f}]",
+            f"{order.kendall_tau:.3f}",
+            _noise_tau(order),
+            said[order.changes],
+        ]
+        for one, order in found
+    ]
+    header = ["situation", "cells", "latency to it [5 %, 95 %]", "tau", "noise alone", "changes"]
+    return Table(header, rows, "The order, on measured cells only")
+
+
+def _factors(found: Sequence[tuple[Surroundings, Order]]) -> Table:
+    rows: list[list[str | float]] = [
+        [
+            one.name,
+            _beside(order, "same", "{:.0f} %"),
+            _beside(order, "missed", "{:.0f} %"),
+            _beside(order, "beyond", "{:.1f} %"),
+            _beside(order, "lost", "{:.2f}"),
+        ]
+        for one, order in found
+    ]
+    header = ["situation", "same network", "misses T", "then by", "points lost else"]
+    return Table(header, rows, "Chosen by one factor, on measured cells only")
+
+
+def _noise_tau(order: Order) -> str:
+    noise = order.noise
+    if noise is None:
+        return "no repeats"
+    return f"{noise.tau:.3f} [{noise.tau_low:.3f}, {noise.tau_high:.3f}]"
+
+
+def _beside(order: Order, name: str, form: str) -> str:
+    """A share of one factor in hundredths, and in brackets the same by noise alone."""
+    factors = [order.one_factor, *([] if order.noise is None else [order.noise.one_factor])]
+    told = [form.format(100 * getattr(one, name)) for one in factors]
+    return told[0] if len(told) == 1 else f"{told[0]} ({told[1]})"
 
 
 def _misplaced(found: Sequence[Misplaced]) -> Table:
@@ -100,11 +170,13 @@ def _misplaced(found: Sequence[Misplaced]) -> Table:
             text_of(one.missed, digits=2),
             "" if math.isnan(one.beyond) else f"{one.beyond:.2f} T",
             "all miss T" if one.lost is None else text_of(one.lost, digits=2),
+            _told(one.measured),
         ]
         for one in found
         if one.searched != one.runs
     ]
-    header = ["searched in", "runs in", "share that misses T", "then they take", "points lost else"]
+    header = ["searched in", "runs in", "misses T", "then takes", "points lost else"]
+    header += ["best of measured cells"]
     return Table(header, rows, "Searching in the wrong situation, with 95 % intervals over seeds")
 
 

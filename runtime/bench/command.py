@@ -64,9 +64,9 @@ def _hydra_main(composed: DictConfig) -> None:
         if not isinstance(config, BenchConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a BenchConfig")
         config.check()
-        console = Console(highlight=False)
+        console = Console(highlight=False, emoji=False)
         if not console.is_terminal:
-            console = Console(highlight=False, width=160)
+            console = Console(highlight=False, emoji=False, width=160)
         _run(config, console)
 
 

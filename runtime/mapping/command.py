@@ -48,9 +48,9 @@ def _hydra_main(composed: DictConfig) -> None:
         if not isinstance(config, MapConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a MapConfig")
         config.check()
-        console = Console(highlight=False)
+        console = Console(highlight=False, emoji=False)
         if not console.is_terminal:
-            console = Console(highlight=False, width=160)
+            console = Console(highlight=False, emoji=False, width=160)
         if config.profile is not None:
             _profile(Path(config.profile), config.profiling, console)
         if config.study is not None:

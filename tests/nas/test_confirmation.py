@@ -59,6 +59,17 @@ def test_more_are_timed_only_while_none_is_within_the_limit_again(abcd):
     assert winner(timed).sample == 3
 
 
+def test_on_a_device_that_is_too_slow_for_all_it_ends():
+    cells = DISTINCT[:50].tolist()
+    sampled = samples(cells, np.linspace(0.9, 0.5, 50), np.full(50, 9.9))
+    device = Device(dict.fromkeys(cells, 12.0))
+
+    timed = confirm(sampled, np.ones(50, bool), device.measure_again, top=2, limit_ms=10.0)
+
+    assert winner(timed) is None
+    assert [one for asked in device.asked for one in asked] == cells[:20]
+
+
 def test_nobody_wins_where_nobody_is_within_the_limit_again(abcd):
     sampled = samples(abcd[:2], [0.9, 0.8], [9.9, 9.8])
     device, top = Device(dict.fromkeys(abcd, 12.0)), 5

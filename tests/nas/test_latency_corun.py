@@ -9,10 +9,15 @@ import pytest
 
 from latency.base import LiveOracle
 from nas.accuracy.base import Dataset
+from nas.devices_report import known_devices
 from nas.errors import UserError
 from nas.latency_corun import CorunLatencyConfig
+from nas.latency_sources import AutoLatencyConfig
 from nas.search_space import NAS_BENCH_201, OPERATIONS
+from nas.timed_here import timed_here
+from runtime.backend import Device
 from runtime.contention.budget import GB, MB
+from runtime.timing import Statistic
 
 BOARD = "my-board/onnxruntime/fp32/b1"
 HOG = f"{BOARD}|hog:memory"
@@ -105,6 +110,7 @@ def test_beyond_what_was_measured_nothing_is_told(tmp_path):
         (CorunLatencyConfig("hogs"), BOARD, "did you mean hog"),
         (CorunLatencyConfig("hog"), HOG, "has a situation in its name already"),
         (CorunLatencyConfig("hog", confirm_top=-1), BOARD, "must not be negative"),
+        (CorunLatencyConfig("hog"), f"{BOARD}@p99", "has a statistic in its name"),
     ],
 )
 def test_what_cannot_be_is_one_line(config, device, complaint):
@@ -142,6 +148,40 @@ def test_what_networks_beside_take_cannot_be_drawn_between_limits(tmp_path):
 
     with pytest.raises(UserError, match=r"nothing is known of .*beside:nb201"):
         CorunLatencyConfig(str(path)).build(BOARD, Dataset.cifar10)
+
+
+def test_a_situation_that_was_not_measured_is_answered_with_those_that_were():
+    with pytest.raises(UserError, match=r"hog:memroy was not measured; of this .*hog:gpu_memory,"):
+        AutoLatencyConfig().build("h200/torch-graph/fp32/b1|hog:memroy", Dataset.cifar10)
+    with pytest.raises(UserError, match=r"xeon.* was not measured; .* is it in no situation"):
+        AutoLatencyConfig().build("xeon-emerald-rapids/torch/fp32/b1|x", Dataset.cifar10)
+
+
+def test_what_was_measured_in_situations_is_listed():
+    listed = {row.device.id: row.measured_cells for row in known_devices()}
+
+    assert listed["h200/torch-graph/fp32/b1|sm:16"] == 300
+    assert listed[HOG] == 391
+
+
+def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
+    by_id, by_setting = (
+        config.build(f"h200/torch-graph/fp32/b1|sm:16{tail}", Dataset.cifar10)
+        for config, tail in (
+            (AutoLatencyConfig(), "@p99"),
+            (AutoLatencyConfig(Statistic.p99), ""),
+        )
+    )
+
+    assert by_id.device == by_setting.device == "h200/torch-graph/fp32/b1|sm:16@p99"
+    assert (by_id.table_ms == by_setting.table_ms).all()
+    with pytest.raises(UserError, match=r"is of p99, but latency\.statistic=p95"):
+        AutoLatencyConfig(Statistic.p95).build(f"{HOG}@p99", Dataset.cifar10)
+
+
+def test_a_gpu_that_is_not_asked_for_is_told_in_the_words_of_a_search():
+    with pytest.raises(UserError, match=r"latency\.here=cpu: scenario=sm16 speaks of a GPU"):
+        timed_here(BOARD, "sm16", Dataset.cifar10, Device.cpu)
 
 
 def test_a_damaged_table_is_named_and_not_taken_for_none(folder):

@@ -9,7 +9,15 @@ from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.measure import CONTROL, MeasureConfig, OnDisturbance, chosen, completed, measure, plan
 from nas.measurement_folder import MeasurementFolder
-from nas.measurements import append, judged, latency_of_space, mend, read, repeat_differences
+from nas.measurements import (
+    append,
+    judged,
+    latency_of_space,
+    mend,
+    read,
+    repeat_differences,
+    taken_beside,
+)
 from nas.search_space import NAS_BENCH_201
 from nas.this_machine import ThisMachine
 from runtime.backend import Backend, Precision
@@ -93,7 +101,20 @@ def test_every_network_is_measured_once_and_some_are_repeated():
 
     assert len(order) == 6466 + 20
     assert len(set(NAS_BENCH_201.network_class[order])) == 6466
-    assert order[-20:].tolist() == order[:20].tolist()
+    assert sorted(np.flatnonzero(np.bincount(order) == 2)) == sorted(order[:20])
+
+
+@pytest.mark.parametrize("repeats", [1, 7, 30, 60])
+def test_repeats_are_spread_over_the_second_half_and_lie_half_of_all_networks_behind(repeats):
+    order = plan(config(networks=60, repeats=repeats)).tolist()
+
+    first = {index: order.index(index) for index in order}
+    again = [place for place, index in enumerate(order) if place != first[index]]
+
+    assert [order[place] for place in again] == list(first)[:repeats]
+    assert all(place - first[order[place]] >= 30 for place in again)
+    if repeats <= 30:  # one that is cut off after three quarters has half of them
+        assert sum(place < 45 + repeats / 2 for place in again) == pytest.approx(repeats / 2, abs=1)
 
 
 @pytest.mark.parametrize("changes", [{"networks": 0}, {"networks": 6467}, {"repeats": 7}])
@@ -186,6 +207,50 @@ def test_the_noise_is_the_difference_of_repeats(tmp_path):
     assert differences.tolist() == pytest.approx([0.03])
 
 
+def beside(machine, journal, *takes):
+    taken = iter(takes)
+    for group in measure(
+        range(500, 500 + len(takes) // 2),
+        config(together=1),
+        machine.inference,
+        machine.stopwatch,
+        machine.watch,
+        beside_gb_per_s=lambda: next(taken),
+    ):
+        append(journal, group)
+
+
+def test_what_ran_beside_is_in_the_journal_without_what_it_took_while_networks_were_built(tmp_path):
+    journal = tmp_path / "journal.csv"
+    beside(Machine(), journal, [99.0, 99.0], [4.0, 1.0], [99.0, 99.0], [5.0, 1.5])
+
+    assert [row["beside_gb_per_s"] for row in read(journal)] == ["4.000 1.000", "5.000 1.500"]
+    assert taken_beside(judged(read(journal), 0.05)) == [4.5, 1.25]
+
+
+def test_where_nothing_ran_beside_nothing_is_told(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    for group in measure([5], config(), machine.inference, machine.stopwatch, machine.watch):
+        append(journal, group)
+
+    assert taken_beside(read(journal)) is None
+
+
+def test_a_journal_from_before_it_told_what_ran_beside_goes_on_as_it_is(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+    lines = journal.read_text().splitlines()
+    journal.write_text("".join(f"{line.rpartition(',')[0]}\n" for line in lines))
+    old = read(journal)
+
+    append(journal, group[1:])
+
+    assert [row["index"] for row in read(journal)] == ["5", "7", "7"]
+    assert read(journal)[:2] == old
+    assert taken_beside(read(journal)) is None
+
+
 def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
     (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
@@ -268,6 +333,7 @@ def test_of_settings_that_differ_the_one_is_named(tmp_path):
     ("changes", "complaint"),
     [
         ({"seed": -1}, "seed=-1 must not be negative"),
+        ({"minutes": 0.0}, "minutes=0 must be above 0"),
         ({"board": ""}, "board= must be letters"),
         ({"board": "../x"}, r"board=\.\./x must be letters"),
         ({"out": ""}, "out= is empty"),

@@ -10,6 +10,7 @@ import sys
 import time
 
 import numpy as np
+import psutil
 import pytest
 
 import nas.measure_command
@@ -119,6 +120,8 @@ def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
         (("probes=10",), "networks=4 draws them, probes=10 chooses them"),
         (("transfer=true", "networks=null", "shard=1/2"), "shard=1/2: parts are for tables"),
         (("statistic=mean",), "median"),
+        (("scenario=sm16",), "scenario=sm16 speaks of a GPU's means; take device=cuda"),
+        (("scenario=sm16", "device=cuda", "backend=onnxruntime"), "ONNX Runtime does not take"),
     ],
 )
 def test_what_cannot_be_measured_is_one_line(run, overrides, said):
@@ -155,6 +158,77 @@ def test_more_networks_can_be_measured_later(run, tmp_path):
     assert run("networks=3", "repeats=0")[0] == 0
 
     assert len(read(tmp_path / "here-torch-fp32-b1.journal.csv")) == 3
+
+
+def test_after_its_minutes_a_measurement_ends_with_a_table_and_can_go_on(run, tmp_path):
+    journal = tmp_path / "here-torch-fp32-b1.journal.csv"
+
+    status, stdout, stderr = run("together=1", "minutes=1e-9")
+
+    assert status == 0, stderr
+    assert "minutes=1e-09 are over; the same command goes on" in stdout
+    assert len(read(journal)) == 1
+    assert json.loads((tmp_path / "here-torch-fp32-b1_ms.json").read_text())["measurements"] == 1
+    assert run("together=1")[0] == 0
+    assert len(read(journal)) == 5
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_what_a_hog_took_is_told_by_a_command_that_measures_nothing_more(run, tmp_path):
+    origin = tmp_path / "here-torch-fp32-b1-hog-spin_ms.json"
+    scenario = tmp_path / "spinner.yaml"
+    scenario.write_text("hogs: [spin]")
+    words = (f"scenario={scenario}", "networks=1", "repeats=0")
+    assert run(*words)[0] == 0
+    (taken,) = json.loads(origin.read_text())["taken_by_each_beside_gb_per_s"]
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+    status, stdout, stderr = run(*words)
+
+    assert status == 0, stderr
+    assert "0 to go" in stdout
+    assert taken > 0
+    assert json.loads(origin.read_text())["taken_by_each_beside_gb_per_s"] == [taken]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_a_hog_that_dies_is_one_line_and_what_was_measured_is_kept(run, tmp_path, monkeypatch):
+    append = nas.measure_command.append
+
+    def append_and_kill_the_hog(path, measured):
+        append(path, measured)
+        for child in psutil.Process().children():
+            if child.name().startswith("hog"):
+                child.kill()
+                psutil.wait_procs([child], timeout=10)
+
+    monkeypatch.setattr("nas.measure_command.append", append_and_kill_the_hog)
+
+    status, _, stderr = run("scenario=hog", "together=1")
+
+    assert status == 2
+    (line,) = stderr.splitlines()
+    assert "scenario=hog: a memory hog ended while it was needed" in line
+    assert "run the same command again" in line
+    assert len(read(tmp_path / "here-torch-fp32-b1-hog-memory.journal.csv")) == 1
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_a_scenario_is_the_same_under_another_name_and_its_id_is_printed_as_it_is(run, tmp_path):
+    for name in ("here", "there"):
+        (tmp_path / name).with_suffix(".yaml").write_text(
+            "hogs: [spin]\nisolation: fine_lock\nlimit_mb_per_s: 100\n"
+        )
+    one = ("networks=1", "repeats=0")
+    assert run(f"scenario={tmp_path / 'here.yaml'}", *one)[0] == 0
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+    status, stdout, stderr = run(f"scenario={tmp_path / 'there.yaml'}", *one)
+
+    assert status == 0, stderr
+    # a name between colons would be a picture to rich
+    assert "here/torch/fp32/b1|hog:spin+fine_lock+limit:100: 1 measurements" in stdout
+    assert "0 to go" in stdout
 
 
 def test_parts_on_several_cores_become_one_table(run, tmp_path):

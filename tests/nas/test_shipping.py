@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from latency.shipped import origin_of, read_shipped
+from nas.errors import UserError
 from nas.fitting.shipped import main, ship
 from nas.measurements import Measurement, append
 from runtime.timing import Samples
@@ -32,6 +33,52 @@ def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):
     assert (table.index.tolist(), table.median_ms.tolist()) == ([5], [1.25])
     assert origin_of(path) == {**named, "settings": decisive, "rows_measured": 1}
     assert len(list((tmp_path / "package").iterdir())) == 2
+
+
+def test_where_boards_and_files_are_is_not_put_into_the_package(tmp_path):
+    append(tmp_path / "board.journal.csv", [measurement(5, 1.0)])
+    addresses = ["ssh://me@10.0.0.7:2222", "cmd://docker exec -i secret"]
+    origin = {
+        "device": "x",
+        "statistic": "median",
+        "boards": {one: {"board": "Jetson", "host": "jetson-in-the-lab"} for one in addresses},
+        "states_at_the_end": {addresses[1]: {"clock_mhz": 900}},
+        "settings": {
+            "quiet": {"control_drift": 0.05},
+            "device": f"[{','.join(addresses)}]",
+            "scenario": "/home/me/mine.yaml",
+            "latency": {"runtime": "auto", "python": "/opt/me/python", "ssh_config": "/home/me/x"},
+        },
+    }
+    (tmp_path / "board_ms.json").write_text(json.dumps(origin))
+
+    told = origin_of(ship(tmp_path / "board_ms.json", tmp_path / "package"))
+
+    for secret in ("10.0.0.7", "secret", "in-the-lab", "/home", "/opt"):
+        assert secret not in json.dumps(told)
+    assert told["boards"] == {"board 1": {"board": "Jetson"}, "board 2": {"board": "Jetson"}}
+    assert told["states_at_the_end"] == {"board 2": {"clock_mhz": 900}}
+    assert told["settings"]["device"] == "board 1, board 2"
+    assert (told["settings"]["scenario"], told["settings"]["latency"]) == (
+        "mine",
+        {"runtime": "auto"},
+    )
+
+
+def test_a_table_is_not_replaced_by_one_with_fewer_cells(tmp_path):
+    origin = tmp_path / "board_ms.json"
+    origin.write_text(json.dumps(ORIGIN))
+    journal = tmp_path / "board.journal.csv"
+    append(journal, [measurement(5, 1.0), measurement(7, 2.0)])
+    path = ship(origin, tmp_path / "package")
+    ship(origin, tmp_path / "package")
+    journal.unlink()
+    append(journal, [measurement(5, 9.0)])
+
+    with pytest.raises(UserError, match=r"has more cells than the 1 of .*; remove it first"):
+        ship(origin, tmp_path / "package")
+
+    assert read_shipped(path).median_ms.tolist() == [1.0, 2.0]
 
 
 ORIGIN = {"device": "x", "statistic": "median", "settings": {"quiet": {"control_drift": 0.05}}}

@@ -85,6 +85,7 @@ for anchor in "bcdefghijklm":
         ("isolation: partition", "sms=32 cuts the GPU"),
         ("memory_budget: lots", "must be a size above 0"),
         ("sms: 0", "sms=0 must be at least 1"),
+        ("sms: 12.5", "sms: 12.5 is no whole number"),
         ("hogs: [memory", "while parsing"),
         (f"# {'x' * 70_000}", "larger than 65536 bytes"),
     ],

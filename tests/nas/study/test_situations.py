@@ -10,7 +10,7 @@ from nas.csv_tables import read_csv_table
 from nas.search_space import NAS_BENCH_201
 from nas.study.folder import StudyFolder
 from nas.study.plan import Cell
-from nas.study.situations import name_of
+from nas.study.situations import board_of, name_of
 from nas.study.statistics import mean_interval
 
 BOARD = "synthetic-board"
@@ -25,22 +25,38 @@ def with_a_situation(synthetic_tables, tmp_path, monkeypatch):
     threes = (NAS_BENCH_201.architectures == 3).sum(1)
     for path in synthetic_tables.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    with (tmp_path / "situated.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["arch", BESIDE])
-        rows = zip(NAS_BENCH_201.strings, 2 * latency_ms + 4.5 * threes, strict=True)
-        writer.writerows(rows)
+    beside_ms = 2 * latency_ms + 4.5 * threes
+    for name, column, values in (
+        ("situated", BESIDE, beside_ms),
+        ("tail", f"{BESIDE}@p99", 1.2 * beside_ms),
+    ):
+        with (tmp_path / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["arch", column])
+            writer.writerows(zip(NAS_BENCH_201.strings, values, strict=True))
+    repeats = {"median": [0.01, -0.01, 0.005], "p99": [0.02, -0.02, 0.03]}
+    for origin in (alone.stem, "situated", "tail"):
+        told = {"repeats_relative_differences": repeats}
+        (tmp_path / f"{origin}.json").write_text(json.dumps(told), encoding="utf-8")
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
     return tmp_path
 
 
+@pytest.fixture(scope="module")
+def once():
+    """One study for all tests of its outcome."""
+    return {}
+
+
 @pytest.fixture
-def found(with_a_situation, study, monkeypatch, tmp_path):
-    """A study of both, as its results.json tells it; and its page."""
+def found(with_a_situation, study, monkeypatch, tmp_path, once):
+    """A study of all three, as its results.json tells it; and its page."""
+    if once:
+        return once["found"]
     monkeypatch.setenv("NAS_DATA", str(with_a_situation))
     folder = StudyFolder(tmp_path / "runs" / "one")
     printed = study(
-        f"devices=['{BOARD}','{BESIDE}']",
+        f"devices=['{BOARD}','{BESIDE}','{BESIDE}@p99']",
         "rewards=[constrained]",
         "controllers=[local_search]",
         "compare=controller",
@@ -51,7 +67,8 @@ def found(with_a_situation, study, monkeypatch, tmp_path):
         f"folder={folder.path}",
     )
     (family,) = json.loads(folder.results.read_bytes())["situations"]
-    return family, folder.page.read_text(encoding="utf-8"), printed
+    once["found"] = family, folder.page.read_text(encoding="utf-8"), printed
+    return once["found"]
 
 
 def test_a_search_in_the_wrong_situation_is_told_by_what_it_costs(found):
@@ -73,7 +90,7 @@ def test_a_search_in_the_wrong_situation_is_told_by_what_it_costs(found):
 def test_the_situations_are_compared_over_the_whole_space(found):
     family, _, _ = found
 
-    alone, beside = family["situations"]
+    alone, beside, _ = family["situations"]
     assert (alone["name"], beside["name"]) == ("solo", "hog:memory")
     assert (alone["same_optimum"], beside["same_optimum"]) == (True, False)
     assert alone["kendall_tau"] == pytest.approx(1)
@@ -88,9 +105,47 @@ def test_the_situations_are_compared_over_the_whole_space(found):
     assert 0.5 < beside["scaled"]["share_of_t"] < 1.5
 
 
+def test_the_tail_is_a_situation_of_its_own(found):
+    family, page, _ = found
+
+    *_, tail = family["situations"]
+    assert (tail["name"], tail["order"]["median_ratio"]) == (
+        "hog:memory, p99",
+        pytest.approx(1.2 * family["situations"][1]["order"]["median_ratio"]),
+    )
+    assert "hog:memory, p99" in page
+
+
+def test_whether_the_order_changes_is_told_of_the_measured_cells_and_beside_the_noise(found):
+    family, page, printed = found
+
+    _, beside, _ = family["situations"]
+    order = beside["order"]
+    assert order["cells"] == 1_000  # of 15,625
+    assert order["kendall_tau"] < order["noise"]["tau_low"] < order["noise"]["tau"] < 1
+    assert order["one_factor"]["same"] < order["noise"]["one_factor"]["same"]
+    assert family["situations"][0]["order"] is None
+    assert "more than the noise of repeats in 2 of 2 situations" in printed
+    assert "The order, on measured cells only" in page
+    assert "Chosen by one factor, on measured cells only" in page
+
+
+def test_the_best_of_the_measured_cells_is_told_without_a_search(found):
+    family, page, _ = found
+
+    by_pair = {(one["searched"], one["runs"]): one["measured"] for one in family["misplaced"]}
+    assert by_pair["solo", "solo"]["lost"] == 0
+    assert by_pair["solo", "hog:memory"]["share_of_t"] > 1.5
+    assert 0 < by_pair["hog:memory", "solo"]["share_of_t"] < 1
+    assert by_pair["hog:memory", "solo"]["lost"] > 0
+    assert "best of measured cells" in page
+
+
 def test_a_situation_is_called_what_its_id_says():
     assert name_of(Cell("r", "c", BESIDE, 14.0).device) == "hog:memory"
     assert name_of(BOARD) == "solo"
+    assert name_of(f"{BESIDE}@p99") == "hog:memory, p99"
+    assert board_of(f"{BESIDE}@p99") == board_of(f"{BOARD}@p95") == BOARD
 
 
 def test_the_interval_of_a_mean_holds_the_true_mean_as_often_as_it_says():

@@ -80,11 +80,11 @@ def test_other_problems_are_not_set_beside_the_published_numbers_and_ties_count_
     (reproduction,) = reproductions(results)
     assert len(reproduction.ours) == len(PUBLISHED)
     assert reproduction.ours[-1].tolist() == [20] * 8  # bins of 20 samples
-    assert "proposed on 1, mnasnet on 1, mnasnet_hard on 1" in answer(results)[-1]
+    assert "proposed on 1, mnasnet on 1, mnasnet_hard on 1" in answer(results, [])[-1]
 
 
 def test_where_no_search_finds_anything_no_gap_is_the_smallest(results_of):
-    said = answer(results_of(proposed=10**6, mnasnet=10**6, mnasnet_hard=10**6))[-1]
+    said = answer(results_of(proposed=10**6, mnasnet=10**6, mnasnet_hard=10**6), [])[-1]
 
     assert "proposed on 0, mnasnet on 0, mnasnet_hard on 0" in said
     assert "on 1 the median search of none finds any network within T" in said
