@@ -37,6 +37,8 @@ def test_a_search_limits_the_tail_of_our_own_measurements(tmp_path):
     assert f"{XEON}@p95" in said
     assert "6,338 measured cells" in said
     assert "9,287 predicted by regression" in said
+    assert "latencies are p95: 95 of 100 inferences of a network took no longer" in said
+    assert "Latencies are p95: 95 of 100" in (only_run(tmp_path) / "report.html").read_text()
 
 
 class TestOnABareMachine:
