@@ -209,7 +209,7 @@ def render(parts: Sequence[Part | str], name: Naming) -> str:
     )
 
 
-_NUMERIC = re.compile(r"[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$|(never|unknown)( [\[(]|$)")
+_NUMERIC = re.compile(r"(below )?[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$|(never|unknown)( [\[(]|$)")
 """A cell that is read as a number, or that says that there is none."""
 
 
