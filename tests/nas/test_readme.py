@@ -51,7 +51,14 @@ def test_every_command_is_of_a_kind_that_a_test_here_runs():
         assert command.startswith(kinds), command
 
 
-@pytest.mark.parametrize("command", commands(".venv/bin/python -m nas.search"))
+@pytest.mark.parametrize(
+    "command",
+    [
+        # a sweep is many runs, and tests/nas/search_command has another
+        pytest.param(one, marks=[pytest.mark.slow] if " -m " in one.split("nas.search")[1] else [])
+        for one in commands(".venv/bin/python -m nas.search")
+    ],
+)
 def test_a_search_runs(command, tmp_path):
     more = () if "--help" in command else ("budget=40",)
 
