@@ -14,9 +14,10 @@ from runtime.page.document import KeyFigure
 from runtime.page.parts import Figure
 
 _R2 = (
-    "R2 is the share of the spread of the times that a fit explains. Below 0 the fit is further off than "
-    "the mean of the times is; where all of a kind take nearly the same, as layers do that take no longer "
-    "than a launch, there is next to no spread, and a small error is many times it."
+    "R2 is the share of the spread of the times that a fit explains; below 0 it is further off than the "
+    "mean of the times is. Where all of a kind take nearly the same, as layers do that take no longer "
+    "than a launch, a small error is many times that spread; and the fit as printed, of absolute times, "
+    "is off by more than the times themselves where they are short (MAPE)."
 )
 
 

@@ -81,9 +81,9 @@ def read_results(path: Path) -> Results:
     for name, kind in (("experiment", str), ("settings", dict), ("machine", dict)):
         if not isinstance(found := getattr(results, name), kind):
             raise ValueError(f"{none}: its {name} is {found!r:.40}")  # noqa: TRY004 - as all else
-    for name, kind in _LISTS_OF.items():
+    for name, of in _LISTS_OF.items():
         found = getattr(results, name)
-        if not isinstance(found, list) or not all(isinstance(one, kind) for one in found):
+        if not isinstance(found, list) or not all(isinstance(one, of) for one in found):
             raise ValueError(f"{none}: its {name} are {found!r:.40}")
     return results
 
