@@ -176,7 +176,8 @@ def _require_shown(results: Results, path: Path) -> None:
     try:
         face.tables(results.rows)
         face.figures(results.rows)
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        face.key_figures(results.rows)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ValueError(
             f"{path} holds rows that experiment={results.experiment} does not have "
             f"({one_line(error)})"

@@ -90,8 +90,9 @@ def run_steps(
 ) -> None:
     """Every step for which there is time; a step that raises is a fault, and the next one comes.
 
-    A step that is under way when the time is over ends after its round. Rows are flagged whose step the control run says was disturbed. Results are written after each
-    step and when it is interrupted.
+    A step that is under way when the time is over ends after its round. Rows are flagged whose step
+    the control run says was disturbed. Results are written after each step and when it is
+    interrupted.
 
     Raises:
       KeyboardInterrupt: after what was measured has been written.

@@ -36,7 +36,7 @@ def page(results: Results) -> Page:
     shown = face.tables(results.rows)
     tables = [Table(one.header, one.rows, one.title) for one in shown]
     sections.append(Section("Tables", [*tables, *notes(shown)]))
-    where = results.machine.get("gpu") or results.machine["cpu"]
+    where = results.machine.get("gpu") or results.machine.get("cpu", "an unknown machine")
     return Page(
         title=face.title,
         subtitle=f"experiment={results.experiment} on {where}",

@@ -40,7 +40,7 @@ def run(command, folder, *more, **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 

@@ -162,12 +162,12 @@ def test_a_step_that_is_under_way_at_the_end_of_the_time_ends_after_its_round(co
     seen = []
 
     def measured():
-        time.sleep(0.1)  # longer than there is
+        time.sleep(0.7)  # longer than there is
         yield summary(interleaved({"a": lambda: seen.append("a") or 1.0}, 1000)["a"])
 
     results, path = Results("qs", {}, {}), tmp_path / "qs.json"
     steps = [Step("long", measured), Step("next", list)]
-    run_steps(steps, results, path, control, minutes=1e-3, console=QUIET)
+    run_steps(steps, results, path, control, minutes=0.01, console=QUIET)
 
     assert seen == ["a"] * 2  # one unrecorded, one round
     found = read_results(path)
@@ -180,7 +180,7 @@ def test_a_step_that_is_under_way_at_the_end_of_the_time_ends_after_its_round(co
 
 def test_a_step_that_has_done_all_when_the_time_ends_is_not_cut_short(control, tmp_path):
     def measured():
-        time.sleep(0.1)
+        time.sleep(0.7)
         yield summary(interleaved({"a": lambda: 1.0}, 1)["a"])
 
     results = Results("qs", {}, {})
@@ -190,7 +190,7 @@ def test_a_step_that_has_done_all_when_the_time_ends_is_not_cut_short(control, t
         results,
         tmp_path / "qs.json",
         control,
-        minutes=1e-3,
+        minutes=0.01,
         console=QUIET,
     )
 
@@ -261,6 +261,9 @@ def test_a_file_that_holds_no_results_keeps_no_others_from_being_drawn(
     (tmp_path / "memory_profile.json").write_text("{}")
     odd = [{"of": "another program"}]
     Results("decompose", {}, machine, rows=odd).write(tmp_path / "decompose.json")
+    texts = [{"network": "n", "mode": "m", "rule": "r", "jobs": 1, "ms": "slow"}]
+    Results("decompose", {}, machine, rows=texts).write(tmp_path / "texts.json")
+    Results("optimum", {}, {}).write(tmp_path / "nowhere.json")
     monkeypatch.setattr(sys, "argv", ["bench", "experiment=page", f"out={tmp_path}"])
 
     command.main()
@@ -270,6 +273,8 @@ def test_a_file_that_holds_no_results_keeps_no_others_from_being_drawn(
     assert "memory_profile.json holds no results of an experiment" in told
     assert "other.json: experiment=other must be one of qs, coschedule" in told
     assert "decompose.json holds rows that experiment=decompose does not have" in told
+    assert "texts.json holds rows that experiment=decompose does not have" in told
+    assert "an unknown machine" in (tmp_path / "nowhere.html").read_text()
 
 
 WHOLE = {"schema": 1, "experiment": "qs", "settings": {}, "machine": {}}
