@@ -2,6 +2,7 @@
 
     $ python benchmarks/streaming_plans.py
 
+Parts one and two for inferences from empty rings and for inferences in a row.
 Part one: random networks small enough for `runtime.stream.optimal`, which tries all residents and all
 rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
 Part two: how often, and how much, a larger ring is slower than a smaller one.
@@ -35,15 +36,16 @@ def network(draw, layers, sizes, load_ms=4.0):
     ]
 
 
-def gaps(layers, stages):
-    found = front(layers, stages=stages, alignment=1)
-    for best in optimal_front(layers, stages=stages, alignment=1):
+def gaps(layers, stages, ahead):
+    found = front(layers, stages=stages, alignment=1, ahead=ahead)
+    for best in optimal_front(layers, stages=stages, alignment=1, ahead=ahead):
         near_ms = min(one.predicted_ms for one in found if one.memory_bytes <= best.memory_bytes)
         yield near_ms / best.predicted_ms - 1
 
 
-def quality(draw):
-    print("gap to the best plan of the same memory, %: median, p95, worst")
+def quality(draw, ahead):
+    how = "in a row" if ahead else "from empty rings"
+    print(f"{how}: gap to the best plan of the same memory, %: median, p95, worst")
     for stages, most in (
         (Stages.READ_KERNEL, 8),
         (Stages.COPY_KERNEL, 8),
@@ -52,7 +54,8 @@ def quality(draw):
         for name, sizes in (("random", [*range(1, 13)]), ("uniform", [4])):
             all_gaps = []
             for _ in range(60):
-                all_gaps += gaps(network(draw, int(draw.integers(2, most + 1)), sizes), stages)
+                layers = network(draw, int(draw.integers(2, most + 1)), sizes)
+                all_gaps += gaps(layers, stages, ahead)
             median, p95, worst = np.percentile(all_gaps, [50, 95, 100]) * 100
             print(
                 f"  {stages.value:17s} {name:8s} up to {most} layers, {len(all_gaps):4d} plans: "
@@ -60,11 +63,11 @@ def quality(draw):
             )
 
 
-def anomalies(draw):
+def anomalies(draw, ahead):
     count, worst, networks = 0, 1.0, 2000
     for _ in range(networks):
         layers = network(draw, 8, [*range(1, 13)])
-        trial = Trial(layers, (False,) * len(layers), Stages.READ_KERNEL, 1)
+        trial = Trial(layers, (False,) * len(layers), Stages.READ_KERNEL, 1, ahead=ahead)
         least_ms, slower = np.inf, 1.0
         for size in trial.sizes.all():
             delay_ms = trial.plan(size, 0).predicted_ms
@@ -100,9 +103,10 @@ def cost(draw):
 
 
 def main():
-    draw = np.random.default_rng(0)
-    quality(draw)
-    anomalies(draw)
+    for ahead in (False, True):
+        draw = np.random.default_rng(0)
+        quality(draw, ahead)
+        anomalies(draw, ahead)
     cost(draw)
 
 

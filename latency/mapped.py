@@ -37,8 +37,8 @@ class MappedLatency:
 
     @property
     def device(self) -> str:
-        """All of them."""
-        return " or ".join(one.latency.device for one in self.devices)
+        """All of them, with what each leaves: with other times it is another device."""
+        return " or ".join(f"{one.latency.device} ({one.ms:.12g} ms)" for one in self.devices)
 
     @property
     def source(self) -> str:

@@ -192,6 +192,8 @@ def _device(config: SearchConfig, limit_ms: float) -> str:
     device = addresses(config.device)
     if config.scenario is not None and not isinstance(config.latency, CorunLatencyConfig):
         raise UserError(f"scenario={config.scenario} is for latency=corun; add it")
+    if isinstance(config.latency, MappedLatencyConfig):
+        _require_one_t(config, config.latency, limit_ms)
     if not isinstance(config.latency, ProbeLatencyConfig):
         if "://" in device:
             raise UserError(
@@ -203,3 +205,14 @@ def _device(config: SearchConfig, limit_ms: float) -> str:
             f"the board cannot run must count as slower"
         )
     return device
+
+
+def _require_one_t(config: SearchConfig, latency: MappedLatencyConfig, limit_ms: float) -> None:
+    """What `device` leaves is T, and no limit is known on one device only."""
+    if milliseconds(latency.limit) != limit_ms:
+        raise UserError(f"latency.limit={latency.limit} is not T; set T={latency.limit}")
+    if config.E is not None:
+        raise UserError(
+            f"E={config.E} is the energy on device={config.device}, but with latency=mapped the "
+            f"network may run on another; leave E out, or search for one device"
+        )

@@ -12,6 +12,7 @@ from latency.mapped import Left, MappedLatency
 from nas.accuracy.base import Dataset
 from nas.errors import UserError
 from nas.latency_sources import AutoLatencyConfig, LatencyConfig
+from nas.measured_latency import device_named
 from nas.units import milliseconds
 from runtime.timing import Statistic
 
@@ -33,12 +34,13 @@ class MappedLatencyConfig(LatencyConfig):
         """All tables, measured or predicted as `latency=auto` has them, as one."""
         named = [_named(text) for text in self.left]
         names = [device, *(name for name, _ in named)]
-        if not named or len({*names}) < len(names):
-            raise UserError(
-                f"latency.left={self.left} must name devices beside device={device}, whose time is "
-                f"T, each once; {_WRITE}"
-            )
         left_ms = [milliseconds(self.limit), *(ms for _, ms in named)]
+        ids = [device_named(name, self.statistic).id for name in names]
+        if not named or len({*ids}) < len(ids):
+            raise UserError(
+                f"latency.left=[{', '.join(self.left)}] must name devices beside device={device}, "
+                f"whose time is T, each once; {_WRITE}"
+            )
         auto = AutoLatencyConfig(self.statistic)
         return MappedLatency(
             tuple(
@@ -51,7 +53,13 @@ _WRITE = "write 'latency.left=[<device> 9ms]', with what runtime.map says that i
 
 
 def _named(text: str) -> tuple[str, float]:
-    device, _, left = text.rpartition(" ")
+    device, _, left = text.strip().rpartition(" ")
     if not device:
         raise UserError(f"latency.left={text} is not a device and a time; {_WRITE}")
-    return device.strip(), milliseconds(left)
+    try:
+        return device.strip(), milliseconds(left)
+    except UserError as error:
+        raise UserError(
+            f"latency.left={text}: {left} is not a positive time in s, ms or us; {_WRITE}, "
+            f"and leave out a device that leaves nothing"
+        ) from error

@@ -11,6 +11,9 @@ from typing import final
 from nas.errors import UserError
 from nas.limits import NO_FURTHER_LIMITS, Limits
 
+_LONGEST_DEVICE = 120
+"""Characters of a device in a folder's name: several devices of `latency=mapped` are longer than a name may be."""
+
 
 @final
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def new_run_folder(
     Further limits follow, as in `-T17ms-E5mJ-P1M`.
     """
     now = datetime.now().astimezone()
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-")
+    slug = re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-")[:_LONGEST_DEVICE]
     name = f"{now:%H-%M-%S}-{reward}-{slug}-T{limit_ms:g}ms"
     name += re.sub(r"[ =,]", "", "".join(f"-{limit}" for limit in limits.each))
     for number in range(1, 1000):

@@ -208,12 +208,15 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
 def _print_best(console: Console, best: dict[str, Any]) -> None:
     console.print(f"best cell {best['arch']}", soft_wrap=True)
     for on in best.get("on", ()):
-        fits = "fits" if on["fits"] else "does not fit"
-        console.print(
-            f"it {fits} on {on['device']}: {on['latency_ms']:.3f} ms of T = {on['T_ms']:g} ms there",
-            soft_wrap=True,
-            markup=False,
-        )
+        console.print(f"it {on_device(on)}", soft_wrap=True, markup=False)
+
+
+def on_device(on: Mapping[str, Any]) -> str:
+    """Whether a network fits on one of the devices of `latency=mapped`, in words."""
+    fits = "fits" if on["fits"] else "does not fit"
+    marked = "~" if on["latency_predicted"] else ""
+    took = f"{marked}{on['latency_ms']:.3f} ms of T = {on['T_ms']:g} ms there"
+    return f"{fits} on {on['device']}: {took}"
 
 
 def _print_confirmation(console: Console, summary: dict[str, Any]) -> None:
@@ -231,6 +234,7 @@ def _legend(summary: dict[str, Any], optimum: str) -> list[str]:
     words = tail_in_words(summary["device"])
     lines = [] if words is None else [words]
     rows = [summary[name] for name in ("best", "optimum", "mode") if summary[name] is not None]
+    rows += (summary["best"] or {}).get("on", ())
     if summary["accuracy_source"] == "surrogate" or any(row["latency_predicted"] for row in rows):
         lines.append("~ predicted, not measured")
     if optimum == "partly predicted optimum":
@@ -303,6 +307,7 @@ def _on_each(row: Int64[ndarray, "1 6"], oracle: LatencyOracle) -> dict[str, Any
         {
             "device": one.latency.device,
             "latency_ms": float(one.latency.latency_ms(row)[0]),
+            "latency_predicted": bool(one.latency.predicted(row)[0]),
             "T_ms": one.ms,
             "fits": bool(one.latency.latency_ms(row)[0] <= one.ms),
         }

@@ -11,6 +11,7 @@ lost by that, for the SMs of an idle slice serve everyone else.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any, final
 
@@ -66,13 +67,7 @@ class SmSlices:
           ValueError: if the GPU cannot be cut like this.
           RuntimeError: if the driver refuses, or the package cuda-bindings is not installed.
         """
-        try:
-            from cuda.bindings import driver  # noqa: PLC0415 - only who cuts a GPU needs it
-        except ImportError as error:
-            raise RuntimeError(
-                "slices of a GPU need the package cuda-bindings, of the CUDA version of torch"
-            ) from error
-        torch.zeros(1, device=f"cuda:{device}")  # makes torch's context, in which the slices live
+        driver = _driver(device)
         spare = _SPARE.setdefault((device, tuple(counts)), [])
         self._spare = spare
         self.slices = spare.pop() if spare else _cut(driver, counts, device)
@@ -97,21 +92,93 @@ class SmSlices:
         self.close()
 
 
+@cache
+def slice_of(numbers: tuple[int, ...], device: int = 0) -> SmSlice:
+    """The SMs of some groups of eight, for good; slices of the same groups share their SMs.
+
+    For work that is kept apart by its order in time.
+
+    Args:
+      numbers: of the groups, as `grouped` counts them.
+      device: which GPU.
+
+    Raises:
+      ValueError: if the GPU has not so many.
+      RuntimeError: if the driver refuses, or the package cuda-bindings is not installed.
+    """
+    driver = _driver(device)
+    groups, rest = _groups(driver, device)
+    return _slice(driver, grouped(numbers, groups, rest), device)
+
+
+def grouped(numbers: Sequence[int], groups: Sequence[Any], rest: Any) -> list[Any]:
+    """What a slice of some groups consists of.
+
+    What is left over is one more group if it has eight SMs at least: 132 SMs of a Hopper are 15 groups
+    and 12 SMs, hence 16 groups of which the last is larger. Fewer go with the last group.
+
+    Args:
+      numbers: of the groups, from 0 on.
+      groups: of eight SMs each.
+      rest: what is left over, or None.
+
+    Raises:
+      ValueError: if there are not so many groups.
+    """
+    left = int(rest.sm.smCount) if rest is not None else 0
+    there = [[group] for group in groups]
+    if left >= GRAIN:
+        there.append([rest])
+    elif left:
+        there[-1].append(rest)
+    if max(numbers) >= len(there):
+        raise ValueError(
+            f"this GPU has {len(there)} groups of {GRAIN} SMs, not one of the number {max(numbers)}"
+        )
+    return [part for number in sorted(numbers) for part in there[number]]
+
+
+def _driver(device: int) -> Any:
+    """CUDA's driver, with torch's context made, in which slices live."""
+    try:
+        from cuda.bindings import driver  # noqa: PLC0415 - only who cuts a GPU needs it
+    except ImportError as error:
+        raise RuntimeError(
+            "slices of a GPU need the package cuda-bindings, of the CUDA version of torch"
+        ) from error
+    torch.zeros(1, device=f"cuda:{device}")
+    return driver
+
+
 def _cut(driver: Any, counts: Sequence[int], device: int) -> list[SmSlice]:
+    groups, rest = _split(driver, device)
+    return [_slice(driver, parts, device) for parts in _dealt(counts, groups, rest)]
+
+
+@cache
+def _groups(driver: Any, device: int) -> tuple[list[Any], Any]:
+    """One split for all slices that may share SMs: of another the numbers might mean others."""
+    return _split(driver, device)
+
+
+def _split(driver: Any, device: int) -> tuple[list[Any], Any]:
+    """Groups of eight, and what is left over."""
     gpu = checked(driver.cuDeviceGet(device))
     sm = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
     whole = checked(driver.cuDeviceGetDevResource(gpu, sm))
     _, most, _ = checked(driver.cuDevSmResourceSplitByCount(0, whole, 0, GRAIN))
     groups, dealt, rest = checked(driver.cuDevSmResourceSplitByCount(int(most), whole, 0, GRAIN))
-    groups = list(groups)[: int(dealt)]
-    slices = []
-    for parts in _dealt(counts, groups, rest):
-        descriptor = checked(driver.cuDevResourceGenerateDesc(parts, len(parts)))
-        flag = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
-        context = checked(driver.cuGreenCtxCreate(descriptor, gpu, int(flag)))
-        count = int(checked(driver.cuGreenCtxGetDevResource(context, sm)).sm.smCount)
-        slices.append(SmSlice(driver, context, count, device))
-    return slices
+    return list(groups)[: int(dealt)], rest
+
+
+def _slice(driver: Any, parts: list[Any], device: int) -> SmSlice:
+    gpu = checked(driver.cuDeviceGet(device))
+    sm = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
+    descriptor = checked(driver.cuDevResourceGenerateDesc(parts, len(parts)))
+    flag = driver.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM
+    context = checked(driver.cuGreenCtxCreate(descriptor, gpu, int(flag)))
+    count = int(checked(driver.cuGreenCtxGetDevResource(context, sm)).sm.smCount)
+    return SmSlice(driver, context, count, device)
 
 
 def _dealt(counts: Sequence[int], groups: list[Any], rest: Any) -> list[list[Any]]:

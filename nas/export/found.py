@@ -156,7 +156,8 @@ def _of_cell(
 
 def _found(summary: dict[str, Any], row: dict[str, Any], run: Path, named: str) -> Found:
     test, again = row["accuracy_test"], row.get("latency_again_ms")
-    if not (0 <= float(row["accuracy_searched"]) <= 1 and 0 < float(row["latency_ms"]) < math.inf):
+    device, limit_ms, latency_ms = _where(summary, row)
+    if not (0 <= float(row["accuracy_searched"]) <= 1 and 0 < latency_ms < math.inf):
         raise ValueError("an accuracy is within 0 and 1, a latency is positive")
     return Found(
         run=run,
@@ -169,10 +170,21 @@ def _found(summary: dict[str, Any], row: dict[str, Any], run: Path, named: str) 
         accuracy_test=None if test is None else float(test),
         accuracy_predicted=bool(row["accuracy_predicted"]),
         accuracy_source=plain(str(summary["accuracy_description"])),
-        device=plain(str(summary["device"])),
-        limit_ms=float(summary["T_ms"]),
-        latency_ms=float(row["latency_ms"]),
+        device=plain(device),
+        limit_ms=limit_ms,
+        latency_ms=latency_ms,
         latency_again_ms=None if again is None else float(again),
         latency_predicted=bool(row["latency_predicted"]),
         latency_source=plain(str(summary["latency_description"])),
     )
+
+
+def _where(summary: dict[str, Any], row: dict[str, Any]) -> tuple[str, float, float]:
+    """Device, T and latency there: of several devices, of the one with most room for the network."""
+    if row.get("on"):
+        on = row["on"][0]
+        return str(on["device"]), float(on["T_ms"]), float(on["latency_ms"])
+    device = str(summary["device"])
+    if summary.get("latency_source") == "mapped":  # a sample, of which only the scaled time is kept
+        device = f"the best of {device}, as milliseconds of the first"
+    return device, float(summary["T_ms"]), float(row["latency_ms"])

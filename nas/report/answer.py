@@ -17,6 +17,7 @@ from nas.limits import Limits, cost_text
 from nas.report.wording import NO_BREAK, Wording, milliseconds, percent
 from nas.samples import Samples
 from nas.search_space import NAS_BENCH_201
+from nas.summary import on_device
 from nas.trajectory import WINDOW
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.parts import Note, Part
@@ -34,15 +35,23 @@ def answer(
         accuracy = f"{wording.accuracy(best['accuracy_searched'])} {wording.searched}"
         if best["accuracy_predicted"]:
             accuracy += " (predicted)"
-        latency = wording.latency(best["latency_ms"], predicted=best["latency_predicted"])
-        took = _listed([f"takes {latency}{_twice(best)}", *_costs(best, wording)])
+        took = _listed([f"takes {_time(best, wording)}{_twice(best)}", *_costs(best, wording)])
         text = (
             f"The most accurate cell found within {wording.limits} on {summary['device']} has "
             f"{accuracy} on {wording.dataset} and {took}. "
             f"{_distance(best, landscape, wording)}"
         )
     cell = [] if best is None else [f"`{best['arch']}`"]
+    cell += [f"It {on_device(on)}." for on in (best or {}).get("on", ())]
     return [text, *cell, *(Note(note) for note in _notes(wording))]
+
+
+def _time(best: dict[str, Any], wording: Wording) -> str:
+    """The latency; with `latency=mapped` that on the device with most room, in its own time."""
+    for on in best.get("on", ())[:1]:
+        latency = wording.latency(on["latency_ms"], predicted=on["latency_predicted"])
+        return f"{latency} on {on['device']}"
+    return wording.latency(best["latency_ms"], predicted=best["latency_predicted"])
 
 
 def _twice(best: dict[str, Any]) -> str:
@@ -171,11 +180,14 @@ def _accuracies(best: Mapping[str, Any], wording: Wording) -> list[KeyFigure]:
 
 
 def _latency(best: Mapping[str, Any], wording: Wording) -> KeyFigure:
-    spare = wording.summary["T_ms"] - best["latency_ms"]
-    note = f"within {wording.limit}, {milliseconds(spare)} to spare"
+    latency_ms, limit_ms, limit = best["latency_ms"], wording.summary["T_ms"], wording.limit
+    for on in best.get("on", ())[:1]:  # the device with most room, in its own time
+        latency_ms, limit_ms = on["latency_ms"], on["T_ms"]
+        limit = f"T = {limit_ms:g} ms on {on['device']}"
+    note = f"within {limit}, {milliseconds(limit_ms - latency_ms)} to spare"
     if best["latency_predicted"]:
         note += ", predicted"
-    return KeyFigure("latency", milliseconds(best["latency_ms"]), note, Tone.good)
+    return KeyFigure("latency", milliseconds(latency_ms), note, Tone.good)
 
 
 def _distance(best: Mapping[str, Any], landscape: Landscape | None, wording: Wording) -> str:

@@ -35,6 +35,7 @@ from nas.study.results import gather, write_measures, write_results
 from nas.study.situations import families
 from nas.study.tables import save_tables, sources_of, tables_of
 from nas.study.terminal import print_results
+from nas.study.variants import variants
 from nas.study.work import work
 
 SOURCES = ("accuracy", "latency")
@@ -118,8 +119,12 @@ def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Cons
     results = gather(plan, folder)
     sentences = answer(results)
     write_measures(folder.measures, results)
-    found = [asdict(family) for family in families(results)]
-    write_results(folder.results, results, {"answer": sentences, "situations": found})
+    extra: dict[str, Any] = {
+        "answer": sentences,
+        "situations": [asdict(family) for family in families(results)],
+        "variants": [asdict(found) for found in variants(results)],
+    }
+    write_results(folder.results, results, extra)
     write_page(
         folder.page,
         results,
@@ -139,7 +144,7 @@ def _provenance(plan: Plan, folder: StudyFolder, given: Sequence[str]) -> dict[s
     packages = environment.pop("packages")
     facts = {"command": f"`{folder.stored().get('command', _command(given))}`"}
     facts["accuracy"] = plan.accuracy.description
-    facts |= {f"latency of {name}": oracle.description for name, oracle in plan.oracles.items()}
+    facts |= {f"latency of {name}": oracle.description for name, oracle in plan.sources.items()}
     facts |= {name: str(value) for name, value in environment.items()}
     return {**facts, "versions": ", ".join(f"{name} {text}" for name, text in packages.items())}
 
@@ -160,7 +165,7 @@ def _sources(plan: Plan) -> str:
     if plan.accuracy.source != "surrogate":
         accuracy = f"accuracy from {plan.accuracy.source}, {plan.accuracy.split.value} split"
     parts = [accuracy]
-    for name, oracle in plan.oracles.items():
+    for name, oracle in plan.sources.items():
         share = oracle.predicted(NAS_BENCH_201.architectures).mean()
         said = "" if not share else f", {share:.1%} of the cells predicted"
         parts.append(f"latency of {name} from {oracle.source}{said}")
@@ -170,7 +175,7 @@ def _sources(plan: Plan) -> str:
 def _announce(plan: Plan, console: Console) -> None:
     console.print(_sources(plan), soft_wrap=True)
     console.print(f"accuracy {plan.accuracy.description}", soft_wrap=True)
-    for name, oracle in plan.oracles.items():
+    for name, oracle in plan.sources.items():
         console.print(f"latency of {name} {oracle.description}", soft_wrap=True)
 
 

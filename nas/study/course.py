@@ -76,6 +76,16 @@ class Course:
         best = np.maximum.accumulate(np.where(self.feasible, self.accuracy, -np.inf), axis=1)
         return np.asarray(100 * (self.landscape.accuracy[optimum] - best))
 
+    def found(self, samples: int | None = None) -> Int64[ndarray, "R"]:
+        """The architecture that each search declares its best, after so many samples or all.
+
+        -1 where none is within T.
+        """
+        within = np.where(self.feasible, self.accuracy, -np.inf)[:, :samples]
+        rows, best = np.arange(len(within)), within.argmax(1)
+        index = self.trace.index[rows, best].astype(np.int64)
+        return np.where(np.isneginf(within[rows, best]), -1, index)
+
     @property
     def training_hours(self) -> Float64[ndarray, "R n"]:
         """Simulated hours by each sample, if every query is trained; NaN if it is unknown."""

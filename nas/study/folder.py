@@ -196,11 +196,14 @@ def _require_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any
         # what begins it, and the names of files, which may lie elsewhere
         if name == "command" or name.endswith(".description"):
             continue
-        if before.get(name) != now.get(name):
+        was, wanted = before.get(name), now.get(name)
+        if name not in before and wanted == []:
+            continue  # the study was begun before there was such a list
+        if was != wanted:
             what = name.removeprefix("values.")
             raise UserError(
-                f"{path} holds a study with {what}={before.get(name)}, not {now.get(name)}; "
-                f"name another folder with folder="
+                f"{path} holds a study with {what}={was}, not {wanted}; name another "
+                f"folder with folder="
             )
 
 

@@ -26,6 +26,8 @@ from nas.study.situations_page import situation_sections
 from nas.study.terminal import text_of
 from nas.study.thesis import claims, numbers, verdict
 from nas.study.thesis_page import thesis_sections
+from nas.study.variants import variants
+from nas.study.variants_page import variant_sections
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.parts import Columns, Listing, Note, Part, Table
 
@@ -83,6 +85,7 @@ def answer(results: Results) -> list[str]:
     """What the study says, in a paragraph or two made of its tests and nothing else."""
     paragraphs = [verdict(results), numbers(results)] if results.config.thesis else []
     paragraphs += [family.sentence for family in families(results)]
+    paragraphs += [found.sentence for found in variants(results)]
     return [*filter(None, paragraphs), *_smallest_gap(results)]
 
 
@@ -153,10 +156,12 @@ def _key_figures(results: Results) -> Iterator[KeyFigure]:
 
 
 def _sections(results: Results) -> Iterator[Section]:
-    yield Section("What was compared", list(_table(results)))
+    if any((cell.device, cell.limit_ms) not in results.on_boards for cell in results.values):
+        yield Section("What was compared", list(_table(results)))
     if results.config.thesis:
         yield from thesis_sections(results)
     yield from situation_sections(results)
+    yield from variant_sections(results)
     titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:
         parts: list[Part | str] = [*_counted(results)]
@@ -165,6 +170,8 @@ def _sections(results: Results) -> Iterator[Section]:
         parts.append(_tests(results, [c for c in results.comparisons if not c.other.settings]))
         yield Section("Tests", parts)
     for (device, limit_ms), cells in _by_problem(results).items():
+        if (device, limit_ms) in results.on_boards:
+            continue
         courses: Courses = {name: results.courses[cell] for name, cell in cells.items()}
         space = next(iter(courses.values())).landscape
         problem = f"{device}, T = {limit_ms:g} ms"
@@ -196,7 +203,7 @@ def _table(results: Results) -> Iterator[Part | str]:
         names = [name for name in columns if name in known]
         rows = []
         for cell, medians in results.medians.items():
-            if not cell.settings:
+            if not cell.settings and (cell.device, cell.limit_ms) not in results.on_boards:
                 shown = (
                     text_of(medians[name]) + _of_seeds(results.known(cell, name), results)
                     for name in names

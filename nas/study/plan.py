@@ -13,7 +13,6 @@ from hashlib import sha256
 from itertools import product
 from typing import Any, final
 
-import numpy as np
 from hydra import compose
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -23,11 +22,12 @@ from controller.base import ControllerConfig
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.errors import UserError
-from nas.landscape import Landscape, survey
-from nas.preflight import describe_limit, require_complete
+from nas.landscape import Landscape
+from nas.latency_mapped import MappedLatencyConfig
 from nas.search_space import NAS_BENCH_201
+from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
-from nas.units import milliseconds
+from nas.study.problems import Problems
 from rewards.base import Reward
 
 
@@ -77,7 +77,14 @@ class Plan:
     accuracy: Accuracy
     oracles: Mapping[str, LatencyOracle]  # by device
     landscapes: Mapping[tuple[str, float], Landscape]  # by device and limit in ms
+    boards: tuple[Board, ...]
     jobs: tuple[Job, ...]
+
+    @property
+    def sources(self) -> dict[str, LatencyOracle]:
+        """The oracles that are not made of others: a board's is of its units'."""
+        made = {board.device for board in self.boards}
+        return {name: oracle for name, oracle in self.oracles.items() if name not in made}
 
     @property
     def seeds(self) -> range:
@@ -94,40 +101,36 @@ def make_plan(composed: DictConfig) -> Plan:
     """
     config = _checked(composed)
     accuracy = config.accuracy.build(config.dataset, config.split, config.epochs)
-    oracles: dict[str, LatencyOracle] = {}
-    named: dict[str, LatencyOracle] = {}
-    landscapes: dict[tuple[str, float], Landscape] = {}
-    problems: dict[str, list[tuple[str, float]]] = {}  # by the device's name in the settings
-    for name, limit in _problems(config):
-        if name not in named:
-            named[name] = config.latency.build(name, config.dataset)
-        oracle = named[name]
-        problem = (oracle.device, _limit_ms(limit, accuracy, oracle))
-        landscape = _survey(accuracy, oracle, problem[1])
-        describe_limit(landscape, oracle.device)  # refuses a limit that nothing meets
-        oracles[oracle.device] = oracle
-        landscapes[problem] = landscape
-        known = problems.setdefault(name, [])
-        if problem not in known:
-            known.append(problem)
+    problems = Problems(config, accuracy)
     maker = _Maker()
     jobs: dict[Cell, Job] = {}
-    for name, rewards, settings in _parts(config, list(problems)):
+    for name, rewards, settings in _parts(config, list(problems.named)):
         for (device, limit_ms), reward, controller in product(
-            problems[name], rewards, config.controllers
+            problems.named[name], rewards, config.controllers
         ):
             cell = Cell(reward, controller, device, limit_ms, settings)
             made = maker.reward(reward, limit_ms, settings), maker.controller(controller, settings)
             same = jobs.get(replace(cell, settings=()))
             if settings and same and made == (same.reward, same.controller):
                 continue  # a point of the grid that is the defaults
-            jobs[cell] = Job(cell, *made, accuracy, oracles[device])
+            jobs[cell] = Job(cell, *made, accuracy, problems.oracles[device])
     if len({cell.key for cell in jobs}) < len(jobs):
         raise AssertionError("two cells have one key, and would have one file")
-    return Plan(config, accuracy, oracles, landscapes, tuple(jobs.values()))
+    return Plan(
+        config,
+        accuracy,
+        problems.oracles,
+        problems.landscapes,
+        tuple(problems.boards),
+        tuple(jobs.values()),
+    )
 
 
 def _checked(composed: DictConfig) -> StudyConfig:
+    if OmegaConf.get_type(composed, "latency") is MappedLatencyConfig:
+        raise UserError(
+            "latency=mapped has one T; a study takes boards=['<device>@9ms or <device>@20ms']"
+        )
     for name in sorted(OmegaConf.missing_keys(composed)):
         raise UserError(f"{name} is not set; write {name}=<value>")
     try:
@@ -148,7 +151,7 @@ def _checked(composed: DictConfig) -> StudyConfig:
         values = getattr(config, name)
         if not values or len(set(values)) < len(values):
             raise UserError(f"{name}={_listed(values)} must name at least one, and none twice")
-    if not config.problems and not (config.devices and config.limits):
+    if not (config.problems or config.boards or (config.devices and config.limits)):
         raise UserError("nothing to search: set devices and limits, or problems=[device@limit]")
     _require_comparison(config)
     return config
@@ -170,15 +173,6 @@ def _require_comparison(config: StudyConfig) -> None:
             f"reference={config.reference} is not one of the {config.compare.value}s "
             f"{_listed(compared)}"
         )
-
-
-def _problems(config: StudyConfig) -> Iterator[tuple[str, str]]:
-    yield from product(config.devices, config.limits)
-    for problem in config.problems:
-        device, at, limit = problem.rpartition("@")
-        if not at:
-            raise UserError(f"problems={problem} is not of the form device@limit, as x/b1@17ms")
-        yield device, limit
 
 
 def _parts(
@@ -209,31 +203,6 @@ def _axis(text: str) -> list[str]:
     if name.partition(".")[0] not in {"reward", "controller"}:
         raise UserError(f"grid={text} must begin with reward. or controller.")
     return [f"{name}={value}" for value in values.split(",")]
-
-
-def _limit_ms(text: str, accuracy: Accuracy, oracle: LatencyOracle) -> float:
-    """Milliseconds of a time, or of the share of the device's architectures that meet it."""
-    if not text.endswith("%"):
-        return milliseconds(text)
-    try:
-        share = float(text[:-1]) / 100
-    except ValueError as error:
-        raise UserError(f"limits={text} is not a share; write for example 30%") from error
-    if not 0 < share <= 1:
-        raise UserError(f"limits={text} is not a share between 0% and 100%")
-    latency_ms = _survey(accuracy, oracle, np.inf).latency_ms
-    return round(float(np.quantile(latency_ms, share)), 4)
-
-
-def _survey(accuracy: Accuracy, oracle: LatencyOracle, limit_ms: float) -> Landscape:
-    landscape = survey(accuracy, oracle, limit_ms)
-    if landscape is None:
-        raise UserError(
-            "a study measures the distance to the exact optimum, so its sources must answer for "
-            "the whole space: accuracy=table or surrogate, latency=table or regression"
-        )
-    require_complete(landscape, oracle.device)
-    return landscape
 
 
 @final

@@ -16,6 +16,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from nas.atomic_file import replacing
+from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
 from nas.study.course import Course
 from nas.study.folder import StudyFolder
@@ -85,6 +86,19 @@ class Results:
     medians: Mapping[Cell, Mapping[str, Interval | None]]  # None: unknown in every search
     comparisons: tuple[Comparison, ...]
     pooled: tuple[Pooled, ...]
+    boards: tuple[Board, ...]
+
+    @property
+    def on_boards(self) -> set[tuple[str, float]]:
+        """Devices and limits that were searched for a board, which is told as a whole."""
+        return {
+            problem
+            for board in self.boards
+            for problem in (
+                (board.device, board.limit_ms),
+                *((unit.device, unit.left_ms) for unit in board.units),
+            )
+        }
 
     def measure(self, name: str) -> Measure:
         """The measure of this name."""
@@ -140,6 +154,7 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
         {cell: _medians(found) for cell, found in values.items()},
         comparisons,
         tuple(_pool(plan.config, measures, values, comparisons)),
+        plan.boards,
     )
 
 

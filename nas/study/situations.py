@@ -122,20 +122,12 @@ def _family(cells: list[Cell], results: Results) -> Family:
     first = next((cell for cell in cells if SITUATED not in cell.device), cells[0])
     ordered = [first, *(cell for cell in cells if cell is not first)]
     courses = {cell: results.courses[cell] for cell in ordered}
-    found = {cell: found_by(course) for cell, course in courses.items()}
+    found = {cell: course.found() for cell, course in courses.items()}
     return Family(
         first,
         tuple(_surroundings(cell, first, courses, found[cell]) for cell in ordered),
         tuple(_misplaced(a, b, courses, found) for a, b in product(ordered, ordered)),
     )
-
-
-def found_by(course: Course) -> Int64[ndarray, " R"]:
-    """The architecture that each search would declare its best: -1 where none is within T."""
-    within = np.where(course.feasible, course.accuracy, -np.inf)
-    rows, best = np.arange(len(within)), within.argmax(1)
-    index = course.trace.index[rows, best].astype(np.int64)
-    return np.where(np.isneginf(within[rows, best]), -1, index)
 
 
 def _surroundings(

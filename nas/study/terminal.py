@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from nas.study.config import Axis
+from nas.study.plan import Cell
 from nas.study.results import Results
 from nas.study.statistics import Interval
 
@@ -55,12 +56,28 @@ def print_results(console: Console, results: Results, sentences: Sequence[str]) 
         for name, title in SHOWN[config.compare].items()
         if name in {measure.name for measure in results.measures}
     }
+    cells = [
+        cell
+        for cell in results.values
+        if not cell.settings and (cell.device, cell.limit_ms) not in results.on_boards
+    ]
+    if cells:
+        _print_cells(console, results, cells, shown)
+    grid = sum(bool(cell.settings) for cell in results.values)
+    if grid:
+        console.print(f"and {grid} cells of the grid, in the files")
+    for sentence in sentences:
+        console.print(sentence, soft_wrap=True)
+
+
+def _print_cells(
+    console: Console, results: Results, cells: Sequence[Cell], shown: Mapping[str, str]
+) -> None:
     console.print(
         f"medians over {len(results.seeds)} seeds with bootstrap 95 % intervals; gaps are points below "
-        f"the {results.optimum} within T after {config.budget:,} samples",
+        f"the {results.optimum} within T after {results.config.budget:,} samples",
         soft_wrap=True,
     )
-    cells = [cell for cell in results.values if not cell.settings]
     for device, limit_ms in dict.fromkeys((cell.device, cell.limit_ms) for cell in cells):
         table = Table(box=None, header_style="bold", pad_edge=False)
         table.add_column("")
@@ -72,7 +89,3 @@ def print_results(console: Console, results: Results, sentences: Sequence[str]) 
                 table.add_row(results.name(cell), *(text_of(medians[measure]) for measure in shown))
         console.print(f"[bold]{device}, T = {limit_ms:g} ms", soft_wrap=True)
         console.print(table)
-    if len(results.values) > len(cells):
-        console.print(f"and {len(results.values) - len(cells)} cells of the grid, in the files")
-    for sentence in sentences:
-        console.print(sentence, soft_wrap=True)

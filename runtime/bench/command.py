@@ -91,10 +91,11 @@ def _run(config: BenchConfig, console: Console) -> None:
     finally:  # after Ctrl-C, too
         with suppress(RuntimeError):  # of a GPU that is lost, as the results say
             control.close()
-        _tell(results, path, console)
+        tell(results, path, console)
 
 
-def _tell(results: Results, path: Path, console: Console) -> None:
+def tell(results: Results, path: Path, console: Console) -> None:
+    """Prints what was found, and draws the page beside the results."""
     if stand_in := face_of(results).stand_in(results.settings):
         console.print(stand_in, soft_wrap=True)
     shown = tables(results)
@@ -155,7 +156,7 @@ def _draw_all(folder: Path, console: Console) -> None:
         except (ValueError, OSError) as error:  # a profile of the memory experiment lies here too
             skipped.append(str(error))
             continue
-        _tell(results, path, console)
+        tell(results, path, console)
     if len(skipped) == len(paths):
         more = f", nor do {len(skipped) - 1} more files there" if len(skipped) > 1 else ""
         raise ValueError(f"{skipped[0]}{more}; measure an experiment first")

@@ -159,21 +159,30 @@ def _pcie(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
     """A captured network, and an upload of 16 MB, beside a hog of the bus."""
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([PcieHog(_hog_core())]))
-        lender = opened.enter_context(Situation(hogs, count=0))
-        victims = {
-            "nb201": on_gpu("nb201", lender.stream),
-            "upload of 16 MB": _upload(lender.stream),
-        }
         limit = _BUS_GB_PER_S * GB / MB
-        opens: dict[str, Callable[[], Situation]] = {
-            "solo": partial(Situation, hogs, count=0),
-            "none unlimited": partial(Situation, hogs),
-            f"budget {_BUS_GB_PER_S:g}": partial(
-                Situation, hogs, isolation=Isolation.budget, limit_mb_per_s=limit
+        ways = {
+            "solo": (Isolation.none, partial(Situation, hogs, count=0)),
+            "none unlimited": (Isolation.none, partial(Situation, hogs)),
+            "priority unlimited": (
+                Isolation.priority,
+                partial(Situation, hogs, isolation=Isolation.priority),
+            ),
+            f"budget {_BUS_GB_PER_S:g}": (
+                Isolation.none,
+                partial(Situation, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
             ),
         }
-        for victim, infer in victims.items():
-            conditions = [Condition(name, one, infer) for name, one in opens.items()]
+        lent = {
+            way: opened.enter_context(Situation(hogs, isolation=way, count=0)).stream
+            for way in (Isolation.none, Isolation.priority)
+        }
+        victims: dict[str, Callable[[torch.cuda.Stream], Callable[[], object]]] = {
+            "nb201": partial(on_gpu, "nb201"),
+            "upload of 16 MB": _upload,
+        }
+        for victim, prepared in victims.items():
+            infer = {way: prepared(stream) for way, stream in lent.items()}
+            conditions = [Condition(name, one, infer[way]) for name, (way, one) in ways.items()]
             taken = taken_in_turns(config, conditions, beat=pulse.beat)
             yield from rows_of("PCIe hog", victim, taken)
 
@@ -191,11 +200,11 @@ def _upload(stream: torch.cuda.Stream) -> Callable[[], object]:
 
 
 def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
-    """Worst case and variance over many inferences."""
+    """Worst case and variance over many inferences of the source's micro-benchmark, one convolution."""
     limit = 1000 * GB / MB
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([GpuMemoryHog(_hog_core())]))
-        infer = _prepared(opened, hogs, Isolation.none, "nb201")
+        infer = _prepared(opened, hogs, Isolation.none, "conv256")
         conditions = [
             Condition("solo", partial(Situation, hogs, count=0), infer),
             Condition("none unlimited", partial(Situation, hogs), infer),
@@ -206,4 +215,4 @@ def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
             ),
         ]
         taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES, beat=pulse.beat)
-    yield from rows_of("worst", "nb201", taken)
+    yield from rows_of("worst", "conv256", taken)

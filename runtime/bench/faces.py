@@ -15,6 +15,7 @@ from runtime.bench.qs_shown import QS
 from runtime.bench.results import Results
 from runtime.bench.simulator_shown import SIMULATOR
 from runtime.bench.stream_shown import STREAM
+from runtime.mapping.run_shown import MAPPED
 
 _FACES = {
     "qs": QS,
@@ -36,6 +37,7 @@ _FACES = {
     ),
     "predictor": PREDICTOR,
     "stream": STREAM,
+    "mapped": MAPPED,
 }
 
 

@@ -30,8 +30,8 @@ _PIECE = 2**26
 _PIECES = 4
 _FIRST = -5
 """A stream's priority: torch and the driver take the nearest that they have."""
-_DEPTH = 2
-"""Graphs that are under way at once: the GPU never waits for the thread."""
+_UNDER_WAY = 8
+"""Graphs at once: the GPU never waits for the thread."""
 
 
 def check_gpu() -> None:
@@ -96,10 +96,16 @@ class GpuMemoryHog(Hog):
 @final
 @dataclass(frozen=True)
 class PcieHog(Hog):
-    """Copies from pinned memory to the GPU, by its copy engine."""
+    """Copies from pinned memory to the GPU, by its copy engine.
+
+    One after the other. An engine may serve whoever has the next copy ready before it turns to another
+    stream: with two under way an H200 did 3 uploads of another stream in 5 s, beside 37,000 of the
+    hog's, and with eight none in 15 s.
+    """
 
     core: int | None = None
     gb_per_s: float = math.inf
+    under_way: int = 1
 
     @property
     def name(self) -> str:
@@ -109,7 +115,7 @@ class PcieHog(Hog):
     def start(self, place: Place, number: int) -> RunningHog:
         """Pins 16 MB."""
         check_gpu()
-        return _HogThread(place, number, self.core, _copying)
+        return _HogThread(place, number, self.core, _copying, self.under_way)
 
 
 def start_network(place: Place, number: int, network: str, core: int | None) -> RunningHog:
@@ -162,8 +168,10 @@ class _HogThread(RunningHog):
         number: int,
         core: int | None,
         make: Callable[[torch.cuda.Stream], tuple[Callable[[], object], int]],
+        under_way: int = _UNDER_WAY,
     ) -> None:
         self._place, self._number, self._core, self._make = place, number, core, make
+        self._most_under_way = under_way
         self._ready, self._over = Event(), Event()
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, daemon=True, name=f"GPU hog {number}")
@@ -209,7 +217,7 @@ class _HogThread(RunningHog):
                 event = torch.cuda.Event()
                 event.record()
             under_way.append(event)
-            if len(under_way) >= _DEPTH * _PIECES:
+            if len(under_way) >= self._most_under_way:
                 under_way.popleft().synchronize()  # Python's lock is free meanwhile
 
         try:

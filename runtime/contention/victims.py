@@ -19,11 +19,12 @@ _BUILDERS: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
     "resnet50": lambda: (ResNet(50), (8, 3, 224, 224)),
     "vgg16": lambda: (VGG(16), (1, 3, 224, 224)),
     "alexnet": lambda: (AlexNet(), (1, 3, 224, 224)),
+    "conv256": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 256, 256)),
     "conv64": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 64, 64)),
     "conv32": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 32, 32)),
     "fc8192": lambda: (nn.Linear(8192, 8192, bias=False), (1, 8192)),
 }
-"""The slowest cell of NAS-Bench-201; ResNet-50 with eight pictures; layers of 64 channels on 64 and 32 pixels; 256 MB of weights."""
+"""The slowest cell of NAS-Bench-201; ResNet-50 with eight pictures; layers of 64 channels on 256, 64 and 32 pixels; 256 MB of weights."""
 
 HALF = frozenset({"resnet50"})
 """In 16 bits on a GPU."""

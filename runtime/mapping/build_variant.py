@@ -43,10 +43,20 @@ _REAL = {
 class Built:
     """A network ready to run as a variant."""
 
-    run: Callable[[], object]
+    run: Callable[[], None]
     """One inference on what lies in its memory, from an idle device to an idle device."""
-    output: Callable[[Tensor], Tensor]
-    """For another input of the same shape, in fp32 on the CPU."""
+    launch: Callable[[], None]
+    """The same; on a GPU only begun, and on the stream that it was built for."""
+    put: Callable[[Tensor], object]
+    """Another input of the same shape, copied into its memory."""
+    latest: Callable[[], Tensor]
+    """What the last inference gave, in fp32 on the CPU; of a GPU that is idle again."""
+
+    def output(self, x: Tensor) -> Tensor:
+        """For another input of the same shape, which stays in its memory."""
+        self.put(x)
+        self.run()
+        return self.latest()
 
 
 def why_not(variant: Variant) -> str | None:
@@ -79,7 +89,13 @@ def _why_not_on_gpu(variant: Variant) -> str | None:
 
 
 def build_variant(
-    variant: Variant, network: nn.Module, x: Tensor, calibration: Sequence[Tensor]
+    variant: Variant,
+    network: nn.Module,
+    x: Tensor,
+    calibration: Sequence[Tensor],
+    *,
+    stream: torch.cuda.Stream | None = None,
+    written: dict[Numbers, bytes] | None = None,
 ) -> Built:
     """Makes it ready; the network itself stays as it is.
 
@@ -88,12 +104,15 @@ def build_variant(
       network: in evaluation mode, in fp32 on the CPU.
       x: what it is to run on.
       calibration: inputs that the ranges of int8 are taken from.
+      stream: of a GPU, on which it is to run; None for one on as many multiprocessors.
+      written: the network as ONNX files, by their numbers; who builds it often keeps them, for they
+        are added here.
 
     Raises:
       BaseException: what the backend does if it cannot run the network.
     """
     if variant.how is How.onnxruntime:
-        return _onnx_runtime(variant, network, x, calibration)
+        return _onnx_runtime(variant, network, x, calibration, {} if written is None else written)
     layout = torch.channels_last if variant.channels_last else torch.contiguous_format
     dtype = _DTYPES[variant.numbers]
     module = copy.deepcopy(network).to(variant.device.value, dtype)
@@ -101,25 +120,24 @@ def build_variant(
         for parameter in module.parameters():
             if parameter.dim() == 4:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    at = x.to(variant.device.value, dtype)
+    at = x.to(variant.device.value, dtype, copy=True)
     at = at.contiguous(memory_format=layout) if at.dim() == 4 else at
     if variant.device is Device.cuda:
-        return _on_gpu(variant, module, at)
+        return _on_gpu(variant, module, at, stream or _stream(variant.share))
     if variant.how is How.torchscript:
         module = _traced(module, at)
 
-    def run() -> Tensor:
-        torch.set_num_threads(variant.share)  # of the whole process, so before each
+    last: list[Tensor] = []
+
+    def run() -> None:
+        torch.set_num_threads(variant.share)  # of the calling thread, whichever it is
         with torch.inference_mode():
-            result: Tensor = module(at)
-        return result
+            last[:] = [module(at)]
 
-    return Built(run, lambda other: _copied(run, at, other))
+    def latest() -> Tensor:
+        return last[0].float()
 
-
-def _copied(run: Callable[[], Tensor], at: Tensor, other: Tensor) -> Tensor:
-    at.copy_(other)
-    return run().float().cpu()
+    return Built(run, run, at.copy_, latest)
 
 
 def _traced(module: nn.Module, x: Tensor) -> nn.Module:
@@ -135,61 +153,64 @@ def _traced(module: nn.Module, x: Tensor) -> nn.Module:
 
 
 def _onnx_runtime(
-    variant: Variant, network: nn.Module, x: Tensor, calibration: Sequence[Tensor]
+    variant: Variant,
+    network: nn.Module,
+    x: Tensor,
+    calibration: Sequence[Tensor],
+    written: dict[Numbers, bytes],
 ) -> Built:
     from runtime.onnx_export import onnx_bytes  # noqa: PLC0415 - of this backend only
     from runtime.onnx_session import OnnxSession  # noqa: PLC0415 - of this backend only
 
-    content = onnx_bytes(copy.deepcopy(network), [x])
-    if variant.numbers is Numbers.int8:
+    if Numbers.fp32 not in written:
+        written[Numbers.fp32] = onnx_bytes(copy.deepcopy(network), [x])
+    if variant.numbers not in written:
         from runtime.mapping.int8 import quantised  # noqa: PLC0415 - of this variant only
 
-        content = quantised(content, [one.numpy() for one in calibration])
-    session = OnnxSession(content, threads=variant.share)
-    return Built(
-        session.resident(x.numpy()),
-        lambda other: torch.from_numpy(session(other.contiguous().numpy())),
-    )
+        written[variant.numbers] = quantised(
+            written[Numbers.fp32], [one.numpy() for one in calibration]
+        )
+    session = OnnxSession(written[variant.numbers], threads=variant.share)
+    at = x.clone(memory_format=torch.contiguous_format)
+    output = session(at.numpy())
+    run = session.bound([at.numpy()], output)
+    return Built(run, run, at.copy_, lambda: torch.from_numpy(output.copy()))
 
 
-def _on_gpu(variant: Variant, module: nn.Module, at: Tensor) -> Built:
+def _on_gpu(variant: Variant, module: nn.Module, at: Tensor, stream: torch.cuda.Stream) -> Built:
     from runtime.cuda_graph import GraphEngine  # noqa: PLC0415 - for those who have a GPU
 
-    stream = _stream(variant.share)
     tf32 = variant.numbers is Numbers.tf32
+    last: list[Tensor] = []
 
     def infer() -> Tensor:
         result: Tensor = module(at)
         return result
 
-    def eager() -> Tensor:
+    def eager() -> None:
         with torch.inference_mode(), _tf32(tf32), torch.cuda.stream(stream):
-            result = infer()
+            last[:] = [infer()]
+
+    def put(other: Tensor) -> None:
+        at.copy_(other)
+        torch.cuda.synchronize()  # the variant has a stream of its own
+
+    def run() -> None:
+        with torch.cuda.stream(stream):
+            launch()
         stream.synchronize()
-        return result
 
     torch.cuda.synchronize()
     for _ in range(CAPTURE_WARM_UP):
         eager()
-    if variant.how is How.eager:
-        return Built(eager, lambda other: _copied_there(eager, at, other))
-    with _tf32(tf32):
-        replay, written = GraphEngine(stream).recorded(infer)
-    launch = Kept(replay, infer)
-
-    def replayed() -> Tensor:
-        with torch.cuda.stream(stream):
-            launch()
         stream.synchronize()
-        return written
-
-    return Built(replayed, lambda other: _copied_there(replayed, at, other))
-
-
-def _copied_there(run: Callable[[], Tensor], at: Tensor, other: Tensor) -> Tensor:
-    at.copy_(other)
-    torch.cuda.synchronize()  # the variant has a stream of its own
-    return run().float().cpu()
+    launch: Callable[[], None] = eager
+    if variant.how is How.graph:
+        with _tf32(tf32):
+            replay, written = GraphEngine(stream).recorded(infer)
+        last[:] = [written]
+        launch = Kept(replay, infer)
+    return Built(run, launch, put, lambda: last[0].float().cpu())
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,9 @@ def _hydra_main(composed: DictConfig) -> None:
             _profile(Path(config.profile), config.profiling, console)
         if config.study is not None:
             _study(Path(config.study), config.studying, console)
-        if config.tasks is not None:
+        if config.tasks is not None and config.run is not None:
+            _run(config.tasks, Path(config.run), config, console)
+        elif config.tasks is not None:
             _answer(config.tasks, config, console)
 
 
@@ -72,11 +74,43 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
     profile_here(path, config, console)
 
 
+def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
+    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as for a profile
+    from runtime.bench.command import tell  # noqa: PLC0415 - imports torch
+    from runtime.bench.results import Results  # noqa: PLC0415 - likewise
+    from runtime.mapping.candidates import Board  # noqa: PLC0415 - of this use only
+    from runtime.mapping.run_here import (  # noqa: PLC0415 - likewise
+        EXPERIMENT,
+        has_held,
+        profiled_as,
+        run_here,
+    )
+    from runtime.mapping.run_shown import sentences  # noqa: PLC0415 - likewise
+
+    table = _tasks(tasks, config)
+    platform = _platform(tasks, config, table)
+    board = Board(table, platform, config.bound, config.frame_ms)
+    path = folder / f"{EXPERIMENT}.json"
+    made_as = profiled_as(Path(tasks).with_suffix(".json"), config.profiling)
+    if config.json:
+        console = Console(quiet=True)
+    running = replace(config.running, margins=[config.margin]) if config.margin else config.running
+
+    def told(results: Results) -> None:
+        tell(results, path, console)
+        for line in sentences(results.rows):
+            console.print(line, soft_wrap=True, markup=False)
+
+    results = run_here(board, running, made_as, path, console, tell=told)
+    if config.json:
+        sys.stdout.write(results.json())
+    if not has_held(results):
+        sys.exit(DOES_NOT_FIT)
+
+
 def _answer(tasks: str, config: MapConfig, console: Console) -> None:
     table = _tasks(tasks, config)
-    platform = _platform(tasks, config.platform, table)
-    if config.configurations is not None:
-        platform = platform.limited(config.configurations)
+    platform = _platform(tasks, config, table)
     times_ms = (1 + config.margin) * table.of(config.bound)
     found = occupied(
         table.networks, times_ms, table.configurations, platform, frame_ms=config.frame_ms
@@ -94,13 +128,18 @@ def _tasks(tasks: str, config: MapConfig) -> TimingTable:
     return table if config.networks is None else table.chosen(config.networks)
 
 
-def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
+def _platform(tasks: str, config: MapConfig, table: TimingTable) -> Platform:
+    name = config.platform
     if name is None:
         beside = Path(tasks).with_suffix(".yaml")
         name = XAVIER if tasks == XAVIER else str(beside) if beside.exists() else THIS
     if name == XAVIER:
-        return xavier_platform()
-    return this_machine(table.configurations) if name == THIS else read_platform(Path(name))
+        platform = xavier_platform()
+    elif name == THIS:
+        platform = this_machine(table.configurations)
+    else:
+        platform = read_platform(Path(name))
+    return platform if config.configurations is None else platform.limited(config.configurations)
 
 
 def _down(ms: float, digits: int) -> float:

@@ -8,6 +8,7 @@ from typing import final
 
 from runtime.mapping.schedulability import SCENARIOS, THRESHOLDS
 from runtime.mapping.timing_table import Bound
+from runtime.mapping.ways import Way
 
 
 @final
@@ -81,10 +82,42 @@ class StudyConfig:
 
 @final
 @dataclass
+class RunConfig:
+    """How `python -m runtime.map tasks=<table>.csv run=<folder>` runs the frame."""
+
+    ways: list[str]
+    margins: list[float]
+    frames: int
+    turn: int
+    minutes: float
+
+    def check(self) -> None:
+        """Refuses what cannot be run.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        for name in ("frames", "turn"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"running.{name}={getattr(self, name)} must be at least 1")
+        if not 0 < self.minutes < math.inf:
+            raise ValueError(f"running.minutes={self.minutes} must be above 0")
+        allowed = [one.value for one in Way]
+        if not self.ways or any(name not in allowed for name in self.ways):
+            raise ValueError(f"running.ways={self.ways} must be some of {', '.join(allowed)}")
+        if not self.margins or not all(0 <= one < math.inf for one in self.margins):
+            raise ValueError(
+                f"running.margins={self.margins} must each be 0 or more; 0.1 adds 10 %"
+            )
+
+
+@final
+@dataclass
 class MapConfig:
     """The networks that are there, and what they run on."""
 
     tasks: str | None
+    run: str | None
     profile: str | None
     study: str | None
     platform: str | None
@@ -96,6 +129,7 @@ class MapConfig:
     json: bool
     profiling: ProfileConfig
     studying: StudyConfig
+    running: RunConfig
 
     def check(self) -> None:
         """Refuses what cannot be answered.
@@ -107,6 +141,8 @@ class MapConfig:
             raise ValueError(f"frame_ms={self.frame_ms} must be above 0, milliseconds")
         if not 0 <= self.margin < math.inf:
             raise ValueError(f"margin={self.margin} must be 0 or more; 0.1 adds 10 %")
+        if self.run is not None and self.tasks is None:
+            raise ValueError(f"run={self.run} needs tasks=<table>.csv, the networks to run")
         asked = [name for name in ("tasks", "profile", "study") if getattr(self, name) is not None]
         if len(asked) != 1:
             raise ValueError(
@@ -116,3 +152,4 @@ class MapConfig:
             )
         self.profiling.check()
         self.studying.check()
+        self.running.check()

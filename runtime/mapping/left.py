@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from runtime.mapping.choices import Choices, alike, choices
 from runtime.mapping.platform_description import Place, Platform
 from runtime.mapping.program import Answer, Solution, most_left, solve
 from runtime.mapping.quick import quick_left
+from runtime.mapping.timetable import timetable
 
 
 @final
@@ -82,12 +83,7 @@ def occupied(
       ValueError: if a network has no configuration of this platform.
     """
     among = choices(times_ms, configurations, platform)
-    for name, own_ms in zip(networks, among.ms, strict=True):
-        if not np.isfinite(own_ms).any():
-            raise ValueError(
-                f"{name} runs in no configuration of {platform.name}, which has "
-                f"{', '.join(platform.configurations)}"
-            )
+    check_homes(networks, among)
     found = solve(among, frame_ms)
     if found.chosen is None:
         return Occupied(found.answer, (), ())
@@ -101,6 +97,31 @@ def occupied(
     )
 
 
+def check_homes(networks: Sequence[str], among: Choices) -> None:
+    """Refuses networks that run nowhere.
+
+    Raises:
+      ValueError: naming the first of them.
+    """
+    for name, own_ms in zip(networks, among.ms, strict=True):
+        if not np.isfinite(own_ms).any():
+            raise ValueError(
+                f"{name} runs in no configuration of {among.platform.name}, which has "
+                f"{', '.join(among.platform.configurations)}"
+            )
+
+
+def longest_left(among: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:
+    """How long one more network could take at a place; where the solver has no time left, quickly."""
+    found = most_left(among, frame_ms, place)
+    if found.answer is Answer.unknown or found.most_ms > found.left_ms:
+        left_ms, chosen = quick_left(among, frame_ms, place)
+        most_ms = frame_ms if found.answer is Answer.unknown else found.most_ms
+        if chosen is not None and left_ms > found.left_ms:
+            found = Solution(Answer.feasible, chosen, left_ms, most_ms)
+    return found
+
+
 def _left(
     networks: Sequence[str],
     same: Sequence[Place],
@@ -110,12 +131,7 @@ def _left(
 ) -> Left:
     platform = among.platform
     place = np.array([unit in same[0] for unit in platform.units])
-    found = most_left(among, frame_ms, place)
-    if found.answer is Answer.unknown or found.most_ms > found.left_ms:  # no time was left
-        left_ms, chosen = quick_left(among, frame_ms, place)
-        most_ms = frame_ms if found.answer is Answer.unknown else found.most_ms
-        if chosen is not None and left_ms > found.left_ms:
-            found = Solution(Answer.feasible, chosen, left_ms, most_ms)
+    found = longest_left(among, frame_ms, place)
     timetable: tuple[Run, ...] = ()
     if found.chosen is not None:
         timetable = _timetable(networks, found.chosen, among, configurations)
@@ -146,17 +162,15 @@ def _timetable(
     among: Choices,
     configurations: Sequence[str],
 ) -> tuple[Run, ...]:
-    """The widest gangs first, so that the units of each are free at once."""
-    free_ms = np.zeros(len(among.platform.units))
-    runs: dict[int, Run] = {}
-    widest_first = sorted(range(len(chosen)), key=lambda i: -int(among.occupies[chosen[i]].sum()))
-    for i in widest_first:
-        at = int(chosen[i])
-        units = among.occupies[at]
-        start_ms = float(free_ms[units].max())
-        end_ms = start_ms + float(among.ms[i, at])
-        free_ms[units] = end_ms
-        name = configurations[int(among.configuration[i, at])]
-        place = among.platform.told(among.places[at])
-        runs[i] = Run(networks[i], name, place, start_ms, end_ms)
+    """In the order of the networks."""
+    runs = {
+        one.network: Run(
+            networks[one.network],
+            one.configuration,
+            among.platform.told(one.place),
+            one.start_ms,
+            one.end_ms,
+        )
+        for one in timetable(chosen, among, configurations)
+    }
     return tuple(runs[i] for i in range(len(chosen)))

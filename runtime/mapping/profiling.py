@@ -51,7 +51,7 @@ def profiled(
     generator: np.random.Generator,
 ) -> Iterator[Profiled]:
     """One network as each variant; those that run are timed in turns."""
-    reference = _reference(subject, variants)
+    wanted = reference(subject, variants)
     built: list[tuple[Variant, Built, Agreement]] = []
     for variant in variants:
         remark = why_not(variant)
@@ -64,7 +64,7 @@ def profiled(
             except (RuntimeError, ValueError, NotImplementedError) as error:
                 remark = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             else:
-                built.append((variant, one, agreement(outputs, reference)))
+                built.append((variant, one, agreement(outputs, wanted)))
         if remark is not None:
             yield Profiled(subject.name, variant, None, None, remark)
     if built:
@@ -79,8 +79,8 @@ def profiled(
         torch.cuda.empty_cache()
 
 
-def _reference(subject: Subject, variants: Sequence[Variant]) -> list[Tensor]:
-    """Eager fp32, on the GPU if that is what is profiled and there is one."""
+def reference(subject: Subject, variants: Sequence[Variant]) -> list[Tensor]:
+    """Eager fp32 for all inputs, on the GPU if one of the variants is there and there is one."""
     device, share = Device.cpu, torch.get_num_threads()
     if torch.cuda.is_available() and any(one.device is Device.cuda for one in variants):
         device, share = Device.cuda, torch.cuda.get_device_properties(0).multi_processor_count

@@ -1,4 +1,8 @@
-"""The five architectures of Demand Layering (Ji et al., RTSS 2022) for a given network."""
+"""The five architectures of Demand Layering (Ji et al., RTSS 2022) for a given network.
+
+As in the source an inference begins with empty rings; only `enlarged` can be asked for rings that go on
+into the next inference, which is not the source's.
+"""
 
 from __future__ import annotations
 
@@ -37,6 +41,7 @@ def enlarged(
     stages: Stages = Stages.READ_KERNEL,
     tolerance: float = 0.0,
     alignment: int = PAGE_BYTES,
+    ahead: bool = False,
 ) -> StreamPlan:
     """The ring enlarged until the delay stops falling; nothing is resident.
 
@@ -48,6 +53,7 @@ def enlarged(
       stages: where there are two rings, both are enlarged alike.
       tolerance: how much longer than with endless rings is near enough, as a share.
       alignment: of the rings.
+      ahead: whether rings go on into the next inference; the delay is then that of many in a row.
     """
     lengths = [layer.weight_bytes for layer in layers if layer.weight_bytes]
     if not lengths:
@@ -56,7 +62,7 @@ def enlarged(
     def with_rings(ring_bytes: int) -> StreamPlan:
         host, device = ring_bytes * stages.reads, ring_bytes * stages.copies
         resident = (False,) * len(layers)
-        plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, host + device)
+        plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, host + device, ahead)
         return predicted(layers, plan, alignment)
 
     sizes = Capacities(lengths, alignment)

@@ -24,6 +24,7 @@ def improved(
     *,
     tries: int,
     alignment: int = PAGE_BYTES,
+    ahead: bool,
 ) -> list[StreamPlan]:
     """A front with what one layer more or less in memory, with other rings, adds to it.
 
@@ -40,7 +41,7 @@ def improved(
             seen.add(one)
             later = (other.memory_bytes for other in front)
             next_bytes = next((size for size in later if size > one.memory_bytes), 0)
-            around = [*_around(one, next_bytes - 1, layers, stages, alignment)]
+            around = [*_around(one, next_bytes - 1, layers, stages, alignment, ahead=ahead)]
             found += around
             tries -= len(around)
             if tries <= 0:
@@ -55,13 +56,15 @@ def _around(
     layers: Sequence[StreamedLayer],
     stages: Stages,
     alignment: int,
+    *,
+    ahead: bool,
 ) -> Iterator[StreamPlan]:
     """With no more memory than the plan, and with what is left up to the next one."""
     for changed in _changes(plan, layers, alignment):
         kept = [one != (i in changed) for i, one in enumerate(plan.resident)]
         if all(stays or not one.weight_bytes for one, stays in zip(layers, kept, strict=True)):
             continue
-        trial = Trial(layers, tuple(kept), stages, alignment)
+        trial = Trial(layers, tuple(kept), stages, alignment, ahead=ahead)
         if changed:
             yield from trial.filling(plan.memory_bytes, plan)
         if most_bytes > plan.memory_bytes:

@@ -3,6 +3,10 @@
 The caller launches everything: copies, which wait on the GPU for the kernels that use their bytes
 last, and the graphs of layer i, which wait for its copy. Each thing that waits for another on the
 GPU is launched after it, so an event is never waited for before it was recorded.
+
+Where nothing is read, the copies that the next inference begins with are launched behind those of this
+one, and go on when it has returned. Where weights are read, the thread goes on reading, and their copies
+begin with the next inference.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
+from itertools import count
 from typing import final
 
 import torch
@@ -23,13 +28,13 @@ from runtime.engine import Engine
 from runtime.program import NETWORK_INPUT, Program, Segment
 from runtime.stream.buffers import Buffers
 from runtime.stream.handover import Done, handover_ms
-from runtime.stream.launching import launch_order
+from runtime.stream.launching import kernels_before, launch_order
 from runtime.stream.layers import Layered
 from runtime.stream.pipeline import LayerTimes, Pipeline, writes_weights
-from runtime.stream.progress import Progress, Stage
+from runtime.stream.progress import Progress, Stage, StoppedError
 from runtime.stream.readers import Reader
 from runtime.stream.stages import StreamPlan
-from runtime.stream.workers import working
+from runtime.stream.workers import Workers
 
 
 @final
@@ -52,9 +57,17 @@ class GpuPipeline(Pipeline):
         self._compute, self._copier = self._stock.take(), self._stock.take()
         self._route = self._buffers.route
         self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
-        self._order = [*launch_order(self._route, len(self._layers))]
-        count = len(self._route.streamed)
-        self._copies, self._copied = _events(count), _events(count)
+        self._ahead = self._route.brought_ahead if self._route.host is None else 0
+        self._begun = 0  # copies for the next inference that are launched
+        self._times = 1
+        self._orders = {
+            begun: [*launch_order(self._route, len(self._layers), begun)]
+            for begun in {0, self._ahead}
+        }
+        jobs = [self._read_all] if self._route.host is not None else []
+        streamed = len(self._route.streamed)
+        self._workers = Workers(jobs, streamed)
+        self._copies, self._copied = _events(streamed), _events(streamed)
         self._begins, self._ends = _events(len(self._layers)), _events(len(self._layers))
         self._read_s = [0.0] * len(self._layers)
         try:
@@ -76,26 +89,37 @@ class GpuPipeline(Pipeline):
         """Its memory."""
         return self._buffers
 
+    def keep_busy(self, times: int) -> None:
+        """From now on a layer's kernels run so many times, the last of which is timed.
+
+        They have their true weights each time, but what a layer writes to in place it does again: the
+        output is of no use then.
+        """
+        self._times = times
+
     def run(self, x: Tensor) -> Tensor:
         """The output, on the GPU."""
-        progress = Progress()
-        jobs = [lambda: self._read_all(progress)] if self._route.host is not None else []
         caller = torch.cuda.current_stream(self._device)
+        begun, self._begun = self._begun, 0
         with torch.no_grad():
             try:
-                with working(progress, jobs):
+                with self._workers.inference() as (progress, before):
                     self._compute.wait_stream(caller)
                     with torch.cuda.stream(self._compute):
                         self._x.copy_(x, non_blocking=True)
-                    self._launch(progress)
-            finally:  # nobody may touch the rings while something on the GPU does
+                    self._launch(progress, before, begun)
+                    self._compute.synchronize()
+            except BaseException:  # nobody may touch the rings while something on the GPU does
                 self._copier.synchronize()
                 self._compute.synchronize()
+                raise
+            self._begun = self._ahead
             return self._output.clone()
 
     @property
     def times(self) -> list[LayerTimes]:
         """Of each layer in the latest run, by the GPU's clock but for the reads."""
+        self._copier.synchronize()  # with what it brings ahead, which is timed too
         found = []
         for layer in range(len(self._layers)):
             ordinal = self._ordinals.get(layer)
@@ -109,17 +133,36 @@ class GpuPipeline(Pipeline):
     def handover_ms(self, stage: Stage) -> float:
         """How much later than it could each layer's stage began in the latest run; the median.
 
-        By the GPU's clock; 0 of stages that wait for the host's or for each other's step.
+        By the GPU's clock; 0 of stages that wait for the host's or for each other's step, or that
+        bring layers ahead.
         """
         waits_for_host = self._route.host is not None and (
             stage is not Stage.KERNEL or self._route.device is None
         )
-        if self._route.is_synchronous or waits_for_host:
+        if self._route.is_synchronous or self._route.is_ahead or waits_for_host:
             return 0.0
         return handover_ms(self._route, stage, self._since_ms)
 
+    def rest(self) -> None:
+        """Waits until all that is brought ahead is there."""
+        self._copier.synchronize()
+        if self._route.host is not None:
+            self._workers.rest([(Stage.READ, self._route.brought_ahead)])
+
+    def empty(self) -> None:
+        """The next inference begins with empty rings."""
+        self._workers.end()
+        self._copier.synchronize()
+        self._begun = 0
+
     def close(self) -> None:
         """Gives its memory back, to torch's cache what was the GPU's."""
+        try:
+            self._workers.end()
+        finally:
+            self._give_back()
+
+    def _give_back(self) -> None:
         self._jobs = []
         self._compiled = None
         self._x = self._output = torch.empty(0)
@@ -156,41 +199,43 @@ class GpuPipeline(Pipeline):
         stage, layer = done
         return kernels[layer] if stage is Stage.KERNEL else copies[self._ordinals[layer]]
 
-    def _launch(self, progress: Progress) -> None:
+    def _launch(self, progress: Progress, before: int, begun: int) -> None:
         if self._route.is_synchronous:
-            self._launch_in_step(progress)
+            self._launch_in_step(progress, before)
             return
-        for stage, number in self._order:
+        for stage, number in self._orders[begun]:
             if stage is Stage.COPY:
-                self._launch_copy(number, progress)
+                self._launch_copy(number, progress, before)
             else:
                 self._launch_kernels(number, self._ordinals.get(number), progress)
 
-    def _launch_in_step(self, progress: Progress) -> None:
+    def _launch_in_step(self, progress: Progress, before: int) -> None:
         """Read, copy and kernel of three neighbours, then the next three; all layers stream."""
-        count = len(self._layers)
-        for cycle in range(1, count + 2):
-            if cycle <= count:
-                self._launch_copy(cycle - 1, progress)
+        layers = len(self._layers)
+        for cycle in range(1, layers + 2):
+            if cycle <= layers:
+                self._launch_copy(cycle - 1, progress, before)
             if cycle >= 2:
                 self._launch_kernels(cycle - 2, cycle - 2, progress)
             self._copier.synchronize()
             self._compute.synchronize()
-            if cycle <= count:
+            if cycle <= layers:
                 progress.advance(Stage.COPY)
             if cycle >= 2:
                 progress.advance(Stage.KERNEL)
             if self._route.host is not None:
-                progress.wait([(Stage.READ, min(cycle + 1, count))])
+                progress.wait([(Stage.READ, min(cycle + 1, layers))], before)
 
-    def _launch_copy(self, ordinal: int, progress: Progress) -> None:
+    def _launch_copy(self, number: int, progress: Progress, before: int) -> None:
+        """Of the inference's streamed layer of this number, or of the next one's, counted on."""
         if self._route.host is not None:
-            progress.wait([(Stage.READ, ordinal + 1)])
+            progress.wait([(Stage.READ, number + 1)], before)
         if self._route.device is None:
             return
-        after = self._route.device[ordinal].after
-        if after is not None:
-            self._copier.wait_event(self._ends[self._route.streamed[after]])
+        used_by = kernels_before(self._route, number)
+        if used_by is not None:
+            self._copier.wait_event(self._ends[used_by])
+        ordinal = number % len(self._route.streamed)
         self._copies[ordinal].record(self._copier)
         with torch.cuda.stream(self._copier):
             self._transfer(ordinal)
@@ -201,13 +246,18 @@ class GpuPipeline(Pipeline):
     def _launch_kernels(self, layer: int, ordinal: int | None, progress: Progress) -> None:
         if ordinal is not None and self._route.device is not None:
             self._compute.wait_event(self._copied[ordinal])
-        self._begins[layer].record(self._compute)
         with torch.cuda.stream(self._compute):
-            for job in self._jobs[layer]:
-                job()
+            for _ in range(self._times - 1):
+                self._run_jobs(layer)
+            self._begins[layer].record(self._compute)
+            self._run_jobs(layer)
         self._ends[layer].record(self._compute)
         if ordinal is not None and not self._route.is_synchronous:
             progress.advance(Stage.KERNEL)
+
+    def _run_jobs(self, layer: int) -> None:
+        for job in self._jobs[layer]:
+            job()
 
     def _transfer(self, ordinal: int) -> None:
         self._buffers.target(ordinal).copy_(self._buffers.source(ordinal), non_blocking=True)
@@ -219,24 +269,30 @@ class GpuPipeline(Pipeline):
             leaves, events = Stage.KERNEL, [self._ends[i] for i in self._route.streamed]
         else:
             leaves, events = Stage.COPY, self._copied
-        for ordinal, place in enumerate(self._route.host):
-            if place.after is not None:
-                progress.wait([(leaves, place.after + 1)])
-                events[place.after].synchronize()
-            if self._route.is_synchronous:
-                progress.wait([(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)])
-            self._read(ordinal, progress)
-            progress.advance(Stage.READ)
+        for inferences in count():
+            if not self._route.goes_on(Stage.READ):
+                progress.wait_asked(inferences + 1)
+            before = inferences * len(self._route.host)
+            for ordinal, place in enumerate(self._route.host):
+                if place.after is not None:  # below 0 of the inference before
+                    progress.wait([(leaves, place.after + 1)], before)
+                    events[place.after].synchronize()
+                if self._route.is_synchronous:
+                    progress.wait([(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)], before)
+                self._read(ordinal, progress)
+                progress.advance(Stage.READ)
 
     def _read(self, ordinal: int, progress: Progress) -> None:
         layer = self._route.streamed[ordinal]
         began_s = time.perf_counter()
         self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
+        if progress.is_stopped():  # perhaps in the middle of the layer
+            raise StoppedError
         self._read_s[layer] = time.perf_counter() - began_s
 
 
-def _events(count: int) -> list[torch.cuda.Event]:
-    return [torch.cuda.Event(enable_timing=True) for _ in range(count)]
+def _events(layers: int) -> list[torch.cuda.Event]:
+    return [torch.cuda.Event(enable_timing=True) for _ in range(layers)]
 
 
 @final

@@ -14,6 +14,9 @@ from runtime.stream.ring import aligned
 _MAPPED_AND_PORTABLE = 3
 """Flags of cudaHostRegister: kernels may read it in place, whatever the context."""
 
+_HUGE_BYTES = 2 * 2**20
+"""A large page: direct input has to hold it while it writes there, or 512 small ones instead."""
+
 
 @final
 class HostMemory:
@@ -30,11 +33,15 @@ class HostMemory:
         """
         self.nbytes = aligned(max(nbytes, 1))
         self.pinned = pinned
+        # what is before the first large page is never touched, so takes addresses and no memory
         self._map: mmap.mmap | None = mmap.mmap(
-            -1, self.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            -1, self.nbytes + _HUGE_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         )
         with torch.inference_mode(mode=False):
-            self._bytes: Tensor | None = torch.frombuffer(self._map, dtype=torch.uint8)
+            addresses = torch.frombuffer(self._map, dtype=torch.uint8)
+            begin = -addresses.data_ptr() % _HUGE_BYTES
+            self._bytes: Tensor | None = addresses[begin : begin + self.nbytes]
+        self._ask_for_large_pages(begin)
         self._bytes.zero_()
         if pinned:
             code = torch.cuda.cudart().cudaHostRegister(
@@ -57,6 +64,13 @@ class HostMemory:
     def window(self, offset: int, nbytes: int) -> memoryview:
         """Some of them, to be written to."""
         return self.bytes.numpy().data[offset : offset + nbytes]
+
+    def _ask_for_large_pages(self, begin: int) -> None:
+        """Of whole ones, so that no byte more is taken; without them it is slower, not wrong."""
+        whole = self.nbytes // _HUGE_BYTES * _HUGE_BYTES
+        if whole and self._map is not None and hasattr(mmap, "MADV_HUGEPAGE"):
+            with suppress(OSError):
+                self._map.madvise(mmap.MADV_HUGEPAGE, begin, whole)
 
     def close(self) -> None:
         """Gives it back at once; who still holds a tensor of it finds zeros."""

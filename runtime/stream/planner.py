@@ -13,7 +13,10 @@ from runtime.stream.stages import Stages, StreamedLayer, StreamPlan
 from runtime.stream.trial import Trial
 
 _LAYER_STEPS = 60_000
-"""Layers times plans in the search around the best."""
+"""Layers times inferences that are predicted in the search around the best."""
+
+_IN_A_ROW = 3
+"""Inferences that it takes about to predict one in a row."""
 
 
 class BudgetTooSmallError(ValueError):
@@ -35,6 +38,7 @@ def plan(
     stages: Stages = Stages.READ_KERNEL,
     tolerance: float = 0.0,
     alignment: int = PAGE_BYTES,
+    ahead: bool = True,
 ) -> StreamPlan:
     """The fastest plan found within a budget; more bytes never make it slower.
 
@@ -44,13 +48,14 @@ def plan(
       stages: what happens to the weights.
       tolerance: the smallest plan is taken that is at most this share slower than the fastest.
       alignment: of the rings.
+      ahead: whether its rings go on into the next inference; fastest is then of many in a row.
 
     Raises:
       BudgetTooSmallError: if nothing fits.
     """
     affordable = [
         one
-        for one in front(layers, stages=stages, alignment=alignment)
+        for one in front(layers, stages=stages, alignment=alignment, ahead=ahead)
         if one.memory_bytes <= budget_bytes
     ]
     if not affordable:
@@ -85,18 +90,20 @@ def front(
     *,
     stages: Stages = Stages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
+    ahead: bool = True,
 ) -> list[StreamPlan]:
     """Plans of which none needs less memory and less time than another, by rising memory.
 
     The first needs the least memory there is; the last is preloading, or a plan as fast with less.
+    Time is that of many in a row, or, without `ahead`, from empty rings.
     """
     best = [preloaded(layers)]
     for resident in candidates(layers, stages, alignment):
-        trial = Trial(layers, resident, stages, alignment)
+        trial = Trial(layers, resident, stages, alignment, ahead=ahead)
         if not any(
             one.memory_bytes <= trial.smallest_bytes and one.predicted_ms <= trial.bound_ms
             for one in best
         ):
             best = pareto([*best, *trial.growing()])
-    tries = _LAYER_STEPS // max(1, len(layers))
-    return improved(best, layers, stages, tries=tries, alignment=alignment)
+    tries = _LAYER_STEPS // max(1, len(layers)) // (_IN_A_ROW if ahead else 1)
+    return improved(best, layers, stages, tries=tries, alignment=alignment, ahead=ahead)

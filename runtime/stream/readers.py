@@ -20,7 +20,7 @@ from runtime.stream.layers import Layered
 from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.weight_file import Extent, Identity, check_layer, read_extents
 
-_CHUNK_BYTES = 8 * 2**20
+_CHUNK_BYTES = 32 * 2**20
 """Read at once; between two of them a reader can be stopped."""
 
 _NO_STOP = bool
@@ -38,7 +38,7 @@ class Tier(Enum):
 
 
 class Reader(Protocol):
-    """Gives layers; for one thread at a time."""
+    """Gives layers, to several threads at once if they ask."""
 
     @property
     @abstractmethod
@@ -70,7 +70,12 @@ class Reader(Protocol):
 
     @abstractmethod
     def start_cold(self) -> None:
-        """Before an inference: puts out of memory what its tier does not allow there."""
+        """Before an inference: puts out of memory what its tier does not allow there.
+
+        Raises:
+          OSError: WeightFileError if the weights are no longer those that were packed, though some
+            of them may have been read before that.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -159,7 +164,13 @@ class FileReader(Reader):
             self._forget(extent)
 
     def start_cold(self) -> None:
-        """Empties the page cache of the file, unless that is where it is read from."""
+        """Empties the page cache of the file, unless that is where it is read from.
+
+        Raises:
+          WeightFileError: if somebody wrote to the file.
+          OSError: if it was closed.
+        """
+        self._check_identity()
         if self._tier is Tier.SSD:
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 

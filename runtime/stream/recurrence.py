@@ -8,6 +8,10 @@ whose buffers hold S_host and S_device layers has
     k[i] = max(k[i-1], c[i]) + H[i] + K[i]
 
 and H what it takes to wait for weights that are there; 0 of a resident layer. In a ring of bytes, i-S is the last layer whose bytes layer i needs (`runtime.stream.ring.places`).
+
+An inference begins with empty rings, r[-1] = c[-1] = k[-1] = 0, or in a row: k[-1] = 0 is then the end of
+the one before it, during which the first stage went on into this one as far as the ring let it
+(`runtime.stream.ring.in_rounds`), so that r[-1] and what a layer waits for may be below 0.
 """
 
 from __future__ import annotations
@@ -17,14 +21,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from runtime.stream.ring import PAGE_BYTES, places
+from runtime.stream.ring import PAGE_BYTES, in_rounds, places
 from runtime.stream.stages import Architecture, StreamedLayer, StreamPlan
 
 Span = tuple[float, float]
-"""Begin and end in milliseconds since the first stage began."""
+"""Begin and end in milliseconds since the inference was asked for; below 0 while the one before ran."""
 
 Waits = Sequence[int | None]
-"""By streamed layer: the streamed layer that must have left the buffer; None: it need not wait."""
+"""By streamed layer: the streamed layer that must have left the buffer; None: it need not wait.
+
+Below 0, one of the inference before this one, counted from its end.
+"""
+
+_MOST_IN_A_ROW = 32
+"""Inferences after which one is taken for as good as all that follow, if none was like the last."""
 
 
 @final
@@ -51,17 +61,13 @@ class Timeline:
 def timeline(
     layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
 ) -> Timeline:
-    """One inference by a plan; what the plan predicts of itself is not used.
+    """One inference by a plan, in a row if the plan is `ahead`; what it predicts is not used.
 
     Raises:
       ValueError: if the plan is of another number of layers, or a layer does not fit into a ring.
     """
-    if len(layers) != len(plan.resident):
-        raise ValueError(f"a plan of {len(plan.resident)} layers for {len(layers)}")
-    if plan.architecture is Architecture.SYNCHRONOUS:
-        return in_step(layers, plan.resident)
-    streams, host, device = waits(layers, plan, alignment)
-    return pipelined(layers, streams, host, device)
+    _, run = _both(layers, plan, alignment)
+    return run
 
 
 def waits(
@@ -69,7 +75,8 @@ def waits(
 ) -> tuple[list[bool], Waits | None, Waits | None]:
     """Which layers go through the rings, and what waits for what in the host's and the device's.
 
-    None for a ring that the plan does not have.
+    None for a ring that the plan does not have. Of a plan that is `ahead` what its first stage fills
+    waits for layers of the inference before.
 
     Raises:
       ValueError: if a layer does not fit into a ring, or there is none.
@@ -81,9 +88,23 @@ def waits(
         raise ValueError(f"no ring for {len(lengths)} layers that are not resident")
     return (
         streams,
-        _placed(lengths, host, alignment) if host else None,
-        _placed(lengths, device, alignment) if device else None,
+        placed(lengths, host, alignment, ahead=plan.ahead) if host else None,
+        placed(lengths, device, alignment, ahead=plan.ahead and not host) if device else None,
     )
+
+
+def placed(
+    lengths: Sequence[int], ring_bytes: int, alignment: int = PAGE_BYTES, *, ahead: bool
+) -> Waits:
+    """What waits for what in a ring, if `ahead` in one that goes on into the next inference.
+
+    Raises:
+      ValueError: if a length does not fit into the ring.
+    """
+    if not lengths:
+        return []
+    find = in_rounds if ahead else places
+    return [place.after for place in find(lengths, ring_bytes, alignment)]
 
 
 def is_streamed(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> list[bool]:
@@ -121,7 +142,7 @@ def pipelined(
     host: Waits | None,
     device: Waits | None,
 ) -> Timeline:
-    """Each stage goes on as soon as its input, its predecessor and its buffer allow.
+    """Each stage goes on as soon as its input, its predecessor and its buffer allow; from empty rings.
 
     Args:
       layers: the network.
@@ -129,24 +150,98 @@ def pipelined(
       host: what waits for what in the host's buffer; None: nothing is read.
       device: the same of the device's; None: nothing is copied, kernels use the host's buffer.
     """
+    run, _ = _inference(layers, streams, host, device, _Ends.none(sum(streams)))
+    return run
+
+
+def first_and_later(
+    layers: Sequence[StreamedLayer],
+    streams: Sequence[bool],
+    host: Waits | None,
+    device: Waits | None,
+    *,
+    ahead: bool,
+) -> tuple[Timeline, Timeline]:
+    """An inference from empty rings, and one of many that are asked for as soon as the last has ended.
+
+    Only the first stage goes on into the next inference: reading, or copying where nothing is read.
+    The other of two begins when the inference is asked for.
+
+    Args:
+      layers: the network.
+      streams: as `pipelined` takes them.
+      host: as there; if the first stage fills it and goes on, of a ring in rounds.
+      device: the same.
+      ahead: whether it goes on; else all inferences are like the first.
+    """
+    first, ends = _inference(layers, streams, host, device, _Ends.none(sum(streams)))
+    run = first
+    if not ahead:
+        return first, run
+    for _ in range(_MOST_IN_A_ROW):
+        run, later = _inference(layers, streams, host, device, ends)
+        if later.is_near(ends):
+            break
+        ends = later
+    return first, run
+
+
+@final
+@dataclass(frozen=True)
+class _Ends:
+    """When what came before an inference has ended, since that was asked for."""
+
+    read_ms: float
+    copy_ms: float
+    left_host_ms: Sequence[float]
+    """By streamed layer, when it had left the host's buffer."""
+    left_device_ms: Sequence[float]
+
+    @classmethod
+    def none(cls, streamed: int) -> _Ends:
+        """Nothing did: the stages begin at 0."""
+        return cls(0.0, 0.0, [0.0] * streamed, [0.0] * streamed)
+
+    def is_near(self, other: _Ends) -> bool:
+        """Whether the next inference would be alike."""
+        return all(
+            abs(one - two) < 1e-9 for one, two in zip(self._all(), other._all(), strict=True)
+        )
+
+    def _all(self) -> list[float]:
+        return [self.read_ms, self.copy_ms, *self.left_host_ms, *self.left_device_ms]
+
+
+def _inference(
+    layers: Sequence[StreamedLayer],
+    streams: Sequence[bool],
+    host: Waits | None,
+    device: Waits | None,
+    before: _Ends,
+) -> tuple[Timeline, _Ends]:
+    """One inference that is asked for at 0, and what it leaves to one asked for at its end."""
     read: list[Span | None] = []
     copy: list[Span | None] = []
     kernel: list[Span] = []
     copied_ms: list[float] = []  # by streamed layer
     used_ms: list[float] = []
-    r = c = k = 0.0
+    r, c, k = before.read_ms, before.copy_ms, 0.0
+    if host is not None:
+        c = max(c, 0.0)  # only the first stage has begun
     left_host_ms = copied_ms if device is not None else used_ms
     for layer, goes in zip(layers, streams, strict=True):
-        ready = 0.0
+        ready = -math.inf
         reading = copying = None
         if goes and host is not None:
             after = host[len(used_ms)]
-            begin = r if after is None else max(r, left_host_ms[after])
+            begin = r if after is None else max(r, _of(after, left_host_ms, before.left_host_ms))
             ready = r = begin + layer.read_ms
             reading = (begin, r)
         if goes and device is not None:
             after = device[len(used_ms)]
-            begin = max(c, ready) if after is None else max(c, ready, used_ms[after])
+            begin = max(c, ready)
+            if after is not None:
+                begin = max(begin, _of(after, used_ms, before.left_device_ms))
             ready = c = begin + layer.copy_ms
             copying = (begin, c)
             copied_ms.append(c)
@@ -157,7 +252,17 @@ def pipelined(
         read.append(reading)
         copy.append(copying)
         kernel.append((begin, k))
-    return Timeline(tuple(read), tuple(copy), tuple(kernel))
+    ends = _Ends(
+        r - k if host else 0.0,
+        c - k if device else 0.0,
+        [one - k for one in left_host_ms],
+        [one - k for one in used_ms],
+    )
+    return Timeline(tuple(read), tuple(copy), tuple(kernel)), ends
+
+
+def _of(after: int, own_ms: Sequence[float], before_ms: Sequence[float]) -> float:
+    return own_ms[after] if after >= 0 else before_ms[after]
 
 
 def in_step(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> Timeline:
@@ -199,9 +304,17 @@ def sequential_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
 def bound_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     """No rings with these residents and stages are faster: rings as large as the network."""
     streams = is_streamed(layers, plan.resident)
-    free: Waits = [None] * sum(streams)
     reads, copies = stages_of(plan)
-    return pipelined(layers, streams, free if reads else None, free if copies else None).makespan_ms
+    free, own = endless(sum(streams), ahead=False), endless(sum(streams), ahead=plan.ahead)
+    host = own if reads else None
+    device = (free if reads else own) if copies else None
+    _, run = first_and_later(layers, streams, host, device, ahead=plan.ahead)
+    return run.makespan_ms
+
+
+def endless(streamed: int, *, ahead: bool) -> Waits:
+    """A ring as large as the network; in rounds each layer waits for itself."""
+    return [i - streamed if ahead else None for i in range(streamed)]
 
 
 def overlap(sequential: float, makespan: float, bound: float) -> float:
@@ -217,11 +330,17 @@ def stages_of(plan: StreamPlan) -> tuple[bool, bool]:
 def predicted(
     layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
 ) -> StreamPlan:
-    """The plan with the makespan that these layers give it."""
-    return replace(plan, predicted_ms=timeline(layers, plan, alignment).makespan_ms)
+    """The plan with the makespans that these layers give it."""
+    first, run = _both(layers, plan, alignment)
+    return replace(plan, predicted_ms=run.makespan_ms, first_ms=first.makespan_ms)
 
 
-def _placed(lengths: Sequence[int], ring_bytes: int, alignment: int) -> Waits:
-    if not lengths:
-        return []
-    return [place.after for place in places(lengths, ring_bytes, alignment)]
+def _both(
+    layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int
+) -> tuple[Timeline, Timeline]:
+    if len(layers) != len(plan.resident):
+        raise ValueError(f"a plan of {len(plan.resident)} layers for {len(layers)}")
+    if plan.architecture is Architecture.SYNCHRONOUS:
+        return (in_step(layers, plan.resident),) * 2
+    streams, host, device = waits(layers, plan, alignment)
+    return first_and_later(layers, streams, host, device, ahead=plan.ahead)

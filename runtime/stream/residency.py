@@ -65,6 +65,8 @@ def _orders(
     count = len(with_weights)
     levels = _levels(count)
     yield ([with_weights[i] for i in interleaved(count, kept)] for kept in levels)
+    # in a row an inference has no beginning: the same turned round
+    yield ([with_weights[-1 - i] for i in interleaved(count, kept)] for kept in levels)
     yield ([*with_weights[:kept]] for kept in levels)
 
     def late(i: int) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import final
 
 PAGE_BYTES = 4096
@@ -95,7 +97,10 @@ class Place:
 
     offset: int
     after: int | None
-    """Index of the last reservation that has to be released before; None: it need not wait."""
+    """Index of the last reservation that has to be released before; None: it need not wait.
+
+    Below 0 it is one of the same sequence's round before this one, counted from its end.
+    """
 
 
 def places(
@@ -117,3 +122,55 @@ def places(
         released = i - len(ring)  # what was there before and is not any more
         found.append(Place(offset, released if released >= 0 else None))
     return tuple(found)
+
+
+def in_rounds(
+    lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
+) -> tuple[Place, ...]:
+    """Where a sequence goes that follows itself, round after round, each time to the same places.
+
+    It goes through the ring in laps. If each were as long as the ring, the last could be short, and the
+    next round, which begins at 0 again, would have to wait for what comes nearly last: so all are
+    about equally long. Whoever lies where nobody of its own round did waits for the last there of the
+    round before, at the latest for itself.
+
+    Raises:
+      ValueError: if a length does not fit into the ring.
+    """
+    rounded = [aligned(one, alignment) for one in lengths]
+    usable = ByteRing(capacity_bytes, alignment)
+    for nbytes in {*lengths}:
+        usable.reserve(nbytes)
+        usable.release()
+    laps = [*_laps(rounded, usable.capacity_bytes)]
+    begins = [[*accumulate((rounded[i] for i in lap[:-1]), initial=0)] for lap in laps]
+    ends = [own[-1] + rounded[lap[-1]] for own, lap in zip(begins, laps, strict=True)]
+    found = []
+    for number, lap in enumerate(laps):
+        for i, begin in zip(lap, begins[number], strict=True):
+            before = number - 1
+            while ends[before] <= begin:  # below 0 they are laps of the round before
+                before -= 1
+            last = laps[before][bisect_left(begins[before], begin + rounded[i]) - 1]
+            found.append(Place(begin, last if before >= 0 else last - len(lengths)))
+    return tuple(found)
+
+
+def _laps(lengths: Sequence[int], capacity: int) -> Iterator[range]:
+    """As few neighbours together as fit, each time about the same share of what is left."""
+    sums = [*accumulate(lengths, initial=0)]
+    furthest = [bisect_right(sums, begin + capacity) - 1 for begin in sums[:-1]]
+    fewest = [0] * len(sums)  # laps from each on
+    for i in reversed(range(len(lengths))):
+        fewest[i] = 1 + fewest[furthest[i]]
+    begin = 0
+    for left in range(fewest[0], 0, -1):
+        share = sums[begin] + (sums[-1] - sums[begin]) / left
+        end = bisect_left(sums, share, begin + 1)
+        if end - 1 > begin and share - sums[end - 1] < sums[end] - share:
+            end -= 1
+        end = min(end, furthest[begin])
+        while fewest[end] >= left:
+            end += 1
+        yield range(begin, end)
+        begin = end

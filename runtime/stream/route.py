@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import final
 
 from runtime.stream.layers import Layered
-from runtime.stream.ring import PAGE_BYTES, Place, places
+from runtime.stream.progress import Stage
+from runtime.stream.ring import PAGE_BYTES, Place, in_rounds, places
 from runtime.stream.stages import Architecture, StreamPlan
 
 
@@ -23,6 +24,22 @@ class Route:
     """Of each streamed layer in host memory; None if there is no such ring."""
     device: tuple[Place, ...] | None
     is_synchronous: bool
+    is_ahead: bool = False
+    """Whether what comes first, reading, or else copying, goes on into the next inference."""
+
+    def goes_on(self, stage: Stage) -> bool:
+        """Whether a stage goes on into the next inference before that is asked for."""
+        first = Stage.COPY if self.host is None else Stage.READ
+        return self.is_ahead and stage is first
+
+    @property
+    def brought_ahead(self) -> int:
+        """How many streamed layers of the next inference are brought before it is asked for."""
+        first = self.device if self.host is None else self.host
+        if first is None or not self.is_ahead:
+            return 0
+        own = (i for i, place in enumerate(first) if place.after is not None and place.after >= 0)
+        return next(own, len(first))  # in order, so all from there on wait for this inference
 
 
 def route(layered: Layered, plan: StreamPlan) -> Route:
@@ -38,17 +55,21 @@ def route(layered: Layered, plan: StreamPlan) -> Route:
     streamed = tuple(i for i, is_resident in enumerate(plan.resident) if not is_resident)
     sizes = [layered.layers[i].nbytes for i in streamed]
     is_synchronous = plan.architecture is Architecture.SYNCHRONOUS
-    find = double_buffers if is_synchronous else places
-    rings = [
-        find(sizes, capacity) if capacity and streamed else None
-        for capacity in (plan.host_ring_bytes, plan.device_ring_bytes)
-    ]
+    is_ahead = plan.ahead and not is_synchronous
+    later = double_buffers if is_synchronous else places
+    first = in_rounds if is_ahead else later
+    host = device = None
+    if streamed and plan.host_ring_bytes:
+        host = first(sizes, plan.host_ring_bytes)
+    if streamed and plan.device_ring_bytes:
+        device = (first if host is None else later)(sizes, plan.device_ring_bytes)
     return Route(
         streamed=streamed,
         resident=tuple(i for i, is_resident in enumerate(plan.resident) if is_resident),
-        host=rings[0],
-        device=rings[1],
+        host=host,
+        device=device,
         is_synchronous=is_synchronous,
+        is_ahead=is_ahead,
     )
 
 

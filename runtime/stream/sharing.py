@@ -4,6 +4,7 @@ The rule: the budget goes where the worst of the networks is, measured by its de
 Each delay is predicted for the worst that the others can do: as if all of them read, copied and
 computed all the time. What is really shared is never less, and no stage that is faster makes a network
 slower, so a deadline that is met in this prediction is met however the networks fall together.
+Rings begin empty here: a network that read ahead would take disk and bus from the others while it idles.
 """
 
 from __future__ import annotations
@@ -86,6 +87,7 @@ def share(
             beside_others(one.layers, len(tenants), processors, interference),
             stages=stages,
             alignment=alignment,
+            ahead=False,
         )
         for one in tenants
     ]

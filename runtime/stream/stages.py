@@ -89,9 +89,13 @@ class StreamPlan:
     host_ring_bytes: int
     device_ring_bytes: int
     predicted_ms: float
-    """From the first stage's begin to the last kernel's end."""
+    """Of one inference: with `ahead` of one in a row of many, else of one from empty rings."""
     memory_bytes: int
     """Residents and rings."""
+    ahead: bool = False
+    """Whether what brings the weights goes on into the next inference; never in step."""
+    first_ms: float = 0.0
+    """Of one from empty rings, as the first one is; 0 if that was not predicted."""
 
     def to_json(self) -> str:
         """One line."""
@@ -116,8 +120,9 @@ class StreamPlan:
             plan.device_ring_bytes,
             plan.predicted_ms,
             plan.memory_bytes,
+            plan.first_ms,
         )
-        if not all(isinstance(one, bool) for one in resident) or not all(
+        if not all(isinstance(one, bool) for one in (*resident, plan.ahead)) or not all(
             isinstance(one, (int, float)) and 0 <= one < math.inf for one in numbers
         ):
             raise ValueError(f"no plan: {text}")

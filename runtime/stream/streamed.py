@@ -247,7 +247,8 @@ class Streamed:
     """A network by a plan; made ready by its first call, or by the example.
 
     One inference at a time: calls from several threads take turns. After an error in an inference,
-    Ctrl-C included, it is closed, for nobody knows what else the disk will do.
+    Ctrl-C included, it is closed, for nobody knows what else the disk will do. An error in what is
+    brought ahead, between two calls, is the next call's.
     """
 
     def __init__(
@@ -261,10 +262,12 @@ class Streamed:
         plan: StreamPlan | None,
         device: torch.device | None,
         always_checked: bool,
+        ahead: bool,
     ) -> None:
         """As `stream`."""
         self._budget_bytes = None if budget is None else parse_bytes(budget)
         self._plan = plan
+        self._ahead = ahead
         self._open = partial(
             open_layers,
             tier=tier,
@@ -367,10 +370,12 @@ class Streamed:
         pipeline, self._pipeline = self._pipeline, None
         opened, self._opened = self._opened, None
         self._model = None
-        if pipeline is not None:
-            pipeline.close()
-        if opened is not None:
-            opened.close()
+        try:
+            if pipeline is not None:
+                pipeline.close()
+        finally:
+            if opened is not None:
+                opened.close()
 
     def _closing(self) -> ExitStack:
         """Closes it if the body raises."""
@@ -407,7 +412,7 @@ class Streamed:
             raise BudgetTooSmallError(self._budget_bytes, smallest, largest)
         if self._budget_bytes < opened.layered.weight_bytes:
             self._layers = tuple(layers := opened.profile(x, self._budget_bytes))
-        return planned(layers, self._budget_bytes, stages=stages)
+        return planned(layers, self._budget_bytes, stages=stages, ahead=self._ahead)
 
 
 def stream(
@@ -420,6 +425,7 @@ def stream(
     plan: StreamPlan | None = None,
     device: str | torch.device | None = None,
     always_checked: bool = False,
+    ahead: bool = True,
 ) -> Streamed:
     """A network that runs in less memory than its weights take; called like the model.
 
@@ -440,6 +446,9 @@ def stream(
       plan: in place of a budget, of `runtime.stream.planner` or an earlier `.plan`.
       device: of the kernels; the model's if not given.
       always_checked: whether checksums are compared at each reading, not only at the first.
+      ahead: whether the first layers of the next inference are brought into the ring as soon as this
+        one leaves it, before the next is asked for; without it the disk rests between inferences. A
+        `plan` says that itself.
 
     Raises:
       ValueError: if there is neither budget nor plan, or the budget is too small for the largest
@@ -468,4 +477,5 @@ def stream(
         plan=plan,
         device=None if device is None else torch.device(device),
         always_checked=always_checked,
+        ahead=ahead,
     )

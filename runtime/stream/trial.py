@@ -7,8 +7,15 @@ from functools import cached_property
 from typing import final
 
 from runtime.stream.capacities import Capacities
-from runtime.stream.recurrence import Timeline, Waits, is_streamed, pipelined
-from runtime.stream.ring import PAGE_BYTES, places
+from runtime.stream.recurrence import (
+    Timeline,
+    Waits,
+    endless,
+    first_and_later,
+    is_streamed,
+    placed,
+)
+from runtime.stream.ring import PAGE_BYTES
 from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
 
 
@@ -22,7 +29,11 @@ class Trial:
         resident: tuple[bool, ...],
         stages: Stages,
         alignment: int = PAGE_BYTES,
+        *,
+        ahead: bool,
     ) -> None:
+        """Of inferences in a row, or, without `ahead`, of ones from empty rings."""
+        self._ahead = ahead
         self._layers = layers
         self._resident = resident
         self._stages = stages
@@ -31,7 +42,7 @@ class Trial:
         self._lengths = [
             layer.weight_bytes for layer, goes in zip(layers, self._streams, strict=True) if goes
         ]
-        self._waits: dict[int, Waits] = {}
+        self._waits: dict[tuple[int, bool], Waits] = {}
         self.sizes = Capacities(self._lengths, alignment)
         self.resident_bytes: int = sum(layer.weight_bytes for layer in layers) - sum(self._lengths)
         self.smallest_bytes: int = self.resident_bytes + self.sizes.smallest * (
@@ -41,8 +52,8 @@ class Trial:
     @cached_property
     def bound_ms(self) -> float:
         """With rings as large as the network."""
-        endless: Waits = [None] * len(self._lengths)
-        return self._run(endless, endless).makespan_ms
+        _, run = self._run(*(endless(len(self._lengths), ahead=ahead) for ahead in self._goes_on))
+        return run.makespan_ms
 
     def growing(self) -> Iterator[StreamPlan]:
         """Rings that grow step by step, each time the one that helps most, until nothing does."""
@@ -82,25 +93,35 @@ class Trial:
         """With these rings, as far as the stages have them."""
         host = host_bytes * self._stages.reads
         device = device_bytes * self._stages.copies
+        reads, copies = self._goes_on
+        first, run = self._run(self._placed(host, ahead=reads), self._placed(device, ahead=copies))
         return StreamPlan(
             Architecture.PLANNED,
             self._resident,
             host,
             device,
-            self._run(self._placed(host), self._placed(device)).makespan_ms,
+            run.makespan_ms,
             self.resident_bytes + host + device,
+            self._ahead,
+            first.makespan_ms,
         )
 
-    def _run(self, host: Waits, device: Waits) -> Timeline:
-        return pipelined(
+    @property
+    def _goes_on(self) -> tuple[bool, bool]:
+        """Whether the host's ring is filled for the next inference, and whether the device's is."""
+        return self._ahead and self._stages.reads, self._ahead and not self._stages.reads
+
+    def _run(self, host: Waits, device: Waits) -> tuple[Timeline, Timeline]:
+        return first_and_later(
             self._layers,
             self._streams,
             host if self._stages.reads else None,
             device if self._stages.copies else None,
+            ahead=self._ahead,
         )
 
-    def _placed(self, ring_bytes: int) -> Waits:
-        if ring_bytes and ring_bytes not in self._waits:
-            found = places(self._lengths, ring_bytes, self._alignment)
-            self._waits[ring_bytes] = [one.after for one in found]
-        return self._waits.get(ring_bytes, ())
+    def _placed(self, ring_bytes: int, *, ahead: bool) -> Waits:
+        key = ring_bytes, ahead
+        if ring_bytes and key not in self._waits:
+            self._waits[key] = placed(self._lengths, ring_bytes, self._alignment, ahead=ahead)
+        return self._waits.get(key, ())

@@ -43,5 +43,16 @@ def test_a_device_that_did_not_measure_a_network_leaves_it_to_the_others():
     assert oracle.latency_ms(rows(0, 1)).tolist() == [1, 3]
     assert oracle.predicted(rows(0, 1)).tolist() == [False, True]
     assert oracle.known(rows(0, 1, 2)).tolist() == [True, True, False]
-    with pytest.raises(UnmeasuredError, match="gpu or cpu"):
+    with pytest.raises(UnmeasuredError, match=r"gpu \(2 ms\) or cpu \(6 ms\)"):
         oracle.latency_ms(rows(2))
+
+
+def test_a_board_that_leaves_another_time_is_another_device():
+    gpu, cpu = device("gpu", 1.0), device("cpu", 9.0)
+
+    one, other = (MappedLatency((Left(gpu, 2.0), Left(cpu, ms))).device for ms in (6.0, 6.0001))
+
+    assert (one, other) == (
+        "gpu (2 ms) or cpu (6 ms)",
+        "gpu (2 ms) or cpu (6.0001 ms)",
+    )

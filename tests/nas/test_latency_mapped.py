@@ -6,8 +6,10 @@ import sys
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_dir
 
 from nas.accuracy.base import Dataset
+from nas.config import CONF, build, register
 from nas.errors import UserError
 from nas.latency_mapped import MappedLatencyConfig
 from nas.search_space import NAS_BENCH_201
@@ -23,21 +25,55 @@ def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
     fits = (gpu_ms <= 0.8) | (cpu_ms <= 2)
     assert 0 < (gpu_ms <= 0.8).sum() < fits.sum() < len(fits)
     np.testing.assert_array_equal(oracle.latency_ms(every) <= 0.8, fits)
-    assert oracle.device == f"{GPU} or {CPU}"
+    assert oracle.device == f"{GPU} (0.8 ms) or {CPU} (2 ms)"
     assert f"{CPU} leaves 2 ms" in oracle.description
 
 
-@pytest.mark.parametrize("left", [[], [f"{GPU} 2ms"], [f"{CPU} 2ms", f"{CPU} 3ms"]])
-def test_other_devices_must_be_named_once(left):
-    with pytest.raises(UserError, match=r"latency\.left=.* must name devices beside device="):
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        ([], r"latency\.left=\[\] must name devices beside device="),
+        ([f"{GPU} 2ms"], "must name devices beside device="),
+        (["edgenas-h200-torch-graph-fp32-b1 2ms"], "must name devices beside device="),
+        ([f"{CPU} 2ms", f"{CPU} 3ms"], "each once"),
+        ([CPU], "is not a device and a time"),
+        (["2ms"], "is not a device and a time"),
+        ([f"{CPU} 2"], ": 2 is not a positive time in s, ms or us"),
+        ([f"{CPU} 0ms"], ": 0ms is not a positive time"),
+        ([f"{CPU} -1ms"], ": -1ms is not a positive time"),
+        ([f"{CPU} nan"], ": nan is not a positive time"),
+        ([f"{CPU} 1e999ms"], "is not a positive time"),
+        ([f"{CPU} 2mJ"], ": 2mJ is not a positive time"),
+        (["elsewhere 2ms"], "device 'elsewhere' is not known"),
+    ],
+)
+def test_other_devices_are_named_once_each_with_a_time(left, said):
+    with pytest.raises(UserError, match=said) as refused:
         MappedLatencyConfig(left, limit="1ms").build(GPU, Dataset.cifar10)
 
+    assert "\n" not in str(refused.value)
 
-def test_a_time_that_is_left_has_a_unit():
-    with pytest.raises(UserError, match="T=2 has no unit"):
-        MappedLatencyConfig([f"{CPU} 2"], limit="1ms").build(GPU, Dataset.cifar10)
-    with pytest.raises(UserError, match="is not a device and a time; write"):
-        MappedLatencyConfig([CPU], limit="1ms").build(GPU, Dataset.cifar10)
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("latency.limit=5ms", r"latency\.limit=5ms is not T; set T=5ms"),
+        ("E=5mJ", r"E=5mJ is the energy on device=h200.*leave E out"),
+        ("scenario=hog", "is for latency=corun"),
+        ("device=ssh://board", "add latency=probe"),
+    ],
+)
+def test_a_search_for_several_devices_has_one_t_and_no_limit_of_one_of_them(override, said):
+    left = f"latency.left=[{CPU} 2ms]"
+    register()
+    with initialize_config_dir(CONF, version_base="1.3"):
+        composed = compose(
+            "search",
+            [*f"device={GPU} reward=constrained T=0.8ms latency=mapped".split(), left, override],
+        )
+
+    with pytest.raises(UserError, match=said):
+        build(composed)
 
 
 @pytest.mark.slow

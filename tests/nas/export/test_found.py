@@ -150,3 +150,25 @@ def test_a_summary_that_no_reader_can_take_in_is_refused(own_run):
 
     with pytest.raises(UserError, match=r"summary\.json is not the summary of a search"):
         find(own_run, None, None)
+
+
+def test_a_network_for_several_devices_is_exported_with_the_time_on_the_one_with_most_room(own_run):
+    best = json.loads((own_run / "summary.json").read_text())["best"]
+    on = {
+        "device": "core",
+        "latency_ms": 1.9,
+        "latency_predicted": False,
+        "T_ms": 2.0,
+        "fits": True,
+    }
+    away = {**on, "device": "gpu", "latency_ms": 0.9, "T_ms": 0.8, "fits": False}
+    several = {"device": "gpu (0.8 ms) or core (2 ms)", "latency_source": "mapped", "T_ms": 0.8}
+    change(own_run, best={**best, "on": [on, away]}, **several)
+
+    found = find(own_run, None, None)
+    assert (found.device, found.limit_ms, found.latency_ms) == ("core", 2.0, 1.9)
+
+    change(own_run, best=best, **several)  # of a sample only the scaled time is kept
+    scaled = find(own_run, None, None)
+    assert scaled.device == "the best of gpu (0.8 ms) or core (2 ms), as milliseconds of the first"
+    assert (scaled.limit_ms, scaled.latency_ms) == (0.8, best["latency_ms"])

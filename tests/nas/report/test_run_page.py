@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
@@ -122,6 +123,24 @@ def test_the_answer_names_the_cell_its_accuracy_its_latency_and_its_distance():
     assert best["arch"] in said
     for word in ("python -m nas.search T=17ms", "Python 3.11.7", "2026-11-21", "made up"):
         assert word in text
+
+
+def test_a_cell_for_several_devices_is_told_by_its_time_on_the_one_with_most_room():
+    evidence = evidence_of(range(500))
+    core = {"device": "core", "latency_ms": 41.5, "latency_predicted": True, "T_ms": 50.0}
+    gpu = {"device": "gpu", "latency_ms": 23.0, "latency_predicted": False, "T_ms": 17.0}
+    on = [{**core, "fits": True}, {**gpu, "fits": False}]
+    several = replace(
+        evidence, summary={**evidence.summary, "best": {**evidence.summary["best"], "on": on}}
+    )
+
+    text = text_of(several)
+
+    assert re.search(r"takes 41.50 ms[^.]* on core\. ", text)
+    assert "It fits on core: ~41.500 ms of T = 50 ms there." in text
+    assert "It does not fit on gpu: 23.000 ms of T = 17 ms there." in text
+    assert "within T = 50 ms on core, 8.50 ms to spare" in text
+    assert "It fits on" not in text_of(evidence)
 
 
 def test_a_search_that_found_the_optimum_says_so():

@@ -12,6 +12,7 @@ from runtime.bench.pages import page
 from runtime.bench.results import Results
 from runtime.bench.tables import tables
 from runtime.stream.readers import Tier
+from runtime.stream.stages import Architecture
 
 
 def config(**changes):
@@ -48,6 +49,27 @@ def test_every_variant_is_exact_and_its_memory_counted(tier, monkeypatch, one_th
     json.loads(results.json())
     assert all(table.rows for table in tables(results))
     assert "Memory and delay: tiny" in page(results).html()
+
+
+def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeypatch, one_thread):  # noqa: ARG001 - which keeps torch to one core
+    monkeypatch.setattr(streaming, "_CONFIGURATIONS", 1)
+    honest = streaming.Opened.pipeline
+
+    def too_small(opened, plan, x):
+        if plan.architecture is Architecture.PRELOAD:
+            raise RuntimeError("out of memory")
+        return honest(opened, plan, x)
+
+    monkeypatch.setattr(streaming.Opened, "pipeline", too_small)
+    rows = [*streaming._measured(config(), streaming.Case("tiny", tiny, (2, 384), Tier.HOST))]
+
+    (failed,) = [row for row in rows if "error" in row]
+    assert (failed["variant"], failed["error"]) == ("preload", "RuntimeError: out of memory")
+    (planned,) = [row for row in rows if row.get("variant") == "planned buffer"]
+    assert planned["first_ms"] > 0
+    assert "against_resident" not in planned
+    results = Results("stream", {}, {"cpu": "a core", "versions": {}}, rows)
+    assert all(table.rows for table in tables(results))
 
 
 def test_cases_have_names_of_their_own():

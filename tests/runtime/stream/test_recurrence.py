@@ -1,5 +1,6 @@
 """When stages begin and end: by hand on small cases, by law on random ones."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -50,6 +51,10 @@ def planned(draw, **kinds):
         host = 0
     resident = draw(st.sets(st.integers(0, len(layers) - 1)))
     return layers, ring(layers, host, device, resident)
+
+
+def ahead(plan):
+    return replace(plan, ahead=True)
 
 
 def spans(stage):
@@ -238,3 +243,81 @@ def test_what_does_not_fit_is_refused():
         timeline([*layers, *layers], ring(layers, 4), 1)
     with pytest.raises(ValueError, match="no slots"):
         slots(layers, None, None)
+
+
+def test_in_a_row_the_first_read_is_beside_the_last_kernel():
+    layers = network(*[(4, 2.0, 0.0, 3.0)] * 4)
+    plan = predicted(layers, ahead(ring(layers, 8)), 1)
+
+    assert (plan.first_ms, plan.predicted_ms) == (14.0, 12.0)
+    run = timeline(layers, plan, 1)
+    assert run.read[0] == (-3.0, -1.0)  # as soon as the last but one has left its place
+    assert run.stall_ms == (0.0,) * 4
+    one_slot = predicted(layers, ahead(ring(layers, 4)), 1)
+    assert (one_slot.first_ms, one_slot.predicted_ms) == (20.0, 20.0)  # nothing is beside anything
+
+
+def test_in_a_row_a_slow_disk_never_rests():
+    layers = network(*[(4, 5.0, 0.0, 3.0)] * 4)
+    plan = predicted(layers, ahead(ring(layers, 8)), 1)
+    assert (plan.first_ms, plan.predicted_ms) == (23.0, 20.0)
+
+
+def test_with_a_copy_only_reads_go_on_into_the_next_inference():
+    layers = network(*[(4, 2.0, 1.0, 3.0)] * 4)
+    plan = predicted(layers, ahead(ring(layers, 8, 8)), 1)
+
+    assert (plan.first_ms, plan.predicted_ms) == (15.0, 13.0)
+    run = timeline(layers, plan, 1)
+    assert run.read[0][1] <= 0
+    assert run.copy[0] == (0.0, 1.0)
+
+
+def test_copies_go_on_where_nothing_is_read():
+    layers = network(*[(4, 100.0, 2.0, 3.0)] * 4)
+    plan = predicted(layers, ahead(ring(layers, 0, 8)), 1)
+    assert (plan.first_ms, plan.predicted_ms) == (14.0, 12.0)
+
+
+@settings(max_examples=60)
+@given(planned())
+def test_in_a_row_is_never_slower_than_from_empty_rings_nor_faster_than_its_bound(case):
+    layers, plan = case
+    from_empty = predicted(layers, plan, 1)
+    later = predicted(layers, ahead(plan), 1)
+
+    assert from_empty.predicted_ms == from_empty.first_ms
+    assert later.predicted_ms <= later.first_ms + 1e-9
+    assert later.predicted_ms >= bound_ms(layers, later) - 1e-9
+    assert bound_ms(layers, later) <= bound_ms(layers, plan) + 1e-9
+    kernels_ms = sum(layer.kernel_ms for layer in layers)
+    assert bound_ms(layers, later) >= kernels_ms - 1e-9
+
+
+@settings(max_examples=60)
+@given(planned())
+def test_in_a_row_bytes_never_exceed_the_ring_and_are_never_taken_while_in_use(case):
+    """Of one inference and the next, moved behind it by what it takes."""
+    layers, plan = case
+    plan = ahead(plan)
+    run = timeline(layers, plan, 1)
+    takes_ms = run.makespan_ms
+    begins, ends = (
+        (run.read, run.copy if plan.device_ring_bytes else run.kernel)
+        if plan.host_ring_bytes
+        else (run.copy, run.kernel)
+    )
+    capacity = plan.host_ring_bytes or plan.device_ring_bytes
+    uses = [
+        (begin[0] + later, end[1] + later, layer.weight_bytes)
+        for later in (0.0, takes_ms)
+        for layer, begin, end in zip(layers, begins, ends, strict=True)
+        if begin is not None
+    ]
+    for moment, _, _ in uses:
+        held = sum(nbytes for begin, end, nbytes in uses if begin <= moment < end - 1e-9)
+        assert held <= capacity
+    for (_, end), (begin, _) in pairwise(spans(begins)):
+        assert end <= begin
+    if spans(begins):
+        assert spans(begins)[-1][1] <= spans(begins)[0][0] + takes_ms + 1e-9

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.stream.ring import ByteRing, aligned
+from runtime.stream.ring import ByteRing, aligned, in_rounds, places
 
 
 @settings(max_examples=50)
@@ -90,3 +90,72 @@ def test_a_ring_without_room_is_refused():
 def test_releasing_nothing_is_an_error():
     with pytest.raises(IndexError):
         ByteRing(4096).release()
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    st.integers(0, 30),
+    st.sampled_from([1, 4]),
+)
+def test_in_rounds_whoever_waits_as_told_finds_its_bytes_free_and_no_sooner(
+    lengths, more, alignment
+):
+    """Released in order, as kernels end: all up to the one that is waited for."""
+    capacity = aligned(max(lengths), alignment) + more
+    again = in_rounds(lengths, capacity, alignment)
+    count, rounds = len(lengths), 3
+
+    spans = [
+        (one.offset, one.offset + aligned(nbytes, alignment))
+        for one, nbytes in zip(again, lengths, strict=True)
+    ]
+    released = -1  # in order, so the last one that any so far waited for
+    for turn in range(rounds * count):
+        begin, end = spans[turn % count]
+        assert 0 <= begin < end <= capacity
+        after = again[turn % count].after
+        assert after is not None  # at the latest for itself
+        waits_for = turn // count * count + after
+        assert turn - count <= waits_for < turn
+        released = max(released, waits_for)
+        overlapping = [
+            other
+            for other in range(max(0, turn - 2 * count), turn)
+            if spans[other % count][0] < end and begin < spans[other % count][1]
+        ]
+        assert all(other <= released for other in overlapping)
+        if after < 0 <= waits_for:
+            assert waits_for in overlapping
+        still_there = range(max(0, released + 1), turn)
+        assert (
+            sum(spans[other % count][1] - spans[other % count][0] for other in still_there)
+            + (end - begin)
+            <= capacity
+        )
+
+
+def test_the_next_round_waits_for_the_last_that_lay_where_it_begins():
+    found = in_rounds([4, 4, 2], 8, 1)
+    assert [(one.offset, one.after) for one in found] == [(0, -2), (0, 0), (4, -1)]
+
+
+@pytest.mark.parametrize(
+    ("count", "slots", "least"),
+    [(31, 3, 2), (32, 3, 2), (33, 4, 3), (8, 7, 4), (31, 2, 1), (5, 5, 5)],
+)
+def test_laps_are_about_equally_long_so_that_nobody_waits_for_the_last(count, slots, least):
+    found = in_rounds([1] * count, slots, 1)
+    ahead = [
+        i - (one.after % count if one.after >= 0 else one.after) for i, one in enumerate(found)
+    ]
+    assert min(ahead) == least
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(9, 40))
+def test_in_rounds_there_are_no_more_laps_than_from_an_empty_ring(lengths, capacity):
+    def laps(found):
+        return sum(not one.offset for one in found)
+
+    assert laps(in_rounds(lengths, capacity, 1)) <= laps(places(lengths, capacity, 1))

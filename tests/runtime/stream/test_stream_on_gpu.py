@@ -4,6 +4,7 @@ python -m pytest tests/runtime/stream/test_stream_on_gpu.py --noconftest -c /dev
 """
 
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
@@ -85,6 +86,95 @@ def test_every_architecture_gives_what_the_resident_network_gives(name, tier):
             assert late_ms[Stage.KERNEL] > 0
         pipeline.close()
     opened.close()
+
+
+@pytest.mark.parametrize("tier", [Tier.HOST, Tier.SSD])
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_brought_ahead_of_the_next_inference_is_what_it_needs(name, tier):
+    module, x, expected = built(name)
+    with torch.no_grad():
+        other = module(2 * x)
+    opened = open_layers(module, x, tier=tier)
+    none = (False,) * len(opened.layered.layers)
+    every_third = tuple(i % 3 == 0 for i in range(len(none)))
+    largest = opened.layered.largest_bytes
+    rings = {
+        Tier.HOST: [(0, largest), (0, 2 * largest), (0, 5 * largest)],
+        Tier.SSD: [(largest, largest), (3 * largest, 2 * largest), (2 * largest, 0)],
+    }[tier]
+    for resident in (none, every_third):
+        for host, device in rings:
+            plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, 0, ahead=True)
+            pipeline = opened.pipeline(plan, x)
+            for _ in range(3):
+                assert torch.equal(pipeline.run(x), expected)
+                assert torch.equal(pipeline.run(2 * x), other)
+            pipeline.rest()
+            assert pipeline.buffers.route.brought_ahead > 0
+            assert torch.equal(pipeline.run(x), expected)
+            pipeline.empty()
+            assert torch.equal(pipeline.run(2 * x), other)
+            assert all(one.kernel_ms >= 0 and one.copy_ms >= 0 for one in pipeline.times)
+            pipeline.run(x)
+            pipeline.close()  # in the middle of it
+    opened.close()
+
+
+def test_copies_for_the_next_inference_go_on_while_nobody_asks():
+    module, x, expected = built("chain")
+    opened = open_layers(module, x, tier=Tier.HOST)
+    ring = 3 * opened.layered.largest_bytes
+    none = (False,) * len(opened.layered.layers)
+    plan = StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring, ahead=True)
+    pipeline = opened.pipeline(plan, x)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.rest()
+    for ordinal in range(pipeline.buffers.route.brought_ahead):
+        assert torch.equal(
+            pipeline.buffers.target(ordinal).cpu(), pipeline.buffers.source(ordinal).cpu()
+        )
+    assert pipeline.buffers.route.brought_ahead == 3
+    pipeline.close()
+    opened.close()
+
+
+def test_kernels_that_are_kept_busy_wait_less_and_do_no_harm():
+    module, x, expected = built("chain")
+    opened = open_layers(module, x, tier=Tier.HOST)
+    ring = 2 * opened.layered.largest_bytes
+    none = (False,) * len(opened.layered.layers)
+    pipeline = opened.pipeline(StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring), x)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.keep_busy(5)
+    pipeline.run(x)
+    assert all(one.kernel_ms > 0 for one in pipeline.times)
+    pipeline.keep_busy(1)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.close()
+    opened.close()
+
+
+def test_a_read_error_between_two_calls_is_the_next_ones():
+    module, x, expected = built("chain")
+    opened = open_layers(module, x, tier=Tier.SSD)
+    plan = replace(asynchronous(unmeasured(opened.layered)), ahead=True)
+    opened.close()
+    small = runtime.stream(module, x, plan=plan)
+    reads = iter(range(1000))
+    reader = small._opened.reader
+    honest = reader.read
+
+    def failing(layer, into, is_stopped=bool):
+        if next(reads) == len(plan.resident):
+            raise OSError(5, "Input/output error")
+        honest(layer, into, is_stopped)
+
+    reader.read = failing
+    assert torch.equal(small(x), expected)
+    small._pipeline.rest()
+    with pytest.raises(OSError, match="Input/output"):
+        small(x)
+    torch.cuda.synchronize()
 
 
 @pytest.mark.parametrize("tier", ["host", "ssd"])

@@ -92,10 +92,12 @@ def test_any_plan_that_can_be_gives_the_same_and_never_exceeds_its_rings(opened,
     largest = max(sizes, default=0)
     rings = st.integers(largest, 3 * largest)
     host, device = data.draw(rings), data.draw(st.one_of(st.just(0), rings))
-    plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, 0)
+    ahead = data.draw(st.booleans())
+    plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, 0, ahead)
 
     pipeline = one.pipeline(plan, x)
-    assert torch.equal(pipeline.run(x), expected)
+    for _ in range(1 + 2 * ahead):
+        assert torch.equal(pipeline.run(x), expected)
     kept = sum(layer.nbytes for layer in layers) - sum(sizes)
     pages = 3 * (PAGE_BYTES - 1)
     assert pipeline.buffers.host_bytes <= kept + host + device + pages

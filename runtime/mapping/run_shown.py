@@ -1,0 +1,212 @@
+"""What frames that ran for real show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.bench.face import Face
+from runtime.bench.results import Row
+from runtime.bench.shown import Shown, number, percent, with_spread
+from runtime.page.document import KeyFigure, Tone
+from runtime.page.markup import chart_text
+from runtime.page.palette import BLUE, GREY, SERIES
+from runtime.page.parts import Figure
+
+
+def _tables(rows: list[Row]) -> list[Shown]:
+    ran = [row for row in rows if "timetable" in row]
+    margins = [row for row in rows if "margin" in row]
+    frame_ms = ran[0]["frame_ms"] if ran else 0.0
+    shown = [
+        Shown(
+            f"A frame of {frame_ms:g} ms, begin to last end, ms",
+            [
+                *("timetable", "planned", "median", "p99", "worst", "late"),
+                *("margin it needs", "in the median", "to serial"),
+            ],
+            [_ran(row) for row in ran],
+            1,
+        )
+    ]
+    for one in ran:
+        own = [row for row in rows if row.get("of") == one["timetable"] and "network" in row]
+        shown.append(
+            Shown(
+                f"{one['timetable']}: planned and median times, ms",
+                [
+                    *("network", "as", "on", "planned", "measured", "worst end"),
+                    *("alone", "took", "slower", "off fp32 by"),
+                ],
+                [_network(row) for row in own],
+                3,
+            )
+        )
+    if margins:
+        shown.append(
+            Shown(
+                "Does the mapping hold?",
+                ["margin", "mapper", "timetable", "late"],
+                [_margin(row) for row in margins],
+                3,
+            )
+        )
+    return shown
+
+
+def _ran(row: Row) -> list[str]:
+    late = f"{row['late']} of {row['frames']}" if row.get("frames") else ""
+    return [
+        row["timetable"],
+        number(row.get("planned_ms")),
+        with_spread(row),
+        number(row.get("p99_ms")),
+        number(row.get("worst_ms")),
+        late,
+        percent(row.get("needed_margin")),
+        percent(row.get("needed_margin_median")),
+        percent(row.get("against_serial")),
+    ]
+
+
+def _network(row: Row) -> list[str]:
+    difference = row.get("difference")
+    return [
+        row["network"],
+        row["configuration"],
+        row["place"],
+        f"{number(row['planned_start_ms'])} to {number(row['planned_end_ms'])}",
+        f"{number(row.get('start_ms'))} to {number(row.get('end_ms'))}",
+        number(row.get("worst_end_ms")),
+        number(row.get("alone_ms")),
+        number(row.get("took_ms")),
+        percent(row.get("slower")),
+        "" if difference is None else f"{100 * difference:.2g}%",
+    ]
+
+
+def _margin(row: Row) -> list[str]:
+    late = f"{row['late']} of {row['frames']}" if row["frames"] else ""
+    return [f"{100 * row['margin']:g} %", row["answer"], row["of"] or "none", late]
+
+
+def sentences(rows: list[Row]) -> list[str]:
+    """The answer in words: whether the mapping held, and what it cost networks to be beside others."""
+    found = []
+    margins = [row for row in rows if "margin" in row]
+    for name in dict.fromkeys(row["of"] for row in margins if row["frames"]):
+        own = [row for row in margins if row["of"] == name]
+        told = ", ".join(f"{100 * row['margin']:g}" for row in own)
+        late = f"{own[0]['late']} of {own[0]['frames']} frames were late"
+        found.append(f"mapped with a margin of {told} %: {late}")
+    if margins and not any(row["holds"] for row in margins):
+        found.append("no margin that was tried has a mapping of which no frame was late")
+    slower = [row for row in rows if "slower" in row and row["place"] != "anywhere"]
+    if slower:
+        most = max(slower, key=lambda row: float(row["slower"]))
+        found.append(
+            f"beside others {most['network']} as {most['configuration']} took "
+            f"{percent(most['slower'])} against alone ({most['of']}); no other was slowed by more"
+        )
+    return found
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    ran = [row for row in rows if row.get("samples_ms")]
+    return [*_lengths(ran), *(_plan(one, rows) for one in ran)]
+
+
+def _plan(one: Row, rows: list[Row]) -> Figure:
+    """Each network's time in the frame, as planned and as it was."""
+    own = [row for row in rows if row.get("of") == one["timetable"] and "network" in row]
+    labels = [
+        f"{i + 1} {chart_text(row['network'])}, {chart_text(row['place'])}"
+        for i, row in enumerate(own)
+    ]
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "marker": {"color": colour},
+            "y": labels,
+            "base": [row[begin] for row in own],
+            "x": [row[end] - row[begin] for row in own],
+        }
+        for name, colour, begin, end in (
+            ("planned", GREY, "planned_start_ms", "planned_end_ms"),
+            ("measured, median", BLUE, "start_ms", "end_ms"),
+        )
+    ]
+    layout = {
+        "barmode": "group",
+        "xaxis": {"title": {"text": "ms of the frame"}},
+        "yaxis": {"autorange": "reversed", "automargin": True},
+    }
+    height = 140 + 34 * len(own)
+    return Figure(f"Planned and measured: {one['timetable']}", data, layout, height=height)
+
+
+def _lengths(ran: list[Row]) -> list[Figure]:
+    """How long frames took, as the share that took at most so long."""
+    if not ran:
+        return []
+    data: list[dict[str, Any]] = []
+    for i, row in enumerate(ran):
+        ordered = sorted(row["samples_ms"])
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "line": {"shape": "hv", "color": SERIES[i % len(SERIES)]},
+                "name": row["timetable"],
+                "x": ordered,
+                "y": [100 * (k + 1) / len(ordered) for k in range(len(ordered))],
+            }
+        )
+    frame_ms = ran[0]["frame_ms"]
+    layout = {
+        "xaxis": {"title": {"text": "begin to last end, ms"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "frames, %"}},
+        "shapes": [
+            {
+                "type": "line",
+                "x0": frame_ms,
+                "x1": frame_ms,
+                "y0": 0,
+                "y1": 100,
+                "line": {"dash": "dot"},
+            }
+        ],
+    }
+    caption = f"Dotted: the frame's end, {frame_ms:g} ms."
+    return [Figure("Frames that took at most so long", data, layout, caption)]
+
+
+def _key_figures(rows: list[Row]) -> list[KeyFigure]:
+    found = []
+    margins = [row for row in rows if "margin" in row]
+    if margins:
+        holds = next((row for row in margins if row["holds"]), None)
+        tried = ", ".join(f"{100 * row['margin']:g}" for row in margins)
+        found.append(
+            KeyFigure(
+                "Least margin with no late frame",
+                "none" if holds is None else f"{100 * holds['margin']:g} %",
+                f"of {tried} % tried",
+                Tone.bad if holds is None else Tone.good,
+            )
+        )
+    found += [
+        KeyFigure(
+            row["timetable"],
+            f"{row['ms']:.2f} ms",
+            f"{percent(row['against_serial'])} to one after another; "
+            f"{row['late']} of {row['frames']} late",
+        )
+        for row in rows
+        if row.get("ways") and "against_serial" in row and "serial" not in row["ways"]
+    ]
+    return found
+
+
+MAPPED = Face("A mapping run for real", _tables, _figures, _key_figures)
