@@ -10,7 +10,7 @@ search: $(READY)
 	$(BIN)/python -m nas.search $(ARGS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadscope $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow $(ARGS)

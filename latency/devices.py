@@ -65,6 +65,14 @@ def id_of_statistic(name: str, statistic: Statistic) -> str:
     return name if statistic is Statistic.median else f"{name}@{statistic.value}"
 
 
+def tail_in_words(name: str) -> str | None:
+    """What a latency of this id means, where it is not the median."""
+    tail = name.rpartition("@")[2] if "@" in name else ""
+    if tail not in {Statistic.p95.value, Statistic.p99.value}:
+        return None
+    return f"latencies are {tail}: {tail[1:]} of 100 inferences of a network took no longer"
+
+
 SITUATED = "|"
 """Between the id of a device and what goes on beside the network; `runtime.scenario` writes it."""
 

@@ -44,7 +44,8 @@ def load_checkpoint(
     if not path.is_file():
         return 0
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        # opened here, because NumPy leaves a file open that is no archive
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         samples = int(arrays.pop(_SAMPLES))
         if samples > recorded:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from latency.base import LatencyOracle
+from latency.devices import tail_in_words
 from latency.mapped import MappedLatency
 from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.training_length import FULL_EPOCHS
@@ -229,8 +230,9 @@ def _print_confirmation(console: Console, summary: dict[str, Any]) -> None:
 
 
 def _legend(summary: dict[str, Any], optimum: str) -> list[str]:
-    """What must be known of the predictions in the table."""
-    lines = []
+    """What must be known of the latencies and the predictions in the table."""
+    words = tail_in_words(summary["device"])
+    lines = [] if words is None else [words]
     rows = [summary[name] for name in ("best", "optimum", "mode") if summary[name] is not None]
     rows += (summary["best"] or {}).get("on", ())
     if summary["accuracy_source"] == "surrogate" or any(row["latency_predicted"] for row in rows):

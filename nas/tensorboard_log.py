@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 
@@ -20,13 +20,15 @@ from nas.tracker import Tracker
 from nas.trajectory import BAND
 
 if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
+    from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
+
+    from nas.event_file import EventFile
 
 
 POINTS = 500
 """Points a curve: each is a mean over the last 100 samples, so more would show no more."""
 
-FLUSH_S = 5
+FLUSH_S = 5.0
 """A killed run loses no more of its curves than these seconds; the writer's own 120 are a run."""
 
 _ACCURACY = "accuracy/mean of the last 100"
@@ -49,47 +51,60 @@ def _optimum(label: str) -> str:
     return f"search/optimum within {label}"
 
 
-def layout(limits: Limits, *, has_policy: bool) -> dict[str, dict[str, list[Any]]]:
+def layout(limits: Limits, *, has_policy: bool) -> Layout:
     """The tab "custom scalars": the curves of `report.html` under the same names."""
+    from tensorboard.plugins.custom_scalar.layout_pb2 import (  # noqa: PLC0415 - as above
+        Category,
+        Chart,
+        Layout,
+        MarginChartContent,
+        MultilineChartContent,
+    )
+
+    def lines(title: str, *tags: str) -> Chart:
+        return Chart(title=title, multiline=MultilineChartContent(tag=tags))
+
+    def band(title: str, mean: str, low: str, high: str) -> Chart:
+        series = MarginChartContent.Series(value=mean, lower=low, upper=high)
+        return Chart(title=title, margin=MarginChartContent(series=[series]))
+
     label = limits.label
     what = "probability" if has_policy else "share of the samples"
-    return {
-        "Convergence": {
-            "latency and its limit T (ms)": ["Multiline", [_LATENCY, _LIMIT]],
-            f"latency: mean and {_MIDDLE} (ms)": [
-                "Margin",
-                [_LATENCY, f"latency_ms/{_LOW}", f"latency_ms/{_HIGH}"],
-            ],
-            f"accuracy: mean and {_MIDDLE}": [
-                "Margin",
-                [_ACCURACY, f"accuracy/{_LOW}", f"accuracy/{_HIGH}"],
-            ],
-            f"best within {label}, and the optimum": [
-                "Multiline",
-                [_best(label), _optimum(label)],
-            ],
-            f"share of the samples within {label}": ["Multiline", [_SHARE]],
-            **{
-                f"{limit.title} and its limit {limit.symbol}": [
-                    "Multiline",
-                    [f"{limit.name}/mean of the last 100", f"{limit.name}/{limit.symbol}"],
-                ]
-                for limit in limits.each
-            },
-        },
-        f"Operations by edge: {what}": {
-            f"{source} to {target}": [
-                "Multiline",
-                [_operation((source, target), name) for name in OPERATIONS],
-            ]
-            for source, target in EDGES
-        },
-    }
+    convergence = [
+        lines("latency and its limit T (ms)", _LATENCY, _LIMIT),
+        band(
+            f"latency: mean and {_MIDDLE} (ms)",
+            _LATENCY,
+            f"latency_ms/{_LOW}",
+            f"latency_ms/{_HIGH}",
+        ),
+        band(f"accuracy: mean and {_MIDDLE}", _ACCURACY, f"accuracy/{_LOW}", f"accuracy/{_HIGH}"),
+        lines(f"best within {label}, and the optimum", _best(label), _optimum(label)),
+        lines(f"share of the samples within {label}", _SHARE),
+        *(
+            lines(
+                f"{limit.title} and its limit {limit.symbol}",
+                f"{limit.name}/mean of the last 100",
+                f"{limit.name}/{limit.symbol}",
+            )
+            for limit in limits.each
+        ),
+    ]
+    operations = [
+        lines(f"{edge[0]} to {edge[1]}", *(_operation(edge, name) for name in OPERATIONS))
+        for edge in EDGES
+    ]
+    return Layout(
+        category=[
+            Category(title="Convergence", chart=convergence),
+            Category(title=f"Operations by edge: {what}", chart=operations),
+        ]
+    )
 
 
 @final
 class TensorBoardLog:
-    """Writes event files; a consumer of the loop. Torch is imported at its first point."""
+    """Writes event files; a consumer of the loop. Its messages are imported at its first point."""
 
     def __init__(
         self,
@@ -115,7 +130,7 @@ class TensorBoardLog:
         self._done = self._logged = tracker.samples
         self._history = history
         self._bins = self._bins_until(self._done)  # that are written
-        self._writer: SummaryWriter | None = None
+        self._writer: EventFile | None = None
 
     def __enter__(self) -> TensorBoardLog:
         # its writer's thread prints a traceback where the disk is full, and raises here as well
@@ -152,28 +167,26 @@ class TensorBoardLog:
         self._logged = samples
         writer = self._open()
         accuracy, latency_ms, reward = self._tracker.recent_means()
-        writer.add_scalar("reward/mean of the last 100", reward, samples)
-        writer.add_scalar(_ACCURACY, accuracy, samples)
-        writer.add_scalar(_LATENCY, latency_ms, samples)
-        writer.add_scalar(_LIMIT, self._limit_ms, samples)
+        writer.scalar("reward/mean of the last 100", reward, samples)
+        writer.scalar(_ACCURACY, accuracy, samples)
+        writer.scalar(_LATENCY, latency_ms, samples)
+        writer.scalar(_LIMIT, self._limit_ms, samples)
         for limit, mean in self._tracker.recent_costs():
-            writer.add_scalar(f"{limit.name}/mean of the last 100", mean, samples)
-            writer.add_scalar(f"{limit.name}/{limit.symbol}", limit.bound, samples)
+            writer.scalar(f"{limit.name}/mean of the last 100", mean, samples)
+            writer.scalar(f"{limit.name}/{limit.symbol}", limit.bound, samples)
         for end, values in zip((_LOW, _HIGH), self._tracker.recent_band(BAND), strict=True):
-            writer.add_scalar(f"accuracy/{end}", values[0], samples)
-            writer.add_scalar(f"latency_ms/{end}", values[1], samples)
-        writer.add_scalar(_SHARE, self._tracker.feasible_share, samples)
+            writer.scalar(f"accuracy/{end}", values[0], samples)
+            writer.scalar(f"latency_ms/{end}", values[1], samples)
+        writer.scalar(_SHARE, self._tracker.feasible_share, samples)
         if self._optimum_accuracy is not None:
-            writer.add_scalar(_optimum(self._tracker.limits.label), self._optimum_accuracy, samples)
+            writer.scalar(_optimum(self._tracker.limits.label), self._optimum_accuracy, samples)
         best = self._tracker.best_accuracy
         if best >= 0:
-            writer.add_scalar(_best(self._tracker.limits.label), best, samples)
+            writer.scalar(_best(self._tracker.limits.label), best, samples)
             if self._optimum_accuracy is not None:
-                writer.add_scalar(
-                    "search/gap to the optimum", self._optimum_accuracy - best, samples
-                )
+                writer.scalar("search/gap to the optimum", self._optimum_accuracy - best, samples)
         for name, values in step.diagnostics.items():
-            writer.add_scalar(f"controller/{name}", float(values[0]), samples)
+            writer.scalar(f"controller/{name}", float(values[0]), samples)
 
     def _operations(self, samples: int) -> None:
         """Write the bins that have ended since the last call."""
@@ -187,7 +200,7 @@ class TensorBoardLog:
             end = int(self._history.edges[position + 1])
             for edge, values in zip(EDGES, means[position], strict=True):
                 for name, value in zip(OPERATIONS, values, strict=True):
-                    writer.add_scalar(_operation(edge, name), value, end)
+                    writer.scalar(_operation(edge, name), value, end)
         self._bins = ended
 
     def _bins_until(self, samples: int) -> int:
@@ -206,27 +219,21 @@ class TensorBoardLog:
         writer = self._open()
         for name, path in figures.items():
             with Image.open(path) as picture:
-                pixels = np.asarray(picture.convert("RGB"))
-            writer.add_image(f"figures/{name}", pixels, self._tracker.samples, dataformats="HWC")
-        writer.flush()
-        # by default a run of its own for each call; this keeps one run one row
-        writer.add_hparams(
-            dict(settings), dict(results), run_name=".", global_step=self._tracker.samples
-        )
+                size = picture.size
+            writer.image(f"figures/{name}", path.read_bytes(), size, self._tracker.samples)
+        writer.hparams(settings, results, self._tracker.samples)
 
-    def _open(self) -> SummaryWriter:
+    def _open(self) -> EventFile:
         if self._writer is None:
-            from torch.utils.tensorboard import SummaryWriter  # noqa: PLC0415 - seconds
+            from nas.event_file import EventFile  # noqa: PLC0415 - a quarter of a second
 
-            self._writer = SummaryWriter(
-                str(self._folder),
-                purge_step=self._done + 1 if self._done else None,
-                flush_secs=FLUSH_S,
+            self._writer = EventFile(
+                self._folder,
+                purge_from=self._done + 1 if self._done else None,
+                flush_s=FLUSH_S,
             )
-            self._writer.add_text("sources", self._sources)
-            self._writer.add_custom_scalars(
-                layout(self._tracker.limits, has_policy=self._history.has_policy)
-            )
+            self._writer.text("sources", self._sources)
+            self._writer.layout(layout(self._tracker.limits, has_policy=self._history.has_policy))
         return self._writer
 
 

@@ -7,12 +7,12 @@ import time
 from dataclasses import dataclass
 from queue import SimpleQueue
 from threading import Thread
-from types import TracebackType
 from typing import final
 
 import torch
 
 from runtime.chain import Lane
+from runtime.closes import Closes
 from runtime.completion import Completion, Compute
 from runtime.cuda_graph import GraphEngine
 from runtime.cuda_streams import streams
@@ -140,7 +140,7 @@ class _Launched:
 
 
 @final
-class GpuLane(RealLane):
+class GpuLane(RealLane, Closes):
     """A stream, if asked for with a priority and on some of the GPU's multiprocessors only.
 
     To be used in a `with` statement. Whoever puts a job launches it; a thread of the lane waits for
@@ -270,17 +270,6 @@ class GpuLane(RealLane):
         if has_ended:
             self._streams.give_back(self._stream)
         return has_ended
-
-    def __enter__(self) -> GpuLane:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _check_open(self) -> None:
         if self._closed:

@@ -24,12 +24,12 @@ from enum import Enum
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
-from types import TracebackType
 from typing import Protocol, final
 
 from torch import Tensor
 
 from runtime.backend import Device
+from runtime.closes import Closes
 from runtime.feed import Feed
 from runtime.kinds import Kind
 from runtime.lanes import one_core
@@ -48,7 +48,7 @@ class Way(Enum):
     MULTI_CONTEXT = "multi_context"
 
 
-class Executor(Protocol):
+class Executor(Closes, Protocol):
     """Networks made ready, to be run again and again; to be used in a `with` statement."""
 
     @abstractmethod
@@ -66,17 +66,6 @@ class Executor(Protocol):
     @abstractmethod
     def close(self) -> None:
         """Ends threads and processes, and lets go of the networks."""
-
-    @abstractmethod
-    def __enter__(self) -> Executor: ...
-
-    @abstractmethod
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None: ...
 
 
 def open_executor(way: Way, sources: Sequence[Source], setup: Setup) -> Executor:
@@ -172,17 +161,6 @@ class InProcess(Executor):
         """Ends the streams, and lets go of the networks."""
         self._networks.clear()
         self._opened.close()
-
-    def __enter__(self) -> InProcess:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _outcome(
         self,

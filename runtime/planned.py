@@ -15,7 +15,6 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event
-from types import TracebackType
 from typing import Protocol, final
 
 from torch import Tensor
@@ -157,17 +156,6 @@ class Planned(Executor):
         """Lets go of the networks; the lanes stay open."""
         self._ready.clear()
         self._shares = [[] for _ in self._lanes]
-
-    def __enter__(self) -> Planned:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _prepare(self, lane: int, networks: Iterable[int]) -> None:
         for k in networks:

@@ -20,7 +20,6 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from threading import Event, Thread
-from types import TracebackType
 from typing import Any, final
 
 import torch
@@ -150,17 +149,6 @@ class MultiContext(Executor):
             _end_all(workers)
         else:
             self._processes.give_back(workers)
-
-    def __enter__(self) -> MultiContext:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 @final

@@ -5,17 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import CancelledError
 from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from runtime.arrivals import closed, periodic
 from runtime.assumed_input import assumed_input
-from runtime.bound import lower_bound_ms
 from runtime.chain import Request, check_requests
 from runtime.compiled import Compiled
 from runtime.decompose import Rule, decompose
@@ -23,22 +19,11 @@ from runtime.engine import OnnxEngine
 from runtime.executor import Network, execute
 from runtime.lanes import CpuLane, RealLane
 from runtime.look_ahead import LookAhead
-from runtime.metrics import (
-    Latency,
-    antt,
-    deadline_misses,
-    finish_spread_ms,
-    jain_fairness,
-    latency,
-    makespan_ms,
-    slowdowns,
-    stp,
-)
 from runtime.order import Order
 from runtime.policies import ByNetwork, EarliestFinish, OneLane, QueueTime
 from runtime.policy import Policy
 from runtime.profile import measured_chain
-from runtime.schedule import Schedule
+from runtime.report import Report, report_of
 
 POLICIES: dict[str, Policy] = {
     "earliest_finish": EarliestFinish(),
@@ -47,62 +32,6 @@ POLICIES: dict[str, Policy] = {
     "by_network": ByNetwork(),
     "one_lane": OneLane(),
 }
-
-
-@final
-@dataclass(frozen=True)
-class Report:
-    """What came of a run; printed, it is a small table."""
-
-    outputs: tuple[Tensor | BaseException, ...]
-    """Of each network's last inference, or what that raised."""
-    names: tuple[str, ...]
-    latencies: tuple[Latency, ...]
-    """Of each network, from arrival to completion."""
-    makespan_ms: float
-    bound_ms: float
-    """What no policy could beat, by the times of the jobs alone."""
-    misses: int
-    """Inferences that ended after their deadline, or never."""
-    inferences: int
-    """Asked for, of all networks together."""
-    finish_spread_ms: float
-    """Between the networks that finish first and last."""
-    slowdowns: tuple[float, ...]
-    """Of each network: its mean latency over its time alone, each job on its quickest lane."""
-    stp: float
-    """System throughput: networks' worth of progress at once."""
-    antt: float
-    """Mean slowdown."""
-    fairness: float
-    """Jain's, of the networks' progress: 1 if all are slowed alike."""
-    lane_use: dict[str, float]
-    """Share of the makespan in which each lane ran a job."""
-    schedule: Schedule
-    assumed_shapes: tuple[tuple[int, ...], ...] = ()
-    """Of the inputs, where none were given."""
-
-    def __str__(self) -> str:
-        lines = [f"{'network':24}{'p50 ms':>10}{'p99 ms':>10}{'worst ms':>10}"]
-        lines += [
-            f"{name:24}{one.p50_ms:10.2f}{one.p99_ms:10.2f}{one.worst_ms:10.2f}"
-            for name, one in zip(self.names, self.latencies, strict=True)
-        ]
-        use = ", ".join(f"{name} {share:.0%}" for name, share in self.lane_use.items())
-        ends = (
-            f"makespan {self.makespan_ms:.2f} ms (no schedule beats {self.bound_ms:.2f}), "
-            f"{self.misses} of {self.inferences} inferences late"
-        )
-        slowed = ", ".join(f"{one:.2f}" for one in self.slowdowns)
-        shared = (
-            f"slowdown {slowed} (mean {self.antt:.2f}), throughput {self.stp:.2f} networks, "
-            f"fairness {self.fairness:.2f}, {self.finish_spread_ms:.2f} ms between first and last"
-        )
-        told = [*lines, ends, shared, f"lanes: {use}"]
-        if self.assumed_shapes:
-            shapes = ", ".join("x".join(map(str, shape)) for shape in self.assumed_shapes)
-            told.append(f"inputs, assumed: {shapes}")
-        return "\n".join(told)
 
 
 def run(
@@ -175,7 +104,7 @@ def run(
                 Network(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
             )
         schedule, results = execute(networks, asked, lanes, chosen, order=Order(order))
-    return _report(schedule, results, given if inputs is None else ())
+    return report_of(schedule, results, given if inputs is None else ())
 
 
 def _assumed(models: Sequence[nn.Module]) -> Iterator[Tensor]:
@@ -265,41 +194,4 @@ def _requests(
         request
         for network in range(networks)
         for request in periodic(network, 1e3 / fps, inferences, deadline_ms=deadline_ms)
-    )
-
-
-def _report(
-    schedule: Schedule, results: Sequence[Tensor | BaseException], assumed: Sequence[Tensor]
-) -> Report:
-    whole_ms = makespan_ms(schedule)
-    networks = range(len(schedule.chains))
-    alone_ms = [
-        max(sum(map(min, chain.predicted_ms)), 1e-9)  # a clock may not resolve an empty network
-        for chain in schedule.chains
-    ]
-    slowed = slowdowns(schedule, alone_ms)
-    last = {request.network: i for i, request in enumerate(schedule.requests)}
-    return Report(
-        outputs=tuple(
-            results[last[network]] if network in last else CancelledError("never asked for")
-            for network in networks
-        ),
-        names=tuple(chain.name for chain in schedule.chains),
-        latencies=tuple(latency(schedule, network) for network in networks),
-        makespan_ms=whole_ms,
-        bound_ms=lower_bound_ms(schedule.chains, schedule.requests),
-        misses=deadline_misses(schedule),
-        inferences=len(schedule.requests),
-        finish_spread_ms=finish_spread_ms(schedule),
-        slowdowns=tuple(map(float, slowed)),
-        stp=stp(slowed),
-        antt=antt(slowed),
-        fairness=jain_fairness(slowed),
-        lane_use={
-            lane.name: sum(one.end_ms - one.start_ms for one in schedule.of_lane(i))
-            / max(whole_ms, 1e-9)
-            for i, lane in enumerate(schedule.lanes)
-        },
-        schedule=schedule,
-        assumed_shapes=tuple(tuple(x.shape) for x in assumed),
     )

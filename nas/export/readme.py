@@ -121,7 +121,8 @@ def here_text(here: dict[str, Any]) -> str:
     """This machine's time in words."""
     unstable = "" if here["warm_up_was_stable"] else ", NOT stable after warm-up"
     return (
-        f"median {here['median_ms']:.3f} ms, p95 {here['p95_ms']:.3f} ms of {here['samples']} samples "
+        f"median {here['median_ms']:.3f} ms, p95 {here['p95_ms']:.3f} ms (95 of 100 took no longer) of "
+        f"{here['samples']} samples "
         f"({here['runtime']}, one thread{unstable}) on {plain(here['device'])}"
     )
 

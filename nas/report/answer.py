@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from latency.devices import tail_in_words
 from nas.accuracy.base import Split
 from nas.accuracy.training_length import FULL_EPOCHS
 from nas.landscape import Landscape
@@ -243,6 +244,8 @@ def _notes(wording: Wording) -> list[str]:
     said = (summary["device"], summary["accuracy_description"], summary["latency_description"])
     if any("synthetic" in text.lower() for text in said):
         notes.append("These numbers are synthetic: they say nothing about real networks.")
+    if (words := tail_in_words(summary["device"])) is not None:
+        notes.append(f"{words[0].upper()}{words[1:]}.")
     if wording.accuracy_is_predicted:
         notes.append(
             "Accuracies are predicted by the embedded surrogate, not measured by training; the "

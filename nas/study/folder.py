@@ -179,7 +179,7 @@ class StudyFolder:
         try:
             stored = json.loads(self.ledger.read_bytes())["cells"]
             return {key: {**entry, "state": entry["state"]} for key, entry in stored.items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"{self.ledger} is corrupt; remove it, and it is made anew from the cells"
             ) from error

@@ -31,21 +31,28 @@ from nas.study.variants_page import variant_sections
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.parts import Columns, Listing, Note, Part, Table
 
-COLUMNS = (
-    *(f"gap_at_{count}_queries" for count in (50, 100, 200, 500, 1000, 5000)),
-    "gap",
-    "queries_to_optimum",
-    "settled",
-    "feasible_share",
-    "end_accuracy",
-    "best_test",
-    "hypervolume",
-    "queries",
-    "training_hours",
-    "seconds",
-    "accuracy_predicted",
-    "latency_predicted",
-)
+COLUMNS = {
+    "how far from the optimum": (
+        *(f"gap_at_{count}_queries" for count in (50, 100, 200, 500, 1000, 5000)),
+        "gap",
+    ),
+    "how the search went": (
+        "queries_to_optimum",
+        "settled",
+        "feasible_share",
+        "end_accuracy",
+        "best_test",
+        "hypervolume",
+    ),
+    "what it cost, and what was predicted": (
+        "queries",
+        "training_hours",
+        "seconds",
+        "accuracy_predicted",
+        "latency_predicted",
+    ),
+}
+"""Measures of each table, as many as a page of 1,200 pixels has room for."""
 
 
 def write_page(
@@ -192,19 +199,21 @@ def _table(results: Results) -> Iterator[Part | str]:
         f"space's. The shares predicted are those of the samples' accuracies and latencies. What is "
         f"unknown of a seed is in no median, and then it is said of how many seeds it is known."
     )
-    names = [n for n in COLUMNS if any(m.name == n for m in results.measures)]
-    rows = []
-    for cell, medians in results.medians.items():
-        if not cell.settings and (cell.device, cell.limit_ms) not in results.on_boards:
-            shown = (
-                text_of(medians[name]) + _of_seeds(results.known(cell, name), results)
-                for name in names
-            )
-            rows.append(
-                [cell.device, f"{cell.limit_ms:g} ms", cell.reward, cell.controller, *shown]
-            )
-    header = ["device", "T", "reward", "controller", *(_title(results, n) for n in names)]
-    yield Table(header, rows, "Every cell with the default settings")
+    known = {measure.name for measure in results.measures}
+    for what, columns in COLUMNS.items():
+        names = [name for name in columns if name in known]
+        rows = []
+        for cell, medians in results.medians.items():
+            if not cell.settings and (cell.device, cell.limit_ms) not in results.on_boards:
+                shown = (
+                    text_of(medians[name]) + _of_seeds(results.known(cell, name), results)
+                    for name in names
+                )
+                rows.append(
+                    [cell.device, f"{cell.limit_ms:g} ms", cell.reward, cell.controller, *shown]
+                )
+        header = ["device", "T", "reward", "controller", *(_title(results, n) for n in names)]
+        yield Table(header, rows, f"Every cell with the default settings: {what}")
 
 
 def _of_seeds(known: int, results: Results) -> str:

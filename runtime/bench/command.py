@@ -30,6 +30,7 @@ from runtime.bench.driver import Control, Step, one_line, run_steps
 from runtime.bench.faces import face_of
 from runtime.bench.machine import machine
 from runtime.bench.results import Results, read_results
+from runtime.bench.shown import notes
 from runtime.bench.tables import tables
 from runtime.exit_status import one_line_errors
 
@@ -97,7 +98,8 @@ def tell(results: Results, path: Path, console: Console) -> None:
     """Prints what was found, and draws the page beside the results."""
     if stand_in := face_of(results).stand_in(results.settings):
         console.print(stand_in, soft_wrap=True)
-    for one in tables(results):
+    shown = tables(results)
+    for one in shown:
         table = Table(title=one.title, title_justify="left", box=None, pad_edge=False)
         for i, name in enumerate(one.header):
             table.add_column(
@@ -106,11 +108,20 @@ def tell(results: Results, path: Path, console: Console) -> None:
         for row in one.rows:
             table.add_row(*(str(cell) for cell in row))
         console.print(table)
+    for note in notes(shown):
+        console.print(note, soft_wrap=True, markup=False)
     for error in dict.fromkeys(row["error"] for row in results.rows if row.get("error")):
         console.print(f"failed: {error}", soft_wrap=True, markup=False)
     if results.not_measured:
         console.print(
             f"no time was left for {', '.join(results.not_measured)}; minutes= gives more",
+            soft_wrap=True,
+            markup=False,
+        )
+    if results.cut_short:
+        console.print(
+            f"the time ended in {', '.join(results.cut_short)}, which has fewer rounds; minutes= "
+            "gives more",
             soft_wrap=True,
             markup=False,
         )
@@ -132,6 +143,8 @@ def _draw(results: Results, path: Path) -> str:
 
 
 def _draw_all(folder: Path, console: Console) -> None:
+    if folder.is_file():
+        raise ValueError(f"out={folder} is a file; name the folder in which the results lie")
     paths = sorted(folder.glob("*.json"))
     if not paths:
         raise ValueError(f"out={folder} holds no results; measure an experiment first")
@@ -139,12 +152,34 @@ def _draw_all(folder: Path, console: Console) -> None:
     for path in paths:
         try:
             results = read_results(path)
-            face_of(results)
-        except ValueError as error:  # a profile of the memory experiment lies here too
-            skipped.append(f"{path}: {error}")
+            _require_shown(results, path)
+        except (ValueError, OSError) as error:  # a profile of the memory experiment lies here too
+            skipped.append(str(error))
             continue
         tell(results, path, console)
     if len(skipped) == len(paths):
-        raise ValueError(skipped[0])
+        more = f", nor do {len(skipped) - 1} more files there" if len(skipped) > 1 else ""
+        raise ValueError(f"{skipped[0]}{more}; measure an experiment first")
     for one in skipped:
-        console.print(f"skipped {one}", soft_wrap=True, markup=False)
+        console.print(f"skipped: {one}", soft_wrap=True, markup=False)
+
+
+def _require_shown(results: Results, path: Path) -> None:
+    """Refuse what was not written by this program, or by another version of it.
+
+    Raises:
+      ValueError: naming the file, if there is no such experiment, or its rows are not of its kind.
+    """
+    try:
+        face = face_of(results)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    try:
+        face.tables(results.rows)
+        face.figures(results.rows)
+        face.key_figures(results.rows)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ValueError(
+            f"{path} holds rows that experiment={results.experiment} does not have "
+            f"({one_line(error)})"
+        ) from error

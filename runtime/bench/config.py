@@ -90,7 +90,7 @@ class BenchConfig:
 
     @property
     def minutes_there(self) -> float:
-        """After so many no further step is begun."""
+        """After so many no step is begun, and the one under way ends after its round."""
         return self.minutes if self.minutes is not None else 4.0 if self.on_gpu else 2.0
 
     def check(self) -> None:

@@ -18,16 +18,18 @@ import numpy as np
 from runtime.bench import contention_gpu
 from runtime.bench.config import BenchConfig
 from runtime.bench.contention_rows import counts, curve, hog_row, rows_of
+from runtime.bench.contention_turns import taken_in_turns
 from runtime.bench.driver import Step
 from runtime.bench.machine import usable_cores
 from runtime.bench.results import Row, summary
+from runtime.bench.time_left import time_is_left
 from runtime.contention.control_page import MOST_HOGS
 from runtime.contention.hog import Hog
 from runtime.contention.isolation import Isolation
 from runtime.contention.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.running_hogs import RunningHogs
 from runtime.contention.situation import Situation
-from runtime.contention.turns import Condition, in_turns
+from runtime.contention.turns import Condition
 from runtime.contention.victims import on_cpu, on_one_core
 
 LIMITS_MB_PER_S = (10.0, 100.0, 512.0, 1000.0, 10000.0, 28000.0, 56000.0)
@@ -127,9 +129,7 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
         ]
         refused = {one.name: why for one in conditions if (why := _refusal(one)) is not None}
         possible = [one for one in conditions if one.name not in refused]
-        taken = in_turns(
-            possible, config.repeats, np.random.default_rng(0), inferences=config.iterations
-        )
+        taken = taken_in_turns(config, possible)
     yield from rows_of("network", name, taken)
     yield from curve(name, taken, "cpu_ms")
     for condition, why in refused.items():
@@ -161,8 +161,7 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
             Condition(f"corun{len(others)}", beside, infer),
             Condition(f"fine_lock {limit:g}", partial(beside, **_fine_lock(limit)), infer),
         ]
-        each = math.ceil((config.iterations or _WORST_INFERENCES) / config.repeats)
-        taken = in_turns(conditions, config.repeats, np.random.default_rng(0), inferences=each)
+        taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES)
     yield from rows_of("worst", "conv32", taken)
 
 
@@ -183,7 +182,9 @@ def _pipeline(config: BenchConfig) -> Iterator[Row]:
         pictures = config.iterations or _PICTURES
         taken: dict[str, list[float]] = {name: [] for name in situations}
         left: dict[str, list[float]] = {name: [] for name in situations}
-        for _ in range(max(1, config.repeats // 2)):
+        for done in range(max(1, config.repeats // 2)):
+            if done and not time_is_left():
+                break
             for name, opened in situations.items():
                 with opened() as beside:
                     inference = beside.during(infer)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-import numpy as np
 import torch
 
 from runtime.bench.config import BenchConfig
 from runtime.bench.contention_rows import curve, hog_row, rows_of
+from runtime.bench.contention_turns import taken_in_turns
 from runtime.bench.driver import Step
 from runtime.bench.machine import usable_cores
 from runtime.bench.pulse import Pulse
@@ -27,7 +27,7 @@ from runtime.contention.isolation import Isolation
 from runtime.contention.process_hogs import MemoryHog
 from runtime.contention.running_hogs import RunningHogs
 from runtime.contention.situation import Situation
-from runtime.contention.turns import Condition, in_turns
+from runtime.contention.turns import Condition
 from runtime.contention.victims import on_gpu
 
 VICTIMS = ("nb201", "resnet50")
@@ -86,13 +86,7 @@ def _victim(config: BenchConfig, name: str, pulse: Pulse) -> Iterator[Row]:
     """A captured network: hog's limits x nothing, priority, partition; and the fine lock."""
     with ExitStack() as opened:
         conditions = _conditions(opened, name, _limits_mb_per_s(config))
-        taken = in_turns(
-            conditions,
-            config.repeats,
-            np.random.default_rng(0),
-            inferences=config.iterations,
-            beat=pulse.beat,
-        )
+        taken = taken_in_turns(config, conditions, beat=pulse.beat)
     yield from rows_of("network", name, taken)
     whole = {
         one: it for one, it in taken.items() if one.split(" ")[0] in {"solo", "none", "budget"}
@@ -155,13 +149,7 @@ def _cpu_hogs(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
                 conditions.append(
                     Condition(f"{mode}, {name}", partial(Situation, hogs, count=count), infer)
                 )
-        taken = in_turns(
-            conditions,
-            config.repeats,
-            np.random.default_rng(0),
-            inferences=config.iterations,
-            beat=pulse.beat,
-        )
+        taken = taken_in_turns(config, conditions, beat=pulse.beat)
     for mode in ("graph", "eager"):
         own = {name: one for name, one in taken.items() if name.startswith(mode)}
         yield from rows_of("CPU hogs", f"nb201 {mode}", own)
@@ -195,13 +183,7 @@ def _pcie(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
         for victim, prepared in victims.items():
             infer = {way: prepared(stream) for way, stream in lent.items()}
             conditions = [Condition(name, one, infer[way]) for name, (way, one) in ways.items()]
-            taken = in_turns(
-                conditions,
-                config.repeats,
-                np.random.default_rng(0),
-                inferences=config.iterations,
-                beat=pulse.beat,
-            )
+            taken = taken_in_turns(config, conditions, beat=pulse.beat)
             yield from rows_of("PCIe hog", victim, taken)
 
 
@@ -232,12 +214,5 @@ def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
                 infer,
             ),
         ]
-        each = math.ceil((config.iterations or _WORST_INFERENCES) / config.repeats)
-        taken = in_turns(
-            conditions,
-            config.repeats,
-            np.random.default_rng(0),
-            inferences=each,
-            beat=pulse.beat,
-        )
+        taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES, beat=pulse.beat)
     yield from rows_of("worst", "conv256", taken)

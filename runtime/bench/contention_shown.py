@@ -8,6 +8,8 @@ from runtime.bench.contention_verdict import verdicts
 from runtime.bench.results import Row
 from runtime.bench.shown import Shown
 
+_P99 = "p99: 99 of 100 took no longer; of fewer than a hundred it is nearly the worst."
+
 
 def contention_tables(rows: list[Row]) -> list[Shown]:
     """Of each part that was measured."""
@@ -54,7 +56,15 @@ def _verdicts(rows: list[Row]) -> list[Shown]:
 
 
 def _networks(rows: list[Row]) -> list[Shown]:
-    header = ["scenario", "median ms", "to solo", "CPU to solo", "p99", "worst", "variance ms2"]
+    header = [
+        "scenario",
+        "median ms",
+        "to solo",
+        "CPU to solo",
+        "p99 ms",
+        "worst ms",
+        "variance ms2",
+    ]
     shown = []
     for part, victim in dict.fromkeys((row["part"], row["victim"]) for row in rows):
         own = [row for row in rows if (row["part"], row["victim"]) == (part, victim)]
@@ -73,7 +83,7 @@ def _networks(rows: list[Row]) -> list[Shown]:
             for row in own
         ]
         title = f"{part}: {victim}, beside it hogs that achieve"
-        shown.append(Shown(title, [*header, "hogs GB/s", "n"], lines, 1))
+        shown.append(Shown(title, [*header, "hogs GB/s", "n"], lines, 1, _P99))
     return shown
 
 
@@ -116,5 +126,5 @@ def _locks(rows: list[Row]) -> list[Shown]:
         [row["lock"], str(row["held"]), *(number(row[name]) for name in ("us", "low_us", "p99_us"))]
         for row in rows
     ]
-    header = ["lock", "hogs held", "median us", "quartile", "p99"]
-    return [Shown("Taking and giving back a lock", header, lines, 1)] if rows else []
+    header = ["lock", "hogs held", "median us", "quartile", "p99 us"]
+    return [Shown("Taking and giving back a lock", header, lines, 1, _P99)] if rows else []

@@ -20,6 +20,7 @@ from runtime.backend import Device
 from runtime.bench.machine import state
 from runtime.bench.pulse import Pulse, ends_without
 from runtime.bench.results import Results, Row
+from runtime.bench.time_left import ends_by, time_is_left
 from runtime.bench.workloads import Model, Scale, source
 from runtime.decompose import Rule
 from runtime.issuing import Way, open_executor
@@ -89,8 +90,9 @@ def run_steps(
 ) -> None:
     """Every step for which there is time; a step that raises is a fault, and the next one comes.
 
-    Rows are flagged whose step the control run says was disturbed. Results are written after each
-    step and when it is interrupted.
+    A step that is under way when the time is over ends after its round. Rows are flagged whose step
+    the control run says was disturbed. Results are written after each step and when it is
+    interrupted.
 
     Raises:
       KeyboardInterrupt: after what was measured has been written.
@@ -118,10 +120,13 @@ def run_steps(
                 told = "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
                 console.print(f"{done + 1} of {len(steps)}: {step.name}{told}", soft_wrap=True)
             try:
-                _run_step(step, results, path, control, console)
+                with ends_by(until_s) as deadline:
+                    _run_step(step, results, path, control, console)
+                if deadline.has_cut:
+                    results.cut_short.append(step.name)
             finally:
                 results.write(path)
-    results.is_complete = not results.not_measured and not results.faults
+    results.is_complete = not (results.not_measured or results.cut_short or results.faults)
     results.write(path)
 
 
@@ -172,6 +177,8 @@ def interleaved(
 ) -> dict[str, list[float]]:
     """Each variant once unrecorded, then all of them in turns, so many times: A B A B.
 
+    Once at least; no further round begins when the step has no time left.
+
     Args:
       variants: each gives its own time, in milliseconds.
       repeats: of each.
@@ -184,7 +191,9 @@ def interleaved(
     taken: dict[str, list[float]] = {name: [] for name in variants}
     order = [*variants]
     shuffler = random.Random(0)  # noqa: S311 - of an order
-    for _ in range(repeats):
+    for done in range(repeats):
+        if done and not time_is_left():
+            break
         if turn_s:
             shuffler.shuffle(order)
         for name in order:

@@ -21,6 +21,7 @@ from runtime.bench import memory_corun
 from runtime.bench.config import BenchConfig
 from runtime.bench.driver import Step, interleaved
 from runtime.bench.results import Row, summary
+from runtime.bench.time_left import time_is_left
 from runtime.memory import table_iv
 from runtime.memory.by_size import by_size
 from runtime.memory.guidelines import Reading, admitted
@@ -100,6 +101,8 @@ def _reuse(config: BenchConfig, profiles: _Profiles, use: Use) -> Iterator[Row]:
         calibrated = {one["bytes"] for one in calibration}
         curves = by_size(calibration)
         for nbytes in sizes:
+            if nbytes != sizes[0] and not time_is_left():
+                return
             for job, samples, resident_ms in measure(config, profile.hardware, use, nbytes):
                 for policy in MemoryPolicy:
                     predicted_ms = overhead_ms(policy, job.application(nbytes), profile.hardware)
@@ -137,7 +140,7 @@ def _measured(config: BenchConfig, _: Hardware, use: Use, nbytes: int) -> _Measu
         for reuse in REUSES:
             job = Passes(use, reuse)
             samples = interleaved(buffers.runs(job), config.repeats)
-            buffers.check(job, config.repeats + 1)
+            buffers.check(job, 1 + len(samples["resident"]))
             yield job, samples, median(samples.pop("resident"))
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from runtime.bench.faces import face_of
 from runtime.bench.results import Results, Row
+from runtime.bench.shown import notes
 from runtime.page.document import Page, Section
 from runtime.page.parts import Listing, Note, Part, Table
 
@@ -32,9 +33,10 @@ def page(results: Results) -> Page:
     figures: list[Part | str] = [*face.figures(results.rows)]
     if figures:
         sections.append(Section("Figures", figures))
-    shown = [Table(one.header, one.rows, one.title) for one in face.tables(results.rows)]
-    sections.append(Section("Tables", shown))
-    where = results.machine.get("gpu") or results.machine["cpu"]
+    shown = face.tables(results.rows)
+    tables = [Table(one.header, one.rows, one.title) for one in shown]
+    sections.append(Section("Tables", [*tables, *notes(shown)]))
+    where = results.machine.get("gpu") or results.machine.get("cpu", "an unknown machine")
     return Page(
         title=face.title,
         subtitle=f"experiment={results.experiment} on {where}",
@@ -54,6 +56,8 @@ def _incomplete(results: Results) -> str:
     parts = [f"{fault['step']} failed: {fault['error']}" for fault in results.faults]
     if results.not_measured:
         parts.append(f"no time was left for {', '.join(results.not_measured)}")
+    if results.cut_short:
+        parts.append(f"the time ended in {', '.join(results.cut_short)}, which has fewer rounds")
     return f"Incomplete: {'; '.join(parts) or 'the experiment was interrupted'}."
 
 

@@ -9,9 +9,16 @@ from runtime.bench.diagonal import diagonal
 from runtime.bench.face import Face
 from runtime.bench.predicting import worst_regret
 from runtime.bench.results import Row
-from runtime.bench.shown import Shown, number, percent, share
+from runtime.bench.shown import Shown, explained, number, percent, share
 from runtime.page.document import KeyFigure
 from runtime.page.parts import Figure
+
+_R2 = (
+    "R2 is the share of the spread of the times that a fit explains; below 0 it is further off than the "
+    "mean of the times is. Where all of a kind take nearly the same, as layers do that take no longer "
+    "than a launch, a small error is many times that spread; and the fit as printed, of absolute times, "
+    "is off by more than the times themselves where they are short (MAPE)."
+)
 
 
 def _tables(rows: list[Row]) -> list[Shown]:
@@ -23,7 +30,8 @@ def _tables(rows: list[Row]) -> list[Shown]:
         means.append(
             [
                 *(on, split, fitted),
-                *(share(_mean(kinds, name)) for name in ("r2", "published_r2", "within_10")),
+                *(explained(_mean(kinds, name)) for name in ("r2", "published_r2")),
+                share(_mean(kinds, "within_10")),
                 share(_mean(kinds, "published_within_tolerance")),
                 *(share(_mean(kinds, name)) for name in ("within_20", "mape")),
                 number(_mean(kinds, "tau")),
@@ -32,7 +40,8 @@ def _tables(rows: list[Row]) -> list[Shown]:
     by_kind = [
         [
             *(row["on"], row["split"], row["kind"], row["fit"], str(row["layers"])),
-            *(share(row[name]) for name in ("r2", "within_10", "within_20", "mape")),
+            explained(row["r2"]),
+            *(share(row[name]) for name in ("within_10", "within_20", "mape")),
             number(row["tau"]),
         ]
         for row in sorted(
@@ -64,6 +73,7 @@ def _tables(rows: list[Row]) -> list[Shown]:
             ["times by", "held out", "fit", *rates],
             means,
             3,
+            _R2,
         ),
         Shown(
             "Held-out layers by kind",
@@ -81,6 +91,7 @@ def _tables(rows: list[Row]) -> list[Shown]:
             ],
             by_kind,
             4,
+            _R2,
         ),
         Shown(
             "Networks by fits without their layers: sum of predictions to the sum of the layers",

@@ -35,6 +35,8 @@ class Results:
     """Steps that raised, and what."""
     not_measured: list[str] = field(default_factory=list)
     """Steps for which no time was left."""
+    cut_short: list[str] = field(default_factory=list)
+    """Steps that the end of the time made shorter: fewer rounds, or parts left out."""
     is_complete: bool = False
 
     def write(self, path: Path) -> None:
@@ -51,6 +53,9 @@ class Results:
         return json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
 
 
+_LISTS_OF = {"rows": dict, "controls": dict, "faults": dict, "not_measured": str, "cut_short": str}
+
+
 def read_results(path: Path) -> Results:
     """What was written.
 
@@ -58,14 +63,29 @@ def read_results(path: Path) -> Results:
       OSError: if the file cannot be read.
       ValueError: if it is not such a file, or of another schema.
     """
+    none = f"{path} holds no results of an experiment"
+    text = path.read_bytes()
+    if not text.strip():
+        raise ValueError(f"{none}: it is empty")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(text)
         schema = content.pop("schema")
-        if schema != SCHEMA:
-            raise ValueError(f"{path} has schema {schema}, this program reads {SCHEMA}")
-        return Results(**content)
-    except (KeyError, TypeError, AttributeError, json.JSONDecodeError) as error:
-        raise ValueError(f"{path} holds no results of an experiment: {error}") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"{none}: {type(error).__name__}: {error}") from error
+    if schema != SCHEMA:
+        raise ValueError(f"{path} has schema {schema}, this program reads {SCHEMA}")
+    try:
+        results = Results(**content)
+    except TypeError as error:
+        raise ValueError(f"{none}: {error}") from error
+    for name, kind in (("experiment", str), ("settings", dict), ("machine", dict)):
+        if not isinstance(found := getattr(results, name), kind):
+            raise ValueError(f"{none}: its {name} is {found!r:.40}")  # noqa: TRY004 - as all else
+    for name, of in _LISTS_OF.items():
+        found = getattr(results, name)
+        if not isinstance(found, list) or not all(isinstance(one, of) for one in found):
+            raise ValueError(f"{none}: its {name} are {found!r:.40}")
+    return results
 
 
 def summary(samples: list[float]) -> Row:

@@ -19,6 +19,13 @@ class Shown:
     rows: Sequence[Sequence[str]]
     names: int
     """Columns at the left that are names; the rest are numbers."""
+    note: str = ""
+    """What a reader must know of a column."""
+
+
+def notes(tables: Sequence[Shown]) -> list[str]:
+    """Of all tables, each once."""
+    return [*dict.fromkeys(one.note for one in tables if one.note)]
 
 
 def percent(value: float | None) -> str:
@@ -50,6 +57,11 @@ def number(value: float | None) -> str:
 def share(value: float | None) -> str:
     """In percent; nothing where there is none."""
     return "" if value is None else f"{100 * value:.1f}%"
+
+
+def explained(r2: float | None) -> str:
+    """R2 in percent; nothing where there is none. How far it is below -100 % says nothing."""
+    return "below -100%" if r2 is not None and r2 < -1 else share(r2)
 
 
 def megabytes(nbytes: float | None) -> str:

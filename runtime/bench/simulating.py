@@ -21,6 +21,7 @@ from runtime.bench.fixed import HalfAndHalf
 from runtime.bench.lanes_here import opened_lanes
 from runtime.bench.results import Row, summary
 from runtime.bench.sharing import kept_trace
+from runtime.bench.time_left import time_is_left
 from runtime.bench.workloads import Model, Scale, source
 from runtime.bound import lower_bound_ms
 from runtime.chain import Chain, Request
@@ -86,6 +87,8 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
             "half_and_half": HalfAndHalf(lanes.groups),
         }
         for arrivals, requests in _arrivals(chains).items():
+            if arrivals != "closed" and not time_is_left():  # those come first
+                return
 
             def run(policy: Policy, requests: tuple[Request, ...] = requests) -> Schedule:
                 schedule, results = execute(networks, requests, lanes.lanes, policy)

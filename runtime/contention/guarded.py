@@ -8,14 +8,15 @@ import sys
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
-from types import TracebackType
 from typing import final
+
+from runtime.closes import Closes
 
 _PROGRAM = Path(__file__).with_name("guardian.py")
 
 
 @final
-class Guardian:
+class Guardian(Closes):
     """Is told what to undo before it is done. A context manager."""
 
     def __init__(self) -> None:
@@ -59,17 +60,6 @@ class Guardian:
         """Lets it undo what it was not told to forget, and waits for that."""
         with suppress(BrokenPipeError):
             self._process.communicate()
-
-    def __enter__(self) -> Guardian:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _tell(self, *undo: str | int) -> int:
         key = next(self._keys)

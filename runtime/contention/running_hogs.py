@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING, final
 
+from runtime.closes import Closes
 from runtime.contention.budget import GB
 from runtime.contention.control_page import MOST_HOGS, ControlPage
 from runtime.contention.guarded import Guardian
@@ -21,7 +21,7 @@ _UNDER_WAY_S = 0.01
 
 
 @final
-class RunningHogs:
+class RunningHogs(Closes):
     """All hogs of a situation, one control page, one guardian. A context manager."""
 
     def __init__(self, hogs: Sequence[Hog], victim_sms: int | None = None) -> None:
@@ -89,17 +89,6 @@ class RunningHogs:
     def close(self) -> None:
         """Ends them."""
         self._opened.close()
-
-    def __enter__(self) -> RunningHogs:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _read(self) -> tuple[float, list[int]]:
         return time.perf_counter(), [self.page.moved(k) for k in range(len(self.hogs))]

@@ -68,6 +68,7 @@ def in_turns(
     *,
     inferences: int | None = None,
     beat: Callable[[], object] = lambda: None,
+    go_on: Callable[[], bool] = lambda: True,
 ) -> dict[str, Taken]:
     """Every condition once a round.
 
@@ -77,12 +78,15 @@ def in_turns(
       generator: gives the order of a round.
       inferences: of a block; None: as many as last 0.3 s, and 30 at least.
       beat: called after each, outside its time.
+      go_on: asked before each round but the first, which may be the last.
 
     Raises:
       ValueError: what opening a situation raises.
     """
     taken = {one.name: Taken() for one in conditions}
-    for _ in range(rounds):
+    for done in range(rounds):
+        if done and not go_on():
+            break
         for place in generator.permutation(len(conditions)):
             condition = conditions[place]
             with condition.open() as situation:

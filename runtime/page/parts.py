@@ -118,6 +118,8 @@ class Table:
             for i in range(len(self.header))
         ]
         sides = [' class="number"' if is_right else "" for is_right in right]
+        is_long = not right[0] and any(len(row[0]) > _LONG for row in rows)
+        cells = [' class="long"' if is_long else sides[0], *sides[1:]]
         here = name(self.caption or self.header[0])
         head = "".join(
             f'<th scope="col"{side}>{inline(text)}</th>'
@@ -126,7 +128,8 @@ class Table:
         body = "".join(
             "<tr>"
             + "".join(
-                f"<td{side}>{inline(text)}</td>" for text, side in zip(row, sides, strict=True)
+                f"<td{side}>{inline(_unbroken(text) if is_right else text)}</td>"
+                for text, side, is_right in zip(row, cells, right, strict=True)
             )
             + "</tr>\n"
             for row in rows
@@ -209,12 +212,20 @@ def render(parts: Sequence[Part | str], name: Naming) -> str:
     )
 
 
-_NUMERIC = re.compile(r"[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$|(never|unknown)( [\[(]|$)")
+_LONG = 32
+"""Letters of a name that may be broken into lines."""
+
+_NUMERIC = re.compile(r"(below )?[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$|(never|unknown)( [\[(]|$)")
 """A cell that is read as a number, or that says that there is none."""
 
 
 def _cell(value: str | float | None) -> str:
     return "" if value is None else str(value)
+
+
+def _unbroken(number: str) -> str:
+    """A number whose line breaks before its interval and nowhere else."""
+    return number.replace(" ", "\u00a0").replace("\u00a0[", " [")
 
 
 def _caption(text: str) -> str:

@@ -2,8 +2,16 @@
 
 import pytest
 
-from latency.devices import Kind, find, registered, unregistered
+from latency.devices import (
+    Kind,
+    find,
+    id_of_statistic,
+    registered,
+    tail_in_words,
+    unregistered,
+)
 from latency.nats import NATS_DEVICE
+from runtime.timing import Statistic
 
 
 def test_no_name_means_two_devices():
@@ -31,6 +39,17 @@ def test_a_device_is_found_by_its_id_and_by_its_column(name):
     assert device is not None
     assert device.id == "jetson-nano/fp32/b1"
     assert (device.kind, device.precision, device.batch) == (Kind.gpu, "fp32", 1)
+
+
+@pytest.mark.parametrize("name", ["my-board", "a@b", "jetson-nano/fp32/b1", "p95"])
+def test_a_median_needs_no_words(name):
+    assert tail_in_words(name) is None
+
+
+def test_a_tail_is_said_in_words():
+    told = tail_in_words(id_of_statistic("my-board|hog", Statistic.p95))
+
+    assert told == "latencies are p95: 95 of 100 inferences of a network took no longer"
 
 
 def test_a_column_outside_the_registry_is_a_device_of_which_nothing_is_known():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import nas.search_command
 from nas.data.registry import FILES
 
 ROOT = Path(__file__).parents[2]
@@ -39,7 +40,7 @@ def run(command, folder, *more, **environment):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -51,15 +52,41 @@ def test_every_command_is_of_a_kind_that_a_test_here_runs():
         assert command.startswith(kinds), command
 
 
-@pytest.mark.parametrize("command", commands(".venv/bin/python -m nas.search"))
-def test_a_search_runs(command, tmp_path):
-    more = () if "--help" in command else ("budget=40",)
+FIRST, *SEARCHES = commands(".venv/bin/python -m nas.search")
 
-    finished = run(command, tmp_path, *more)
+
+def is_sweep(command):
+    return "-m" in command.split("nas.search")[1].split()
+
+
+def test_the_first_search_runs_as_it_stands(tmp_path):
+    finished = run(FIRST, tmp_path, "budget=40")
 
     assert finished.returncode == 0, finished.stderr
+    assert list(tmp_path.glob("runs/*/*/summary.json"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        # a sweep is many runs, and tests/nas/search_command has another
+        pytest.param(one, marks=[pytest.mark.slow] if is_sweep(one) else [])
+        for one in SEARCHES
+    ],
+)
+def test_any_other_search_runs(command, in_process, tmp_path, monkeypatch):
+    """In this process, which has imported torch."""
+    more = () if "--help" in command else ("budget=40",)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NAS_DATA", raising=False)
+
+    status, told, error = in_process(nas.search_command.main, [*shlex.split(command)[2:], *more])
+
+    assert status == 0, error
     if more:
         assert list(tmp_path.glob("runs/*/*/summary.json"))
+    else:
+        assert "python -m nas.search" in told
 
 
 @pytest.mark.parametrize("command", commands("make "))

@@ -3,11 +3,11 @@
 import csv
 import json
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+import nas.search_command
 import nas.transfer
 from latency.regression import judge
 from nas.accuracy.base import Dataset
@@ -167,21 +167,18 @@ def test_the_oracle_measures_nothing_but_the_probes(filled):
     assert "all but the probes are predicted" in oracle.description
 
 
-def test_a_search_on_a_new_device_marks_what_it_was_told(tmp_path, filled):
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "nas.search", "device=my-board", "latency=transfer"),
-            *(f"latency.probes={filled}", "T=1s", "budget=30", f"runs={tmp_path / 'runs'}"),
-        ],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
+def test_a_search_on_a_new_device_marks_what_it_was_told(in_process, tmp_path, filled):
+    words = [
+        *("nas.search", "device=my-board", "latency=transfer"),
+        *(f"latency.probes={filled}", "T=1s", "budget=30", f"runs={tmp_path / 'runs'}"),
+    ]
 
-    assert done.returncode == 0, done.stderr
+    status, told, error = in_process(nas.search_command.main, words)
+
+    assert status == 0, error
     summary = json.loads(next((tmp_path / "runs").rglob("summary.json")).read_text("utf-8"))
     assert summary["latency_source"] == "transfer"
-    assert "predicted" in done.stdout
+    assert "predicted" in told
 
 
 def test_a_device_like_no_other_is_said(ten, found):

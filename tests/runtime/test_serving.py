@@ -61,6 +61,23 @@ def test_what_takes_no_image_is_told_of_in_one_line():
         runtime.run([nn.Conv3d(1, 1, 1).eval()])
 
 
+def test_the_slowdown_of_a_network_that_takes_no_longer_than_to_place_it_is_not_told():
+    x = torch.randn(1, 3, 8, 8)
+    large = nn.Sequential(nn.Conv2d(3, 64, 7), nn.Conv2d(64, 64, 7, padding=3)).eval()
+    wide = torch.randn(1, 3, 64, 64)
+
+    tiny = runtime.run([small(0), large], [x, wide], inferences=3, gpu=False)
+    none = runtime.run([large], [wide], inferences=3, gpu=False)
+
+    assert tiny.is_tiny == (True, False)
+    assert f"slowdowns are not told: alone, an inference takes {tiny.alone_ms[0]:.3f} ms" in str(
+        tiny
+    )
+    assert "throughput" not in str(tiny)
+    assert none.is_tiny == (False,)
+    assert f"slowdown {none.slowdowns[0]:.2f} (mean" in str(none)
+
+
 def test_frames_arrive_at_their_rate():
     x = torch.randn(1, 3, 8, 8)
 

@@ -20,3 +20,18 @@ def search_here(in_process, monkeypatch):
         return subprocess.CompletedProcess(words, *in_process(nas.search_command.main, words))
 
     return call
+
+
+@pytest.fixture
+def resume_here(in_process, monkeypatch):
+    """As `resume`, in this process."""
+
+    def call(folder, *overrides, data):
+        if data is None:
+            monkeypatch.delenv("NAS_DATA", raising=False)
+        else:
+            monkeypatch.setenv("NAS_DATA", str(data))
+        words = ["nas.search", f"resume={folder}", *overrides]
+        return subprocess.CompletedProcess(words, *in_process(nas.search_command.main, words))
+
+    return call

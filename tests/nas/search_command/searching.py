@@ -33,7 +33,7 @@ def resume(folder, *overrides, data):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
 
 
@@ -47,7 +47,7 @@ def search(runs, *overrides, data=None, **options):
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
         **options,
     )
 
@@ -74,10 +74,10 @@ def one_line(finished):
 
 def wait_until(condition, process):
     """Wait for what a process is to do, but neither for one that has ended nor for ever."""
-    end_s = time.monotonic() + 60
+    end_s = time.monotonic() + 180
     while not condition():
         assert process.poll() is None, "the process ended before it could be interrupted"
-        assert time.monotonic() < end_s, "the process took a minute"
+        assert time.monotonic() < end_s, "the process took three minutes"
         time.sleep(0.002)
 
 
@@ -94,7 +94,7 @@ def interrupted(runs, data, when, *overrides, send=signal.SIGKILL):
         try:
             wait_until(lambda: any(map(when, runs.glob("*/*"))), process)
             process.send_signal(send)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=180)
         finally:
             process.kill()
     return only_run(runs), out, err, process.returncode

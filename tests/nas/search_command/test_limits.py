@@ -14,7 +14,6 @@ from searching import (
     interrupted,
     one_line,
     only_run,
-    resume,
     search,
 )
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -82,7 +81,7 @@ class TestUnderThreeLimits:
         assert {event.value for event in events.Scalars("energy_mj/E")} == {6.0}
         assert events.Scalars("parameters/mean of the last 100")[-1].step == 300
 
-    def test_a_run_is_not_resumed_with_other_energies(self, tmp_path, tables):
+    def test_a_run_is_not_resumed_with_other_energies(self, resume_here, tmp_path, tables):
         data = tmp_path / "data"
         data.mkdir()
         for path in tables.iterdir():
@@ -92,7 +91,7 @@ class TestUnderThreeLimits:
         other_mj = np.random.default_rng(1).uniform(1, 12, NAS_BENCH_201.size)
         write_csv_table(data / "nb201_energy_mj.csv", {"synthetic-board": other_mj})
 
-        line = one_line(resume(folder, data=data))
+        line = one_line(resume_here(folder, data=data))
 
         assert "has reward" in line
         assert "resume it with the data it was begun with" in line
@@ -104,8 +103,8 @@ class TestUnderThreeLimits:
             (("P=4MB",), "P counts parameters"),
         ],
     )
-    def test_a_wrong_one_is_one_line(self, tmp_path, tables, overrides, hint):
-        line = one_line(search(tmp_path, *ON_TABLES, *overrides, data=tables))
+    def test_a_wrong_one_is_one_line(self, search_here, tmp_path, tables, overrides, hint):
+        line = one_line(search_here(tmp_path, *ON_TABLES, *overrides, data=tables))
 
         assert hint in line
         assert not list(tmp_path.iterdir())

@@ -62,7 +62,7 @@ def test_a_table_with_holes_is_refused_before_the_first_sample(
     runs = tmp_path / "runs"
 
     line = one_line(search_here(runs, *ON_TABLES, "latency=table", data=data))
-    filled = search(
+    filled = search_here(
         runs, *ON_TABLES, "latency=table", "latency.unmeasured=regression", "budget=20", data=data
     )
 

@@ -45,7 +45,12 @@ def evidence(folder):
     ("when", "send"),
     [
         pytest.param(has_sampled(0), signal.SIGKILL, id="kill at the start"),
-        pytest.param(has_sampled(500), signal.SIGKILL, id="kill early"),
+        pytest.param(
+            has_sampled(500),
+            signal.SIGKILL,
+            marks=pytest.mark.slow,  # as is the run below that is interrupted twice
+            id="kill early",
+        ),
         pytest.param(has_sampled(3000), signal.SIGKILL, id="kill late"),
         pytest.param(
             lambda folder: (folder / "figures").exists(), signal.SIGKILL, id="kill at the end"
@@ -96,7 +101,15 @@ def test_a_run_that_is_interrupted_twice_goes_on_to_the_same_samples(
     assert evidence(folder) == evidence(uninterrupted)
 
 
-@pytest.mark.parametrize("controller", ["evolution", "local_search", "exhaustive"])
+@pytest.mark.parametrize(
+    "controller",
+    [
+        "evolution",
+        # that they can be restored, tests/controller/test_contract.py proves of each
+        pytest.param("local_search", marks=pytest.mark.slow),
+        pytest.param("exhaustive", marks=pytest.mark.slow),
+    ],
+)
 def test_every_searcher_goes_on_to_the_same_samples(tmp_path, synthetic_tables, controller):
     settings = (f"controller={controller}", "controller.batch_size=1", BUDGET)
     whole = search(tmp_path / "whole", *ON_TABLES, *settings, data=synthetic_tables)

@@ -22,7 +22,7 @@ from searching import (
 from nas.samples import read_journal
 
 
-def test_a_run_is_not_resumed_with_other_data(tmp_path, synthetic_tables):
+def test_a_run_is_not_resumed_with_other_data(resume_here, tmp_path, synthetic_tables):
     folder, *_ = interrupted(tmp_path, synthetic_tables, has_sampled(100), BUDGET)
     other = tmp_path / "other"
     other.mkdir()
@@ -32,12 +32,12 @@ def test_a_run_is_not_resumed_with_other_data(tmp_path, synthetic_tables):
     changed = [columns[0]] + [f"{line.rsplit(',', 6)[0]}{',50.0' * 6}" for line in columns[1:]]
     (other / "nb201_accuracy.csv").write_text("\n".join(changed) + "\n")
 
-    line = one_line(resume(folder, data=other))
+    line = one_line(resume_here(folder, data=other))
 
     assert "resume it with the data it was begun with" in line
 
 
-def test_a_run_on_tables_is_not_resumed_with_predictions(tmp_path, synthetic_tables):
+def test_a_run_on_tables_is_not_resumed_with_predictions(resume_here, tmp_path, synthetic_tables):
     """Tables of a registered device, so that its embedded model could take over unnoticed."""
     data = tmp_path / "data"
     data.mkdir()
@@ -47,7 +47,7 @@ def test_a_run_on_tables_is_not_resumed_with_predictions(tmp_path, synthetic_tab
     runs = tmp_path / "runs"
     folder, *_ = interrupted(runs, data, has_sampled(100), BUDGET, "device=help-raspi4", "T=20ms")
 
-    line = one_line(resume(folder, data=None))
+    line = one_line(resume_here(folder, data=None))
 
     assert "begun with accuracy=table" in line
 
@@ -77,26 +77,26 @@ class TestResumeIsRefused:
         search(runs, *ON_TABLES, "budget=20", data=synthetic_tables)
         return only_run(runs)
 
-    def test_for_a_folder_that_is_no_run(self, tmp_path, synthetic_tables):
-        line = one_line(resume(tmp_path, data=synthetic_tables))
+    def test_for_a_folder_that_is_no_run(self, resume_here, tmp_path, synthetic_tables):
+        line = one_line(resume_here(tmp_path, data=synthetic_tables))
 
         assert "is not the folder of a run" in line
 
-    def test_for_a_run_that_has_finished(self, finished, synthetic_tables):
-        assert "has finished already" in one_line(resume(finished, data=synthetic_tables))
+    def test_for_a_run_that_has_finished(self, resume_here, finished, synthetic_tables):
+        assert "has finished already" in one_line(resume_here(finished, data=synthetic_tables))
 
-    def test_with_other_settings(self, finished, synthetic_tables):
+    def test_with_other_settings(self, resume_here, finished, synthetic_tables):
         (finished / "summary.json").unlink()
 
-        line = one_line(resume(finished, "seed=3", data=synthetic_tables))
+        line = one_line(resume_here(finished, "seed=3", data=synthetic_tables))
 
         assert "leave out seed=3" in line
 
-    def test_with_a_corrupt_checkpoint(self, finished, synthetic_tables):
+    def test_with_a_corrupt_checkpoint(self, resume_here, finished, synthetic_tables):
         (finished / "summary.json").unlink(missing_ok=True)
         (finished / "samples.csv").write_text("index,accuracy,latency_ms,reward\n")
         (finished / "checkpoint.npz").write_bytes(b"PK\x03\x04 not a checkpoint")
 
-        line = one_line(resume(finished, data=synthetic_tables))
+        line = one_line(resume_here(finished, data=synthetic_tables))
 
         assert "is not a checkpoint" in line

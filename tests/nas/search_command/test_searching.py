@@ -17,8 +17,8 @@ from searching import (
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 
-def test_a_search_on_our_own_measurements_needs_no_file(tmp_path):
-    finished = search(
+def test_a_search_on_our_own_measurements_needs_no_file(search_here, tmp_path):
+    finished = search_here(
         tmp_path, "device=h200/torch-graph/fp32/b1", "T=0.6ms", "reward=constrained", "budget=60"
     )
 
@@ -27,8 +27,8 @@ def test_a_search_on_our_own_measurements_needs_no_file(tmp_path):
     assert "15,625 measured cells" in " ".join(finished.stdout.split())
 
 
-def test_a_search_limits_the_tail_of_our_own_measurements(tmp_path):
-    finished = search(
+def test_a_search_limits_the_tail_of_our_own_measurements(search_here, tmp_path):
+    finished = search_here(
         tmp_path, f"device={XEON}", "latency.statistic=p95", "T=1ms", "budget=60", "reward=mnasnet"
     )
 
@@ -37,6 +37,8 @@ def test_a_search_limits_the_tail_of_our_own_measurements(tmp_path):
     assert f"{XEON}@p95" in said
     assert "6,338 measured cells" in said
     assert "9,287 predicted by regression" in said
+    assert "latencies are p95: 95 of 100 inferences of a network took no longer" in said
+    assert "Latencies are p95: 95 of 100" in (only_run(tmp_path) / "report.html").read_text()
 
 
 class TestOnABareMachine:
@@ -155,8 +157,8 @@ class TestOnABareMachine:
             assert {*chart.multiline.tag, *margins} <= tags, chart.title
 
 
-def test_a_real_table_is_preferred_and_named(tmp_path, synthetic_tables):
-    finished = search(tmp_path, *ON_TABLES, "budget=50", data=synthetic_tables)
+def test_a_real_table_is_preferred_and_named(search_here, tmp_path, synthetic_tables):
+    finished = search_here(tmp_path, *ON_TABLES, "budget=50", data=synthetic_tables)
 
     assert finished.returncode == 0, finished.stderr
     assert "nb201_accuracy.csv" in finished.stdout.splitlines()[0]

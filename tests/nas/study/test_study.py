@@ -332,7 +332,7 @@ def test_a_search_that_diverges_says_so_in_the_ledger(plan_of, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"cells": []}', '{"cells": {"a": 1}}', '{"cells": {"a": {}}}'],
+    ["{", "[]", '{"cells": []}', '{"cells": {"a": 1}}', '{"cells": {"a": {}}}', "[" * 100_000],
 )
 def test_a_ledger_that_is_none_is_named(plan_of, tmp_path, text):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()

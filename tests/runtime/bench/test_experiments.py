@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -82,8 +83,9 @@ SLOW = {"coschedule", "decompose", "optimum", "predictor", "qs", "simulator"}
 )
 def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_path):
     path = tmp_path / f"{experiment}.json"
+    fewer = {"profile": "tx2"} if experiment == "memory" else {}
 
-    results = measured(experiment, control, path)
+    results = measured(experiment, control, path, **fewer)
 
     assert results.is_complete
     assert results.rows
@@ -156,6 +158,46 @@ def test_variants_are_measured_in_turns():
     assert taken == {"a": [1.0] * 3, "b": [2.0] * 3}
 
 
+def test_a_step_that_is_under_way_at_the_end_of_the_time_ends_after_its_round(control, tmp_path):
+    seen = []
+
+    def measured():
+        time.sleep(0.7)  # longer than there is
+        yield summary(interleaved({"a": lambda: seen.append("a") or 1.0}, 1000)["a"])
+
+    results, path = Results("qs", {}, {}), tmp_path / "qs.json"
+    steps = [Step("long", measured), Step("next", list)]
+    run_steps(steps, results, path, control, minutes=0.01, console=QUIET)
+
+    assert seen == ["a"] * 2  # one unrecorded, one round
+    found = read_results(path)
+    assert found.rows[0]["samples_ms"] == [1.0]
+    assert (found.cut_short, found.not_measured) == (["long"], ["next"])
+    assert not found.is_complete
+    html = page(Results("qs", {}, {"cpu": "a core"}, cut_short=["long"])).html()
+    assert "the time ended in long, which has fewer rounds" in html
+
+
+def test_a_step_that_has_done_all_when_the_time_ends_is_not_cut_short(control, tmp_path):
+    def measured():
+        time.sleep(0.7)
+        yield summary(interleaved({"a": lambda: 1.0}, 1)["a"])
+
+    results = Results("qs", {}, {})
+
+    run_steps(
+        [Step("short", measured)],
+        results,
+        tmp_path / "qs.json",
+        control,
+        minutes=0.01,
+        console=QUIET,
+    )
+
+    assert results.cut_short == []
+    assert results.is_complete
+
+
 def test_a_step_that_raises_and_an_interrupt_lose_nothing(control, tmp_path):
     def broken():
         yield {"kept": 1}
@@ -217,6 +259,11 @@ def test_a_file_that_holds_no_results_keeps_no_others_from_being_drawn(
     Results("qs", {}, machine).write(tmp_path / "qs.json")
     Results("other", {}, machine).write(tmp_path / "other.json")
     (tmp_path / "memory_profile.json").write_text("{}")
+    odd = [{"of": "another program"}]
+    Results("decompose", {}, machine, rows=odd).write(tmp_path / "decompose.json")
+    texts = [{"network": "n", "mode": "m", "rule": "r", "jobs": 1, "ms": "slow"}]
+    Results("decompose", {}, machine, rows=texts).write(tmp_path / "texts.json")
+    Results("optimum", {}, {}).write(tmp_path / "nowhere.json")
     monkeypatch.setattr(sys, "argv", ["bench", "experiment=page", f"out={tmp_path}"])
 
     command.main()
@@ -225,6 +272,55 @@ def test_a_file_that_holds_no_results_keeps_no_others_from_being_drawn(
     assert (tmp_path / "qs.html").exists()
     assert "memory_profile.json holds no results of an experiment" in told
     assert "other.json: experiment=other must be one of qs, coschedule" in told
+    assert "decompose.json holds rows that experiment=decompose does not have" in told
+    assert "texts.json holds rows that experiment=decompose does not have" in told
+    assert "an unknown machine" in (tmp_path / "nowhere.html").read_text()
+
+
+WHOLE = {"schema": 1, "experiment": "qs", "settings": {}, "machine": {}}
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("", "it is empty"),
+        ("{", "JSONDecodeError"),
+        ("[" * 100_000, "RecursionError"),
+        (b"\xff\xfe", "JSONDecodeError"),
+        ("[]", "holds no results"),
+        ('{"schema": 1}', "missing"),
+        ({**WHOLE, "machine": []}, "its machine is []"),
+        ({**WHOLE, "experiment": ["qs"]}, "its experiment is ['qs']"),
+        ({**WHOLE, "rows": 3}, "its rows are 3"),
+        ({**WHOLE, "rows": ["a"]}, "its rows are ['a']"),
+        ({**WHOLE, "cut_short": [1]}, "its cut_short are [1]"),
+        ({**WHOLE, "colour": "blue"}, "colour"),
+    ],
+)
+def test_results_that_are_none_are_told_in_one_line(tmp_path, monkeypatch, capsys, content, told):
+    if not isinstance(content, bytes):
+        content = (content if isinstance(content, str) else json.dumps(content)).encode()
+    (tmp_path / "qs.json").write_bytes(content)
+    monkeypatch.setattr(sys, "argv", ["bench", "experiment=page", f"out={tmp_path}"])
+
+    with pytest.raises(SystemExit) as left:
+        command.main()
+
+    assert left.value.code == 2
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'qs.json'} holds no results of an experiment" in error
+    assert told in error
+    assert error.count("\n") == 1
+
+
+def test_a_file_in_place_of_the_folder_of_results_is_told(tmp_path, monkeypatch, capsys):
+    (tmp_path / "qs.json").touch()
+    monkeypatch.setattr(sys, "argv", ["bench", "experiment=page", f"out={tmp_path / 'qs.json'}"])
+
+    with pytest.raises(SystemExit):
+        command.main()
+
+    assert "qs.json is a file; name the folder" in capsys.readouterr().err
 
 
 def test_a_trace_that_cannot_be_written_loses_no_measurement(tmp_path):
@@ -259,6 +355,7 @@ def test_the_schema_of_the_results_is_what_readers_know(tmp_path):
         "controls",
         "faults",
         "not_measured",
+        "cut_short",
         "is_complete",
     ]
     assert content["rows"] == [

@@ -64,6 +64,18 @@ def rows():
         yield {"part": "choice", "jobs": 6, **names, **times}
 
 
+def test_an_r2_far_below_0_is_said_to_be_so_with_the_reason():
+    poor = [{**row, "r2": -389.48} if row["part"] == "accuracy" else row for row in rows()]
+    results = Results("predictor", {}, {"cpu": "a core", "versions": {}}, rows=poor)
+
+    means, by_kind, *_ = tables(results)
+
+    assert means.rows[0][3] == by_kind.rows[0][5] == "below -100%"
+    html = page(results).html()
+    assert html.count("a small error is many times that spread") == 1
+    assert '<td class="number">below\u00a0-100%</td>' in html
+
+
 def test_results_are_shown_beside_what_was_published():
     results = Results("predictor", {}, {"cpu": "a core", "versions": {}}, rows=[*rows()])
 

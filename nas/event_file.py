@@ -1,0 +1,117 @@
+"""An event file of TensorBoard, written with TensorBoard's own writer and messages.
+
+Torch's `SummaryWriter` would do the same, but importing torch takes seconds, and a search on tables
+needs nothing else of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import final
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+from tensorboard.compat.proto.tensor_pb2 import TensorProto
+from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.compat.proto.types_pb2 import DT_STRING
+from tensorboard.plugins.custom_scalar import layout_pb2
+from tensorboard.plugins.custom_scalar import metadata as layout_metadata
+from tensorboard.plugins.hparams import api_pb2
+from tensorboard.plugins.hparams import metadata as hparams_metadata
+from tensorboard.plugins.hparams.plugin_data_pb2 import (
+    HParamsPluginData,
+    SessionEndInfo,
+    SessionStartInfo,
+)
+from tensorboard.plugins.text import metadata as text_metadata
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+
+@final
+class EventFile:
+    """Appends to a new file of a folder, in a thread of its own."""
+
+    def __init__(self, folder: Path, *, purge_from: int | None, flush_s: float) -> None:
+        """Begins the file.
+
+        Args:
+          folder: of all event files of a run.
+          purge_from: the step from which on what earlier files say is not shown; None to show all.
+          flush_s: how often what was written is handed to the operating system.
+
+        Raises:
+          OSError: if it cannot be written, here and in every method.
+        """
+        self._writer = EventFileWriter(str(folder), flush_secs=flush_s)
+        if purge_from is not None:
+            self._add(Event(file_version="brain.Event:2"), purge_from)
+            self._add(Event(session_log=SessionLog(status=SessionLog.START)), purge_from)
+
+    def scalar(self, tag: str, value: float, step: int) -> None:
+        """A point of a curve."""
+        self._value(Summary.Value(tag=tag, simple_value=value), step)
+
+    def text(self, tag: str, text: str) -> None:
+        """A text, in Markdown."""
+        metadata = text_metadata.create_summary_metadata(display_name="", description="")
+        self._value(_texts(f"{tag}/text_summary", metadata, [text.encode()]))
+
+    def image(self, tag: str, png: bytes, size: tuple[int, int], step: int) -> None:
+        """A picture of so many pixels in width and height."""
+        width, height = size
+        image = Summary.Image(width=width, height=height, colorspace=3, encoded_image_string=png)
+        self._value(Summary.Value(tag=tag, image=image), step)
+
+    def layout(self, charts: layout_pb2.Layout) -> None:
+        """The tab "custom scalars"."""
+        metadata = layout_metadata.create_summary_metadata()
+        tag = layout_metadata.CONFIG_SUMMARY_TAG
+        self._value(_texts(tag, metadata, [charts.SerializeToString()], is_list=False))
+
+    def hparams(
+        self, settings: Mapping[str, bool | str | float], results: Mapping[str, float], step: int
+    ) -> None:
+        """A row of the tab "hparams": settings, and the results they led to."""
+        experiment, start = api_pb2.Experiment(), SessionStartInfo()
+        for name, value in settings.items():
+            if isinstance(value, str):
+                start.hparams[name].string_value = value
+                kind = api_pb2.DATA_TYPE_STRING
+            else:
+                start.hparams[name].number_value = value
+                kind = api_pb2.DATA_TYPE_FLOAT64
+            experiment.hparam_infos.add(name=name, type=kind)
+        for name in results:
+            experiment.metric_infos.add(name=api_pb2.MetricName(tag=name))
+        end = SessionEndInfo(status=api_pb2.STATUS_SUCCESS)
+        for tag, data in (
+            (hparams_metadata.EXPERIMENT_TAG, HParamsPluginData(experiment=experiment)),
+            (hparams_metadata.SESSION_START_INFO_TAG, HParamsPluginData(session_start_info=start)),
+            (hparams_metadata.SESSION_END_INFO_TAG, HParamsPluginData(session_end_info=end)),
+        ):
+            metadata = hparams_metadata.create_summary_metadata(data)
+            self._value(Summary.Value(tag=tag, metadata=metadata), step)
+        for name, result in results.items():
+            self.scalar(name, result, step)
+
+    def close(self) -> None:
+        """Writes what is left."""
+        self._writer.close()
+
+    def _value(self, value: Summary.Value, step: int = 0) -> None:
+        self._add(Event(summary=Summary(value=[value])), step)
+
+    def _add(self, event: Event, step: int) -> None:
+        event.step, event.wall_time = step, time.time()
+        self._writer.add_event(event)
+
+
+def _texts(
+    tag: str, metadata: SummaryMetadata, values: Sequence[bytes], *, is_list: bool = True
+) -> Summary.Value:
+    """Texts as a tensor: a list of them, or one alone."""
+    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=len(values))] if is_list else [])
+    tensor = TensorProto(dtype=DT_STRING, string_val=values, tensor_shape=shape)
+    return Summary.Value(tag=tag, metadata=metadata, tensor=tensor)
