@@ -145,8 +145,8 @@ def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
     """Official numbers in the order they are measured: one of each network, and the repeats.
 
     Repeats are spread over the second half, so that one that is interrupted has some, and half of all
-    networks lie between a network and its repeat: noise of minutes is in their difference. Of several
-    parts each gets every so many of both, the repeats moved on by one: what a part
+    networks lie between a network and its repeat: noise of minutes is in their difference. Where these
+    are so few that they would be timed together, repeats come last. Of several parts each gets every so many of both, the repeats moved on by one: what a part
     repeats, another has measured.
 
     Raises:
@@ -164,7 +164,16 @@ def plan(config: MeasureConfig) -> Int64[ndarray, " n"]:
     half = len(own) // 2
     step = max(1.0, (len(own) - half) / max(1, len(again)))
     when = np.concatenate([np.arange(len(own)), half + (1 + np.arange(len(again))) * step - 1])
-    return np.concatenate([own, again])[np.argsort(when, kind="stable")]
+    last = np.concatenate([own, again])
+    spread = last[np.argsort(when, kind="stable")]
+    return last if _nearest(spread) < config.together else spread
+
+
+def _nearest(order: Int64[ndarray, " n"]) -> int:
+    """How many lie between a network and its repeat at least, and one; as many as there are, if none is."""
+    by_index = np.argsort(order, kind="stable")
+    again = order[by_index][1:] == order[by_index][:-1]
+    return int(np.diff(by_index)[again].min(initial=len(order)))
 
 
 def _drawn(config: MeasureConfig) -> Int64[ndarray, " n"]:

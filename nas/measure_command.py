@@ -118,14 +118,19 @@ def _measure_pending(
         return
     until_s = time.monotonic() + 60 * (math.inf if config.minutes is None else config.minutes)
     total, rounds = subject.rounds(pending, folder)
+    ended = 0
     with closing(rounds):  # whatever ends this, hogs end with it
         for journal, measured in track(rounds, "measuring", total=total, console=console):
             append(journal, measured)
+            ended += 1
             for each in measured[:1]:
                 for line in (*each.drift, *each.disturbances):
                     console.print(f"flagged: {line}", soft_wrap=True)
-            if time.monotonic() >= until_s:
-                console.print(f"minutes={config.minutes:g} are over; the same command goes on")
+            if ended < total and time.monotonic() >= until_s:
+                console.print(
+                    f"minutes={config.minutes:g} are over; the same command goes on "
+                    f"({ended:,} of {total:,} rounds are done)"
+                )
                 return
 
 

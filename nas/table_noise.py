@@ -60,4 +60,5 @@ def _differences(origin: dict[str, Any], device: Device) -> Float64[ndarray, " n
     from scipy.stats import norm  # noqa: PLC0415 - half a second that a look-up does not need
 
     spread = float(origin["repeats_median_relative_difference"]) / _NORMAL_MEDIAN
-    return np.asarray(spread * norm.ppf((np.arange(count) + 0.5) / count))
+    scores = norm.ppf((np.arange(count) + 0.5) / count)
+    return np.asarray(spread * scores / scores.std())

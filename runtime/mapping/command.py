@@ -81,7 +81,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     from runtime.mapping.candidates import Board  # noqa: PLC0415 - of this use only
     from runtime.mapping.run_here import (  # noqa: PLC0415 - likewise
         EXPERIMENT,
-        has_held,
+        could_run,
         profiled_as,
         run_here,
     )
@@ -104,7 +104,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     results = run_here(board, running, made_as, path, console, tell=told)
     if config.json:
         sys.stdout.write(results.json())
-    if not has_held(results):
+    if not could_run(results):
         sys.exit(DOES_NOT_FIT)
 
 

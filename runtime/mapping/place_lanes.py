@@ -12,13 +12,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar, final
 
 import torch
 
 from runtime.backend import Device
 from runtime.bench.machine import usable_cores
+from runtime.closes import Closes
 from runtime.lanes import CpuLane, check_core
 from runtime.mapping.platform_description import Place, Platform
 from runtime.mapping.variant import Variant, parsed
@@ -34,7 +34,7 @@ Made = TypeVar("Made")
 
 
 @final
-class PlaceLanes:
+class PlaceLanes(Closes):
     """Opens the lane of a place when it is asked for; a context manager that closes all."""
 
     def __init__(self, platform: Platform) -> None:
@@ -88,17 +88,6 @@ class PlaceLanes:
         """Closes all lanes."""
         self._lanes.clear()
         self._opened.close()
-
-    def __enter__(self) -> PlaceLanes:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _opened_lane(self, variant: Variant, place: Place, *, is_bound: bool) -> CpuLane | GpuLane:
         name = self._platform.told(place)

@@ -161,7 +161,7 @@ def profiled_as(path: Path, config: ProfileConfig) -> ProfileConfig:
     return made
 
 
-def has_held(results: Results) -> bool:
+def could_run(results: Results) -> bool:
     """Whether there was a mapping for the least margin, and no network failed."""
     margins = [row for row in results.rows if "margin" in row]
     has_mapping = not margins or margins[0]["of"] is not None

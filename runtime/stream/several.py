@@ -9,12 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from threading import Barrier
-from types import TracebackType
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
+from runtime.closes import Closes
 from runtime.stream.memory_use import MemoryUse
 from runtime.stream.opened import Opened, open_layers
 from runtime.stream.profiling import unmeasured
@@ -55,7 +55,7 @@ class Answered:
 
 
 @final
-class Several:
+class Several(Closes):
     """Networks by the plans they were given; each may be called from a thread of its own."""
 
     def __init__(
@@ -108,17 +108,6 @@ class Several:
         """Gives all memory back."""
         for network in self._networks.values():
             network.close()
-
-    def __enter__(self) -> Several:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def stream_several(

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from types import TracebackType
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
+from runtime.closes import Closes
 from runtime.engine import CPU
 from runtime.stream.memory_use import MemoryUse
 from runtime.stream.opened import Opened, open_layers
@@ -26,7 +27,7 @@ from runtime.stream.stages import StreamedLayer, StreamPlan
 
 
 @final
-class Streamed:
+class Streamed(Closes):
     """A network by a plan; made ready by its first call, or by the example.
 
     One inference at a time: calls from several threads take turns. After an error in an inference,
@@ -59,7 +60,9 @@ class Streamed:
         self._plan = plan
         self._ahead = ahead
         self._opening: Callable[[Tensor], Opened] | None = opening
-        self._lock = Lock()
+        self._lock = RLock()  # a signal's handler may close amid a call of its own thread
+        self._is_calling = False
+        self._is_close_asked = False
         self._closed_by: str | None = None
         self._opened: Opened | None = None
         self._pipeline: Pipeline | None = None
@@ -116,43 +119,49 @@ class Streamed:
           BaseException: whatever goes wrong on the way; it is closed then.
         """
         with self._lock:
-            if self._closed_by is not None:
-                raise RuntimeError(f"the network was closed {self._closed_by}".rstrip())
-            if not isinstance(x, Tensor):
-                raise TypeError(f"the input must be one tensor, not {type(x).__name__}")
-            if self._example is not None and self._example != (x.shape, x.dtype):
-                shape, dtype = self._example
-                raise ValueError(
-                    f"the input is {tuple(x.shape)} of {x.dtype}, but the network was made ready "
-                    f"for {tuple(shape)} of {dtype}; stream the model once more for another"
-                )
-            with self._closing():
-                if self._pipeline is None:
-                    self._make_ready(x)
-                assert self._pipeline is not None
-                assert self._opened is not None
-                self._opened.reader.start_cold()
-                return self._pipeline.run(x)
+            if self._is_calling:
+                raise RuntimeError("the network is called within a call of its own")
+            self._is_calling = True
+            try:
+                return self._called(x)
+            finally:
+                self._is_calling = False
+                if self._is_close_asked:
+                    self._let_go()
 
-    def __enter__(self) -> Streamed:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def _called(self, x: Tensor) -> Tensor:
+        if self._closed_by is not None:
+            raise RuntimeError(f"the network was closed {self._closed_by}".rstrip())
+        if not isinstance(x, Tensor):
+            raise TypeError(f"the input must be one tensor, not {type(x).__name__}")
+        if self._example is not None and self._example != (x.shape, x.dtype):
+            shape, dtype = self._example
+            raise ValueError(
+                f"the input is {tuple(x.shape)} of {x.dtype}, but the network was made ready "
+                f"for {tuple(shape)} of {dtype}; stream the model once more for another"
+            )
+        with self._closing():
+            if self._pipeline is None:
+                self._make_ready(x)
+            assert self._pipeline is not None
+            assert self._opened is not None
+            self._opened.reader.start_cold()
+            return self._pipeline.run(x)
 
     def __del__(self) -> None:
         with suppress(AttributeError):  # its construction failed
             self._let_go()
 
     def close(self) -> None:
-        """Gives all memory back, and the file; after the inference that is under way."""
+        """Gives all memory back, and the file; after the inference that is under way.
+
+        Within a call, as a signal's handler or a hook may ask for it, it is done at the call's end.
+        """
         with self._lock:
-            self._let_go()
+            if self._is_calling:
+                self._is_close_asked = True
+            else:
+                self._let_go()
 
     def _let_go(self) -> None:
         self._closed_by = self._closed_by or ""

@@ -37,6 +37,26 @@ def test_closing_waits_for_the_inference_under_way(chain):
         small(x)
 
 
+def test_closing_amid_a_call_of_the_same_thread_is_done_at_its_end(chain):
+    """As a signal's handler does: it runs on the thread whose inference it interrupts."""
+    module, x, expected = chain
+    small = runtime.stream(module, x, budget="3MB")
+    compute, seen = small._pipeline._compute, []
+
+    def interrupted(*arguments):
+        small.close()
+        seen.append(small.memory.host)
+        with pytest.raises(RuntimeError, match="within a call"):
+            small(x)
+        compute(*arguments)
+
+    small._pipeline._compute = interrupted
+    assert torch.equal(small(x), expected)
+    assert min(seen) > 0
+    with pytest.raises(RuntimeError, match="closed"):
+        small(x)
+
+
 class Halving(nn.Module):
     """Changes its input, as `nn.ReLU(inplace=True)` in front does."""
 
