@@ -104,10 +104,11 @@ def sentences(rows: list[Row]) -> list[str]:
         found.append("no margin that was tried has a mapping of which no frame was late")
     needed = needed_margin(rows)
     if needed is not None:
-        whose = needed.timetable if needed.has_held else f"the shortest frame ({needed.timetable})"
+        in_time = "that none was late says only that there was room for it"
+        why = in_time if needed.has_held else "it is the shortest, for no mapping held"
         found.append(
             f"plan with a margin of {100 * needed.margin:g} %: so much longer than planned was the "
-            f"worst frame of {whose}; frames without one late may only have had room for it"
+            f"worst frame of {needed.timetable}; {why}"
         )
     slower = [row for row in rows if "slower" in row]
     apart = [row for row in slower if row["place"] != "anywhere"]

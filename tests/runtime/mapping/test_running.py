@@ -167,7 +167,9 @@ def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_f
     rows = rows_of(board, found, answers, 0.05)
 
     assert needed_margin(rows) == NeededMargin(0.2, "mapped +0 % = shortest", has_held=False)
-    assert "worst frame of the shortest frame (mapped +0 % = shortest);" in sentences(rows)[2]
+    assert (
+        "of mapped +0 % = shortest; it is the shortest, for no mapping held" in sentences(rows)[2]
+    )
 
 
 def test_who_was_slowed_was_beside_others_only_where_its_timetable_has_others_then():
