@@ -108,6 +108,23 @@ def test_a_configuration_that_the_platform_does_not_know_is_told(board, name, mo
     assert ("did you mean gpu?" in err) == (name == "gpuu")
 
 
+def test_a_configuration_without_times_need_not_be_known(board, monkeypatch, capsys):
+    (board / "tasks.csv").write_text(f"{TASKS}camera,x9,,,\n")
+
+    status, _, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
+
+    assert (status, err) == (0, "")
+
+
+def test_a_table_without_any_time_is_told(board, monkeypatch, capsys):
+    (board / "tasks.csv").write_text("network,configuration,ms\ncamera,gpu,\ncamera,cpu,\n")
+
+    status, _, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
+
+    assert (status, err.count("\n")) == (2, 1)
+    assert "tasks.csv: no network has a time in a configuration of tasks" in err
+
+
 def test_a_table_may_have_more_configurations_than_are_chosen(board, monkeypatch, capsys):
     words = (f"tasks={board / 'tasks.csv'}", "configurations=[gpu]")
 
