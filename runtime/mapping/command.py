@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,26 +13,28 @@ from typing import Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from runtime.exit_status import one_line_errors
+from runtime.mapping.asked_board import asked_board
 from runtime.mapping.config import MapConfig, ProfileConfig, StudyConfig
 from runtime.mapping.left import Left, Occupied, occupied
-from runtime.mapping.platform_description import Platform, read_platform
+from runtime.mapping.platform_description import Platform
 from runtime.mapping.program import Answer
-from runtime.mapping.shipped import XAVIER, xavier_platform, xavier_times
-from runtime.mapping.this_machine import this_machine
-from runtime.mapping.timing_table import TimingTable, read_timing_table
 
 CONF = str(Path(__file__).resolve().parents[2] / "conf")
 """By place, because a user's folder may hold a `conf` of its own."""
 
 DOES_NOT_FIT = 1
 
-THIS = "this"
+SOME_FAILED = 1
+
+_OF_A_RUN = ("run", "running", "profiling", "margin", "json")
+"""Settings that the next question has no use for."""
 
 
 def main() -> None:
@@ -71,7 +74,8 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
     from runtime.mapping.profile_here import profile_here  # noqa: PLC0415 - imports torch
 
-    profile_here(path, config, console)
+    if not profile_here(path, config, console):
+        sys.exit(SOME_FAILED)
 
 
 def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
@@ -79,6 +83,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     from runtime.bench.command import tell  # noqa: PLC0415 - imports torch
     from runtime.bench.results import Results  # noqa: PLC0415 - likewise
     from runtime.mapping.candidates import Board  # noqa: PLC0415 - of this use only
+    from runtime.mapping.needed_margin import needed_margin  # noqa: PLC0415 - likewise
     from runtime.mapping.run_here import (  # noqa: PLC0415 - likewise
         EXPERIMENT,
         could_run,
@@ -87,8 +92,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     )
     from runtime.mapping.run_shown import sentences  # noqa: PLC0415 - likewise
 
-    table = _tasks(tasks, config)
-    platform = _platform(tasks, config, table)
+    table, platform = asked_board(tasks, config)
     board = Board(table, platform, config.bound, config.frame_ms)
     path = folder / f"{EXPERIMENT}.json"
     made_as = profiled_as(Path(tasks).with_suffix(".json"), config.profiling)
@@ -100,6 +104,8 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
         tell(results, path, console)
         for line in sentences(results.rows):
             console.print(line, soft_wrap=True, markup=False)
+        if (needed := needed_margin(results.rows)) is not None:
+            console.print(_next_question(needed.margin), soft_wrap=True, markup=False)
 
     results = run_here(board, running, made_as, path, console, tell=told)
     if config.json:
@@ -108,9 +114,18 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
         sys.exit(DOES_NOT_FIT)
 
 
+def _next_question(margin: float) -> str:
+    """What was asked, with this margin and without running it."""
+    asked = [
+        text
+        for text in HydraConfig.get().overrides.task
+        if text.lstrip("+").partition("=")[0].partition(".")[0] not in _OF_A_RUN
+    ]
+    return "next: " + shlex.join(["python", "-m", "runtime.map", *asked, f"margin={margin:g}"])
+
+
 def _answer(tasks: str, config: MapConfig, console: Console) -> None:
-    table = _tasks(tasks, config)
-    platform = _platform(tasks, config, table)
+    table, platform = asked_board(tasks, config)
     times_ms = (1 + config.margin) * table.of(config.bound)
     found = occupied(
         table.networks, times_ms, table.configurations, platform, frame_ms=config.frame_ms
@@ -123,28 +138,9 @@ def _answer(tasks: str, config: MapConfig, console: Console) -> None:
         sys.exit(DOES_NOT_FIT)
 
 
-def _tasks(tasks: str, config: MapConfig) -> TimingTable:
-    table = xavier_times() if tasks == XAVIER else read_timing_table(Path(tasks))
-    return table if config.networks is None else table.chosen(config.networks)
-
-
-def _platform(tasks: str, config: MapConfig, table: TimingTable) -> Platform:
-    name = config.platform
-    if name is None:
-        beside = Path(tasks).with_suffix(".yaml")
-        name = XAVIER if tasks == XAVIER else str(beside) if beside.exists() else THIS
-    if name == XAVIER:
-        platform = xavier_platform()
-    elif name == THIS:
-        platform = this_machine(table.configurations)
-    else:
-        platform = read_platform(Path(name))
-    return platform if config.configurations is None else platform.limited(config.configurations)
-
-
-def _down(ms: float, digits: int) -> float:
-    """Rounded down: a limit must not be more than there is."""
-    return math.floor(10.0**digits * ms + 1e-6) / 10.0**digits
+def _down(ms: float) -> str:
+    """With three decimals, rounded down: a limit must not be more than there is."""
+    return f"{math.floor(1e3 * ms + 1e-6) / 1e3:.3f}"
 
 
 def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
@@ -154,6 +150,7 @@ def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
         "bound": config.bound.value,
         "margin": config.margin,
         "answer": found.answer.value,
+        "why": found.why,
         "timetable": [asdict(run) for run in found.timetable],
         "left": [{**asdict(left), "search": _search(left)} for left in found.left],
     }
@@ -161,8 +158,8 @@ def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
 
 
 def _search(left: Left) -> str | None:
-    limit_ms = _down(left.ms, 3)
-    return f"python -m nas.search T={limit_ms:g}ms device=..." if limit_ms else None
+    limit_ms = _down(left.ms).rstrip("0").rstrip(".")
+    return f"python -m nas.search T={limit_ms}ms device=..." if limit_ms != "0" else None
 
 
 def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Console) -> None:
@@ -172,9 +169,11 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
     console.print(f"{platform.name}: {what}", soft_wrap=True, markup=False)
     if found.answer is not Answer.feasible:
         console.print(
-            "the networks do not fit: there is no mapping"
+            f"the networks do not fit: there is no mapping; {found.why}"
             if found.answer is Answer.infeasible
-            else "no mapping was found in the time allowed, nor a proof that there is none"
+            else "no mapping was found in the time allowed, nor a proof that there is none",
+            soft_wrap=True,
+            markup=False,
         )
         return
     there = _columns("On the board", ("network", "runs as", "on"), ("from ms", "to ms"))
@@ -185,10 +184,10 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
     more = _columns("Left for one more network", ("on", "as"), ("ms", "next"))
     rows: dict[tuple[str, str, str], list[str]] = {}
     for left in sorted(found.left, key=lambda left: -left.ms):
-        at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.2f}"
+        at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.3f}"
         row = (
             _some(left.configurations),
-            f"{_down(left.ms, 2):.2f}{at_least}",
+            f"{_down(left.ms)}{at_least}",
             _search(left) or "",
         )
         rows.setdefault(row, []).extend(left.places)

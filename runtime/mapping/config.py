@@ -40,6 +40,8 @@ class ProfileConfig:
                 raise ValueError(f"profiling.{name}={getattr(self, name)} must be above 0")
         if not 0 <= self.settle_s < math.inf:
             raise ValueError(f"profiling.settle_s={self.settle_s} must be 0 or more, seconds")
+        if self.variants is not None and not self.variants:
+            raise ValueError("profiling.variants=[] names none; leave it out for all there are")
         if not self.networks:
             raise ValueError("profiling.networks=[] names no network; write '[nb201,resnet50]'")
 

@@ -19,6 +19,7 @@ from runtime.mapping.platform_description import Place, Platform
 from runtime.mapping.program import Answer, Solution, most_left, solve
 from runtime.mapping.quick import quick_left
 from runtime.mapping.timetable import timetable
+from runtime.mapping.why_none import why_none
 
 
 @final
@@ -59,6 +60,8 @@ class Occupied:
     timetable: tuple[Run, ...]
     """The one with the least sum of times, in the order of the networks; empty if none is known."""
     left: tuple[Left, ...]
+    why: str = ""
+    """What makes a mapping impossible."""
 
 
 def occupied(
@@ -86,7 +89,9 @@ def occupied(
     check_homes(networks, among)
     found = solve(among, frame_ms)
     if found.chosen is None:
-        return Occupied(found.answer, (), ())
+        is_none = found.answer is Answer.infeasible
+        why = why_none(networks, among, frame_ms) if is_none else ""
+        return Occupied(found.answer, (), (), why)
     return Occupied(
         found.answer,
         _timetable(networks, found.chosen, among, configurations),

@@ -132,6 +132,8 @@ def _of_user(name: str) -> tuple[nn.Module, Tensor]:
         made: Any = getattr(importlib.import_module(place), function)()
     except (ImportError, AttributeError) as error:
         raise ValueError(f"networks={name}: {error}") from error
+    except Exception as error:  # of the user's own code
+        raise ValueError(f"networks={name}: {type(error).__name__}: {error}") from error
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
         raise ValueError(f"networks={name} must give a torch module and an example of its input")
     return made[0], made[1]

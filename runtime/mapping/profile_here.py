@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from runtime.bench.machine import usable_cores
 from runtime.machine import machine_facts
 from runtime.mapping.config import ProfileConfig
 from runtime.mapping.networks import check_name, subject
+from runtime.mapping.platform_description import Platform
 from runtime.mapping.profiling import Profiled, profiled
 from runtime.mapping.this_machine import machine_with
 from runtime.mapping.timing_table import COLUMNS, csv_text
@@ -30,15 +32,21 @@ from runtime.whole_file import write_whole
 _MORE = ("p50_ms", "p99_ms", "difference", "relative_difference", "top1_agreement", "remark")
 
 
-def profile_here(path: Path, config: ProfileConfig, console: Console) -> None:
+def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     """Times every network as every variant; files are written after each network.
 
+    Returns:
+      Whether every network could be made and run.
+
     Raises:
-      ValueError: if a network or a variant is unknown.
+      ValueError: if a network or a variant is unknown, this machine has not what a variant needs, or
+        no network at all could be made and run.
     """
     variants = _variants(config)
-    on_gpu = any(one.device is Device.cuda for one in variants) and torch.cuda.is_available()
-    for name in config.networks:
+    platform = _platform(variants).yaml()
+    on_gpu = any(one.device is Device.cuda for one in variants)
+    names = [*dict.fromkeys(config.networks)]
+    for name in names:
         check_name(name)
     cores = usable_cores()
     quiet = QuietConfig()
@@ -51,37 +59,54 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> None:
     timing = TimingConfig(samples=config.samples, settle_s=config.settle_s)
     generator = np.random.default_rng(0)
     facts = machine_facts(cores[0], gpu=on_gpu)
-    platform = _platform(variants, len(cores))
     rows: list[Profiled] = []
     flagged: dict[str, list[str]] = {}
+    failed: list[str] = []
     until_s = time.monotonic() + 60 * config.minutes
-    for name in config.networks:
+    for name in names:
         if time.monotonic() > until_s:
             console.print(f"no time was left for {name}; profiling.minutes= gives more")
             continue
         watch.disturbances()  # from here on
         began_s = time.monotonic()
-        one = subject(name, batch=config.batch, width=config.width, compared=config.compared)
-        found = [*profiled(one, variants, timing, generator)]
+        try:
+            one = subject(name, batch=config.batch, width=config.width, compared=config.compared)
+            found = [*profiled(one, variants, timing, generator)]
+        except ValueError as error:
+            failed.append(" ".join(str(error).split()))
+            continue
         flagged[name] = watch.disturbances()
         rows += found
         write_whole(path, table_text(rows, config.tolerance, flagged))
         write_whole(path.with_suffix(".json"), _json(rows, config, facts, flagged))
         write_whole(path.with_suffix(".yaml"), platform)
-        console.print(_shown(found, time.monotonic() - began_s))
+        console.print(_shown(found, config.tolerance, time.monotonic() - began_s))
         for line in flagged[name]:
             console.print(f"flagged: {line}", soft_wrap=True, markup=False)
-    console.print(
-        f"-> {path}, {path.with_suffix('.yaml')}, {path.with_suffix('.json')}\n"
-        f"next: python -m runtime.map tasks={path}",
-        soft_wrap=True,
-        markup=False,
-    )
+    if not rows:
+        over = f"profiling.minutes={config.minutes:g} leaves no time for a network"
+        raise ValueError("; ".join(failed) or over)
+    for line in [*(f"failed: {one}" for one in failed), *_last(path, rows, config.tolerance)]:
+        console.print(line, soft_wrap=True, markup=False)
+    return not failed
+
+
+def _last(path: Path, rows: Sequence[Profiled], tolerance: float) -> Iterator[str]:
+    """Where it stands, and what to ask next of the networks that can be mapped."""
+    yield f"-> {path}, {path.with_suffix('.yaml')}, {path.with_suffix('.json')}"
+    every = dict.fromkeys(row.network for row in rows)
+    mapped = dict.fromkeys(row.network for row in rows if _is_mapped(row, tolerance))
+    unmapped = [name for name in every if name not in mapped]
+    if unmapped:
+        yield f"{', '.join(unmapped)}: no variant has times for the mapper"
+    if mapped:
+        only = [f"networks=[{','.join(mapped)}]"] if unmapped else []
+        yield "next: " + shlex.join(["python", "-m", "runtime.map", f"tasks={path}", *only])
 
 
 def _variants(config: ProfileConfig) -> list[Variant]:
     if config.variants is not None:
-        return [parsed(name) for name in config.variants]
+        return [parsed(name) for name in dict.fromkeys(config.variants)]
     return [*_of_cpu(len(usable_cores())), *_of_gpu()]
 
 
@@ -106,13 +131,20 @@ def _of_gpu() -> Iterable[Variant]:
         yield Variant(Device.cuda, share, How.graph, Numbers.fp16, channels_last=True)
 
 
-def _platform(variants: Sequence[Variant], cores: int) -> str:
-    multiprocessors = 0
+def _platform(variants: Sequence[Variant]) -> Platform:
+    """This machine's; refuses variants that need more than it has."""
+    cores, multiprocessors = len(usable_cores()), 0
     if torch.cuda.is_available():
         multiprocessors = int(torch.cuda.get_device_properties(0).multi_processor_count)
     room = {Device.cpu: cores, Device.cuda: multiprocessors}
-    fitting = [one for one in variants if one.share <= room[one.device]]
-    return machine_with(fitting, cores, multiprocessors).yaml()
+    for one in variants:
+        if one.share > room[one.device]:
+            gpu = f"a GPU of {multiprocessors} multiprocessors" if multiprocessors else "no GPU"
+            raise ValueError(
+                f"profiling.variants: {one.name} cannot run on this machine, which has {cores} "
+                f"cores and {gpu}"
+            )
+    return machine_with(variants, cores, multiprocessors)
 
 
 def table_text(rows: Sequence[Profiled], tolerance: float, flagged: Mapping[str, list[str]]) -> str:
@@ -135,7 +167,7 @@ def _line(row: Profiled, tolerance: float, *, is_flagged: bool) -> list[object]:
     ms = row.samples.ms
     times = [ms.min(), ms.mean(), ms.max(), np.median(ms), np.quantile(ms, 0.99)]
     agreement = row.agreement
-    agrees = agreement.relative <= tolerance
+    agrees = _is_mapped(row, tolerance)
     remarks = [
         "" if agrees else f"differs from fp32 by more than {tolerance:g} of the largest output",
         "" if row.samples.is_stable else "did not settle",
@@ -149,6 +181,11 @@ def _line(row: Profiled, tolerance: float, *, is_flagged: bool) -> list[object]:
         f"{agreement.top1:.4f}",
         "; ".join(filter(None, remarks)),
     ]
+
+
+def _is_mapped(row: Profiled, tolerance: float) -> bool:
+    """Whether the mapper may choose it: it runs, and answers as fp32 does."""
+    return row.agreement is not None and row.agreement.relative <= tolerance
 
 
 def _json(
@@ -176,7 +213,7 @@ def _json(
     return json.dumps(content, indent=1) + "\n"
 
 
-def _shown(rows: Sequence[Profiled], took_s: float) -> Table:
+def _shown(rows: Sequence[Profiled], tolerance: float, took_s: float) -> Table:
     title = f"{rows[0].network}, outputs against eager fp32; {took_s:.1f} s"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("variant", no_wrap=True)
@@ -188,6 +225,11 @@ def _shown(rows: Sequence[Profiled], took_s: float) -> Table:
             table.add_row(row.variant.name, *[""] * 5, row.remark)
             continue
         ms = row.samples.ms
+        differs = f"differs by more than {tolerance:g}: not for the mapper"
+        remarks = [
+            "" if _is_mapped(row, tolerance) else differs,
+            "" if row.samples.is_stable else "did not settle",
+        ]
         table.add_row(
             row.variant.name,
             f"{np.median(ms):.3f}",
@@ -195,6 +237,6 @@ def _shown(rows: Sequence[Profiled], took_s: float) -> Table:
             f"{ms.max():.3f}",
             f"{row.agreement.relative:.1e} of the largest",
             f"{100 * row.agreement.top1:.1f} %",
-            "" if row.samples.is_stable else "did not settle",
+            "; ".join(filter(None, remarks)),
         )
     return table

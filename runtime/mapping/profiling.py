@@ -50,7 +50,11 @@ def profiled(
     config: TimingConfig,
     generator: np.random.Generator,
 ) -> Iterator[Profiled]:
-    """One network as each variant; those that run are timed in turns."""
+    """One network as each variant; those that run are timed in turns.
+
+    Raises:
+      ValueError: if it does not even run in eager fp32.
+    """
     wanted = reference(subject, variants)
     built: list[tuple[Variant, Built, Agreement]] = []
     for variant in variants:
@@ -80,13 +84,22 @@ def profiled(
 
 
 def reference(subject: Subject, variants: Sequence[Variant]) -> list[Tensor]:
-    """Eager fp32 for all inputs, on the GPU if one of the variants is there and there is one."""
+    """Eager fp32 for all inputs, on the GPU if one of the variants is there and there is one.
+
+    Raises:
+      ValueError: if the network does not run so.
+    """
     device, share = Device.cpu, torch.get_num_threads()
     if torch.cuda.is_available() and any(one.device is Device.cuda for one in variants):
         device, share = Device.cuda, torch.cuda.get_device_properties(0).multi_processor_count
     exact = Variant(device, share, How.eager, Numbers.fp32)
-    built = build_variant(exact, subject.module, subject.x, ())
-    return [built.output(x) for x in subject.others]
+    try:
+        built = build_variant(exact, subject.module, subject.x, ())
+        return [built.output(x) for x in subject.others]
+    except Exception as error:  # of the user's own code
+        raise ValueError(
+            f"networks={subject.name} does not run: {type(error).__name__}: {error}"
+        ) from error
 
 
 def agreement(outputs: Sequence[Tensor], reference: Sequence[Tensor]) -> Agreement:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from runtime.bench.face import Face
 from runtime.bench.results import Row
 from runtime.bench.shown import Shown, number, percent, with_spread
+from runtime.mapping.needed_margin import needed_margin
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.markup import chart_text
 from runtime.page.palette import BLUE, GREY, SERIES
@@ -90,7 +92,7 @@ def _margin(row: Row) -> list[str]:
 
 
 def sentences(rows: list[Row]) -> list[str]:
-    """The answer in words: whether the mapping held, and what it cost networks to be beside others."""
+    """The answer in words: whether the mapping held, what to plan with, who was slowed most."""
     found = []
     margins = [row for row in rows if "margin" in row]
     for name in dict.fromkeys(row["of"] for row in margins if row["frames"]):
@@ -100,14 +102,44 @@ def sentences(rows: list[Row]) -> list[str]:
         found.append(f"mapped with a margin of {told} %: {late}")
     if margins and not any(row["holds"] for row in margins):
         found.append("no margin that was tried has a mapping of which no frame was late")
-    slower = [row for row in rows if "slower" in row and row["place"] != "anywhere"]
-    if slower:
-        most = max(slower, key=lambda row: float(row["slower"]))
+    needed = needed_margin(rows)
+    if needed is not None:
+        in_time = "that none was late says only that there was room for it"
+        why = in_time if needed.has_held else "it is the shortest, for no mapping held"
         found.append(
-            f"beside others {most['network']} as {most['configuration']} took "
-            f"{percent(most['slower'])} against alone ({most['of']}); no other was slowed by more"
+            f"plan with a margin of {100 * needed.margin:g} %: so much longer than planned was the "
+            f"worst frame of {needed.timetable}; {why}"
         )
-    return found
+    slower = [row for row in rows if "slower" in row]
+    apart = [row for row in slower if row["place"] != "anywhere"]
+    at_once = [row for row in slower if row["place"] == "anywhere"]
+    return [
+        *found,
+        *_slowest(apart, "on units of its own", rows),
+        *_slowest(at_once, "begun at once", rows),
+    ]
+
+
+def _slowest(some: Sequence[Row], which: str, rows: list[Row]) -> list[str]:
+    """Of networks that ran, the one that took longest against alone."""
+    most = max(some, key=lambda row: float(row["slower"]), default=None)
+    if most is None:
+        return []
+    beside = ", beside others," if _is_beside(most, rows) else ""
+    took = (
+        f"{most['network']} as {most['configuration']} took {percent(most['slower'])} against alone"
+    )
+    return [f"in its frame{beside} {took} ({most['of']}); no other {which} was slowed by more"]
+
+
+def _is_beside(one: Row, rows: list[Row]) -> bool:
+    """Whether the timetable has another network while it runs."""
+    return any(
+        row["planned_start_ms"] < one["planned_end_ms"]
+        and one["planned_start_ms"] < row["planned_end_ms"]
+        for row in rows
+        if "network" in row and row["of"] == one["of"] and row is not one
+    )
 
 
 def _figures(rows: list[Row]) -> list[Figure]:
@@ -186,16 +218,7 @@ def _key_figures(rows: list[Row]) -> list[KeyFigure]:
     found = []
     margins = [row for row in rows if "margin" in row]
     if margins:
-        holds = next((row for row in margins if row["holds"]), None)
-        tried = ", ".join(f"{100 * row['margin']:g}" for row in margins)
-        found.append(
-            KeyFigure(
-                "Least margin with no late frame",
-                "none" if holds is None else f"{100 * holds['margin']:g} %",
-                f"of {tried} % tried",
-                Tone.bad if holds is None else Tone.good,
-            )
-        )
+        found.append(_to_plan_with(rows, margins))
     found += [
         KeyFigure(
             row["timetable"],
@@ -207,6 +230,24 @@ def _key_figures(rows: list[Row]) -> list[KeyFigure]:
         if row.get("ways") and "against_serial" in row and "serial" not in row["ways"]
     ]
     return found
+
+
+def _to_plan_with(rows: list[Row], margins: list[Row]) -> KeyFigure:
+    """Not the least margin that held: the frames of that mapping may have had room to spare."""
+    needed = needed_margin(rows)
+    tried = ", ".join(f"{100 * row['margin']:g}" for row in margins)
+    held = f"of {tried} % tried no mapping is without a late frame"
+    if needed is None:
+        return KeyFigure("Margin to plan with", "not known", held, Tone.bad)
+    needs = f"what {needed.timetable} needs, its worst frame against its plan"
+    if needed.has_held:
+        held = f"of {tried} % tried the least with no late frame"
+    return KeyFigure(
+        "Margin to plan with",
+        f"{100 * needed.margin:g} %",
+        f"{needs}; {held}",
+        Tone.good if needed.has_held else Tone.bad,
+    )
 
 
 MAPPED = Face("A mapping run for real", _tables, _figures, _key_figures)

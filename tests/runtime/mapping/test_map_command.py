@@ -78,7 +78,99 @@ def test_networks_that_do_not_fit_are_an_answer_of_status_1(board, monkeypatch, 
     status, out, err = run(monkeypatch, capsys, *words)
 
     assert (status, err) == (1, "")
-    assert "the networks do not fit: there is no mapping" in out
+    assert "there is no mapping; each as it is quickest, they occupy g for 50.00 ms" in out
+
+
+def test_a_network_that_is_longer_than_the_frame_is_why_there_is_no_mapping(
+    board, monkeypatch, capsys
+):
+    status, out, _ = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}", "frame_ms=20")
+
+    assert status == 1
+    assert "there is no mapping; camera takes 25.00 ms at least" in out
+
+
+def test_a_time_that_is_left_is_printed_as_exactly_as_its_limit(board, monkeypatch, capsys):
+    _, out, _ = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}", "frame_ms=4060.0689")
+
+    assert "4060.068  python -m nas.search T=4060.068ms" in out
+
+
+@pytest.mark.parametrize("name", ["gpuu", "x9"])
+def test_a_configuration_that_the_platform_does_not_know_is_told(board, name, monkeypatch, capsys):
+    (board / "tasks.csv").write_text(f"{TASKS}camera,{name},1,1,1\n")
+
+    status, out, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
+
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"camera,{name} has times, but {name} is no configuration of tasks" in err
+    assert "which has gpu, cpu" in err
+    assert ("did you mean gpu?" in err) == (name == "gpuu")
+
+
+def test_a_configuration_without_times_need_not_be_known(board, monkeypatch, capsys):
+    (board / "tasks.csv").write_text(f"{TASKS}camera,x9,,,\n")
+
+    status, _, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
+
+    assert (status, err) == (0, "")
+
+
+def test_a_table_without_any_time_is_told(board, monkeypatch, capsys):
+    (board / "tasks.csv").write_text("network,configuration,ms\ncamera,gpu,\ncamera,cpu,\n")
+
+    status, _, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
+
+    assert (status, err.count("\n")) == (2, 1)
+    assert "tasks.csv: no network has a time in a configuration of tasks" in err
+
+
+def test_a_table_may_have_more_configurations_than_are_chosen(board, monkeypatch, capsys):
+    words = (f"tasks={board / 'tasks.csv'}", "configurations=[gpu]")
+
+    status, out, err = run(monkeypatch, capsys, *words)
+
+    assert (status, err) == (0, "")
+    assert "cpu" not in out
+
+
+def test_a_configuration_that_was_tried_in_vain_is_not_offered(board, monkeypatch, capsys):
+    (board / "tasks.csv").write_text(f"{TASKS}camera,slow,,,\nlidar,slow,,,\n")
+    (board / "tasks.yaml").write_text(
+        "units: [g, c]\nconfigurations: {gpu: [[g]], cpu: [[c]], slow: [[g]], new: [[c]]}\n"
+    )
+
+    status, out, _ = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}", "json=true")
+
+    assert status == 0
+    offered = [one["configurations"] for one in json.loads(out)["left"]]
+    assert offered == [["gpu"], ["cpu", "new"]]  # nothing is known of what is new
+
+
+def test_a_missing_description_of_the_units_is_named(board, monkeypatch, capsys):
+    (board / "tasks.yaml").unlink()
+
+    status, _, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
+
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"{board / 'tasks.yaml'}, which would describe the units, is not there" in err
+    assert "platform=<file>.yaml" in err
+
+
+def test_a_file_that_is_not_there_is_told_with_those_that_are(board, monkeypatch, capsys):
+    monkeypatch.chdir(board)
+
+    for words, told in (
+        (["tasks=xaver"], "tasks=xaver is no file; there are xavier and the files tasks.csv; did "),
+        (["tasks=task.csv"], "did you mean tasks.csv?"),
+        (
+            ["tasks=tasks.csv", "platform=nope.yaml"],
+            "there are xavier, this and the files tasks.yaml",
+        ),
+    ):
+        status, _, err = run(monkeypatch, capsys, *words)
+        assert (status, err.count("\n")) == (2, 1)
+        assert told in err
 
 
 @pytest.mark.parametrize(
@@ -97,6 +189,15 @@ def test_networks_that_do_not_fit_are_an_answer_of_status_1(board, monkeypatch, 
         (("tasks=xavier", "bound=p99"), "expected one of [min, mean, max]"),
         (("profile=x.csv", "profiling.samples=0"), "profiling.samples=0 must be at least 1"),
         (("profile=x.csv", "profiling.variants=[RC4]"), "RC4 is no variant"),
+        (("profile=x.csv", "profiling.variants=[]"), "profiling.variants=[] names none"),
+        (
+            ("profile=x.csv", "profiling.variants=[cpu/t1/eager/fp32,cpu/t4096/eager/fp32]"),
+            "cpu/t4096/eager/fp32 cannot run on this machine, which has",
+        ),
+        (
+            ("profile=x.csv", "profiling.variants=[cuda/sm4096/graph/fp32]"),
+            "cuda/sm4096/graph/fp32 cannot run on this machine, which has",
+        ),
         (("profile=x.csv", "profiling.networks=[lenet]"), "networks=lenet is unknown"),
         (("study=x", "studying.scenarios=[tpu]"), "studying.scenarios=['tpu'] must be some of"),
         (("study=x", "studying.sets=0"), "studying.sets=0 must be at least 1"),
@@ -113,14 +214,84 @@ def test_what_cannot_be_answered_is_told_in_one_line(words, told, monkeypatch, c
     assert told in err
 
 
-def test_a_profile_of_this_machine_is_a_board_that_can_be_asked(tmp_path, monkeypatch, capsys):
-    (tmp_path / "my_nets.py").write_text(
-        "import torch\ndef camera():\n    return torch.nn.Linear(3, 2), torch.ones(1, 3)\n"
-    )
+NETS = """
+import torch
+
+class Noise(torch.nn.Module):
+    def forward(self, x):
+        return torch.rand_like(x)
+
+def noise():
+    return Noise(), torch.ones(1, 9)
+
+def camera():
+    return torch.nn.Linear(3, 2), torch.ones(1, 3)
+
+def boom():
+    raise RuntimeError("no\\nweights")
+
+def broken():
+    return torch.nn.Linear(3, 2), torch.ones(1, 4)
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "status"), [("camera,my_nets:boom,my_nets:broken,no_nets:net", 1), ("boom", 2)]
+)
+def test_a_network_that_cannot_be_profiled_leaves_the_others(
+    names, status, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "my_nets.py").write_text(NETS)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_nets", raising=False)
+    table = tmp_path / "here.csv"
+    words = ("variants=[cpu/t1/eager/fp32]", "samples=3", "settle_s=0", "compared=2")
+
+    found, out, err = run(
+        monkeypatch,
+        capsys,
+        f"profile={table}",
+        f"profiling.networks=[my_nets:{names}]",
+        *(f"profiling.{word}" for word in words),
+    )
+
+    assert found == status
+    assert "networks=my_nets:boom: RuntimeError: no weights" in out + err
+    assert table.exists() == ("next: python -m runtime.map" in out) == (status == 1)
+    if status == 1:
+        assert err == ""
+        assert "failed: networks=my_nets:broken does not run: RuntimeError: mat1" in out
+        assert "failed: networks=no_nets:net: No module named 'no_nets'" in out
+        assert "my_nets:camera,cpu/t1/eager/fp32," in table.read_text()
+
+
+def test_a_profile_of_which_nothing_can_be_mapped_offers_no_question(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_nets.py").write_text(NETS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_nets", raising=False)
+
+    status, out, _ = run(
+        monkeypatch,
+        capsys,
+        f"profile={tmp_path / 'here.csv'}",
+        "profiling.networks=[my_nets:noise]",
+        "profiling.variants=[cpu/t1/eager/fp32]",
+        *("profiling.samples=3", "profiling.settle_s=0"),
+    )
+
+    assert status == 0
+    assert "differs by more than 0.05: not for the mapper" in out
+    assert "my_nets:noise: no variant has times for the mapper" in out
+    assert "next:" not in out
+
+
+def test_a_profile_of_this_machine_is_a_board_that_can_be_asked(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_nets.py").write_text(NETS)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_nets", raising=False)
     table = tmp_path / "here.csv"
     words = ("networks=[my_nets:camera]", "samples=3", "settle_s=0", "compared=2")
-    variants = "profiling.variants=[cpu/t1/eager/fp32,cpu/t1/torchscript/fp32,cuda/sm8/graph/fp32]"
+    variants = "profiling.variants=[cpu/t1/eager/fp32,cpu/t1/torchscript/fp32]"
 
     status, out, err = run(
         monkeypatch, capsys, f"profile={table}", variants, *(f"profiling.{w}" for w in words)

@@ -18,12 +18,14 @@ from runtime.mapping.candidates import Board, candidates
 from runtime.mapping.choices import choices
 from runtime.mapping.config import ProfileConfig
 from runtime.mapping.frames import Workshop
+from runtime.mapping.needed_margin import NeededMargin, needed_margin
 from runtime.mapping.networks import Subject, subject
 from runtime.mapping.place_lanes import PlaceLanes, unit_multiprocessors
 from runtime.mapping.platform_description import Platform
 from runtime.mapping.program import Answer
 from runtime.mapping.run_here import profiled_as
 from runtime.mapping.run_rows import rows_of
+from runtime.mapping.run_shown import MAPPED, sentences
 from runtime.mapping.this_machine import machine_with
 from runtime.mapping.timetable import Placed, planned_ms
 from runtime.mapping.timing_table import Bound, TimingTable
@@ -139,6 +141,59 @@ def test_rows_say_what_was_late_and_which_margin_would_have_been_enough():
         ("feasible", False),
         ("infeasible", False),
     ]
+
+
+def test_the_margin_to_plan_with_is_what_the_mapping_needed_though_no_frame_was_late():
+    board = Board(TIMES, TWO_CORES, Bound.max, 40)
+    found, answers = candidates(board, [Way.mapped], [0, 0.5])
+    found[0].ms = [np.array([[0, 4.0], [4, 8], [8, 19.81]])]  # planned to 12
+
+    rows = rows_of(board, found, answers, 0.05)
+
+    assert needed_margin(rows) == NeededMargin(0.66, "mapped +0, 50 %", has_held=True)
+    told = sentences(rows)
+    assert told[0] == "mapped with a margin of 0, 50 %: 0 of 1 frames were late"
+    assert told[1].startswith("plan with a margin of 66 %: so much longer than planned was")
+    (tile,) = MAPPED.key_figures(rows)
+    assert (tile.label, tile.value) == ("Margin to plan with", "66 %")
+
+
+def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_frame():
+    board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
+    found, answers = candidates(board, [Way.mapped, Way.shortest, Way.serial], [0])
+    for one in found:
+        one.ms = [np.array([[0, 4.0], [4, 8], [8, 12]])]
+
+    rows = rows_of(board, found, answers, 0.05)
+
+    assert needed_margin(rows) == NeededMargin(0.2, "mapped +0 % = shortest", has_held=False)
+    assert (
+        "of mapped +0 % = shortest; it is the shortest, for no mapping held" in sentences(rows)[2]
+    )
+
+
+def test_who_was_slowed_was_beside_others_only_where_its_timetable_has_others_then():
+    board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
+    found, answers = candidates(board, [Way.shortest, Way.serial, Way.at_once], [0])
+    pair, one_by_one, all_at_once = found
+    pair.ms = [np.array([[0, 4.0], [4, 10], [4, 10]])]
+    all_at_once.ms = [np.array([[0, 4.0], [0, 12], [0, 4]])]
+
+    def told(last_ms):
+        one_by_one.ms = [np.array([[0, 4.0], [4, 8], [8, last_ms]])]
+        return sentences(rows_of(board, found, answers, 0.05))
+
+    own_units, begun_at_once = told(16)
+    assert own_units == (
+        f"in its frame c as {BOTH} took +100.0% against alone (serial); "
+        "no other on units of its own was slowed by more"
+    )
+    assert begun_at_once == (
+        f"in its frame, beside others, b as {BOTH} took +200.0% against alone (at_once); "
+        "no other begun at once was slowed by more"
+    )
+    pair.ms = [np.array([[0, 4.0], [4, 13], [4, 10]])]
+    assert told(12)[0].startswith(f"in its frame, beside others, b as {ONE} took +50.0%")
 
 
 class Recording(torch.nn.Module):
@@ -275,6 +330,8 @@ def test_a_mapping_is_run_and_told_beside_its_alternatives(here, tmp_path):
     networks = [row for row in results["rows"] if "network" in row]
     assert all(row["agrees"] and row["end_ms"] > row["start_ms"] for row in networks)
     assert "Does the mapping hold?" in out
+    asked = "tasks=t.csv frame_ms=8 'networks=[run_nets:good,run_nets:good]'"
+    assert f"next: python -m runtime.map {asked} margin=" in out
     assert (tmp_path / "out" / "mapped.html").exists()
 
 
@@ -322,7 +379,10 @@ def test_an_interrupted_run_leaves_what_was_measured(here, tmp_path):
         (("running.margins=[-1]",), "running.margins=[-1.0] must each be 0 or more"),
         (("running.minutes=0",), "running.minutes=0.0 must be above 0"),
         (("tasks=null",), "run=out needs tasks="),
-        (("platform=other.yaml",), "run_nets:good runs in no configuration of other"),
+        (
+            ("platform=other.yaml",),
+            "run_nets:good,cpu/t1/eager/fp32 has times, but cpu/t1/eager/fp32 is no configuration of other",
+        ),
         (("tasks=xavier",), "networks=DNN1 is unknown"),
         (("platform=far.yaml",), "the place core7 needs core7, this machine has core0"),
         (("platform=gpu.yaml", "tasks=g.csv"), "the place sm0 is of a GPU, and torch finds no GPU"),
