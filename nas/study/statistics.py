@@ -101,7 +101,7 @@ def probability_of_improvement(
     each task.
     """
     every = [_wins(first, second) for first, second in tasks]
-    middle = sum(float(wins.mean()) / len(tasks) for wins in every)
+    middle = sum((float(wins.mean()) / len(tasks) for wins in every), 0.0)
     if any(min(wins.shape) < FEWEST for wins in every):
         return Interval(middle)
     draws = np.zeros(RESAMPLES)

@@ -109,9 +109,8 @@ def _announce(steps: list[Step], config: BenchConfig, console: Console) -> None:
 def tell(results: Results, path: Path, console: Console) -> None:
     """Prints what was found, and draws the page beside the results."""
     face = face_of(results)
-    for said in (face.stand_in(results.settings), face.simulated(results.rows)):
-        if said:
-            console.print(said, soft_wrap=True, markup=False)
+    for said in filter(None, (face.stand_in(results.settings), face.simulated(results.rows))):
+        console.print(said, soft_wrap=True, markup=False)
     shown = tables(results)
     for one in shown:
         table = Table(title=one.title, title_justify="left", box=None, pad_edge=False)

@@ -42,8 +42,8 @@ class Face:
             f"No GPU took part: GPU is a core here, CPU another one that is made "
             f"{settings.get('throttle', 1):g} times slower."
         )
+
     def flagged(self, rows: list[Row]) -> tuple[int, int]:
         """How many of the rows that were timed are flagged, and how many these are."""
         timed = [] if self.simulated(rows) else [row for row in rows if not row.get("simulated")]
         return sum(bool(row.get("flagged")) for row in timed), len(timed)
-

@@ -22,7 +22,6 @@ from runtime.page.palette import (
 from runtime.page.parts import Figure
 from runtime.stream.model_error import errors
 
-
 _COLUMNS = (
     "To resident: the delay over that of preload, whose weights are all in memory. Plan MB: rings and "
     "resident layers; all MB: with what else keeps weights in memory, as the tier and the page cache. "

@@ -56,7 +56,7 @@ class PlainFile(Closes):
                 f"{self._name} holds weights of another model: its {BRIEF.repr(name)} is "
                 f"{told_entry(entry)}, the module's {expected['dtype']} of {expected['shape']}"
             )
-        place = entry.get("data_offsets")
+        place: Any = entry.get("data_offsets")
         if not _is_place(place, weight.nbytes):
             raise WeightFileError(
                 f"{self._name} is damaged: {BRIEF.repr(name)} of {weight.nbytes:,} bytes would be "

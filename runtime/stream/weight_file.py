@@ -232,9 +232,7 @@ def _told(metadata: Any, name: str) -> list[Any]:
             return list(content["sha256"])
     except (KeyError, TypeError, ValueError, RecursionError):
         pass
-    raise WeightFileError(
-        f"{name} {_NOT_PACKED}; {_PACK}, or name a file that is to be written"
-    )
+    raise WeightFileError(f"{name} {_NOT_PACKED}; {_PACK}, or name a file that is to be written")
 
 
 def _header(layered: Layered, digests: list[str]) -> bytes:

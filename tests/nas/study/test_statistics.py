@@ -57,7 +57,7 @@ class TestMedianIntervals:
 
     def test_of_fewer_than_five_runs_there_is_no_interval(self):
         for count in range(1, 5):
-            assert median_interval(*[4.0] * count) == Interval(4)
+            assert median_interval(*[4.0] * count) == Interval(4.0)
             assert mean_interval(np.arange(count) * 1.0).bounds is None
             few = np.arange(count) * 1.0
             assert probability_of_improvement([(few, few), (few, few)]) == Interval(0.5)

@@ -279,7 +279,7 @@ def test_a_tie_of_two_units_is_told_of_both():
 
     assert tied.best == ("gpu", "cpu")
     assert found.best == {"gpu": 1, "cpu": 1}
-    assert found.decided(BEST) == (0, 0)
+    assert found.decided(BEST) is None  # of so few seeds
 
 
 def _tied():

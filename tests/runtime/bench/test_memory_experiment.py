@@ -108,14 +108,14 @@ def test_a_page_of_simulated_rows_names_their_parameters_and_flags_none(
 ):
     busy = {"when": "", "control_ms": 1.0, "disturbances": ["others kept the machine busy"]}
     monkeypatch.setattr(Control, "row", lambda *_: busy)
-    arguments = ["bench", "experiment=memory", "workloads=[calibration,read,published]"]
+    arguments = ["bench", "experiment=memory", "workloads=[calibration,corun]"]
     monkeypatch.setattr(sys, "argv", [*arguments, f"out={tmp_path}"])
 
     command.main()
 
     told = "Simulated, with stand-in parameters of tx2 and agx; nothing was timed."
     printed = capsys.readouterr().out
-    assert "2 minutes at most (minutes= changes that), 3 steps: calibration, read, pub" in printed
+    assert "2 minutes at most (minutes= changes that), 2 steps: calibration, corun" in printed
     for text in (printed, (tmp_path / "memory.html").read_text(encoding="utf-8")):
         assert told in text
         assert "flagged" not in text

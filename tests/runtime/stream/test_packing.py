@@ -62,7 +62,9 @@ def test_a_model_that_was_never_built_gives_what_the_loaded_one_does(build, tier
 
     with runtime.stream(blank, x, budget="3MB", tier=tier, weights=into) as small:
         assert torch.equal(small(x), expected)
-    with runtime.stream(module, x, budget="3MB", weights=into) as small:  # whose values are compared
+    with runtime.stream(
+        module, x, budget="3MB", weights=into
+    ) as small:  # whose values are compared
         assert torch.equal(small(x), expected)
     assert all(one.is_meta for one in blank.parameters())
     assert {path.name for path in tmp_path.iterdir()} == {source.name, into.name}
@@ -154,7 +156,10 @@ NAME = "2.0.weight"
         (lambda header: header[NAME].update(data_offsets=[-4, 16380]), "is damaged"),
         (lambda header: header[NAME].update(data_offsets="ab"), "is damaged"),
         (lambda header: header[NAME].update(data_offsets=[0.0, 16384.0]), "is damaged"),
-        (lambda header: header[NAME].update(data_offsets=[1 << 70, (1 << 70) + 16384]), "truncated"),
+        (
+            lambda header: header[NAME].update(data_offsets=[1 << 70, (1 << 70) + 16384]),
+            "truncated",
+        ),
     ],
 )
 def test_what_the_model_cannot_have_is_told_in_a_line_and_nothing_is_written(plain, change, said):

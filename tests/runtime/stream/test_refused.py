@@ -157,7 +157,9 @@ def test_a_disk_without_room_is_named_with_what_was_to_be_written(chain, tmp_pat
 def test_two_inputs_are_told_from_one(chain):
     module, x, expected = chain
     with runtime.stream(module, x, budget="3MB") as small:
-        with pytest.raises(TypeError, match="was given 2 inputs; one tensor goes in, and one comes"):
+        with pytest.raises(
+            TypeError, match="was given 2 inputs; one tensor goes in, and one comes"
+        ):
             small(x, x)
         assert torch.equal(small(x), expected)
 
