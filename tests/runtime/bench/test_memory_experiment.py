@@ -5,10 +5,9 @@ import sys
 import pytest
 
 from runtime.bench import command
-from runtime.bench.driver import Control
 from runtime.bench.memory import CONSTANTS, accuracy, crossovers, model_errors
 from runtime.bench.pages import page
-from runtime.bench.results import Results, read_results
+from runtime.bench.results import Results
 from runtime.bench.tables import tables
 
 
@@ -101,26 +100,6 @@ def test_an_unknown_profile_is_told_in_one_line(tmp_path, monkeypatch, capsys):
     told = capsys.readouterr().err
     assert "profile=nano is unknown; there are agx, h200, tx2" in told
     assert told.count("\n") == 1
-
-
-def test_a_page_of_simulated_rows_names_their_parameters_and_flags_none(
-    tmp_path, monkeypatch, capsys
-):
-    busy = {"when": "", "control_ms": 1.0, "disturbances": ["others kept the machine busy"]}
-    monkeypatch.setattr(Control, "row", lambda *_: busy)
-    arguments = ["bench", "experiment=memory", "workloads=[calibration,corun]"]
-    monkeypatch.setattr(sys, "argv", [*arguments, f"out={tmp_path}"])
-
-    command.main()
-
-    told = "Simulated, with stand-in parameters of tx2 and agx; nothing was timed."
-    printed = capsys.readouterr().out
-    assert "2 minutes at most (minutes= changes that), 2 steps: calibration, corun" in printed
-    for text in (printed, (tmp_path / "memory.html").read_text(encoding="utf-8")):
-        assert told in text
-        assert "flagged" not in text
-        assert "was measured, on a machine" not in text
-    assert not any("flagged" in row for row in read_results(tmp_path / "memory.json").rows)
 
 
 def test_what_was_timed_beside_simulated_rows_is_counted_alone():
