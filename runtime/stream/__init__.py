@@ -25,7 +25,29 @@ class _Callable(ModuleType):
 
 
 def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | Path) -> Path:
-    """As `runtime.stream.packing.pack`, imported with torch only when it is called."""
+    """Writes a plain safetensors file's weights into one that `runtime.stream` takes as `weights=`.
+
+        with torch.device("meta"):
+            large = Model().eval()
+        runtime.stream.pack(large, x, source="model.safetensors", into="packed.safetensors")
+        with runtime.stream(large, x, budget="64MB", weights="packed.safetensors") as small:
+            y = small(x)
+
+    Never more than a weight is in memory.
+
+    Args:
+      model: as of `runtime.stream`; on the meta device, where it takes no memory, or anywhere.
+      example: an input of the shape and type to come.
+      source: a safetensors file with the names of the model's state_dict.
+      into: the packed file; one that is there is replaced when the new one is whole.
+
+    Returns:
+      `into`.
+
+    Raises:
+      OSError: if a file cannot be read or written, or the source has not what the model needs.
+      ValueError: if the model cannot be cut, or has values that no file can hold.
+    """
     from runtime.stream.packing import pack as packed  # noqa: PLC0415 - as above
 
     return packed(model, example, source=source, into=into)

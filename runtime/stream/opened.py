@@ -206,11 +206,12 @@ def cut(model: nn.Module, example: Tensor, merged_bytes: int) -> tuple[Layered, 
 
 
 def _found(error: Exception) -> str:
-    """The line of a module that cannot be traced."""
+    """The line of a module at which tracing ended, or its own code raised."""
     found = ""
-    if isinstance(error, TraceError):
+    if isinstance(error, TraceError) or not isinstance(error, ValueError):  # of code that ran
         for frame, line in walk_tb(error.__traceback__):
-            code, module = frame.f_code, frame.f_locals.get("self")
+            code = frame.f_code
+            module = frame.f_locals.get(next(iter(code.co_varnames), ""))  # called self, mostly
             if code.co_name == "forward" and isinstance(module, nn.Module):
                 text = linecache.getline(code.co_filename, line).strip()
                 found = f" ({type(module).__name__}.forward, line {line}: {text})"

@@ -36,6 +36,8 @@ def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | P
       ValueError: if the model cannot be cut, or has values that no file can hold.
     """
     require_streamable(model, example)
+    if example is None:
+        raise TypeError("the example must be one tensor: shapes are those of a run")
     source, into = Path(source), Path(into)
     if not into.parent.is_dir():
         raise FileNotFoundError(f"into={into}: there is no folder {into.parent}")

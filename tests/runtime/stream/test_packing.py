@@ -243,5 +243,7 @@ def test_no_source_and_no_folder_are_told(plain):
         runtime.stream.pack(blank, x, source=source.with_name("nothing.safetensors"), into=into)
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         runtime.stream.pack(blank, x, source=source, into=into / "folder" / "packed")
+    with pytest.raises(TypeError, match="the example must be one tensor"):
+        runtime.stream.pack(blank, None, source=source, into=into)
     with pytest.raises(ValueError, match="training mode"):
         runtime.stream.pack(blank.train(), x, source=source, into=into)

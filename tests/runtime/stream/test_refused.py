@@ -175,10 +175,21 @@ class Choosing(nn.Module):
         return x
 
 
+class Counting(Choosing):
+    def forward(self, x):
+        for _ in range(int(x.sum())):
+            x = self.layer(x)
+        return x
+
+
 @pytest.mark.parametrize(
     ("build", "where"),
     [
         (lambda: nn.Sequential(Choosing()), r"\(Choosing.forward, line \d+: if x.sum\(\) > 0:\)"),
+        (
+            Counting,
+            r"TypeError: .*\(Counting.forward, line \d+: for _ in range\(int\(x.sum\(\)\)\):\)",
+        ),
         (lambda: nn.LSTM(8, 8), r"\(LSTM.forward, line \d+: \S"),
     ],
 )
