@@ -13,7 +13,7 @@ from nas.landscape import Landscape, pareto_front
 from nas.search_space import NAS_BENCH_201
 from nas.study.course import Course, at_query, bin_means, bins_of
 from nas.study.results import Pooled
-from nas.study.statistics import median_intervals
+from nas.study.statistics import Interval, median_intervals
 from runtime.page.markup import chart_text
 from runtime.page.palette import FAINT, INK, SEQUENTIAL, SERIES, VERMILLION, band
 from runtime.page.parts import Figure
@@ -134,17 +134,21 @@ def _banded(
 ) -> list[Any]:
     """A median and its interval, as a band that belongs to the line's entry in the legend."""
     intervals = median_intervals(rows)
+    bounds = [one.bounds for one in intervals if one.bounds]  # of all points or of none
     around = {"mode": "lines", "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"}
     around["legendgroup"] = name
-    return [
-        {"x": x, "y": [i.low for i in intervals], **around},
+    edges = [
+        {"x": x, "y": [low for low, _ in bounds], **around},
         {
             "x": x,
-            "y": [i.high for i in intervals],
+            "y": [high for _, high in bounds],
             "fill": "tonexty",
             "fillcolor": band(colour),
             **around,
         },
+    ]
+    return [
+        *(edges if bounds else []),
         {
             "x": x,
             "y": [i.middle for i in intervals],
@@ -199,6 +203,20 @@ def _front(name: str, space: Landscape, front: Int64[ndarray, "n"], colour: str)
     }
 
 
+def error_bars(intervals: Sequence[Interval], colour: str) -> dict[str, Any]:
+    """Around the middles; none where there are no intervals."""
+    if not any(one.bounds for one in intervals):
+        return {"visible": False}
+    edges = [(one.middle, *(one.bounds or (one.middle, one.middle))) for one in intervals]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [high - middle for middle, _, high in edges],
+        "arrayminus": [middle - low for middle, low, _ in edges],
+        "color": colour,
+    }
+
+
 def improvements(pooled: Sequence[Pooled], reference: str, titles: Mapping[str, str]) -> Figure:
     """How likely a run of the reference beats one of each other, over all problems."""
     data = []
@@ -210,13 +228,7 @@ def improvements(pooled: Sequence[Pooled], reference: str, titles: Mapping[str, 
                 "name": chart_text(f"{reference} over {other}"),
                 "x": [entry.improvement.middle for entry in found],
                 "y": [chart_text(titles[entry.measure]) for entry in found],
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [e.improvement.high - e.improvement.middle for e in found],
-                    "arrayminus": [e.improvement.middle - e.improvement.low for e in found],
-                    "color": colour,
-                },
+                "error_x": error_bars([entry.improvement for entry in found], colour),
                 "mode": "markers",
                 "marker": {"color": colour, "size": 9},
             }
@@ -231,8 +243,8 @@ def improvements(pooled: Sequence[Pooled], reference: str, titles: Mapping[str, 
             "yaxis": {"autorange": "reversed"},
             "shapes": [even],
         },
-        "Mean over all problems, default settings, with bootstrap 95 % intervals (Agarwal et al., "
-        "NeurIPS 2021); 0.5 is no difference.",
+        "Mean over all problems, default settings, with bootstrap 95 % intervals where there are "
+        "enough seeds (Agarwal et al., NeurIPS 2021); 0.5 is no difference.",
     )
 
 

@@ -23,6 +23,7 @@ from nas.study.plan import Cell
 from nas.study.results import TESTED, Comparison, Results
 from nas.study.situations import Family
 from nas.study.situations_page import situation_sections
+from nas.study.statistics import no_intervals, with_intervals
 from nas.study.terminal import text_of
 from nas.study.thesis import claims, numbers, verdict
 from nas.study.thesis_page import thesis_sections
@@ -68,11 +69,12 @@ def write_page(
     """Write the page; the file is whole or absent."""
     config = results.config
     notes = [Note(f"Some of these numbers are predictions: {sources}.")] if predicted else []
+    few = no_intervals(config.seeds)
     page = Page(
         f"Study: {config.name}",
         f"{config.dataset.value}, {len(results.values)} cells of {config.seeds} seeds x "
         f"{config.budget:,} samples",
-        [*answer(results, situations), *notes],
+        [*([Note(few)] if few else []), *answer(results, situations), *notes],
         list(_key_figures(results)),
         list(_sections(results, situations)),
         {**provenance, "sources": sources},
@@ -190,7 +192,7 @@ def _sections(results: Results, situations: Sequence[Family]) -> Iterator[Sectio
 
 def _table(results: Results) -> Iterator[Part | str]:
     yield (
-        f"Medians over {results.config.seeds} seeds with bootstrap 95 % intervals; in brackets, the "
+        f"Medians over {results.config.seeds} seeds{with_intervals(results.config.seeds)}; in brackets, the "
         f"axis and the unit. A sample is an architecture that a search proposes, a query one that it "
         f"has not proposed before; hours are those of training every query once, by the accuracy "
         f"table; seconds are this machine's, a search's share of all seeds together. Gaps are points "

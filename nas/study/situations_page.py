@@ -9,6 +9,7 @@ from typing import Any
 from latency.order import Order
 from nas.study.results import Results
 from nas.study.situations import Chosen, Family, Misplaced, Surroundings
+from nas.study.statistics import with_intervals
 from nas.study.terminal import text_of
 from runtime.page.document import Section
 from runtime.page.markup import chart_text
@@ -32,7 +33,7 @@ def _parts(family: Family, results: Results) -> Iterator[Part | str]:
         yield Note(f"Some latencies are predictions, not measurements: {told}.")
     yield (
         f"Found is the mean test accuracy of the networks that the searches of {len(results.seeds)} "
-        f"seeds found, with its bootstrap 95 % interval. Kendall's tau compares the order of all "
+        f"seeds found{with_intervals(len(results.seeds))}. Kendall's tau compares the order of all "
         f"architectures by latency with the order alone: 1 is the same order. Chosen by one factor is "
         f"the best network alone within T over the median slowdown: what knowing that factor is worth."
     )

@@ -19,16 +19,39 @@ from numpy import ndarray
 LEVEL = 0.95
 RESAMPLES = 2000
 _NEVER = 1e6
+FEWEST = 5
+"""Values without which there is no interval: a bootstrap of one is as wide as a point, of two to four
+hardly ever wide enough."""
 
 
 @final
 @dataclass(frozen=True)
 class Interval:
-    """A number and the 95 % interval around it."""
+    """A number and the 95 % interval around it; of fewer than `FEWEST` values there is none."""
 
     middle: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """From and to."""
+        return None if self.low is None or self.high is None else (self.low, self.high)
+
+
+def no_intervals(seeds: int) -> str:
+    """What is said of too few seeds; empty where there are enough."""
+    if seeds >= FEWEST:
+        return ""
+    return (
+        f"{seeds} seed{'s' * (seeds != 1)}: no intervals are given, so nothing tells a difference from "
+        f"chance; {FEWEST} seeds or more give them."
+    )
+
+
+def with_intervals(seeds: int) -> str:
+    """Behind what is said of a mean or a median over so many seeds; empty of too few."""
+    return " with bootstrap 95 % intervals" if seeds >= FEWEST else ""
 
 
 def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
@@ -39,8 +62,8 @@ def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
     from scipy.stats import bootstrap  # noqa: PLC0415 - half a second that a worker does not need
 
     middle = np.median(rows, axis=1)
-    if rows.shape[1] < 2:
-        return [Interval(m, m, m) for m in middle.tolist()]
+    if rows.shape[1] < FEWEST:
+        return [Interval(m) for m in middle.tolist()]
     never = np.isinf(rows)
     largest = 1 + np.abs(np.where(never, 0, rows)).max()
     # so far beyond every other value that any mean with it is, too
@@ -62,6 +85,8 @@ def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
 def mean_interval(values: Float64[ndarray, "n"]) -> Interval:
     """Mean of a sample, and its percentile bootstrap interval."""
     middle = float(values.mean())
+    if len(values) < FEWEST:
+        return Interval(middle)
     means = _drawn(len(values), 0) @ values
     low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(middle, float(low), float(high))
@@ -75,11 +100,12 @@ def probability_of_improvement(
     Mean over the tasks; ties count half. The interval is from a bootstrap that draws runs anew in
     each task.
     """
+    every = [_wins(first, second) for first, second in tasks]
+    middle = sum((float(wins.mean()) / len(tasks) for wins in every), 0.0)
+    if any(min(wins.shape) < FEWEST for wins in every):
+        return Interval(middle)
     draws = np.zeros(RESAMPLES)
-    middle = 0.0
-    for task, (first, second) in enumerate(tasks):
-        wins = _wins(first, second)
-        middle += float(wins.mean()) / len(tasks)
+    for task, wins in enumerate(every):
         # the mean of a resampled matrix is a mean over how often each row and column was drawn
         rows, columns = (_drawn(n, 2 * task + side) for side, n in enumerate(wins.shape))
         draws += ((rows @ wins) * columns).sum(1) / len(tasks)

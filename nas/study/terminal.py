@@ -11,7 +11,7 @@ from rich.table import Table
 from nas.study.config import Axis
 from nas.study.plan import Cell
 from nas.study.results import Results
-from nas.study.statistics import Interval
+from nas.study.statistics import Interval, no_intervals, with_intervals
 
 SHOWN = {
     Axis.reward: {
@@ -32,9 +32,8 @@ def text_of(interval: Interval | None, *, digits: int | None = None) -> str:
     """An interval for readers: `3.1 [2.9, 3.4]`, with `never` for the infinite."""
     if interval is None:
         return "unknown"
-    middle, low, high = (
-        number_text(x, digits) for x in (interval.middle, interval.low, interval.high)
-    )
+    middle = number_text(interval.middle, digits)
+    low, high = (number_text(x, digits) for x in interval.bounds or [interval.middle] * 2)
     return middle if low == high == middle else f"{middle} [{low}, {high}]"
 
 
@@ -61,6 +60,8 @@ def print_results(console: Console, results: Results, sentences: Sequence[str]) 
         for cell in results.values
         if not cell.settings and (cell.device, cell.limit_ms) not in results.on_boards
     ]
+    if told := no_intervals(len(results.seeds)):
+        console.print(f"warning: {told}", soft_wrap=True)
     if cells:
         _print_cells(console, results, cells, shown)
     grid = sum(bool(cell.settings) for cell in results.values)
@@ -74,7 +75,7 @@ def _print_cells(
     console: Console, results: Results, cells: Sequence[Cell], shown: Mapping[str, str]
 ) -> None:
     console.print(
-        f"medians over {len(results.seeds)} seeds with bootstrap 95 % intervals; gaps are points below "
+        f"medians over {len(results.seeds)} seeds{with_intervals(len(results.seeds))}; gaps are points below "
         f"the {results.optimum} within T after {results.config.budget:,} samples",
         soft_wrap=True,
     )

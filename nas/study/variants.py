@@ -23,7 +23,7 @@ from nas.study.course import Course
 from nas.study.measures import CHECKPOINTS
 from nas.study.plan import Cell
 from nas.study.results import Results
-from nas.study.statistics import Interval
+from nas.study.statistics import LEVEL, Interval
 from nas.study.ways import (
     BEST,
     RANDOM,
@@ -73,13 +73,26 @@ class Variants:
         """On how many boards each unit has the most accurate network; a tie counts for each."""
         return {device: sum(device in one.best for one in self.boards) for device in self.devices}
 
-    def decided(self, rival: str) -> tuple[int, int]:
-        """On how many boards searching together is ahead of this beyond its interval, and behind."""
+    @property
+    def has_intervals(self) -> bool:
+        """Whether there are enough seeds."""
+        return any(gain.bounds for gain in self.after[-1].gains.values())
+
+    def decided(self, rival: str) -> tuple[int, int] | None:
+        """On how many boards searching together is ahead of this beyond its interval, and behind.
+
+        None where there are no intervals.
+        """
         gains = [one.way(one.rivals[rival]).gain for one in self.boards]
-        return (
-            sum(gain is not None and gain.low > 0 for gain in gains),
-            sum(gain is not None and gain.high < 0 for gain in gains),
-        )
+        bounds = [gain.bounds for gain in gains if gain and gain.bounds]
+        if not bounds:
+            return None
+        return sum(low > 0 for low, _ in bounds), sum(high < 0 for _, high in bounds)
+
+    @property
+    def by_chance(self) -> float:
+        """On how many boards the interval would lie beside the truth, of as many intervals."""
+        return (1 - LEVEL) * len(self.boards)
 
     @property
     def sentence(self) -> str:
@@ -169,9 +182,9 @@ def _courses(board: Board, reward: str, controller: str, results: Results) -> di
 
 
 def signed(interval: Interval) -> str:
-    """A difference with its interval, for readers."""
-    middle, low, high = (
+    """A difference with its interval, if it has one, for readers."""
+    middle, *bounds = (
         f"{round(value, 2) + 0.0:+.2f}"  # no minus before a zero
-        for value in (interval.middle, interval.low, interval.high)
+        for value in (interval.middle, *(interval.bounds or ()))
     )
-    return f"{middle} [{low}, {high}]"
+    return f"{middle} [{', '.join(bounds)}]" if bounds else middle

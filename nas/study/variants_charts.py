@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 from typing import Any
 
+from nas.study.charts import error_bars
 from nas.study.statistics import Interval
 from nas.study.variants import Variants
 from nas.study.ways import RANDOM, SHARED, TOGETHER, Searched
@@ -49,8 +50,8 @@ def gains_by_board(found: Variants) -> Figure:
             "scattermode": "group",
             "legend": {"orientation": "h", "y": 1.15},
         },
-        "Above 0, searching for all units together found more than the way named; mean over seeds "
-        "with bootstrap 95 % intervals.",
+        "Above 0, searching for all units together found more than the way named; mean over seeds"
+        f"{_with_intervals(found)}.",
         height=460,
     )
 
@@ -105,10 +106,14 @@ def _by_samples(
             "legend": {"orientation": "h", "y": 1.15},
         },
         f"Horizontal axis: samples of each way in all. {caption} Mean over the boards and the seeds that "
-        f"found a network, with bootstrap 95 % intervals."
+        f"found a network{_with_intervals(found)}."
         f"{f' Found nothing: {nothing}.' if nothing else ''}",
         height=460,
     )
+
+
+def _with_intervals(found: Variants) -> str:
+    return ", with bootstrap 95 % intervals" if found.has_intervals else ""
 
 
 def _dots(
@@ -119,13 +124,7 @@ def _dots(
         "name": chart_text(title),
         "x": [name for name, _ in known],
         "y": [one.middle for _, one in known],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [one.high - one.middle for _, one in known],
-            "arrayminus": [one.middle - one.low for _, one in known],
-            "color": colour,
-        },
+        "error_y": error_bars([one for _, one in known], colour),
         "mode": "markers",
         "marker": {"color": colour, "size": 8},
     }

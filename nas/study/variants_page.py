@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from nas.study.results import Results
-from nas.study.statistics import Interval
+from nas.study.statistics import Interval, with_intervals
 from nas.study.terminal import text_of
 from nas.study.variants import Variants, signed, variants
 from nas.study.variants_charts import (
@@ -49,7 +49,9 @@ def _introduction(results: Results) -> Iterator[Part | str]:
         f"all together, where a latency is that of the unit that needs the least part of its T. The best "
         f"unit is the one whose most accurate network within T is the most accurate. Found "
         f"is the test accuracy of the most accurate network within T, mean over {len(results.seeds)} "
-        f"seeds with bootstrap 95 % interval; what searching together brings is paired by seed."
+        f"seeds{with_intervals(len(results.seeds))}; what searching together brings is paired by seed. The "
+        f"boards are fixed: an interval tells what other seeds would find on them, and nothing of other "
+        f"boards."
     )
     yield (
         "The networks that fit on some unit are those of all units, so the most accurate of them is "
@@ -76,10 +78,7 @@ def _sets(every: Sequence[Variants]) -> Table:
                     _signed_or_none(gains[samples].get(name))
                     for name, samples in product((RANDOM, SHARED, BEST), (early, last))
                 ),
-                *(
-                    "{} ahead, {} behind".format(*found.decided(name))
-                    for name in (RANDOM, SHARED, BEST)
-                ),
+                *(_decided(found, name) for name in (RANDOM, SHARED, BEST)),
             ]
         )
     header = ["units", "boards", "best network on"]
@@ -92,7 +91,8 @@ def _sets(every: Sequence[Variants]) -> Table:
         header,
         rows,
         "Points of test accuracy that searching together brings after so many samples, mean over the "
-        "boards; and on how many it is ahead and behind at the end, beyond the interval",
+        "boards; and on how many it is ahead and behind at the end, beyond the interval; by chance "
+        "alone about one interval in 20 lies on one side or the other",
     )
 
 
@@ -148,7 +148,7 @@ def _boards(found: Variants) -> Table:
     header += [f"found: {letter} alone" for letter in named.values()]
     header += ["found: each with its share", "found: at random", "found: together"]
     header += ["together over at random", "over each with its share", "over the best unit"]
-    return Table(header, rows, "The boards, with 95 % intervals over seeds")
+    return Table(header, rows, f"The boards{_over_seeds(found)}")
 
 
 def _ways(found: Variants) -> Table:
@@ -171,7 +171,7 @@ def _ways(found: Variants) -> Table:
     header += ["searched", "share that fits"]
     header += [f"fits on {letter}" for letter in named.values()]
     header += ["found (%)", "gap to the best that fits (points)", "share that finds it"]
-    return Table(header, rows, "Every way to search, with 95 % intervals over seeds")
+    return Table(header, rows, f"Every way to search{_over_seeds(found)}")
 
 
 def _choosing(found: Variants) -> Table:
@@ -200,6 +200,18 @@ def _choosing(found: Variants) -> Table:
 
 def _left(one: Searched) -> list[str | float]:
     return [f"{unit.left_ms:g}" for unit in one.board.units]
+
+
+def _over_seeds(found: Variants) -> str:
+    return ", with 95 % intervals over seeds" if found.has_intervals else ""
+
+
+def _decided(found: Variants, rival: str) -> str:
+    counts = found.decided(rival)
+    if counts is None:
+        return "no intervals"
+    ahead, behind = counts
+    return f"{ahead} ahead, {behind} behind (about {found.by_chance:.1f} by chance)"
 
 
 def _signed_or_none(gain: Interval | None) -> str:

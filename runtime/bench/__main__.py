@@ -3,7 +3,10 @@
 $ python -m runtime.bench experiment=qs
 """
 
+import signal
+
 from runtime.bench.command import main
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # its processes end, as by Ctrl-C
     main()

@@ -81,6 +81,7 @@ def _run(config: BenchConfig, console: Console) -> None:
     path = folder / f"{config.experiment.value}.json"
     try:
         steps = _STEPS[config.experiment](config)
+        _announce(steps, config, console)
         control = Control(config.device, config.scale)
     except RuntimeError as error:  # of torch and CUDA: no driver, no memory left by others
         raise ValueError(
@@ -94,10 +95,22 @@ def _run(config: BenchConfig, console: Console) -> None:
         tell(results, path, console)
 
 
+def _announce(steps: list[Step], config: BenchConfig, console: Console) -> None:
+    names = ", ".join(step.name for step in steps)
+    console.print(
+        f"experiment={config.experiment.value}, device={config.device.value}, about "
+        f"{config.minutes_there:g} minutes at most (minutes= changes that), {len(steps)} "
+        f"step{'s' * (len(steps) != 1)}: {names}",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
 def tell(results: Results, path: Path, console: Console) -> None:
     """Prints what was found, and draws the page beside the results."""
-    if stand_in := face_of(results).stand_in(results.settings):
-        console.print(stand_in, soft_wrap=True)
+    face = face_of(results)
+    for said in filter(None, (face.stand_in(results.settings), face.simulated(results.rows))):
+        console.print(said, soft_wrap=True, markup=False)
     shown = tables(results)
     for one in shown:
         table = Table(title=one.title, title_justify="left", box=None, pad_edge=False)
@@ -125,9 +138,9 @@ def tell(results: Results, path: Path, console: Console) -> None:
             soft_wrap=True,
             markup=False,
         )
-    flagged = sum(bool(row.get("flagged")) for row in results.rows)
+    flagged, timed = face.flagged(results.rows)
     if flagged:
-        console.print(f"{flagged} of {len(results.rows)} rows flagged: the machine was not quiet")
+        console.print(f"{flagged} of {timed} rows flagged: the machine was not quiet")
     console.print(f"-> {path}{_draw(results, path)}", soft_wrap=True)
 
 
@@ -178,6 +191,7 @@ def _require_shown(results: Results, path: Path) -> None:
         face.tables(results.rows)
         face.figures(results.rows)
         face.key_figures(results.rows)
+        face.simulated(results.rows)
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise ValueError(
             f"{path} holds rows that experiment={results.experiment} does not have "

@@ -91,7 +91,7 @@ def run_steps(
     """Every step for which there is time; a step that raises is a fault, and the next one comes.
 
     A step that is under way when the time is over ends after its round. Rows are flagged whose step
-    the control run says was disturbed. Results are written after each step and when it is
+    the control run says was disturbed, unless they are simulated. Results are written after each step and when it is
     interrupted.
 
     Raises:
@@ -156,9 +156,10 @@ def _run_step(step: Step, results: Results, path: Path, control: Control, consol
     _free_memory()
     after = _controlled(f"after {step.name}", results, control)
     flags = [*before["disturbances"], *after["disturbances"]]
-    for row in found:
+    timed = [row for row in found if not row.get("simulated")]
+    for row in timed:
         row["flagged"] = flags
-    for flag in flags:
+    for flag in flags if timed or not found else ():
         console.print(f"flagged: {flag}", soft_wrap=True, markup=False)
 
 

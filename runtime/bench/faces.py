@@ -8,7 +8,7 @@ from runtime.bench.coschedule_shown import COSCHEDULE
 from runtime.bench.decompose_shown import DECOMPOSE
 from runtime.bench.face import Face
 from runtime.bench.memory_figures import memory_figures, memory_key_figures
-from runtime.bench.memory_tables import memory_tables
+from runtime.bench.memory_tables import memory_simulated, memory_tables
 from runtime.bench.optimum_shown import OPTIMUM
 from runtime.bench.predictor_shown import PREDICTOR
 from runtime.bench.qs_shown import QS
@@ -34,6 +34,7 @@ _FACES = {
         memory_tables,
         memory_figures,
         memory_key_figures,
+        simulated=memory_simulated,
     ),
     "predictor": PREDICTOR,
     "stream": STREAM,

@@ -90,7 +90,11 @@ def _calibration(config: BenchConfig, profiles: _Profiles) -> Iterator[Row]:
     for profile in profiles():
         if profile.kind == "measured" and config.profile is None:
             profile.write(Path(config.out) / "memory_profile.json")
-        yield {"part": "profile", "profile": asdict(profile)}
+        yield {
+            "part": "profile",
+            "simulated": not config.on_gpu,
+            "profile": asdict(profile),
+        }
 
 
 def _reuse(config: BenchConfig, profiles: _Profiles, use: Use) -> Iterator[Row]:
@@ -183,7 +187,7 @@ def _published() -> Iterator[Row]:
                 "all_follow_ms": table_iv.whole_range(scan),
             }
     for decision, told in table_iv.against_equation_11().items():
-        yield {"part": "contradiction", "decision": decision, "told": told}
+        yield {"part": "contradiction", "simulated": True, "decision": decision, "told": told}
 
 
 @final

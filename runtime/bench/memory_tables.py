@@ -25,6 +25,26 @@ def memory_tables(rows: list[Row]) -> list[Shown]:
     return [one for one in made if one.rows]
 
 
+def memory_simulated(rows: Sequence[Row]) -> str:
+    """What is said where profiles answered for a GPU; empty where anything was timed."""
+    told = [row for row in rows if row["part"] in {"reuse", "corun"}]
+    told = told or [row for row in rows if row["part"] == "decisions"]
+    timed = [row for row in rows if row["part"] == "profile" and not row.get("simulated", True)]
+    if timed or not told or not all(row["simulated"] for row in told):
+        return ""
+    kinds = {
+        row["profile"]["name"]: row["profile"]["kind"] for row in rows if row["part"] == "profile"
+    }
+    boards: dict[str, list[str]] = {}
+    for name in dict.fromkeys(row["profile"] for row in told):
+        kind = "measured" if kinds.get(name) == "measured" else "stand-in"
+        boards.setdefault(kind, []).append(name)
+    whose = " and ".join(
+        f"{kind} parameters of {' and '.join(own)}" for kind, own in boards.items()
+    )
+    return f"Simulated, with {whose}; nothing was timed."
+
+
 def _parameters(rows: Sequence[Row]) -> Shown:
     lines = [
         [

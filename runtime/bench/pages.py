@@ -16,16 +16,19 @@ _QUIET = "Every step was measured, on a machine that its control run found quiet
 def page(results: Results) -> Page:
     """Of one experiment."""
     face = face_of(results)
-    flagged = sum(bool(row.get("flagged")) for row in results.rows)
+    flagged, timed = face.flagged(results.rows)
+    simulated = face.simulated(results.rows)
     answer: list[Part | str] = []
     if stand_in := face.stand_in(results.settings):
         answer.append(Note(stand_in))
+    if simulated:
+        answer.append(Note(simulated))
     if not results.is_complete:
         answer.append(Note(_incomplete(results)))
     if flagged:
         answer.append(
             Note(
-                f"{flagged} of {len(results.rows)} rows are flagged: a control run drifted by more "
+                f"{flagged} of {timed} rows are flagged: a control run drifted by more "
                 "than 5 %, or others kept the machine busy."
             )
         )
@@ -40,7 +43,7 @@ def page(results: Results) -> Page:
     return Page(
         title=face.title,
         subtitle=f"experiment={results.experiment} on {where}",
-        answer=answer if flagged or not results.is_complete else [_QUIET, *answer],
+        answer=answer if flagged or simulated or not results.is_complete else [_QUIET, *answer],
         key_figures=face.key_figures(results.rows),
         sections=sections,
         provenance=_provenance(results),

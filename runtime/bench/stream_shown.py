@@ -2,64 +2,116 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import cycle
 from typing import Any
 
 from runtime.bench.face import Face
 from runtime.bench.results import Row
 from runtime.bench.shown import Shown, megabytes, number, percent, with_spread
-from runtime.page.palette import GREY
+from runtime.page.palette import (
+    BLUE,
+    GREEN,
+    GREY,
+    GROUND,
+    OLIVE,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+)
 from runtime.page.parts import Figure
 from runtime.stream.model_error import errors
+
+_COLUMNS = (
+    "To resident: the delay over that of preload, whose weights are all in memory. Plan MB: rings and "
+    "resident layers; all MB: with what else keeps weights in memory, as the tier and the page cache. "
+    "To 1x and to 2x: all MB over the weights, and over two copies of them, one in host and one in "
+    "device memory, which the source counts for preload. Exact: every output was the resident "
+    "network's, bit for bit."
+)
+_PREDICTED = (
+    "Predicted, and its error over the delay: by the recurrence, from the times of a profile. Bound: the "
+    "same with rings as large as the network. First ms: an inference from empty rings, with its "
+    "own prediction."
+)
+
+_MARKS = {
+    "preload": (BLUE, "circle"),
+    "synchronous": (VERMILLION, "square"),
+    "asynchronous": (PURPLE, "x"),
+    "zero-copy": (ORANGE, "cross"),
+}
+"""Colour and symbol of the source's architectures; those of our plans differ in their symbols."""
+
+_OF_PLANS = (
+    "star",
+    "triangle-down",
+    "diamond",
+    "triangle-up",
+    "hexagram",
+    "pentagon",
+    "triangle-right",
+)
+_DASHES = ("dash", "dashdot", "longdash", "longdashdot")
 
 
 def _tables(rows: list[Row]) -> list[Shown]:
     shown = []
-    header = [
-        "variant",
-        "delay ms",
-        "to resident",
-        "plan MB",
-        "all MB",
-        "to 1x",
-        "to 2x",
-        "predicted",
-        "error",
-        "bound",
-        "first ms",
-        "its prediction",
-        "bit-exact",
-    ]
     for network, batch, tier in dict.fromkeys(
         (row["network"], row["batch"], row["tier"]) for row in rows if row.get("weight_bytes")
     ):
         own = [row for row in rows if (row["network"], row["batch"]) == (network, batch)]
-        lines = [
-            [
-                row["variant"],
-                with_spread(row),
-                percent(row.get("against_resident")),
-                megabytes(row.get("plan_bytes")),
-                megabytes(row.get("total_bytes")),
-                percent(-row["saved"] if "saved" in row else None),
-                percent(-row["saved_of_two"] if "saved_of_two" in row else None),
-                number(row.get("predicted_ms")),
-                percent(row.get("error_of_model")),
-                number(row.get("bound_ms")),
-                number(row.get("first_ms")),
-                number(row.get("predicted_first_ms")),
-                "" if "bit_exact" not in row else "yes" if row["bit_exact"] else "NO",
-            ]
+        variants = [
+            row
             for row in own
             if "variant" in row and (row["tier"] == tier or row["variant"].startswith("accel"))
         ]
         told = next((row for row in own if row.get("weight_bytes") and row["tier"] == tier), own[0])
         title = f"{network}, batch {batch}, from {tier}: {megabytes(told['weight_bytes'])} MB"
-        shown.append(Shown(title, header, lines, 1))
+        shown += [_measured(title, variants), *_predictions(title, variants)]
     shown += _streams_together([row for row in rows if "together" in row])
     tried = [row for row in rows if "configuration" in row]
     if tried:
         shown.append(_model_errors(tried))
     return shown
+
+
+def _measured(title: str, rows: list[Row]) -> Shown:
+    header = ["variant", "delay ms", "to resident", "plan MB", "all MB", "to 1x", "to 2x", "exact"]
+    lines = [
+        [
+            row["variant"],
+            with_spread(row),
+            percent(row.get("against_resident")),
+            megabytes(row.get("plan_bytes")),
+            megabytes(row.get("total_bytes")),
+            percent(-row["saved"] if "saved" in row else None),
+            percent(-row["saved_of_two"] if "saved_of_two" in row else None),
+            "" if "bit_exact" not in row else "yes" if row["bit_exact"] else "NO",
+        ]
+        for row in rows
+    ]
+    return Shown(title, header, lines, 1, _COLUMNS)
+
+
+def _predictions(title: str, rows: list[Row]) -> Iterator[Shown]:
+    """None where nothing was predicted."""
+    header = ["variant", "delay ms", "predicted", "error", "bound", "first ms", "its prediction"]
+    lines = [
+        [
+            row["variant"],
+            with_spread(row),
+            number(row["predicted_ms"]),
+            percent(row.get("error_of_model")),
+            number(row.get("bound_ms")),
+            number(row.get("first_ms")),
+            number(row.get("predicted_first_ms")),
+        ]
+        for row in rows
+        if "predicted_ms" in row
+    ]
+    if lines:
+        yield Shown(f"Predicted: {title}", header, lines, 1, _PREDICTED)
 
 
 def _model_errors(tried: list[Row]) -> Shown:
@@ -136,35 +188,48 @@ def _figures(rows: list[Row]) -> list[Figure]:
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": "bound: the kernels alone",
+                "name": "the kernels' sum, as profiled",
                 "line": {"dash": "dot", "color": GREY},
                 "x": [0, front["weight_bytes"] / 1e6],
                 "y": [front["kernels_ms"]] * 2,
             },
         ]
-        data += [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": row["variant"],
-                "x": [row["plan_bytes"] / 1e6],
-                "y": [row["ms"]],
-            }
-            for row in own
+        symbols = cycle(_OF_PLANS)
+        for row in own:
+            known = _MARKS.get(row["variant"])
+            colour, symbol = known or (GREEN, next(symbols))
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": row["variant"],
+                    "x": [row["plan_bytes"] / 1e6],
+                    "y": [row["ms"]],
+                    "marker": {
+                        "color": colour,
+                        "symbol": symbol,
+                        "size": 12,
+                        "line": {"color": GROUND, "width": 1},
+                    },
+                }
+            )
+        offloaded = [
+            row
+            for row in rows
+            if row.get("ms")
+            and row.get("variant", "").startswith("accelerate")
+            and (row["network"], row["batch"]) == where[:2]
         ]
         data += [
             {
                 "type": "scatter",
                 "mode": "lines",
                 "name": row["variant"],
-                "line": {"dash": "dash"},
+                "line": {"dash": dash, "color": OLIVE},
                 "x": [0, front["weight_bytes"] / 1e6],
                 "y": [row["ms"]] * 2,
             }
-            for row in rows
-            if row.get("ms")
-            and row.get("variant", "").startswith("accelerate")
-            and (row["network"], row["batch"]) == where[:2]
+            for row, dash in zip(offloaded, cycle(_DASHES), strict=False)
         ]
         figures.append(
             Figure(
@@ -175,9 +240,14 @@ def _figures(rows: list[Row]) -> list[Figure]:
                     "yaxis": {"type": "log", "title": {"text": "delay in ms"}},
                 },
                 "Planned ones go on into the next inference, and are measured behind another; all others "
-                "begin with empty rings, as the planned ones' first inference does (`first` in the table). "
-                "What the tier itself keeps in memory is in the table. accelerate's memory was not "
-                "measured: its delay is drawn across.",
+                "begin with empty rings, as the planned ones' first inference does (`first ms` in the table). "
+                "What the tier itself keeps in memory is in the table. Dotted is the sum of the kernels' "
+                "times in the profile, which a machine that was less busy afterwards can go below."
+                + (
+                    " accelerate's memory was not measured: its delay is drawn across."
+                    if offloaded
+                    else ""
+                ),
             )
         )
     return figures

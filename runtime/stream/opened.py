@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import tempfile
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from traceback import walk_tb
 from typing import final
 
 import torch
 from torch import Tensor, nn
+from torch.fx.proxy import TraceError
 
 from runtime.decompose import Rule, decompose
 from runtime.stream.cpu_pipeline import CpuPipeline
@@ -131,19 +134,14 @@ def open_layers(
       ValueError: if the network cannot be cut.
     """
     tier = Tier(tier)
-    own = {weight.device for _, weight in named_weights(model)}
-    if not own:
-        raise ValueError("the network has no weights: there is nothing to stream")
-    if len(own) > 1:
-        raise ValueError(f"the model's weights must be on one device, not on {own}")
-    (home,) = own
+    home = home_of(model)
     if device is None:
         device = torch.device("cpu") if home.type == "meta" else home
     pinned = device.type == "cuda"
     in_memory = tier is Tier.HOST and weights is None
     # a file's layers are the same whatever uses it
     merged_bytes = MERGED_COPIES_BYTES if pinned and in_memory else MERGED_BYTES
-    layers, values = _cut(model, example.to(home, copy=True), merged_bytes)
+    layers, values = cut(model, example.to(home, copy=True), merged_bytes)
     if in_memory:
         fill = [partial(fill_layer, layer, values) for layer in layers.layers]
         return Opened(
@@ -164,13 +162,60 @@ def open_layers(
         file.close()
 
 
-def _cut(model: nn.Module, example: Tensor, merged_bytes: int) -> tuple[Layered, dict[str, Tensor]]:
+def require_streamable(model: nn.Module, example: Tensor | None) -> None:
+    """Refuses what was not built for inference.
+
+    Raises:
+      TypeError: if the model is no module, or the example no tensor.
+      ValueError: if the model is in training mode.
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
+    if example is not None and not isinstance(example, Tensor):
+        raise TypeError(f"the example must be one tensor, not {type(example).__name__}")
+    if model.training:
+        raise ValueError("the model is in training mode; call .eval() first")
+
+
+def home_of(model: nn.Module) -> torch.device:
+    """The device of all its weights.
+
+    Raises:
+      ValueError: if it has none, or they are on several.
+    """
+    own = {weight.device for _, weight in named_weights(model)}
+    if not own:
+        raise ValueError("the network has no weights: there is nothing to stream")
+    if len(own) > 1:
+        raise ValueError(f"the model's weights must be on one device, not on {own}")
+    return own.pop()
+
+
+def cut(model: nn.Module, example: Tensor, merged_bytes: int) -> tuple[Layered, dict[str, Tensor]]:
+    """The layers, and the weights by the names that these call them.
+
+    Raises:
+      ValueError: if the network cannot be cut.
+    """
     try:
         return layered(decompose(model, example, Rule.UNFOLDED), model, merged_bytes)
     except Exception as error:  # the model's own code ran, with what stands for tensors
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         why = kind + next(iter(str(error).splitlines()), "")
-        raise ValueError(f"the network cannot be cut into layers: {why}") from error
+        raise ValueError(f"the network cannot be cut into layers: {why}{_found(error)}") from error
+
+
+def _found(error: Exception) -> str:
+    """The line of a module at which tracing ended, or its own code raised."""
+    found = ""
+    if isinstance(error, TraceError) or not isinstance(error, ValueError):  # of code that ran
+        for frame, line in walk_tb(error.__traceback__):
+            code = frame.f_code
+            module = frame.f_locals.get(next(iter(code.co_varnames), ""))  # called self, mostly
+            if code.co_name == "forward" and isinstance(module, nn.Module):
+                text = linecache.getline(code.co_filename, line).strip()
+                found = f" ({type(module).__name__}.forward, line {line}: {text})"
+    return found
 
 
 def _nameless(

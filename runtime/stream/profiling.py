@@ -87,7 +87,7 @@ def profiled(
             runs.append(pipeline.times)
             late.append([pipeline.handover_ms(stage) for stage in Stage])
         layers = [_medians(own) for own in zip(*runs, strict=True)]
-        return layers, [median(one) for one in zip(*late, strict=True)]
+        return layers, [float(median(one)) for one in zip(*late, strict=True)]
 
     streamed, (reads_ms, copies_ms, kernels_ms) = measured(settle_s, repeats)
     busy = streamed
@@ -116,11 +116,11 @@ def _enough(layers: Sequence[LayerTimes]) -> int:
 
 
 def _medians(own: Sequence[LayerTimes]) -> LayerTimes:
-    """Of one layer, over runs."""
+    """Of one layer, over runs; plain numbers, whatever clock they come from."""
     return LayerTimes(
-        median(one.read_ms for one in own),
-        median(one.copy_ms for one in own),
-        median(one.kernel_ms for one in own),
+        float(median(one.read_ms for one in own)),
+        float(median(one.copy_ms for one in own)),
+        float(median(one.kernel_ms for one in own)),
     )
 
 

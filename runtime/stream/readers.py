@@ -126,7 +126,7 @@ class FileReader(Reader):
         self._always_checked = always_checked
         self._checked: set[int] = set()
         self._direct: int | None = None
-        self._file = _opened(path) if file is None else file
+        self._file = opened_file(path) if file is None else file
         try:
             self._extents = read_extents(self._file, self._name, layered, values)
             self._identity = Identity.of(self._file)
@@ -293,7 +293,9 @@ class HostReader(Reader):
     @property
     def said(self) -> str:
         """How it is kept."""
-        return "pinned memory of the CPU" if self._memory.pinned else "memory of the CPU"
+        if self._memory.pinned:
+            return "pinned memory of the CPU, which keeps all weights"
+        return "memory of the CPU, which keeps all weights: on a CPU that saves nothing"
 
     @property
     def held_bytes(self) -> int:
@@ -329,7 +331,12 @@ class HostReader(Reader):
         return self._memory.window(self._begins[layer], self._layers[layer].nbytes)
 
 
-def _opened(path: Path) -> int:
+def opened_file(path: Path) -> int:
+    """A file descriptor for reading.
+
+    Raises:
+      OSError: if it cannot be opened; WeightFileError if it is a folder, a pipe or the like.
+    """
     if path.exists() and not path.is_file():  # to open a pipe is to wait for its writer
         raise WeightFileError(
             f"{path} is no file; name one that holds the weights, or is to be written"

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from runtime.closes import Closes
 from runtime.engine import CPU
 from runtime.stream.memory_use import MemoryUse
-from runtime.stream.opened import Opened, open_layers
+from runtime.stream.opened import Opened, open_layers, require_streamable
 from runtime.stream.pipeline import Pipeline
 from runtime.stream.planner import BudgetTooSmallError, smallest_budget
 from runtime.stream.planner import plan as planned
@@ -110,14 +110,19 @@ class Streamed(Closes):
             raise RuntimeError("nothing is open: the network is not ready, or closed")
         return f"{self._opened.reader.tier.value}: {self._opened.reader.said}"
 
-    def __call__(self, x: Tensor) -> Tensor:
+    def __call__(self, x: Tensor, *others: object) -> Tensor:
         """The network's output, bit for bit that of the resident network.
 
         Raises:
           ValueError: if the input differs from the first one in shape or type.
+          TypeError: if it is not one tensor.
           RuntimeError: after it was closed.
           BaseException: whatever goes wrong on the way; it is closed then.
         """
+        if others:
+            raise TypeError(
+                f"the network was given {1 + len(others)} inputs; one tensor goes in, and one comes out"
+            )
         with self._lock:
             if self._is_calling:
                 raise RuntimeError("the network is called within a call of its own")
@@ -235,11 +240,11 @@ def stream(
 
     Args:
       model: a chain or graph of layers, in evaluation mode, of one tensor, giving one tensor; on
-        the meta device if `weights` holds its values.
+        the meta device if `weights` holds its values, as `runtime.stream.pack` writes them.
       example: an input; if given, everything is made ready now and not at the first call.
       budget: bytes of rings and resident layers together: 64MB, 1.5GiB, a number.
       tier: where the rest is: `ssd`, read past the page cache; `page_cache`; `host`, all weights in
-        memory of the CPU, for a GPU that is too small for them.
+        memory of the CPU, for a GPU that is too small for them; on a CPU it saves nothing.
       weights: a file to keep them in; one that is there must hold this model's.
       plan: in place of a budget, of `runtime.stream.planner` or an earlier `.plan`.
       device: of the kernels; the model's if not given.
@@ -256,12 +261,7 @@ def stream(
     if (budget is None) == (plan is None):
         raise ValueError('give a budget, as budget="64MB", or a plan, and not both')
     tier = Tier(tier)
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"the model must be a torch.nn.Module, not {type(model).__name__}")
-    if example is not None and not isinstance(example, Tensor):
-        raise TypeError(f"the example must be one tensor, not {type(example).__name__}")
-    if model.training:
-        raise ValueError("the model is in training mode; call .eval() first")
+    require_streamable(model, example)
     if weights is not None and not Path(weights).parent.is_dir():
         raise FileNotFoundError(f"weights={weights}: there is no folder {Path(weights).parent}")
     opening = partial(

@@ -33,6 +33,7 @@ _KEY = "edgenas.stream"
 _VERSION = 1
 _GAP = "~gap"
 _NOT_PACKED = "was not packed for streaming"
+_PACK = "runtime.stream.pack(model, example, source=..., into=...) packs a plain safetensors file"
 
 _DTYPES = {
     torch.float64: "F64",
@@ -47,9 +48,9 @@ _DTYPES = {
     torch.bool: "BOOL",
 }
 
-_BRIEF = reprlib.Repr()
+BRIEF = reprlib.Repr()
 """Of what a file says, so much that a line can hold it."""
-_BRIEF.maxstring = 120
+BRIEF.maxstring = 120
 
 
 @final
@@ -83,7 +84,7 @@ def pack(layered: Layered, values: Mapping[str, Tensor], path: Path) -> None:
     """Writes weights, given by name, into a file that is whole or not there.
 
     Raises:
-      OSError: if it cannot be written.
+      OSError: if it cannot be written; WeightFileError if `values` reads another file and fails.
       ValueError: as `write`.
     """
     path = Path(os.path.realpath(path))  # a link stays one
@@ -95,7 +96,7 @@ def pack(layered: Layered, values: Mapping[str, Tensor], path: Path) -> None:
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError):
+        if isinstance(error, OSError) and not isinstance(error, WeightFileError):
             raise unwritable(error, layered, str(path)) from error
         raise
 
@@ -107,9 +108,16 @@ def write(layered: Layered, values: Mapping[str, Tensor], file: BinaryIO) -> Non
       OSError: if they cannot be written.
       ValueError: if a weight has no values or is of a type that the format does not know.
     """
-    file.write(_header(layered, [_digest(layer, values) for layer in layered.layers]))
-    for layer in layered.layers:
-        file.writelines(_pieces(layer, values))
+    digests = ["0" * 64] * len(layered.layers)  # as long as the true ones: values are read once
+    file.write(_header(layered, digests))
+    for i, layer in enumerate(layered.layers):
+        digest = hashlib.sha256()
+        for piece in _pieces(layer, values):
+            digest.update(piece)
+            file.write(piece)
+        digests[i] = digest.hexdigest()
+    file.seek(0)
+    file.write(_header(layered, digests))
     file.flush()
     os.fsync(file.fileno())
 
@@ -141,10 +149,12 @@ def read_extents(
       OSError: if it cannot be read.
     """
     size = os.fstat(file).st_size
-    header, begin = _read_header(file, name, size)
+    header, begin = read_header(file, name, size)
     told = _told(header.pop("__metadata__", {}), name)
     if begin % PAGE_BYTES:
-        raise WeightFileError(f"{name} {_NOT_PACKED}: its weights begin amid a page, at {begin}")
+        raise WeightFileError(
+            f"{name} {_NOT_PACKED}: its weights begin amid a page, at {begin}; {_PACK}"
+        )
     digests = [str(one) for one in told]
     if len(digests) != len(layered.layers):
         raise WeightFileError(
@@ -177,22 +187,29 @@ def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], name: str) -
         if tensor not in found or tensor not in expected:
             without = "it has" if tensor not in found else "the module has"
             raise WeightFileError(
-                f"{name} holds weights of another model: {without} no {_BRIEF.repr(tensor)}"
+                f"{name} holds weights of another model: {without} no {BRIEF.repr(tensor)}"
             )
         raise WeightFileError(
-            f"{name} holds weights of another model: its {_BRIEF.repr(tensor)} is "
-            f"{_brief(found[tensor])}, the module's {_brief(expected[tensor])}"
+            f"{name} holds weights of another model: its {BRIEF.repr(tensor)} is "
+            f"{told_entry(found[tensor])}, the module's {told_entry(expected[tensor])}"
         )
 
 
-def _brief(entry: Any) -> str:
+def told_entry(entry: Any) -> str:
+    """An entry of a header, in so many words that a line can hold them."""
     if not isinstance(entry, dict):
         return "no tensor"
     dtype, shape, begin = (entry.get(what) for what in ("dtype", "shape", "data_offsets"))
-    return f"{_BRIEF.repr(dtype)} of {_BRIEF.repr(shape)} at {_BRIEF.repr(begin)}"
+    return f"{BRIEF.repr(dtype)} of {BRIEF.repr(shape)} at {BRIEF.repr(begin)}"
 
 
-def _read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
+def read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
+    """What the header says, and where the tensors begin.
+
+    Raises:
+      WeightFileError: if there is none, or one too long.
+      OSError: if it cannot be read.
+    """
     length = int.from_bytes(os.pread(file, 8, 0), "little")
     if not 2 <= length <= min(MOST_HEADER_BYTES, size - 8):
         raise WeightFileError(
@@ -215,9 +232,7 @@ def _told(metadata: Any, name: str) -> list[Any]:
             return list(content["sha256"])
     except (KeyError, TypeError, ValueError, RecursionError):
         pass
-    raise WeightFileError(
-        f"{name} {_NOT_PACKED}; leave weights= out, or name a file that is to be written"
-    )
+    raise WeightFileError(f"{name} {_NOT_PACKED}; {_PACK}, or name a file that is to be written")
 
 
 def _header(layered: Layered, digests: list[str]) -> bytes:
@@ -232,7 +247,7 @@ def _header(layered: Layered, digests: list[str]) -> bytes:
     for layer in layered.layers:
         for weight, end in _with_ends(layer):
             entries[_free(weight.name, entries)] = _entry(
-                _dtype(weight), weight.stored_shape, at + weight.offset, weight.nbytes
+                dtype_name(weight), weight.stored_shape, at + weight.offset, weight.nbytes
             )
             gap = end - weight.offset - weight.nbytes
             if gap:
@@ -264,7 +279,12 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
     return free
 
 
-def _dtype(weight: Weight) -> str:
+def dtype_name(weight: Weight) -> str:
+    """What the format calls its type.
+
+    Raises:
+      ValueError: if it has no name for it.
+    """
     if weight.dtype not in _DTYPES:
         known = ", ".join(str(one).removeprefix("torch.") for one in _DTYPES)
         raise ValueError(f"{weight.name} is of {weight.dtype}; a file can hold {known}")
@@ -283,7 +303,7 @@ def _pieces(layer: Layer, values: Mapping[str, Tensor]) -> Iterator[memoryview |
         if value.is_meta:
             raise ValueError(
                 f"{weight.name} is on the meta device and has no values; give the file that holds "
-                "them as weights="
+                f"them as weights=: {_PACK}"
             )
         yield weight.bytes_of(value).numpy().data
         yield bytes(end - weight.offset - weight.nbytes)

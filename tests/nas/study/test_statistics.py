@@ -10,8 +10,11 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from nas.study.statistics import (
+    FEWEST,
+    Interval,
     holm,
     hypervolume,
+    mean_interval,
     median_intervals,
     paired_p,
     probability_of_improvement,
@@ -52,16 +55,26 @@ class TestMedianIntervals:
 
         assert (found.middle, found.low, found.high) == (100, 100, NEVER)
 
-    def test_one_run_and_equal_runs_have_no_width(self):
-        assert median_interval(4.0) == median_interval(4.0, 4.0, 4.0)
-        assert median_interval(NEVER, NEVER).low == NEVER
+    def test_of_fewer_than_five_runs_there_is_no_interval(self):
+        for count in range(1, 5):
+            assert median_interval(*[4.0] * count) == Interval(4.0)
+            assert mean_interval(np.arange(count) * 1.0).bounds is None
+            few = np.arange(count) * 1.0
+            assert probability_of_improvement([(few, few), (few, few)]) == Interval(0.5)
+        assert median_interval(*[4.0] * 5).bounds == (4, 4)
+        assert mean_interval(np.arange(5) * 1.0).bounds is not None
+
+    def test_five_runs_in_which_it_never_happened_have_an_interval_there(self):
+        assert median_interval(*[NEVER] * 5).bounds == (NEVER, NEVER)
 
     @settings(max_examples=30)
     @given(runs)
     def test_no_interval_is_upside_down_and_none_is_nan(self, values):
         found = median_intervals(values[None])[0]
 
-        assert found.low <= found.high
+        assert (found.bounds is None) == (len(values) < FEWEST)
+        if found.bounds:
+            assert found.low <= found.high
         assert not math.isnan(found.middle)
 
 
@@ -76,7 +89,7 @@ class TestProbabilityOfImprovement:
         assert found.low < found.middle < found.high
 
     def test_it_is_the_mean_over_tasks(self):
-        low, high = np.zeros(3), np.ones(3)
+        low, high = np.zeros(5), np.ones(5)
 
         found = probability_of_improvement([(low, high), (low, low)])
 

@@ -425,3 +425,36 @@ def test_numbers_of_numpy_are_written_as_numbers():
     written = json.loads(Results("qs", {}, {}, rows).json())
 
     assert written["rows"] == [{"count": 3, "ms": 0.5, "never": None}]
+
+
+def test_simulated_rows_are_not_flagged_and_their_page_names_their_parameters(
+    control, tmp_path, monkeypatch, capsys
+):
+    busy = {"when": "", "control_ms": 1.0, "disturbances": ["others kept the machine busy"]}
+    monkeypatch.setattr(Control, "row", lambda *_: busy)
+    settings = config("memory", workloads=["calibration", "corun"])
+    results = Results("memory", {}, {"cpu": "a core"})
+    path = tmp_path / "memory.json"
+    console = Console()
+
+    run_steps(memory.steps(settings), results, path, control, minutes=1, console=console)
+    command.tell(results, path, console)
+
+    told = "Simulated, with stand-in parameters of tx2 and agx; nothing was timed."
+    for text in (capsys.readouterr().out, path.with_suffix(".html").read_text(encoding="utf-8")):
+        assert told in text
+        assert "flagged" not in text
+        assert "was measured, on a machine" not in text
+    assert not any("flagged" in row for row in read_results(path).rows)
+
+
+def test_what_is_to_come_is_told_in_a_line_before_it_begins(capsys):
+    settings = config("qs", minutes=3)
+    steps = command._STEPS[Experiment.qs](settings)
+
+    command._announce(steps, settings, Console(width=80))
+
+    line = capsys.readouterr().out
+    assert line.count("\n") == 1
+    assert f"about 3 minutes at most (minutes= changes that), {len(steps)} steps: " in line
+    assert all(step.name in line for step in steps)

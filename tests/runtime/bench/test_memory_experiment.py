@@ -100,3 +100,12 @@ def test_an_unknown_profile_is_told_in_one_line(tmp_path, monkeypatch, capsys):
     told = capsys.readouterr().err
     assert "profile=nano is unknown; there are agx, h200, tx2" in told
     assert told.count("\n") == 1
+
+
+def test_what_was_timed_beside_simulated_rows_is_counted_alone():
+    rows = [{**row, "flagged": ["busy"]} for row in ROWS] + [{"part": "x", "simulated": True}]
+    results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=rows, is_complete=True)
+
+    html = page(results).html()
+    assert f"{len(ROWS)} of {len(ROWS)} rows are flagged" in html
+    assert "nothing was timed" not in html

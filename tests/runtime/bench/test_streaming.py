@@ -8,6 +8,8 @@ from torch import nn
 
 from runtime.bench import command, streaming
 from runtime.bench.config import BenchConfig
+from runtime.bench.faces import face_of
+from runtime.bench.offload import is_importable
 from runtime.bench.pages import page
 from runtime.bench.results import Results
 from runtime.bench.tables import tables
@@ -48,7 +50,13 @@ def test_every_variant_is_exact_and_its_memory_counted(tier, monkeypatch, one_th
     results = Results("stream", {}, {"cpu": "a core", "versions": {}}, rows)
     json.loads(results.json())
     assert all(table.rows for table in tables(results))
-    assert "Memory and delay: tiny" in page(results).html()
+    html = page(results).html()
+    assert "Memory and delay: tiny" in html
+    assert "To 1x and to 2x: all MB over the weights" in html  # the columns are explained
+    assert ("accelerate" in html) == is_importable()  # only what is in the run is spoken of
+    (figure,) = face_of(results).figures(rows)
+    marks = [one["marker"] for one in figure.data if one["mode"] == "markers"]
+    assert len({(mark["color"], mark["symbol"]) for mark in marks}) == len(marks)
 
 
 def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeypatch, one_thread):  # noqa: ARG001 - which keeps torch to one core

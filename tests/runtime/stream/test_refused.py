@@ -152,3 +152,61 @@ def test_a_disk_without_room_is_named_with_what_was_to_be_written(chain, tmp_pat
         assert f"6.3 MB of weights cannot be written to {where}: File too large" in line
         assert "name a file on another disk as weights=" in line
     assert [*tmp_path.iterdir()] == []
+
+
+def test_two_inputs_are_told_from_one(chain):
+    module, x, expected = chain
+    with runtime.stream(module, x, budget="3MB") as small:
+        with pytest.raises(
+            TypeError, match="was given 2 inputs; one tensor goes in, and one comes"
+        ):
+            small(x, x)
+        assert torch.equal(small(x), expected)
+
+
+class Choosing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        if x.sum() > 0:
+            return self.layer(x)
+        return x
+
+
+class Counting(Choosing):
+    def forward(self, x):
+        for _ in range(int(x.sum())):
+            x = self.layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("build", "where"),
+    [
+        (lambda: nn.Sequential(Choosing()), r"\(Choosing.forward, line \d+: if x.sum\(\) > 0:\)"),
+        (
+            Counting,
+            r"TypeError: .*\(Counting.forward, line \d+: for _ in range\(int\(x.sum\(\)\)\):\)",
+        ),
+        (lambda: nn.LSTM(8, 8), r"\(LSTM.forward, line \d+: \S"),
+    ],
+)
+def test_where_control_flow_depends_on_values_is_told(build, where):
+    with pytest.raises(ValueError, match=where) as caught:
+        runtime.stream(build().eval(), torch.randn(2, 8), budget="3MB")
+    assert "\n" not in str(caught.value)
+
+
+def test_all_weights_in_memory_of_a_cpu_are_said_to_save_nothing(chain):
+    module, x, _ = chain
+    with runtime.stream(module, x, budget="3MB", tier="host") as small:
+        assert "keeps all weights: on a CPU that saves nothing" in small.said
+        assert small.memory.saved < 0
+
+
+def test_a_plan_is_printed_in_plain_numbers(chain):
+    module, x, _ = chain
+    with runtime.stream(module, x, budget="3MB") as small:
+        assert "np." not in f"{small.plan} {small.profile}"
