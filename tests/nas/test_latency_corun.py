@@ -93,13 +93,34 @@ def test_with_three_levels_the_curve_bends(tmp_path, folder):
     assert (slower > 0).all()
 
 
-def test_beyond_what_was_measured_nothing_is_told(tmp_path):
+def test_beyond_what_was_measured_nothing_is_told(tmp_path, folder):
+    (folder / "hog_ms.csv").unlink()
+    named = f"{HOG}+budget+limit:{TAKEN_GB_PER_S * GB / MB:g}"
+    write_table(folder, "held", {named: HOG_MS}, range(0, 15_625, 40), TAKEN_GB_PER_S)
     twice = held_to(tmp_path, 2 * TAKEN_GB_PER_S * GB / MB)
 
     with pytest.raises(
         UserError, match=r"the most that was measured is 20 GB/s of the hogs, not 40"
     ):
         CorunLatencyConfig(twice).build(BOARD, Dataset.cifar10)
+
+
+@pytest.mark.parametrize("isolation", ["budget", "fine_lock"])
+def test_a_limit_above_what_the_hog_takes_without_one_is_answered_with_that_table(
+    tmp_path, isolation
+):
+    path = tmp_path / "held.yaml"
+    path.write_text(f"hogs: [memory]\nisolation: {isolation}\nlimit_mb_per_s: 30000\n")
+
+    oracle = CorunLatencyConfig(str(path)).build(BOARD, Dataset.cifar10)
+
+    unlimited = CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+    assert (oracle.table_ms == unlimited.table_ms).all()
+    assert (oracle.is_predicted == unlimited.is_predicted).all()
+    assert oracle.device == f"{HOG}+{isolation}+limit:30000"
+    assert (
+        "the limit of 31.5 GB/s is above the 20 that a hog takes without one" in oracle.description
+    )
 
 
 @pytest.mark.parametrize(
