@@ -34,7 +34,7 @@ def with_a_situation(synthetic_tables, tmp_path, monkeypatch):
             writer = csv.writer(file)
             writer.writerow(["arch", column])
             writer.writerows(zip(NAS_BENCH_201.strings, values, strict=True))
-    repeats = {"median": [0.01, -0.01, 0.005], "p99": [0.02, -0.02, 0.03]}
+    repeats = {"median": 8 * [0.01, -0.01, 0.005], "p99": 8 * [0.02, -0.02, 0.03]}
     for origin in (alone.stem, "situated", "tail"):
         told = {"repeats_relative_differences": repeats}
         (tmp_path / f"{origin}.json").write_text(json.dumps(told), encoding="utf-8")

@@ -374,7 +374,7 @@ def test_a_hog_that_dies_while_it_is_needed_is_told():
         ({"limit_mb_per_s": 5.0}, "isolation=none has no use for limit_mb_per_s=5; budget"),
         (
             {"isolation": Isolation.budget, "limit_mb_per_s": 0.0},
-            "limit_mb_per_s=0 must be above 0; isolation=stop",
+            "limit_mb_per_s=0 must be above 0; to leave the hogs nothing .* take isolation=stop",
         ),
         (
             {"isolation": Isolation.budget, "limit_mb_per_s": math.nan},
