@@ -14,7 +14,7 @@ from numpy import ndarray
 from omegaconf import MISSING
 
 from latency.base import LatencyOracle
-from latency.devices import Device, solo_id
+from latency.devices import SITUATED, Device, solo_id
 from latency.nats import NATS_DEVICE, NatsLatency
 from latency.regression import EmbeddedModel, embedded_models
 from latency.shipped import shipped_paths
@@ -144,7 +144,7 @@ def _measured(name: str, statistic: Statistic) -> tuple[Device, MeasuredLatency 
             f"latency.statistic={tail}, but no table has column {device.column}: public tables hold one "
             f"number a cell; of your own measurement, `python -m nas.measure` with the same settings "
             f"and statistic={tail} writes {tail} to a file of its own, from the times it has; of ours, "
-            f"{', '.join(shipped_paths())} have tails"
+            f"{', '.join(name for name in shipped_paths() if SITUATED not in name)} have tails"
         )
     return device, measured
 
