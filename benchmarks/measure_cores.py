@@ -212,7 +212,7 @@ def write_tables(options, cores):
             here = ThisMachine(config)
             folder = MeasurementFolder(config, here.device_id, here.deciding)
             if rows_of(folder.path, folder.slug, config.quiet):
-                write_measured_table(config, folder, here.facts(), Console())
+                write_measured_table(config, folder, here.facts(), overrides, Console())
 
 
 def undisturbed(options, backend, out):

@@ -52,6 +52,15 @@ class LatencyOracle(Protocol):
 
 
 @runtime_checkable
+class Doubtful(LatencyOracle, Protocol):
+    """May know why its numbers are not to be relied on."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should not overlook, a sentence each; none where nothing is wrong."""
+
+
+@runtime_checkable
 class LiveOracle(LatencyOracle, Protocol):
     """Measures while the search waits, so that a time can be taken again, and may come out otherwise."""
 

@@ -37,6 +37,11 @@ class CorunLatency:
         return f"{self.table.description}; the best {self.confirm_top} are timed here at the end"
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Of the table."""
+        return self.table.warnings
+
+    @property
     def tabular(self) -> bool:
         """As the table is."""
         return self.table.tabular

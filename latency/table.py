@@ -26,6 +26,7 @@ class TableLatency:
     table_ms: Float64[ndarray, "*choices"]
     is_predicted: Bool[ndarray, "*choices"]
     tabular: bool = True
+    warnings: tuple[str, ...] = ()  # what a user should not overlook, a sentence each
 
     def latency_ms(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
         """Milliseconds per inference of the device's batch.

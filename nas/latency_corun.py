@@ -25,6 +25,8 @@ from runtime.backend import Device
 from runtime.scenario import Scenario, scenario_named
 from runtime.timing import Statistic
 
+_TAILS = tuple(f"@{one.value}" for one in Statistic if one is not Statistic.median)
+
 
 @final
 @dataclass
@@ -48,7 +50,7 @@ class CorunLatencyConfig(LatencyConfig):
                 f"device={device} has a situation in its name already; with latency=corun name the "
                 f"device alone, or take latency=auto"
             )
-        if device_named(device).statistic is not Statistic.median:
+        if device.endswith(_TAILS):
             raise UserError(
                 f"device={device} has a statistic in its name; with latency=corun name the device "
                 f"alone, and latency.statistic="
@@ -70,7 +72,8 @@ class CorunLatencyConfig(LatencyConfig):
             raise UserError(str(error)) from error
 
     def _table(self, device: str, scenario: Scenario, dataset: Dataset) -> TableLatency:
-        name = f"{device_named(device).id}{scenario.suffix}"
+        alone_id = device_named(device, self.statistic).id.partition("@")[0]
+        name = f"{alone_id}{scenario.suffix}"
         solo = AutoLatencyConfig(self.statistic)
         if not scenario.suffix or self._is_measured(name):
             table = solo.build(name, dataset)

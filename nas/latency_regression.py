@@ -36,7 +36,8 @@ def model_of(device: Device, measured: MeasuredLatency | None) -> tuple[Embedded
     if measured.cells < FEWEST_CELLS:
         raise UserError(
             f"{measured.path}: {device.column} has {measured.cells} measured cells, regression "
-            f"needs {FEWEST_CELLS}; measure more"
+            f"needs {FEWEST_CELLS}; measure more, with the same `python -m nas.measure` and "
+            f"networks={2 * FEWEST_CELLS}"
         )
     return fitted_model(device, measured), True
 

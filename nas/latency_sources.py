@@ -14,7 +14,7 @@ from numpy import ndarray
 from omegaconf import MISSING
 
 from latency.base import LatencyOracle
-from latency.devices import Device, solo_id
+from latency.devices import SITUATED, Device, solo_id
 from latency.nats import NATS_DEVICE, NatsLatency
 from latency.regression import EmbeddedModel, embedded_models
 from latency.shipped import shipped_paths
@@ -139,10 +139,12 @@ def _measured(name: str, statistic: Statistic) -> tuple[Device, MeasuredLatency 
             f"{device.id} was not measured; of this device there is {known} (docs/situations.md)"
         )
     if measured is None and device.statistic is not Statistic.median:
+        tail = device.statistic.value
         raise UserError(
-            f"latency.statistic={device.statistic.value}, but no table has column {device.column}: the "
-            f"public tables hold one number a cell; `python -m nas.measure` and our own tables "
-            f"({', '.join(shipped_paths())}) have tails"
+            f"latency.statistic={tail}, but no table has column {device.column}: public tables hold one "
+            f"number a cell; of your own measurement, `python -m nas.measure` with the same settings "
+            f"and statistic={tail} writes {tail} to a file of its own, from the times it has; of ours, "
+            f"{', '.join(name for name in shipped_paths() if SITUATED not in name)} have tails"
         )
     return device, measured
 
@@ -152,6 +154,7 @@ def _measured_table(
 ) -> TableLatency:
     values_ms = measured.values_ms
     missing = np.isnan(values_ms)
+    warnings: tuple[str, ...] = ()
     said = [f"table: {device.source}, {measured.cells:,} measured cells"]
     filled = unmeasured is Unmeasured.regression and bool(missing.any())
     if filled and measured.predicted_ms is not None:
@@ -167,6 +170,7 @@ def _measured_table(
             f"{missing.sum():,} predicted from {alone.device} by the slowdown of "
             f"{situated.fitted_on.sum():,} cells ({situated.quality})"
         )
+        warnings = situated.warnings
     elif filled:
         model, _ = model_of(device, measured)
         values_ms = np.where(missing, predicted_ms(device, model), values_ms)
@@ -181,6 +185,7 @@ def _measured_table(
         description="; ".join(said),
         table_ms=by_architecture(values_ms),
         is_predicted=by_architecture(missing & filled),
+        warnings=warnings,
     )
 
 

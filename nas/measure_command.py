@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import hydra
 from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
 from jaxtyping import Int64
 from numpy import ndarray
 from omegaconf import DictConfig, OmegaConf
@@ -48,7 +49,8 @@ def _hydra_main(composed: DictConfig) -> None:
         config = OmegaConf.to_object(composed)
         if not isinstance(config, MeasureConfig):
             raise TypeError(f"composed a {type(config).__name__}, not a MeasureConfig")
-        _measure(completed(config), Console(highlight=False, emoji=False))
+        words = HydraConfig.get().overrides.task
+        _measure(completed(config), words, Console(highlight=False, emoji=False))
 
 
 @runtime_checkable
@@ -77,13 +79,13 @@ class Subject(Protocol):
         """
 
 
-def _measure(config: MeasureConfig, console: Console) -> None:
+def _measure(config: MeasureConfig, words: Sequence[str], console: Console) -> None:
     order = plan(config)
 
     def tell(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
-    subject = LiveBoards(config, tell) if config.is_remote else ThisMachine(config)
+    subject = LiveBoards(config, tell) if config.is_remote else ThisMachine(config, tell)
     if config.transfer:
         require_new(id_of_statistic(subject.device_id, config.statistic), "board")
     folder = MeasurementFolder(config, subject.device_id, subject.deciding)
@@ -93,7 +95,7 @@ def _measure(config: MeasureConfig, console: Console) -> None:
         if config.transfer:
             write_predicted_table(config, folder, order, subject.facts(), console)
         else:
-            write_measured_table(config, folder, subject.facts(), console)
+            write_measured_table(config, folder, subject.facts(), words, console)
 
 
 def _measure_pending(

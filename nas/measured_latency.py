@@ -78,6 +78,12 @@ def device_named(name: str, statistic: Statistic = Statistic.median) -> Device:
         device = unregistered(name)
     if device is not None:
         return device.of(statistic)
+    if in_situations := situations(name):
+        raise UserError(
+            f"{name} was measured in situations only ({', '.join(in_situations)}), and what was not "
+            f"measured in one is predicted from the latency alone; measure that too, with the same "
+            f"`python -m nas.measure` without scenario= (docs/situations.md)"
+        )
     known = {n for device in registered() for n in (device.id, device.column)}.union(columns)
     nearest = get_close_matches(name, sorted(known), cutoff=0.4)
     offer = f"; the nearest are {', '.join(nearest)}" if nearest else ""

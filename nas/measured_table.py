@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import shlex
+from collections.abc import Sequence
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,15 +12,15 @@ from jaxtyping import Float64
 from numpy import ndarray
 from rich.console import Console
 
-from latency.devices import SITUATED, id_of_statistic
+from latency.devices import id_of_statistic
 from nas.atomic_file import replacing
 from nas.csv_writer import write_csv_table
 from nas.errors import UserError
 from nas.file_lock import held
-from nas.latency_regression import FEWEST_CELLS
 from nas.measure import CONTROL, MeasureConfig, chosen
 from nas.measurement_folder import MeasurementFolder
 from nas.measurements import latency_of_space, repeat_differences, taken_beside
+from nas.next_step import next_step
 from nas.search_space import NAS_BENCH_201
 from runtime.timing import Statistic
 
@@ -29,11 +28,15 @@ Rows = list[dict[str, str]]
 
 
 def write_measured_table(
-    config: MeasureConfig, folder: MeasurementFolder, facts: dict[str, Any], console: Console
+    config: MeasureConfig,
+    folder: MeasurementFolder,
+    facts: dict[str, Any],
+    words: Sequence[str],
+    console: Console,
 ) -> None:
     """Write the table of all that was measured so far, by whichever parts, and its origin.
 
-    `facts` are those of what was measured.
+    `facts` are those of what was measured, `words` the settings as the user wrote them.
 
     Raises:
       UserError: if everything was disturbed.
@@ -46,14 +49,7 @@ def write_measured_table(
         with replacing(folder.origin) as file:
             file.write((json.dumps(origin, indent=2) + "\n").encode())
     console.print(f"{in_words(origin)} -> {folder.table}, {folder.origin}", soft_wrap=True)
-    if origin["networks_measured"] < FEWEST_CELLS and SITUATED not in folder.device_id:
-        console.print(
-            f"next: measure more, with the same command and networks={2 * FEWEST_CELLS}: a search "
-            f"predicts what was not measured, from {FEWEST_CELLS} cells on",
-            soft_wrap=True,
-        )
-        return
-    console.print(what_next(config, folder, folder.table), soft_wrap=True)
+    console.print(next_step(config, folder, latency_ms, words), soft_wrap=True, markup=False)
 
 
 def measured(
@@ -93,16 +89,6 @@ def in_words(origin: dict[str, Any]) -> str:
     return (
         f"{origin['networks_measured']:,} of {origin['networks_distinct']:,} networks measured "
         f"undisturbed{noise}"
-    )
-
-
-def what_next(config: MeasureConfig, folder: MeasurementFolder, table: Path) -> str:
-    """How the table is used."""
-    is_median = config.statistic is Statistic.median
-    told = "" if is_median else f" latency.statistic={config.statistic.value}"
-    return (
-        f"next: copy {table.name} into your folder of tables, then NAS_DATA=<that folder> python -m "
-        f"nas.search {shlex.quote(f'device={folder.device_id}')}{told}"
     )
 
 

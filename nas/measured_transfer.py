@@ -10,8 +10,9 @@ from numpy import ndarray
 from rich.console import Console
 
 from nas.measure import MeasureConfig
-from nas.measured_table import in_words, measured, what_next
+from nas.measured_table import in_words, measured
 from nas.measurement_folder import MeasurementFolder
+from nas.next_step import search_by
 from nas.probes import Probes
 from nas.transferred import transfer_from, write_transferred
 
@@ -43,6 +44,6 @@ def write_predicted_table(
     console.print(
         f"{in_words(origin)}; all else is predicted from the probes\n"
         f"{found.told} -> {folder.transferred}, {sidecar}\n"
-        f"{what_next(config, folder, folder.transferred)}",
+        f"{search_by(config, folder, latency_ms, [folder.transferred])}",
         soft_wrap=True,
     )

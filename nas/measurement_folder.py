@@ -10,6 +10,7 @@ from typing import Any, final
 
 from omegaconf import OmegaConf
 
+from latency.devices import solo_id
 from nas.atomic_file import replacing
 from nas.errors import UserError
 from nas.measure import MeasureConfig
@@ -39,6 +40,7 @@ class MeasurementFolder:
         self.settings = self.path / f"{name}.settings.json"
         tail = "" if config.statistic is Statistic.median else f"-{config.statistic.value}"
         self.table = self.path / f"{self.slug}{tail}_ms.csv"
+        self.table_alone = self.path / f"{_slug(solo_id(device_id))}{tail}_ms.csv"
         self.origin = self.table.with_suffix(".json")
         self.transferred = self.path / f"{self.slug}{tail}-transferred.csv"
 

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64
 from numpy import ndarray
 from rich.console import Console
 
-from latency.base import LiveOracle
+from latency.base import Doubtful, LiveOracle
 from nas.checkpoint import Checkpointer, load_checkpoint, save_checkpoint
 from nas.config import Experiment
 from nas.confirmation import Candidate, confirm
@@ -31,6 +31,9 @@ from nas.summary import print_summary, summarise, write_summary
 from nas.tensorboard_log import TensorBoardLog
 from nas.tracker import Tracker
 
+_LONG = 60
+"""Words of a line on which sources are told together."""
+
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
     """Say what the numbers are, whether the limits can be met, and where the reward leads.
@@ -41,7 +44,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
     config, landscape = experiment.config, experiment.landscape
     further = "".join(f"{limit}, " for limit in experiment.limits.each)
     lines = [
-        _sources(experiment),
+        *_source_lines(experiment),
         (
             f"searching {config.dataset.value} on {experiment.oracle.device}, "
             f"T = {experiment.limit_ms:g} ms, {further}reward={choices['reward']}, "
@@ -54,13 +57,28 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         require_complete(landscape, experiment.oracle.device)
         lines.append(describe_limit(landscape, experiment.oracle.device))
         lines.append(describe_reward(landscape, experiment.reward))
+    if isinstance(experiment.oracle, Doubtful):
+        lines += [f"warning: {one}" for one in experiment.oracle.warnings]
     for line in lines:
         console.print(line, soft_wrap=True)
 
 
 def _sources(experiment: Experiment) -> str:
-    said = f"accuracy {experiment.accuracy.description}; latency {experiment.oracle.description}"
-    return said + "".join(f"; {limit.name} {limit.source}" for limit in experiment.limits.each)
+    return "; ".join(_each_source(experiment))
+
+
+def _source_lines(experiment: Experiment) -> list[str]:
+    """All on one line, or where that would be long each on its own."""
+    together = _sources(experiment)
+    return [together] if len(together.split()) <= _LONG else _each_source(experiment)
+
+
+def _each_source(experiment: Experiment) -> list[str]:
+    return [
+        f"accuracy {experiment.accuracy.description}",
+        f"latency {experiment.oracle.description}",
+        *(f"{limit.name} {limit.source}" for limit in experiment.limits.each),
+    ]
 
 
 def _short_sources(experiment: Experiment) -> str:
@@ -268,7 +286,8 @@ class Run:
             f"next: open {folder.report}, or python -m tensorboard.main --logdir {folder.path}",
             soft_wrap=True,
         )
-        self.console.print(_sources(experiment), soft_wrap=True)
+        for line in _source_lines(experiment):
+            self.console.print(line, soft_wrap=True)
         return summary
 
     def _confirm(self, samples: Samples, feasible: Bool[ndarray, "n"]) -> list[Candidate] | None:

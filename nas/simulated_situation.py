@@ -6,7 +6,7 @@ hogs take is a curve through the median slowdowns of all of them (`runtime.conte
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import final
 
@@ -47,7 +47,7 @@ class _Level:
 def simulated(
     device: str, scenario: Scenario, solo: TableLatency, statistic: Statistic, dataset: Dataset
 ) -> TableLatency:
-    """Every latency predicted.
+    """Every latency predicted, unless the limit is above what the hogs take without one.
 
     Args:
       device: id of the device in the scenario.
@@ -60,6 +60,9 @@ def simulated(
       UserError: if no situation like it was measured.
     """
     limit = scenario.limit_mb_per_s
+    unlimited = _unlimited(device, scenario, statistic, dataset)
+    if unlimited is not None:
+        return unlimited
     # what networks beside take has no limit to count with
     between = limit is not None and not scenario.beside
     levels = _levels(device, len(scenario.hogs), solo, statistic, dataset) if between else []
@@ -82,6 +85,30 @@ def simulated(
         ),
         table_ms=by_architecture(solo.latency_ms(NAS_BENCH_201.architectures) * ratio),
         is_predicted=by_architecture(np.ones(NAS_BENCH_201.size, bool)),
+    )
+
+
+def _unlimited(
+    device: str, scenario: Scenario, statistic: Statistic, dataset: Dataset
+) -> TableLatency | None:
+    """The table of the same hogs without their limit, where none of them took more than that."""
+    if scenario.limit_mb_per_s is None:
+        return None
+    name = f"{device.partition(SITUATED)[0]}{scenario.unlimited.suffix}"
+    path = {**shipped_paths(), **latency_files(data_folder())}.get(name)
+    taken = [] if path is None else _taken_by_each_gb_per_s(path)
+    limit = scenario.limit_mb_per_s * MB / GB
+    if not taken or max(taken) > limit:
+        return None
+    table = AutoLatencyConfig(statistic).build(name, dataset)
+    return replace(
+        table,
+        device=id_of_statistic(device, statistic),
+        source="corun",
+        description=(
+            f"the limit of {limit:.3g} GB/s is above the {max(taken):.3g} that a hog takes without one, "
+            f"so this is {name}: {table.description}"
+        ),
     )
 
 
@@ -110,7 +137,7 @@ def _levels(
     found = []
     for name, path in {**latency_files(data_folder()), **shipped_paths()}.items():
         if SITUATED in name and "@" not in name and _unheld(name) == _unheld(device):
-            taken = _limit_gb_per_s(name, hogs) or _taken_gb_per_s(path)
+            taken = _limit_gb_per_s(name, hogs) or sum(_taken_by_each_gb_per_s(path))
             if taken:
                 table = AutoLatencyConfig(statistic).build(name, dataset)
                 found.append(_Level(name, taken, table.latency_ms(architectures) / solo_ms))
@@ -131,9 +158,9 @@ def _limit_gb_per_s(device: str, hogs: int) -> float | None:
     return limits[0] * MB / GB * hogs if limits else None
 
 
-def _taken_gb_per_s(table: Path) -> float | None:
-    """What all that ran beside took, by the table's origin; None if it does not say."""
+def _taken_by_each_gb_per_s(table: Path) -> list[float]:
+    """What each that ran beside took, by the table's origin; nothing if it does not say."""
     try:
-        return float(sum(origin_beside(table)["taken_by_each_beside_gb_per_s"]))
+        return [float(each) for each in origin_beside(table)["taken_by_each_beside_gb_per_s"]]
     except (KeyError, TypeError, ValueError):
-        return None
+        return []

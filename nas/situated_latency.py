@@ -17,6 +17,9 @@ from nas.errors import UserError
 from nas.measured_latency import MeasuredLatency
 from nas.search_space import NAS_BENCH_201
 
+_WRONG = 0.1
+"""A median error on held-out cells above this is worth a warning."""
+
 
 @final
 @dataclass(frozen=True)
@@ -27,9 +30,25 @@ class Situated:
     fitted_on: Bool[ndarray, "15625"]  # timed in the situation and alone
     quality: SlowdownQuality
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should not overlook."""
+        error = self.quality.taken.median_error
+        if error <= _WRONG:
+            return ()
+        return (
+            (
+                f"latencies in this situation are predicted with a median error of {error:.0%} on cells "
+                f"that were held out; measure more networks in it, or, where this machine is the "
+                f"device, time the best in it with latency=corun latency.confirm_top=5"
+            ),
+        )
+
 
 def situated_from_solo(device: Device, measured: MeasuredLatency, alone: TableLatency) -> Situated:
-    """Fit the slowdown on the cells that were timed both ways, and predict all of them.
+    """Predict all cells from those that were timed both ways.
+
+    By the fitted slowdown, or by one factor for all where that errs less on held-out cells.
 
     Raises:
       UserError: if too few were.
@@ -38,9 +57,9 @@ def situated_from_solo(device: Device, measured: MeasuredLatency, alone: TableLa
     timed = np.isfinite(measured.values_ms) & ~alone.predicted(NAS_BENCH_201.architectures)
     if timed.sum() < FEWEST_CELLS:
         raise UserError(
-            f"{measured.path}: {device.column} and {alone.device} have {timed.sum()} measured cells "
-            f"in common, and a slowdown is fitted on {FEWEST_CELLS}; measure more with `python -m "
-            f"nas.measure scenario=... networks=`, or take latency.unmeasured=error"
+            f"{measured.path}: {device.column} and {alone.device} have {timed.sum()} measured cells in "
+            f"common, and a slowdown is learned from {FEWEST_CELLS}; measure both with the same `python "
+            f"-m nas.measure`, once with scenario= and once without, and networks={2 * FEWEST_CELLS}"
         )
     features = cell_features(NAS_BENCH_201.architectures)
     known = (
@@ -49,4 +68,7 @@ def situated_from_solo(device: Device, measured: MeasuredLatency, alone: TableLa
         features[timed],
         NAS_BENCH_201.function_class[timed],
     )
-    return Situated(fit(*known).predict_ms(solo_ms, features), timed, quality(*known))
+    told = quality(*known)
+    if told.ridge_is_better:
+        return Situated(fit(*known).predict_ms(solo_ms, features), timed, told)
+    return Situated(solo_ms * told.median_ratio, timed, told)

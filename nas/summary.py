@@ -184,12 +184,16 @@ def print_summary(console: Console, summary: dict[str, Any]) -> None:
     _print_confirmation(console, summary)
     if summary["best"] is None and summary["confirmation"]:
         console.print(
-            f"No sample within T = {summary['T_ms']:g} ms was within it again; is the board quiet, "
-            f"are its clocks fixed?"
+            f"No network wins: no sample within T = {summary['T_ms']:g} ms was within it again; is the board "
+            f"quiet, are its clocks fixed?",
+            soft_wrap=True,
         )
     elif summary["best"] is None:
         met = f"T = {summary['T_ms']:g} ms" if not limits else label
-        console.print(f"No sample met {met}; raise {'T' if not limits else 'one'} or the budget.")
+        console.print(
+            f"No network wins: no sample met {met}; raise {'T' if not limits else 'one'} or the budget.",
+            soft_wrap=True,
+        )
     else:
         _print_best(console, summary["best"])
     facts = [

@@ -35,8 +35,10 @@ _FREE = (
 class ThisMachine:
     """A `Subject` of `nas.measure_command`."""
 
-    def __init__(self, config: MeasureConfig) -> None:
-        """Fills in what is not set.
+    def __init__(
+        self, config: MeasureConfig, tell: Callable[[str], None] = lambda _line: None
+    ) -> None:
+        """Fills in what is not set; `tell` hears what a user should know before it begins.
 
         Raises:
           UserError: if the board has no name, or the device is none.
@@ -50,6 +52,7 @@ class ThisMachine:
                 f"device={config.addresses} is none of {', '.join(one.value for one in Device)}, "
                 f"nor the address of a board, as in device=ssh://jetson"
             ) from error
+        self._tell = tell
         self._core = config.core or 0
         self._allowed = os.sched_getaffinity(0)
         self._backend = config.backend or Backend.torch
@@ -126,7 +129,11 @@ class ThisMachine:
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
         )
         total = -(-len(pending) // config.together)
-        rounds = self._situated(pending, watch, sorted(self._allowed - cores))
+        spare = sorted(self._allowed - cores)
+        crowding = self._scenario.crowding(spare)
+        if crowding is not None:
+            self._tell(f"note: {crowding}")
+        rounds = self._situated(pending, watch, spare)
         return total, ((folder.journal, measured) for measured in rounds)
 
     def _situated(
@@ -185,7 +192,8 @@ class ThisMachine:
             OtherLoad(
                 config.quiet.other_load,
                 cores,
-                expected=config.threads * (parts - 1) + self._scenario.processors,
+                expected=config.threads * (parts - 1)
+                + min(self._scenario.processors, len(self._allowed - cores)),
             ),
             Stolen(config.quiet.stolen, cores),
             Throttles(),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, final
@@ -71,7 +71,13 @@ class Scenario:
                     raise ValueError(f"{what}: {one!r} is none of {', '.join(known)}{meant}")
         self._check_isolation()
         if self.memory_budget is not None:
-            parse_bytes(self.memory_budget)
+            try:
+                parse_bytes(self.memory_budget)
+            except ValueError as error:
+                raise ValueError(
+                    f"memory_budget={self.memory_budget!r} must be a size above 0, like 64MB, 1.5GiB or "
+                    f"4096"
+                ) from error
         if self.sms is not None and self.sms < 1:
             raise ValueError(f"sms={self.sms} must be at least 1")
 
@@ -111,6 +117,12 @@ class Scenario:
             said.append(f"sm:{self.sms}")
         return f"|{'+'.join(said)}" if said else ""
 
+    @property
+    def unlimited(self) -> Scenario:
+        """The same without a limit, and without the isolation that worked by it alone."""
+        isolation = Isolation.none if self.isolation.has_budget else self.isolation
+        return replace(self, limit_mb_per_s=None, isolation=isolation)
+
     def facts(self) -> dict[str, Any]:
         """Ready for JSON."""
         return {**asdict(self), "isolation": self._isolation.value}
@@ -119,6 +131,17 @@ class Scenario:
     def processors(self) -> int:
         """How many processors what runs beside the network keeps busy, each all of one."""
         return len(self.hogs) + len(self.beside)
+
+    def crowding(self, cores: Sequence[int]) -> str | None:
+        """What to know where more runs beside the network than there are cores for it, in words."""
+        if self.processors <= len(cores) or not cores:
+            return None
+        most = -(-self.processors // len(cores))
+        told = f"core {cores[0]}" if len(cores) == 1 else f"{len(cores)} cores, up to {most} on one"
+        return (
+            f"{self.processors} hogs and networks beside share {told}: they slow each other down and "
+            f"take less than on cores of their own"
+        )
 
     @property
     def needs_gpu(self) -> bool:
@@ -193,10 +216,13 @@ def _read(path: Path) -> Scenario:
     if told is None:
         told = {}
     allowed = ("hogs", "beside", "isolation", "limit_mb_per_s", "memory_budget", "sms")
-    if not isinstance(told, dict) or not set(told) <= set(allowed):
-        strange = (
-            sorted(map(str, set(told) - set(allowed))) if isinstance(told, dict) else ["a list"]
+    if not isinstance(told, dict):
+        kind = "a list" if isinstance(told, list) else f"one {type(told).__name__}"
+        raise ValueError(  # noqa: TRY004 - a user's file
+            f"the file holds {kind}; it must be a mapping of {', '.join(allowed)}, like hogs: [memory]"
         )
+    strange = sorted(map(str, set(told) - set(allowed)))
+    if strange:
         raise ValueError(f"{', '.join(strange)} is none of {', '.join(allowed)}")
     for what in allowed[2:]:
         if not isinstance(told.get(what), str | int | float | None):

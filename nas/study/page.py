@@ -138,7 +138,7 @@ def _key_figures(results: Results) -> Iterator[KeyFigure]:
     samples = searches * results.config.budget
     yield KeyFigure("searches", f"{searches:,}", f"{samples:,} samples")
     seconds = sum(course.trace.seconds for course in results.courses.values())
-    yield KeyFigure("seconds of searching", f"{seconds:,.0f}", "all processes together")
+    yield KeyFigure("seconds of searching", f"{seconds:,.1f}", "all processes together")
     if results.config.thesis:
         for rival, tests in claims(results).items():
             if tests:

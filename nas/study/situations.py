@@ -32,6 +32,8 @@ from nas.study.results import Results
 from nas.study.statistics import Interval, mean_interval
 from nas.table_noise import noise_of
 
+_ALONE = "alone"
+
 
 @final
 @dataclass(frozen=True)
@@ -100,14 +102,16 @@ class Family:
         others = [one for one in self.situations if one.device != self.cell.device]
         changed = sum(not one.same_optimum for one in others)
         told = (
-            f"{self.title}: the most accurate network within T is another than alone in {changed} of "
+            f"{self.title}: the most accurate network within T is another than {self.alone} in {changed} of "
             f"{len(others)} situations"
         )
         alone = [one for one in self.misplaced if one.searched == name_of(self.cell.device)]
         away = [one for one in alone if one.runs != one.searched]
         if away:
-            missed = ", ".join(f"{one.missed.middle:.0%} in {one.runs}" for one in away)
-            told += f"; of the networks found for {alone[0].searched}, T is missed by {missed}"
+            missed = ", ".join(f"{one.missed.middle:.0%} {in_words(one.runs)}" for one in away)
+            told += (
+                f"; of the networks found {in_words(alone[0].searched)}, T is missed by {missed}"
+            )
         return f"{told}{self._order_told}."
 
     @property
@@ -120,21 +124,26 @@ class Family:
         changed = [one.name for one in judged if one.order is not None and one.order.changes]
         where = f": {', '.join(changed)}" if changed else ""
         return (
-            f". On the cells measured both ways, the order by latency differs from that of {self.alone} by "
+            f". On the cells measured both ways, the order by latency differs from that {self.alone} by "
             f"more than the noise of repeats in {len(changed)} of {len(judged)} situations{where}"
         )
 
     @property
     def alone(self) -> str:
-        """What the situation is called that the others are compared with."""
-        return name_of(self.cell.device)
+        """In words, in which situation the others are compared with."""
+        return in_words(name_of(self.cell.device))
 
 
 def name_of(device: str) -> str:
-    """What a situation is called: what its id says, or solo; and the statistic, if not the median."""
+    """What a situation is called: what its id says, or alone; and the statistic, if not the median."""
     situated, _, statistic = device.partition("@")
-    name = situated.partition(SITUATED)[2] or "solo"
+    name = situated.partition(SITUATED)[2] or _ALONE
     return f"{name}, {statistic}" if statistic else name
+
+
+def in_words(name: str) -> str:
+    """A situation of this name as the end of a sentence: alone, or in it."""
+    return name if name.startswith(_ALONE) else f"in {name}"
 
 
 def board_of(device: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from latency.order import Order
 from nas.study.results import Results
-from nas.study.situations import Chosen, Family, Misplaced, Surroundings
+from nas.study.situations import Chosen, Family, Misplaced, Surroundings, in_words
 from nas.study.statistics import with_intervals
 from nas.study.terminal import text_of
 from runtime.page.document import Section
@@ -29,7 +29,7 @@ def _parts(family: Family, results: Results) -> Iterator[Part | str]:
     yield family.sentence
     predicted = [one for one in family.situations if one.predicted_share]
     if predicted:
-        told = ", ".join(f"{one.predicted_share:.0%} in {one.name}" for one in predicted)
+        told = ", ".join(f"{one.predicted_share:.0%} {in_words(one.name)}" for one in predicted)
         yield Note(f"Some latencies are predictions, not measurements: {told}.")
     yield (
         f"Found is the mean test accuracy of the networks that the searches of {len(results.seeds)} "
@@ -43,14 +43,14 @@ def _parts(family: Family, results: Results) -> Iterator[Part | str]:
     if orders:
         yield (
             "Predictions follow the latency alone by construction. So here are the architectures only "
-            f"that were measured both in the situation and as {family.alone}, 1,000 at most. Noise alone is what would "
+            f"that were measured both in the situation and {family.alone}, 1,000 at most. Noise alone is what would "
             "be seen if nothing changed its place, simulated with the differences of networks that were "
             "measured twice: its mean and 95 % of it. The order changes where tau lies below."
         )
         yield _orders(orders)
         yield (
             "What is that worth? For each of 101 limits between the 10 % and the 90 % quantile of the "
-            f"latencies, the best network is chosen by the latency as {family.alone} times the median "
+            f"latencies, the best network is chosen by the latency {family.alone} times the median "
             "ratio. In brackets what noise alone would make of it."
         )
         yield _factors(orders)

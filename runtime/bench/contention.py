@@ -19,6 +19,7 @@ from runtime.bench import contention_gpu
 from runtime.bench.config import BenchConfig
 from runtime.bench.contention_rows import counts, curve, hog_row, rows_of
 from runtime.bench.contention_turns import taken_in_turns
+from runtime.bench.contention_verdict import SPINNER
 from runtime.bench.driver import Step
 from runtime.bench.machine import usable_cores
 from runtime.bench.results import Row, summary
@@ -110,7 +111,7 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
         beside = partial(Situation, hogs)
         conditions = [
             Condition("solo", partial(beside, count=0), infer),
-            Condition("spin", partial(Situation, spinners), infer),
+            Condition(SPINNER, partial(Situation, spinners), infer),
             *(
                 Condition(f"corun{count}", partial(beside, count=count), infer)
                 for count in counts(len(others))

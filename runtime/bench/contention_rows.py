@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from runtime.bench.contention_verdict import SPINNER
 from runtime.bench.results import Row, summary
 from runtime.contention.budget import GB, MB
 from runtime.contention.sensitivity import LEAST_LEVELS, fit, held_out_errors
@@ -36,8 +37,8 @@ def hog_row(name: str, limit_mb_per_s: float, beside: Situation) -> Row:
         "hog": name,
         "hogs": len(each),
         "limit_mb_per_s": _finite(limit_mb_per_s),
-        "achieved_mb_per_s": round(sum(each) * GB / MB, 2),
-        "gb_per_s": [round(one, 4) for one in each],
+        **({} if name == SPINNER else {"achieved_mb_per_s": round(sum(each) * GB / MB, 2)}),
+        **_bandwidth(name, each),
     }
 
 
@@ -62,8 +63,8 @@ def rows_of(part: str, victim: str, taken: Mapping[str, Taken]) -> Iterator[Row]
             "cpu_worst_ms": float(processor.max()),
             "against_solo": float(np.median(wall) / alone_ms),
             "cpu_against_solo": float(np.median(processor) / alone_cpu_ms),
-            "gb_per_s": [round(each, 4) for each in one.gb_per_s],
-            "stolen_gb_per_s": round(sum(one.gb_per_s), 4),
+            **_bandwidth(name, one.gb_per_s),
+            "stolen_gb_per_s": 0.0 if name == SPINNER else round(sum(one.gb_per_s), 4),
         }
 
 
@@ -100,6 +101,12 @@ def curve(victim: str, taken: Mapping[str, Taken], clock: str) -> Iterator[Row]:
         "slowdown": slower.round(5).tolist(),
         "fitted": fitted.slowdown(stolen).round(5).tolist(),
     }
+
+
+def _bandwidth(name: str, each: Sequence[float]) -> Row:
+    """What each hog moved, under a name that says whether the memory saw it."""
+    where = "in_cache_gb_per_s" if name == SPINNER else "gb_per_s"
+    return {where: [round(one, 4) for one in each]}
 
 
 def _finite(limit: float) -> float | None:

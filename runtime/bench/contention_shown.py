@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from runtime.bench.contention_verdict import verdicts
+from runtime.bench.contention_verdict import SPINNER, verdicts
 from runtime.bench.results import Row
 from runtime.bench.shown import Shown
 
 _P99 = "p99: 99 of 100 took no longer; of fewer than a hundred it is nearly the worst."
+_IN_CACHE = "A spinner takes no bandwidth of the memory: what it stores stays in its cache."
 
 
 def contention_tables(rows: list[Row]) -> list[Shown]:
@@ -30,13 +31,20 @@ def _hogs(rows: list[Row]) -> list[Shown]:
             row["hog"],
             str(row["hogs"]),
             "none" if row["limit_mb_per_s"] is None else f"{row['limit_mb_per_s']:,.0f}",
-            f"{row['achieved_mb_per_s']:,.1f}",
-            f"{sum(row['gb_per_s']):.2f}",
+            *_achieved(row),
         ]
         for row in rows
     ]
     header = ["hog", "hogs", "limit MB/s", "achieved MB/s", "GB/s"]
-    return [Shown("Hogs alone (MB of 2^20 bytes, GB of 10^9)", header, lines, 1)] if rows else []
+    title = "Hogs alone (MB of 2^20 bytes, GB of 10^9)"
+    return [Shown(title, header, lines, 1, _IN_CACHE)] if rows else []
+
+
+def _achieved(row: Row) -> list[str]:
+    """In MB/s and in GB/s, of memory."""
+    if row["hog"] == SPINNER:
+        return ["", ""]
+    return [f"{row['achieved_mb_per_s']:,.1f}", f"{sum(row['gb_per_s']):.2f}"]
 
 
 def _verdicts(rows: list[Row]) -> list[Shown]:
@@ -77,12 +85,12 @@ def _networks(rows: list[Row]) -> list[Shown]:
                 f"{row['p99_ms']:.3f}",
                 f"{row['worst_ms']:.3f}",
                 f"{row['variance_ms2']:.4g}",
-                f"{row['stolen_gb_per_s']:.2f}",
+                "" if row["scenario"] == SPINNER else f"{row['stolen_gb_per_s']:.2f}",
                 str(row["n"]),
             ]
             for row in own
         ]
-        title = f"{part}: {victim}, beside it hogs that achieve"
+        title = f"{part}: {victim}, beside it hogs, and what they take of the memory"
         shown.append(Shown(title, [*header, "hogs GB/s", "n"], lines, 1, _P99))
     return shown
 

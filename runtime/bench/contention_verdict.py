@@ -11,6 +11,9 @@ _LIMIT = 1000.0
 """On a CPU the fine lock's largest limit up to this, MB/s; on a GPU the token bucket's least one from
 this on, GB/s. Chosen beforehand: the best of many limits would be the luckiest as well."""
 
+SPINNER = "spin"
+"""A hog, and the scenario that has it alone: what it stores stays in its core's cache."""
+
 _WAY = {False: "fine_lock", True: "budget"}
 
 
@@ -49,7 +52,7 @@ def verdicts(rows: list[Row]) -> list[Verdict]:
                     clock,
                     max(unprotected, key=lambda row: row[clock]),
                     own[f"{_WAY[on_gpu]} {limit:g}"],
-                    own.get("spin"),
+                    own.get(SPINNER),
                 )
             )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
@@ -46,10 +47,33 @@ class RunningHog(Protocol):
 class Hog(Protocol):
     """What to hog."""
 
+    def __post_init__(self) -> None:
+        """Refuses what no hog can be told, before one is started.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        cores = os.cpu_count() or 1
+        if self.core is not None and not 0 <= self.core < cores:
+            raise ValueError(
+                f"core={self.core} of a {self.name} hog must be from 0 to {cores - 1}, the cores of this "
+                f"machine, or None for any"
+            )
+        if not self.gb_per_s > 0:
+            raise ValueError(
+                f"gb_per_s={self.gb_per_s:g} of a {self.name} hog must be above 0; leave it out for as "
+                f"much as the hog can take"
+            )
+
     @property
     @abstractmethod
     def name(self) -> str:
         """For tables."""
+
+    @property
+    @abstractmethod
+    def core(self) -> int | None:
+        """That it runs on; None: any."""
 
     @property
     @abstractmethod

@@ -57,7 +57,8 @@ class Isolation(Enum):
             )
         if math.isnan(limit_mb_per_s) or limit_mb_per_s <= 0:
             raise ValueError(
-                f"limit_mb_per_s={limit_mb_per_s:g} must be above 0; isolation=stop is for none at all"
+                f"limit_mb_per_s={limit_mb_per_s:g} must be above 0; to leave the hogs nothing while the "
+                f"network runs take isolation=stop without limit_mb_per_s"
             )
 
     def budgets(self, demand_mb_per_s: float, limit_mb_per_s: float | None) -> tuple[float, float]:

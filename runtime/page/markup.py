@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
+
+LONG = 32
+"""Letters of a name that may be broken into lines."""
+
+_BREAKS = re.compile(r"(?<=\S)[|+/](?=\S)")
 
 
 def inline(text: str) -> str:
@@ -14,6 +20,13 @@ def inline(text: str) -> str:
         f"<code>{part.replace('+', '+<wbr>')}</code>" if position % 2 else part
         for position, part in enumerate(parts)
     )
+
+
+def name_text(text: str) -> str:
+    """As `inline`; a long name, such as a device's id, may break after a bar, a plus or a slash."""
+    if len(text) <= LONG or "`" in text:
+        return inline(text)
+    return _BREAKS.sub(r"\g<0><wbr>", escape(text))
 
 
 def chart_text(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Protocol, final, runtime_checkable
 from xml.etree.ElementTree import Element, tostring
 
 from runtime.page.chart_json import chart_json
-from runtime.page.markup import inline
+from runtime.page.markup import LONG, inline, name_text
 
 Naming = Callable[[str], str]
 """Gives a title an `id` that no other place of the page has."""
@@ -118,7 +118,7 @@ class Table:
             for i in range(len(self.header))
         ]
         sides = [' class="number"' if is_right else "" for is_right in right]
-        is_long = not right[0] and any(len(row[0]) > _LONG for row in rows)
+        is_long = not right[0] and any(len(row[0]) > LONG for row in rows)
         cells = [' class="long"' if is_long else sides[0], *sides[1:]]
         here = name(self.caption or self.header[0])
         head = "".join(
@@ -128,7 +128,7 @@ class Table:
         body = "".join(
             "<tr>"
             + "".join(
-                f"<td{side}>{inline(_unbroken(text) if is_right else text)}</td>"
+                f"<td{side}>{inline(_unbroken(text)) if is_right else name_text(text)}</td>"
                 for text, side, is_right in zip(row, cells, right, strict=True)
             )
             + "</tr>\n"
@@ -211,9 +211,6 @@ def render(parts: Sequence[Part | str], name: Naming) -> str:
         f"<p>{inline(part)}</p>\n" if isinstance(part, str) else part.html(name) for part in parts
     )
 
-
-_LONG = 32
-"""Letters of a name that may be broken into lines."""
 
 _NUMERIC = re.compile(r"(below )?[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$|(never|unknown)( [\[(]|$)")
 """A cell that is read as a number, or that says that there is none."""

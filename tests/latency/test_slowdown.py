@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from latency.slowdown import FEWEST_CELLS, fit, kendall_tau, quality
+from latency.regression import Quality
+from latency.slowdown import FEWEST_CELLS, SlowdownQuality, fit, kendall_tau, quality
 
 RNG = np.random.default_rng(7)
 FEATURES = RNG.integers(0, 4, (400, 6)).astype(float)
@@ -35,14 +36,14 @@ def test_the_quality_is_that_of_cells_that_were_held_out():
     told = quality(SOLO_MS, SOLO_MS * noise, FEATURES, GROUPS)
 
     # a tenth of noise cannot be predicted: the median of |x| is 0.67 standard deviations
-    assert told.held_out.median_error == pytest.approx(0.0674, rel=0.25)
+    assert told.by_ridge.median_error == pytest.approx(0.0674, rel=0.25)
     assert told.median_ratio == pytest.approx(1, abs=0.03)
 
 
 def test_a_model_of_the_ratio_beats_one_factor_where_cells_differ():
     told = quality(SOLO_MS, SOLO_MS * RATIO, FEATURES, GROUPS)
 
-    assert told.held_out.median_error < 0.2 * told.by_one_factor.median_error
+    assert told.by_ridge.median_error < 0.2 * told.by_one_factor.median_error
 
 
 def test_cells_of_a_group_are_held_out_together():
@@ -54,7 +55,7 @@ def test_cells_of_a_group_are_held_out_together():
     apart = quality(solo_ms, solo_ms * own, features, np.repeat(np.arange(60), 2))
     known = quality(solo_ms, solo_ms * own, features, np.arange(120))
 
-    assert known.held_out.median_error < 0.7 * apart.held_out.median_error
+    assert known.by_ridge.median_error < 0.7 * apart.by_ridge.median_error
 
 
 def test_a_situation_that_keeps_the_order_has_a_tau_of_one():
@@ -71,3 +72,15 @@ def test_too_few_cells_are_refused():
 
     with pytest.raises(ValueError, match="from 20 architectures or more, not 19"):
         fit(SOLO_MS[few], SOLO_MS[few], FEATURES[few], GROUPS[few])
+
+
+@pytest.mark.parametrize(
+    ("ridge", "factor", "is_ridge"), [(0.485, 0.33, False), (0.02, 0.08, True), (0.1, 0.1, False)]
+)
+def test_the_better_on_held_out_cells_is_taken_and_said(ridge, factor, is_ridge):
+    told = SlowdownQuality(Quality(0.5, 0.9, 0.3, ridge), Quality(0.4, 0.8, 0.4, factor), 0.8, 1.2)
+
+    assert told.ridge_is_better == is_ridge
+    assert told.taken.median_error == min(ridge, factor)
+    assert ("; by ridge regression, which errs by" in str(told)) == is_ridge
+    assert ("; by one factor for all, which errs by" in str(told)) != is_ridge

@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 
+import nas.search_command
 from latency.base import LiveOracle
 from nas.accuracy.base import Dataset
 from nas.devices_report import known_devices
@@ -93,13 +94,34 @@ def test_with_three_levels_the_curve_bends(tmp_path, folder):
     assert (slower > 0).all()
 
 
-def test_beyond_what_was_measured_nothing_is_told(tmp_path):
+def test_beyond_what_was_measured_nothing_is_told(tmp_path, folder):
+    (folder / "hog_ms.csv").unlink()
+    named = f"{HOG}+budget+limit:{TAKEN_GB_PER_S * GB / MB:g}"
+    write_table(folder, "held", {named: HOG_MS}, range(0, 15_625, 40), TAKEN_GB_PER_S)
     twice = held_to(tmp_path, 2 * TAKEN_GB_PER_S * GB / MB)
 
     with pytest.raises(
         UserError, match=r"the most that was measured is 20 GB/s of the hogs, not 40"
     ):
         CorunLatencyConfig(twice).build(BOARD, Dataset.cifar10)
+
+
+@pytest.mark.parametrize("isolation", ["budget", "fine_lock"])
+def test_a_limit_above_what_the_hog_takes_without_one_is_answered_with_that_table(
+    tmp_path, isolation
+):
+    path = tmp_path / "held.yaml"
+    path.write_text(f"hogs: [memory]\nisolation: {isolation}\nlimit_mb_per_s: 30000\n")
+
+    oracle = CorunLatencyConfig(str(path)).build(BOARD, Dataset.cifar10)
+
+    unlimited = CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+    assert (oracle.table_ms == unlimited.table_ms).all()
+    assert (oracle.is_predicted == unlimited.is_predicted).all()
+    assert oracle.device == f"{HOG}+{isolation}+limit:30000"
+    assert (
+        "the limit of 31.5 GB/s is above the 20 that a hog takes without one" in oracle.description
+    )
 
 
 @pytest.mark.parametrize(
@@ -189,3 +211,57 @@ def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
 
     with pytest.raises(UserError, match="a latency is positive"):
         CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+
+
+def searched(in_process, tmp_path, *words):
+    """What was printed, and the summary of a search of three samples in the hog."""
+    status, stdout, stderr = in_process(
+        nas.search_command.main,
+        [
+            "nas.search",
+            *(f"device={BOARD}", "latency=corun", "scenario=hog", "controller=uniform"),
+            *("budget=3", f"runs={tmp_path / 'runs'}", *words),
+        ],
+    )
+    assert status == 0, stderr
+    (written,) = (tmp_path / "runs").glob("**/summary.json")
+    return stdout + stderr, json.loads(written.read_text())
+
+
+def test_a_search_warns_of_a_situation_that_is_hardly_known(in_process, tmp_path, folder):
+    noise = np.exp(np.random.default_rng(3).normal(0, 0.6, 15_625))
+    write_table(folder, "hog", {HOG: SOLO_MS * noise}, range(0, 15_625, 300))
+
+    printed, _ = searched(in_process, tmp_path, "T=17ms")
+
+    (warning,) = [one for one in printed.splitlines() if one.startswith("warning: latencies")]
+    assert "predicted with a median error of" in warning
+    (told,) = {one for one in printed.splitlines() if one.startswith("latency table: ")}
+    assert "held-out cells" in told
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_where_no_time_is_confirmed_a_search_ends_as_where_no_sample_meets_t(
+    in_process, tmp_path, folder
+):
+    write_table(folder, "alone", {BOARD: SOLO_MS / 1e4}, range(15_625))  # faster than any machine
+    write_table(folder, "hog", {HOG: HOG_MS / 1e4}, range(0, 15_625, 40), TAKEN_GB_PER_S)
+    before = os.sched_getaffinity(0)
+
+    try:
+        told = searched(
+            in_process, tmp_path / "a", "T=1us", "latency.confirm_top=3", "reward=constrained"
+        )
+    finally:
+        os.sched_setaffinity(0, before)
+    one_alone_ms = np.where(np.arange(15_625) == 0, 1e-6, HOG_MS / 1e4)
+    write_table(folder, "hog", {HOG: one_alone_ms}, range(0, 15_625, 40), TAKEN_GB_PER_S)
+    never = searched(in_process, tmp_path / "b", "T=2e-6ms", "reward=constrained")
+
+    for printed, summary in (told, never):
+        assert summary["best"] is None
+        (line,) = [one for one in printed.splitlines() if one.startswith("No network wins: ")]
+        assert "no sample" in line
+    assert {one["within_T"] for one in told[1]["confirmation"]} == {False}
+    assert never[1]["confirmation"] is None

@@ -139,7 +139,9 @@ def test_regression_fits_a_device_that_has_no_embedded_model(folder):
 def test_regression_refuses_to_guess_from_a_handful_of_cells(folder):
     write_column(folder, "my-board", LAW_MS, range(49))
 
-    with pytest.raises(UserError, match=r"49 measured cells.*measure more"):
+    with pytest.raises(
+        UserError, match=r"49 measured cells, regression needs 50; measure more.*networks=100"
+    ):
         AutoLatencyConfig().build("my-board", Dataset.cifar10)
 
 
@@ -396,9 +398,54 @@ class TestInASituation:
             for i in range(15_625):
                 writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], 9.0 if i < 5 else ""])
 
-        with pytest.raises(UserError, match=r"5 measured cells in common.*fitted on 20"):
+        with pytest.raises(UserError, match=r"5 measured cells in common.*learned from 20"):
             AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
 
     def test_a_known_board_is_known_in_a_situation_too(self):
         with pytest.raises(UserError, match=r"jetson-nano/fp32/b1\|hog:memory"):
             TableLatencyConfig().build(f"{JETSON}|hog:memory", Dataset.cifar100)
+
+    def _oracle(self, folder, situated_ms, cells):
+        with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["arch", "my-board", self.SITUATED])
+            for i in range(15_625):
+                told = situated_ms[i] if i in cells else ""
+                writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], told])
+        return AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+
+    def test_one_factor_is_taken_where_it_errs_less_on_held_out_cells(self, folder):
+        rng = np.random.default_rng(3)
+        outliers = np.where(rng.random(15_625) < 0.3, 4.0, 1.0)  # which no cell foretells
+
+        oracle = self._oracle(folder, 1.3 * LAW_MS * outliers, range(0, 15_625, 300))
+
+        predicted = oracle.predicted(ARCHITECTURES)
+        ratio = (oracle.latency_ms(ARCHITECTURES) / LAW_MS)[predicted]
+        assert ratio == pytest.approx(1.3)
+        assert "by one factor for all, which errs by 0.0% (median)" in oracle.description
+        assert "ridge regression by" in oracle.description
+        assert oracle.warnings == ()
+
+    def test_where_both_err_by_more_than_a_tenth_a_warning_says_so(self, folder):
+        noise = np.exp(np.random.default_rng(3).normal(0, 0.6, 15_625))
+
+        oracle = self._oracle(folder, LAW_MS * noise, range(0, 15_625, 300))
+
+        (warning,) = oracle.warnings
+        assert "predicted with a median error of" in warning
+
+    def test_what_was_measured_in_a_situation_only_asks_for_the_table_alone(self, folder):
+        write_column(folder, self.SITUATED, LAW_MS, range(100))
+
+        with pytest.raises(UserError, match=r"my-board was measured in situations only.*that too"):
+            AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+        with pytest.raises(UserError, match="without scenario="):
+            AutoLatencyConfig().build("my-board", Dataset.cifar10)
+
+    def test_a_tail_that_is_in_no_table_names_the_step_that_makes_one(self, both):
+        assert both
+        with pytest.raises(
+            UserError, match=r"nas.measure` with the same settings and statistic=p99"
+        ):
+            AutoLatencyConfig(Statistic.p99).build("my-board", Dataset.cifar10)

@@ -76,14 +76,18 @@ for anchor in "bcdefghijklm":
         (f"memory_budget: {ENDLESS}", "memory_budget: .* is not one text or number"),
         ("hogs: " + 800 * "[" + 800 * "]", "recursion"),
         ("hog: [memory]", "hog is none of hogs, beside"),
-        ("- memory", "a list is none of"),
+        ("- memory", "the file holds a list; it must be a mapping of hogs, beside, isolation"),
         ("hogs: [memory]\nisolation: lock", "lock is none of none, budget"),
         ("hogs: [memory]\nisolation: fine_lock", "needs limit_mb_per_s"),
         ("hogs: [memory]\nisolation: budget\nlimit_mb_per_s: fast", "'fast' is no number"),
-        ("hogs: [memory]\nisolation: budget\nlimit_mb_per_s: -1", "must be above 0"),
+        (
+            "hogs: [memory]\nisolation: budget\nlimit_mb_per_s: -1",
+            "limit_mb_per_s=-1 must be above 0; to leave the hogs nothing .* isolation=stop without",
+        ),
         ("isolation: stop", "protects from hogs, and there are none"),
         ("isolation: partition", "sms=32 cuts the GPU"),
-        ("memory_budget: lots", "must be a size above 0"),
+        ("memory_budget: banana", "memory_budget='banana' must be a size above 0, like 64MB"),
+        ("just words", "the file holds one str; it must be a mapping of"),
         ("sms: 0", "sms=0 must be at least 1"),
         ("sms: 12.5", "sms: 12.5 is no whole number"),
         ("hogs: [memory", "while parsing"),
@@ -114,6 +118,24 @@ def test_means_of_a_gpu_need_one():
 def test_what_runs_beside_needs_a_core_of_its_own():
     with pytest.raises(ValueError, match="needs a core that the network does not have"):
         scenario_named("hog").situation([], gpu=False)
+
+
+def test_more_hogs_than_cores_are_told_how_many_share_one():
+    ten = Scenario(hogs=("memory",) * 10)
+
+    assert ten.crowding(range(10)) is None
+    assert "10 hogs and networks beside share core 1:" in str(ten.crowding([1]))
+    assert "10 hogs and networks beside share 3 cores, up to 4 on one:" in str(
+        ten.crowding([1, 2, 3])
+    )
+
+
+def test_without_its_limit_a_scenario_has_no_isolation_that_needs_one():
+    held = Scenario(hogs=("memory",), isolation=Isolation.fine_lock, limit_mb_per_s=1000)
+    cut = Scenario(hogs=("gpu_memory",), sms=32, limit_mb_per_s=1000)
+
+    assert held.unlimited.suffix == "|hog:memory"
+    assert cut.unlimited.suffix == "|hog:gpu_memory+sm:32"
 
 
 @pytest.mark.parametrize("name", BESIDE)

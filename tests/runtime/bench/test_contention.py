@@ -8,9 +8,12 @@ from omegaconf import OmegaConf
 from runtime.bench import command, contention, contention_gpu
 from runtime.bench.config import BenchConfig
 from runtime.bench.contention_rows import counts
+from runtime.bench.contention_rows import rows_of as rows_of_taken
+from runtime.bench.contention_shown import contention_tables
 from runtime.bench.pages import page
 from runtime.bench.results import Results, read_results
 from runtime.bench.tables import tables
+from runtime.contention.turns import Taken
 
 
 def config(**changes):
@@ -77,6 +80,30 @@ def test_the_gpus_steps_are_chosen_by_name():
     steps = contention_gpu.steps(config(workloads=["pcie", "nb201"]))
 
     assert [step.name for step in steps] == ["nb201", "pcie"]
+
+
+def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
+    taken = {
+        name: Taken([([1.0] * 4, [1.0] * 4)], [gb_per_s])
+        for name, gb_per_s in (("solo", []), ("spin", [71.0]), ("corun1", [14.0]))
+    }
+    rows = [
+        *rows_of_taken("network", "nb201", taken),
+        {
+            "part": "hogs",
+            "hog": "spin",
+            "hogs": 1,
+            "limit_mb_per_s": None,
+            "in_cache_gb_per_s": [71],
+        },
+    ]
+
+    hogs, networks = (table for table in contention_tables(rows) if "hogs" in table.title.lower())
+
+    assert rows[1]["in_cache_gb_per_s"] == [71.0]
+    assert rows[1]["stolen_gb_per_s"] == 0
+    assert hogs.rows == [["spin", "1", "none", "", ""]]
+    assert [row[-2] for row in networks.rows] == ["0.00", "", "14.00"]
 
 
 def test_numbers_of_hogs_grow_by_doubling_beyond_four():

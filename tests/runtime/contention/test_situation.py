@@ -374,7 +374,7 @@ def test_a_hog_that_dies_while_it_is_needed_is_told():
         ({"limit_mb_per_s": 5.0}, "isolation=none has no use for limit_mb_per_s=5; budget"),
         (
             {"isolation": Isolation.budget, "limit_mb_per_s": 0.0},
-            "limit_mb_per_s=0 must be above 0; isolation=stop",
+            "limit_mb_per_s=0 must be above 0; to leave the hogs nothing .* take isolation=stop",
         ),
         (
             {"isolation": Isolation.budget, "limit_mb_per_s": math.nan},
@@ -395,14 +395,31 @@ def test_what_means_nothing_is_refused_in_one_line(arguments, told):
 
 
 def test_hogs_that_cannot_run_here_say_why(tmp_path):
-    with pytest.raises(ValueError, match=r"a hog did not start: core 1023"):
-        RunningHogs([MemoryHog(core=1023, bytes=SMALL)])
     with pytest.raises(ValueError, match="needs a folder to write to"):
         RunningHogs([DiskHog(where=tmp_path / "none")])
     with pytest.raises(ValueError, match="32 hogs are too many; 31 at most"):
         RunningHogs([Spinner()] * 32)
     with Guardian() as guardian, pytest.raises(ValueError, match="cannot be held back: No such"):
         Stop([2**22 - 1], guardian)
+
+
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        (
+            {"core": 4096},
+            r"core=4096 of a memory hog must be from 0 to \d+, the cores of this machine",
+        ),
+        ({"core": -1}, r"core=-1 of a memory hog must be from 0"),
+        ({"gb_per_s": -1.0}, r"gb_per_s=-1 of a memory hog must be above 0; leave it out"),
+        ({"gb_per_s": float("nan")}, r"gb_per_s=nan of a memory hog must be above 0"),
+    ],
+)
+def test_a_hog_that_cannot_be_is_refused_in_one_line(told, complaint):
+    with pytest.raises(ValueError, match=complaint) as error:
+        MemoryHog(**told)
+
+    assert "\n" not in str(error.value)
 
 
 def test_without_a_gpu_its_hogs_say_so():
