@@ -31,7 +31,7 @@ from nas.summary import print_summary, summarise, write_summary
 from nas.tensorboard_log import TensorBoardLog
 from nas.tracker import Tracker
 
-_LONG = 60
+_LONG = 100
 """Words of a line on which sources are told together."""
 
 

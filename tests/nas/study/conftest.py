@@ -30,14 +30,17 @@ SMALL = (
 
 
 @contextmanager
-def _hydra_on(tables):
-    """Hydra's names, as within the command, and these tables."""
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("NAS_DATA", str(tables))
-        register()
-        ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-        with initialize_config_module("conf", version_base="1.3"):
-            yield
+def _hydra_on(tables, environment):
+    """Hydra's names, as within the command, and these tables.
+
+    `environment` is the test's own `monkeypatch`: of two that change one name, the one that is put back
+    last would leave what the other had set.
+    """
+    environment.setenv("NAS_DATA", str(tables))
+    register()
+    ConfigStore.instance().store(name="study_schema", node=StudyConfig)
+    with initialize_config_module("conf", version_base="1.3"):
+        yield
 
 
 def _run(*given):
@@ -48,16 +51,16 @@ def _run(*given):
 
 
 @pytest.fixture
-def plan_of(synthetic_tables):
+def plan_of(synthetic_tables, monkeypatch):
     """A plan, from settings as on the command line."""
-    with _hydra_on(synthetic_tables):
+    with _hydra_on(synthetic_tables, monkeypatch):
         yield lambda *overrides: make_plan(compose("study", [*SMALL, *overrides]))
 
 
 @pytest.fixture
-def study(synthetic_tables):
+def study(synthetic_tables, monkeypatch):
     """Run a study in this process; returns what it printed."""
-    with _hydra_on(synthetic_tables):
+    with _hydra_on(synthetic_tables, monkeypatch):
         yield lambda *overrides, small=SMALL: _run(*small, *overrides)
 
 
@@ -65,7 +68,7 @@ def study(synthetic_tables):
 def finished_study(synthetic_tables, tmp_path_factory):
     """A folder that nothing may change, and what was printed."""
     path = tmp_path_factory.mktemp("study") / "one"
-    with _hydra_on(synthetic_tables):
+    with pytest.MonkeyPatch.context() as environment, _hydra_on(synthetic_tables, environment):
         return path, _run(*SMALL, "thesis=true", f"folder={path}")
 
 
