@@ -121,10 +121,12 @@ class InProcess(Executor):
         ]
         threads: list[Thread] = []
         gates: list[Lock] = []
+        overs: list[Event] = []
         for core, body in self._bodies(feeds, ahead):
             gates.append(Lock())
             gates[-1].acquire()
-            args = (core, ready, gates[-1], body)
+            overs.append(Event())
+            args = (core, ready, gates[-1], body, overs[-1])
             threads.append(Thread(target=_on_core, args=args, daemon=True))
         for stream in self._streams:
             stream.renew_origin()
@@ -136,14 +138,14 @@ class InProcess(Executor):
                 ready.acquire()
             begin_s = time.perf_counter()
             _open(gates)
-            for thread in threads:
-                thread.join()
+            for over in overs:  # a `join` that Ctrl-C interrupts takes its thread for ended
+                over.wait()
         finally:
             stop.set()  # nothing but an exception, Ctrl-C for one, leaves a thread running here
             _open(gates)
-            for thread in threads:
+            for thread, over in zip(threads, overs, strict=True):
                 if thread.ident is not None:
-                    thread.join()
+                    over.wait()
             ran = [feed.ran() for feed in feeds]
         return self._outcome(feeds, inferences, begin_s, ran, each_job=each_job)
 
@@ -200,9 +202,12 @@ class InProcess(Executor):
             yield None, partial(_issue, queue, len(feeds))
 
 
-def _on_core(core: int | None, ready: Semaphore, gate: Lock, body: Callable[[], None]) -> None:
+def _on_core(
+    core: int | None, ready: Semaphore, gate: Lock, body: Callable[[], None], over: Event
+) -> None:
     """A thread, which begins with all others: processes of M-C are there before they begin, too."""
     with ExitStack() as pinned:
+        pinned.callback(over.set)
         try:
             pinned.enter_context(one_core(core))
         finally:
