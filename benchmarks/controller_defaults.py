@@ -16,11 +16,11 @@ from itertools import product
 import numpy as np
 
 from controller.rnn import RnnConfig
-from nas.csv_tables import ACCURACY_FILE, data_folder, read_csv_table
-from nas.search_space import NAS_BENCH_201
-from nas.trajectory import sample_within_limit
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.trajectory import sample_within_limit
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
+from runtime.shell.keyed_table import ACCURACY_FILE, data_folder, read_csv_table
 
 DEVICES = ("help-1080ti-1", "help-silver-4114", "help-samsung-s7", "help-pixel3")
 REWARDS = (ProposedReward, ConstrainedReward)

@@ -10,12 +10,12 @@ import time
 
 import torch
 
-from runtime.backend import Device
-from runtime.decompose import Rule
-from runtime.issuing import Way, open_executor
-from runtime.metrics import makespan_ms
-from runtime.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock, example_input
-from runtime.prepared import Setup, Source
+from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.prepared import Setup, Source
+from runtime.network.backend import Device
+from runtime.network.decompose import Rule
+from runtime.network.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock, example_input
+from runtime.scheduling.metrics import makespan_ms
 
 OPERATIONS = (
     "avg_pool_3x3",

@@ -17,13 +17,13 @@ from threading import Thread
 
 import torch
 
-from runtime.backend import Device
-from runtime.bench.workloads import Model, Scale, source
-from runtime.decompose import Rule
-from runtime.gpu_lane import GpuLane
-from runtime.issuing import Way, open_executor
-from runtime.metrics import makespan_ms
-from runtime.prepared import Prepared, Setup
+from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.prepared import Prepared, Setup
+from runtime.experiments.workloads import Model, Scale, source
+from runtime.lanes.gpu import GpuLane
+from runtime.network.backend import Device
+from runtime.network.decompose import Rule
+from runtime.scheduling.metrics import makespan_ms
 
 ROUNDS = 3
 PRIORITIES = (0, -1, -2, -3)

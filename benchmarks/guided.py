@@ -18,11 +18,11 @@ from hydra import compose, initialize_config_module
 from search_quality import interval
 from searchers import best_after, queries_so_far, to_the_optimum
 
-from nas.config import build, register
-from nas.csv_tables import data_folder, read_csv_table
-from nas.search import search
-from nas.search_space import NAS_BENCH_201
-from nas.trajectory import sample_within_limit
+from nas.config.build import build, register
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.loop import search
+from nas.trials.trajectory import sample_within_limit
+from runtime.shell.keyed_table import data_folder, read_csv_table
 
 UNLIMITED = ("device=help-gold-6226", "T=1000s")
 GOLD = ("device=help-gold-6226", "T=11ms")

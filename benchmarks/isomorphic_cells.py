@@ -29,12 +29,12 @@ import onnxruntime
 import torch
 
 from nas.accuracy.base import Dataset
-from nas.network import build_network, example_images
-from nas.search_space import NAS_BENCH_201
-from runtime.backend import Backend, Device
-from runtime.inference import prepare
-from runtime.onnx_export import onnx_bytes
-from runtime.timing import Stopwatch, TimingConfig, time_interleaved
+from nas.spaces.nas_bench_201.network import build_network, example_images
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
+from runtime.network.backend import Backend, Device
+from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.inference import prepare
 
 PAIRS = 10
 IMAGES = example_images(Dataset.cifar100)

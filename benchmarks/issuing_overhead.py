@@ -12,11 +12,11 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Event, Semaphore, Thread
 
-from runtime.engine import EagerEngine
-from runtime.feed import Feed
-from runtime.issuing import _fill, _in_turns, _issue, _serially
-from runtime.kinds import Kind
-from runtime.prepared import InlineStream, Ready
+from runtime.experiments.dispatch.feed import Feed
+from runtime.experiments.dispatch.modes import _fill, _in_turns, _issue, _serially
+from runtime.experiments.dispatch.prepared import InlineStream, Ready
+from runtime.network.engine import EagerEngine
+from runtime.network.kinds import Kind
 
 NETWORKS, JOBS, INFERENCES, ROUNDS = 4, 100, 20, 7
 LEAVE_THE_LOCK = ctypes.CDLL(None).getppid

@@ -27,10 +27,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from runtime.backend import Backend, Device
-from runtime.decompose import Rule, decompose
-from runtime.layer_forest import fit_corrected
-from runtime.layer_timing import (
+from runtime.experiments.layers.layer_forest import fit_corrected
+from runtime.experiments.layers.layer_timing import (
     LayerRun,
     Subject,
     distinct,
@@ -38,14 +36,22 @@ from runtime.layer_timing import (
     subjects_of,
     time_layers,
 )
-from runtime.models.alexnet import AlexNet
-from runtime.models.densenet import DenseNet
-from runtime.models.nas_bench_201 import CellNetwork
-from runtime.models.resnet import ResNet
-from runtime.models.vgg import VGG
-from runtime.predictor import FEATURES, Layer, fit, fit_plain
-from runtime.predictor_accuracy import alike_as_one, by_group, held_out, predicted_ms, tenths
-from runtime.timing import TimingConfig
+from runtime.experiments.layers.predictor import FEATURES, Layer, fit, fit_plain
+from runtime.experiments.layers.predictor_accuracy import (
+    alike_as_one,
+    by_group,
+    held_out,
+    predicted_ms,
+    tenths,
+)
+from runtime.machine.timing import TimingConfig
+from runtime.network.backend import Backend, Device
+from runtime.network.decompose import Rule, decompose
+from runtime.network.models.alexnet import AlexNet
+from runtime.network.models.densenet import DenseNet
+from runtime.network.models.nas_bench_201 import CellNetwork
+from runtime.network.models.resnet import ResNet
+from runtime.network.models.vgg import VGG
 
 CELLS = {
     "cell, 3x3": ("nor_conv_3x3",) * 6,

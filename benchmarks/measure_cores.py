@@ -36,16 +36,16 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import OmegaConf
 from rich.console import Console
 
+from latency.measuring.folder import MeasurementFolder, rows_of
+from latency.measuring.machine import ThisMachine
 from nas.accuracy.base import Dataset
-from nas.config import CONF
-from nas.measure import CONTROL, MeasureConfig
-from nas.measured_table import write_measured_table
-from nas.measurement_folder import MeasurementFolder, rows_of
-from nas.search_space import NAS_BENCH_201
-from nas.this_machine import ThisMachine
-from runtime.backend import Backend, Device
-from runtime.quiet import QuietConfig
-from runtime.timing import Stopwatch
+from nas.config.build import CONF
+from nas.measure.plan import CONTROL, MeasureConfig
+from nas.measure.table import write_measured_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.machine.stability import QuietConfig
+from runtime.machine.timing import Stopwatch
+from runtime.network.backend import Backend, Device
 
 BACKENDS = ("onnxruntime", "torch")
 
@@ -57,8 +57,8 @@ def core_worker(core, connection):
     # Torch asks how its threads shall wait when it is imported.
     import torch  # noqa: PLC0415
 
-    from nas.network import build_network, example_images  # noqa: PLC0415
-    from runtime.inference import prepare  # noqa: PLC0415
+    from nas.spaces.nas_bench_201.network import build_network, example_images  # noqa: PLC0415
+    from runtime.network.inference import prepare  # noqa: PLC0415
 
     torch.set_num_threads(1)
     images = example_images(Dataset.cifar100)

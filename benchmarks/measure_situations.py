@@ -3,7 +3,7 @@
     $ python benchmarks/measure_situations.py 8 out=measurements board=epyc-vm backend=torch \
           networks=160 repeats=40 together=8 on_disturbance=flag \
           alone hog hog_held beside_nb201 small_memory
-    $ python -m nas.fitting.shipped measurements/epyc-vm-*_ms.json
+    $ python -m nas.spaces.nas_bench_201.fitting.bundle measurements/epyc-vm-*_ms.json
 
 The first word is the minutes of all together; words with `=` are given to every `python -m nas.measure`;
 the others are scenarios, `alone` for none. Each gets an equal share of the minutes that are left, so
@@ -16,7 +16,7 @@ where boards are, and writes `latency/measured/`. Name no origin whose table in 
 such as one of a board alone that was measured again to know the noise.
 
 Recorded 2026-11-21, one NVIDIA H200, captured graphs, 100 samples, twenty networks together, in 6.6
-minutes (latency/measured/README.md has the command): 360 measurements alone and in each of three
+minutes (nas/spaces/nas_bench_201/measured/README.md has the command): 360 measurements alone and in each of three
 situations in 50 to 75 seconds, 180 beside the unlimited hog in 140.
 """
 

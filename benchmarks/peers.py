@@ -37,9 +37,9 @@ from pymoo.optimize import minimize
 from search_quality import interval
 from searchers import best_after, queries_so_far
 
-from nas.config import build, register
-from nas.search import search
-from nas.search_space import NAS_BENCH_201
+from nas.config.build import build, register
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.loop import search
 from rewards.mnasnet import MnasReward
 
 SEEDS = 20

@@ -12,12 +12,12 @@ from statistics import median
 
 import numpy as np
 
-from runtime.arrivals import closed
-from runtime.chain import Chain, Lane
-from runtime.kinds import Kind
-from runtime.look_ahead import LookAhead
-from runtime.policy_names import NAMES, named
-from runtime.simulator import simulate
+from runtime.network.kinds import Kind
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Chain, Lane
+from runtime.scheduling.policies.look_ahead import LookAhead
+from runtime.scheduling.policies.names import NAMES, named
+from runtime.scheduling.simulator import simulate
 
 JOBS = 40
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))

@@ -14,11 +14,11 @@ from itertools import product
 import numpy as np
 from hydra import compose, initialize_config_module
 
-from nas.config import build, register
-from nas.landscape import survey
-from nas.search import search
-from nas.search_space import NAS_BENCH_201
-from nas.trajectory import sample_within_limit
+from nas.config.build import build, register
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.loop import search
+from nas.trials.survey import survey
+from nas.trials.trajectory import sample_within_limit
 
 PROBLEMS = (("jetson-nano/fp32/b1", "17ms"), ("help-raspi4", "17ms"), ("help-gold-6226", "11ms"))
 SEARCHERS = (

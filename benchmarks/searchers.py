@@ -21,7 +21,7 @@ import numpy as np
 from hydra import compose, initialize_config_module
 from search_quality import interval, trajectories
 
-from nas.config import build, register
+from nas.config.build import build, register
 
 SEEDS = 100
 BUDGET = 8000  # samples; uniform sampling needs some 6,000 of them for 5,000 queries

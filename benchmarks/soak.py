@@ -21,16 +21,16 @@ import numpy as np
 import psutil
 import torch
 
-from runtime.arrivals import closed, poisson
-from runtime.decompose import Rule, decompose
-from runtime.executor import Network, execute
-from runtime.lanes import CpuLane
-from runtime.metrics import latencies_ms, makespan_ms, utilisation
-from runtime.models.nas_bench_201 import CellNetwork
-from runtime.models.resnet import ResNet
-from runtime.models.vgg import VGG
-from runtime.policies import EarliestFinish
-from runtime.profile import measured_chain
+from runtime.lanes.cpu import CpuLane
+from runtime.lanes.executor import Network, execute
+from runtime.lanes.profile import measured_chain
+from runtime.network.decompose import Rule, decompose
+from runtime.network.models.nas_bench_201 import CellNetwork
+from runtime.network.models.resnet import ResNet
+from runtime.network.models.vgg import VGG
+from runtime.scheduling.arrivals import closed, poisson
+from runtime.scheduling.metrics import latencies_ms, makespan_ms, utilisation
+from runtime.scheduling.policies.rules import EarliestFinish
 
 OPERATIONS = (
     "avg_pool_3x3",

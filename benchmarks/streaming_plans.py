@@ -3,7 +3,7 @@
     $ python benchmarks/streaming_plans.py
 
 Parts one and two for inferences from empty rings and for inferences in a row.
-Part one: random networks small enough for `runtime.stream.optimal`, which tries all residents and all
+Part one: random networks small enough for `runtime.weight_streaming.planning.optimal`, which tries all residents and all
 rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
 Part two: how often, and how much, a larger ring is slower than a smaller one.
 Part three: milliseconds of one front, the least of five.
@@ -16,11 +16,11 @@ import time
 
 import numpy as np
 
-from runtime.stream.optimal import optimal_front
-from runtime.stream.planner import front
-from runtime.stream.recurrence import timeline
-from runtime.stream.stages import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.stream.trial import Trial
+from runtime.weight_streaming.planning.optimal import optimal_front
+from runtime.weight_streaming.planning.planner import front
+from runtime.weight_streaming.planning.recurrence import timeline
+from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.trial import Trial
 
 
 def network(draw, layers, sizes, load_ms=4.0):

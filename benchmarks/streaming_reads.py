@@ -3,7 +3,7 @@
     $ python benchmarks/streaming_reads.py
 
 A file of eight layers of 16.8 MB is read past the page cache (O_DIRECT) on a thread of its own, into memory
-of small pages and into `runtime.stream.host_memory.HostMemory`, in pieces of several sizes, beside products
+of small pages and into `runtime.weight_streaming.files.host_memory.HostMemory`, in pieces of several sizes, beside products
 of matrices on one thread. Printed is processor time, which other programs hardly change: of the reader for
 a layer, and of a product, against products beside which nothing is read. Medians of rounds that take turns.
 """
@@ -22,7 +22,7 @@ from statistics import median
 
 import torch
 
-from runtime.stream.host_memory import HostMemory
+from runtime.weight_streaming.files.host_memory import HostMemory
 
 WIDTH = 2048
 LAYER_BYTES = 4 * WIDTH * WIDTH

@@ -13,8 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from runtime.stream.architectures import asynchronous, enlarged, synchronous, zero_copy
-from runtime.stream.published import MIB, PRELOADED_MS, ROWS, yolov4
+from runtime.experiments.streaming.published import MIB, PRELOADED_MS, ROWS, yolov4
+from runtime.weight_streaming.planning.architectures import (
+    asynchronous,
+    enlarged,
+    synchronous,
+    zero_copy,
+)
 
 PUBLISHED_MS = np.array([row.delay_ms for row in ROWS[:3]])
 

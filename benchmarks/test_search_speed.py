@@ -29,11 +29,11 @@ from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
 from controller.rnn import RnnConfig
 from controller.uniform import UniformConfig
-from nas.csv_tables import ACCURACY_FILE, data_folder, read_csv_table
-from nas.search import search
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.loop import search
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
+from runtime.shell.keyed_table import ACCURACY_FILE, data_folder, read_csv_table
 
 SAMPLES = 5000
 ROUNDS = 5

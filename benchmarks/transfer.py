@@ -13,16 +13,16 @@ import argparse
 
 import numpy as np
 
-from latency.devices import find, registered
-from latency.nats import NATS_DEVICE
-from latency.regression import embedded_models, judge
-from latency.transfer import Known, unlike
+from latency.devices.measured import measured_on
+from latency.devices.registry import find, registered
+from latency.models.process import Known, unlike
+from latency.models.regression import embedded_models, judge
+from latency.sources.nats import NATS_DEVICE
+from latency.sources.table_source import RegressionLatencyConfig
 from nas.accuracy.base import Dataset
-from nas.cost import mflops
-from nas.known_latency import known_from, known_latency
-from nas.latency_sources import RegressionLatencyConfig
-from nas.measured_latency import measured_on
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.costs import mflops
+from nas.spaces.nas_bench_201.known_devices import known_from, known_latency
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 TRAINING = (
     *("help-1080ti-1", "help-1080ti-32", "help-1080ti-256", "help-silver-4114"),

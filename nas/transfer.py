@@ -15,12 +15,12 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from latency.transfer import FEWEST_PROBES
-from nas.config import CONF
-from nas.errors import UserError
-from nas.hydra_errors import one_line_hydra_errors
-from nas.probes import read_probes, write_sheet
-from nas.transferred import choose_probes, transfer_from, write_transferred
+from latency.models.process import FEWEST_PROBES
+from latency.models.sheet import read_probes, write_sheet
+from latency.models.transferred import choose_probes, transfer_from, write_transferred
+from nas.config.build import CONF
+from runtime.shell.errors import UserError
+from runtime.shell.hydra_errors import one_line_hydra_errors
 
 
 @final

@@ -4,14 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from runtime.serving import run as run
-    from runtime.stream.streamed import stream as stream
+    from runtime.lanes.serving import run as run
+    from runtime.weight_streaming.streamed import stream as stream
 
 
 def __getattr__(name: str) -> Any:
     """`run` and `stream`, with torch imported only when they are asked for."""
     if name == "run":
-        from runtime.serving import run  # noqa: PLC0415 - slow, and most who import need another
+        from runtime.lanes.serving import run  # noqa: PLC0415 - slow, and most who import need another
 
         return run
     if name == "stream":

@@ -16,9 +16,9 @@ from numpy import ndarray
 from latency.probe.link import EndedError, Link, LinkError
 from latency.probe.settings import Precision, Runtime, Settings
 from latency.probe.state import UNTOLD, State, state_of
-from runtime.printable import printable
-from runtime.quiet import QuietConfig, clock_dropped, drifted
-from runtime.senses import loaded
+from runtime.machine.monitors import loaded
+from runtime.machine.stability import QuietConfig, clock_dropped, drifted
+from runtime.shell.printable import printable
 
 _LONGEST_NAME = 200
 """Of what a board is called: it becomes part of a file's name."""

@@ -11,7 +11,7 @@ from typing import final
 
 from latency.probe.board import Board, BoardError, Timed, UnrunnableError
 from latency.probe.link import LinkError
-from runtime.quiet import QuietConfig, drifted
+from runtime.machine.stability import QuietConfig, drifted
 
 
 @final

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, final
 
 from latency.probe import agent
-from runtime.printable import printable
+from runtime.shell.printable import printable
 
 _CHUNK = 1 << 16
 _KEPT = _CHUNK  # bytes that are kept of what is no message

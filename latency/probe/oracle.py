@@ -15,8 +15,8 @@ from latency.base import UnmeasuredError
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
 from latency.probe.farm import Farm, Outcome
-from runtime.quiet import QuietConfig, drifted
-from runtime.timing import Statistic
+from runtime.machine.stability import QuietConfig, drifted
+from runtime.machine.timing import Statistic
 
 
 class OnDisturbance(Enum):

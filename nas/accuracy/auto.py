@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import final
 
 from nas.accuracy.base import AccuracyConfig, Dataset, Split
-from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
 from nas.accuracy.tabular import TabularAccuracy
-from nas.csv_tables import ACCURACY_FILE, data_folder
+from nas.spaces.nas_bench_201.surrogate import SurrogateAccuracyConfig
+from runtime.shell.keyed_table import ACCURACY_FILE, data_folder
 
 
 @final

@@ -12,9 +12,9 @@ from numpy import ndarray
 from omegaconf import MISSING
 
 from nas.accuracy.base import AccuracyConfig, Dataset, Split
-from nas.accuracy.training_length import FULL_EPOCHS, check_epochs
-from nas.archive import NatsArchive
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.archive import NatsArchive
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, check_epochs
 
 
 @final

@@ -11,10 +11,10 @@ from numpy import ndarray
 
 from nas.accuracy.base import AccuracyConfig, Dataset, Split
 from nas.accuracy.tabular import TabularAccuracy
-from nas.accuracy.training_length import FULL_EPOCHS, SHORT_EPOCHS, check_epochs
-from nas.csv_tables import ACCURACY_FILE, CsvTable, data_folder, read_csv_table
-from nas.errors import UserError
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, SHORT_EPOCHS, check_epochs
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import ACCURACY_FILE, CsvTable, data_folder, read_csv_table
 
 _IMPORT = "`python -m nas.data import FOLDER` makes it from the official archive"
 
@@ -28,7 +28,7 @@ def accuracy_column(dataset: Dataset, split: Split, epochs: int) -> str:
 @final
 @dataclass
 class TableAccuracyConfig(AccuracyConfig):
-    """The table in the data folder; see `nas.csv_tables`."""
+    """The table in the data folder; see `runtime.shell.keyed_table`."""
 
     def build(self, dataset: Dataset, split: Split, epochs: int) -> TabularAccuracy:
         """Read the two columns: what is searched on, and the test accuracy beside it.

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nas.csv_tables import data_folder
-from nas.exit_status import USER_ERROR, one_line_errors
+from runtime.shell.exit_status import USER_ERROR, one_line_errors
+from runtime.shell.keyed_table import data_folder
 
 
 @one_line_errors()
@@ -24,11 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     folder = chosen.to or data_folder()
     if chosen.command == "fetch":
-        from nas.data.fetch import fetch  # noqa: PLC0415 - each command loads only its own
+        from nas.spaces.nas_bench_201.public.fetch import fetch  # noqa: PLC0415 - each command loads only its own
 
         _say(fetch(folder, chosen.mirror))
     elif chosen.command == "import":
-        from nas.data.importing import import_paths  # noqa: PLC0415 - slow to import, and not always needed
+        from nas.spaces.nas_bench_201.public.importing import import_paths  # noqa: PLC0415 - slow to import, and not always needed
 
         _say(import_paths(chosen.paths, folder, partial=chosen.partial))
     else:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from nas.data.registry import MIRROR  # noqa: PLC0415 - slow to import, and not always needed
+    from nas.spaces.nas_bench_201.public.registry import MIRROR  # noqa: PLC0415 - slow to import, and not always needed
 
     parser = argparse.ArgumentParser(
         prog="python -m nas.data",
@@ -72,12 +72,12 @@ def _parser() -> argparse.ArgumentParser:
 def _list(folder: Path) -> None:
     from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
 
+    from nas.data.devices_report import known_devices  # noqa: PLC0415 - slow to import, and not always needed
     from nas.data.listing import (  # noqa: PLC0415 - slow to import, and not always needed
         accuracy_rows,
         accuracy_table,
         devices_table,
     )
-    from nas.devices_report import known_devices  # noqa: PLC0415 - slow to import, and not always needed
 
     console = Console()
     rows = list(accuracy_rows(folder))

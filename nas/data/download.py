@@ -17,9 +17,9 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from nas.data.registry import RemoteFile
 from nas.data.resuming import PAUSES_S, ResumingDownload
-from nas.errors import UserError
+from nas.spaces.nas_bench_201.public.registry import RemoteFile
+from runtime.shell.errors import UserError
 
 
 def download(

@@ -12,11 +12,11 @@ import numpy as np
 from rich.table import Table
 
 from nas.accuracy.base import Dataset, Split
-from nas.accuracy.training_length import FULL_EPOCHS, SHORT_EPOCHS
-from nas.archive import FOLDER_NAME, NatsArchive
-from nas.csv_tables import ACCURACY_FILE, read_csv_table
-from nas.devices_report import DeviceRow
-from nas.search_space import NAS_BENCH_201
+from nas.data.devices_report import DeviceRow
+from nas.spaces.nas_bench_201.archive import FOLDER_NAME, NatsArchive
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, SHORT_EPOCHS
+from runtime.shell.keyed_table import ACCURACY_FILE, read_csv_table
 
 _ARCHIVE_SPLITS = tuple(
     f"{split.value} @ {epochs}"

@@ -11,8 +11,8 @@ from typing import final
 
 import requests
 
-from nas.atomic_file import naming
-from nas.errors import UserError
+from runtime.shell.atomic_file import naming
+from runtime.shell.errors import UserError
 
 _TIMEOUT_S = (10, 30)  # to connect, and between two pieces
 _PIECE_BYTES = 16_384

@@ -8,14 +8,14 @@ from pathlib import Path
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.csv_tables import (
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from runtime.shell.keyed_table import (
     ACCURACY_FILE,
     header,
     latency_files,
     numeric_columns,
     read_csv_table,
 )
-from nas.csv_writer import write_csv_table
 
 
 def store_accuracy(folder: Path, columns: Mapping[str, Float64[ndarray, "15625"]]) -> str:

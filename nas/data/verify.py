@@ -13,8 +13,11 @@ from numpy import ndarray
 
 from nas.accuracy.base import Dataset, Split
 from nas.accuracy.table import accuracy_column
-from nas.accuracy.training_length import FULL_EPOCHS
-from nas.csv_tables import (
+from nas.spaces.nas_bench_201.public.importing import latency_column
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import (
     ACCURACY_FILE,
     ENERGY_SUFFIX,
     WHOLE_SPACE_PREFIX,
@@ -23,9 +26,6 @@ from nas.csv_tables import (
     latency_files,
     parse_csv_table,
 )
-from nas.data.importing import latency_column
-from nas.errors import UserError
-from nas.search_space import NAS_BENCH_201
 
 _CELLS = (0, 11, 284)
 _PUBLISHED = {

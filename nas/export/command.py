@@ -14,16 +14,16 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from nas.config import CONF
-from nas.errors import UserError
+from nas.config.build import CONF
 from nas.export.config import ExportConfig
 from nas.export.folder import RECORD, filling, require_place
 from nas.export.found import Found, find
 from nas.export.readme import here_text, readme
 from nas.export.record import Checked, record
 from nas.export.source import network_source
-from nas.hydra_errors import one_line_hydra_errors
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.errors import UserError
+from runtime.shell.hydra_errors import one_line_hydra_errors
 
 
 def main() -> None:
@@ -89,8 +89,8 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
 
     from nas.export import network as networks  # noqa: PLC0415 - imports torch
     from nas.export.this_machine import device_id, timed  # noqa: PLC0415 - imports onnxruntime
-    from runtime.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
-    from runtime.onnx_session import OnnxSession  # noqa: PLC0415 - imports onnxruntime
+    from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
+    from runtime.network.formats.onnx_session import OnnxSession  # noqa: PLC0415 - imports onnxruntime
 
     network = networks.initialised(found.architecture, found.dataset, config.seed)
     images = networks.images_of(found.dataset)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 from typing import final
 
-from nas.errors import UserError, require_at_least_1
 from nas.export.found import Which
-from runtime.timing import TimingConfig
+from runtime.machine.timing import TimingConfig
+from runtime.shell.errors import UserError, require_at_least_1
 
 
 @final

@@ -10,8 +10,8 @@ from pathlib import Path
 from uuid import uuid4
 
 from nas.accuracy.base import Dataset
-from nas.errors import UserError
-from nas.interruption import Interruption
+from nas.search.interruption import Interruption
+from runtime.shell.errors import UserError
 
 RECORD = "export.json"
 """The file that makes a folder an export; it takes its place last."""

@@ -13,11 +13,11 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from nas.accuracy.base import Dataset
-from nas.errors import UserError
 from nas.export.source import plain
-from nas.run_folder import RunFolder
-from nas.samples import read_parquet_row
-from nas.search_space import NAS_BENCH_201
+from nas.search.folder import RunFolder
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.trial import read_parquet_row
+from runtime.shell.errors import UserError
 
 _NO_SUMMARY = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
 """What it raises to take another file for one."""

@@ -14,9 +14,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from nas.accuracy.base import Dataset
-from nas.errors import UserError
-from nas.network import build_network, example_images
-from runtime.onnx_session import OnnxSession
+from nas.spaces.nas_bench_201.network import build_network, example_images
+from runtime.network.formats.onnx_session import OnnxSession
+from runtime.shell.errors import UserError
 
 IMAGES = 4
 """Of noise, on which the forms of a network are compared, one at a time."""

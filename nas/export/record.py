@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, final
 
-from nas.environment import environment
 from nas.export.found import Found
-from nas.search_space import NAS_BENCH_201
+from nas.search.environment import environment
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 SCHEMA = 1
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from string import Template
 
-from nas.search_space import EDGES
+from nas.spaces.nas_bench_201.space import EDGES
 
 _LAYERS = {
     "none": "Zero()",

@@ -12,8 +12,8 @@ from numpy import ndarray
 from latency.probe.agent import board_facts
 from latency.probe.board import Identity
 from latency.probe.settings import Precision, Runtime, Settings
-from runtime.onnx_session import OnnxSession
-from runtime.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
+from runtime.machine.timing import Statistic, Stopwatch, TimingConfig, time_interleaved
+from runtime.network.formats.onnx_session import OnnxSession
 
 
 def device_id(board: str | None) -> str:

@@ -9,16 +9,16 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from latency.devices import tail_in_words
+from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
-from nas.accuracy.training_length import FULL_EPOCHS
-from nas.landscape import Landscape
-from nas.limits import Limits, cost_text
+from nas.report.summary import on_device
 from nas.report.wording import NO_BREAK, Wording, milliseconds, percent
-from nas.samples import Samples
-from nas.search_space import NAS_BENCH_201
-from nas.summary import on_device
-from nas.trajectory import WINDOW
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
+from nas.trials.limits import Limits, cost_text
+from nas.trials.survey import Landscape
+from nas.trials.trajectory import WINDOW
+from nas.trials.trial import Samples
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.parts import Note, Part
 

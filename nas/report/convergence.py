@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.landscape import Landscape
 from nas.report.wording import Wording, percent
-from nas.samples import Samples
-from nas.trajectory import BAND, bin_edges
+from nas.trials.survey import Landscape
+from nas.trials.trajectory import BAND, bin_edges
+from nas.trials.trial import Samples
 from runtime.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
 from runtime.page.parts import Columns, Figure
 

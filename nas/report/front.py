@@ -8,12 +8,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.landscape import Landscape, pareto_front
 from nas.report.limit_line import limit_line
 from nas.report.thinning import spread
 from nas.report.wording import Wording, lines_of
-from nas.samples import Samples
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.survey import Landscape, pareto_front
+from nas.trials.trial import Samples
 from runtime.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from runtime.page.parts import Figure
 

@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from nas.report.limit_line import limit_line
 from nas.report.wording import Wording
-from nas.samples import Samples
+from nas.trials.trial import Samples
 from runtime.page.parts import Figure
 
 _RANGES = 40

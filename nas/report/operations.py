@@ -8,14 +8,14 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.operation_history import OperationHistory
 from nas.report.wording import OPERATION_NAMES
-from nas.search_space import EDGES
+from nas.spaces.nas_bench_201.space import EDGES
+from nas.trials.choice_history import OperationHistory
 from runtime.page.palette import BLUE, GREY, GROUND, ORANGE, SKY, VERMILLION
 from runtime.page.parts import Columns, Figure, Legend, Part
 
 OPERATION_COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE)
-"""In the order of `nas.search_space.OPERATIONS`."""
+"""In the order of `nas.spaces.nas_bench_201.space.OPERATIONS`."""
 
 
 def operations(history: OperationHistory) -> list[Part | str]:

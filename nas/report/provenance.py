@@ -9,7 +9,7 @@ from nas.report.wording import Wording
 
 
 def provenance(wording: Wording, machine: Mapping[str, Any], command: str) -> dict[str, str]:
-    """Names and values for the reader; the machine is what `nas.environment` wrote."""
+    """Names and values for the reader; the machine is what `nas.search.environment` wrote."""
     summary = wording.summary
     packages = ", ".join(f"{name} {version}" for name, version in machine["packages"].items())
     resumed = summary["resumed_at_sample"]

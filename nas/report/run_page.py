@@ -11,12 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from numpy import ndarray
 
-from nas.atomic_file import replacing
-from nas.landscape import Landscape
-from nas.limits import NO_FURTHER_LIMITS, Limits
-from nas.operation_history import OperationHistory
 from nas.report.answer import answer, key_figures
-from nas.report.cell import draw_cell
 from nas.report.convergence import convergence
 from nas.report.front import front
 from nas.report.heat_map import heat_map
@@ -24,10 +19,15 @@ from nas.report.operations import operations
 from nas.report.provenance import provenance
 from nas.report.tables import best_few, edge_by_edge, found
 from nas.report.wording import Wording
-from nas.samples import Samples
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.drawing import draw_cell
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.choice_history import OperationHistory
+from nas.trials.limits import NO_FURTHER_LIMITS, Limits
+from nas.trials.survey import Landscape
+from nas.trials.trial import Samples
 from runtime.page.document import Page, Section
 from runtime.page.parts import Columns, Listing, Part
+from runtime.shell.atomic_file import replacing
 
 
 @final
@@ -35,7 +35,7 @@ from runtime.page.parts import Columns, Listing, Part
 class Evidence:
     """What a page is made of."""
 
-    summary: dict[str, Any]  # as `nas.summary` makes it
+    summary: dict[str, Any]  # as `nas.report.summary` makes it
     samples: Samples
     accuracy_test: Float64[ndarray, "n"]  # a fraction; NaN where the source has none
     latency_predicted: Bool[ndarray, "n"]

@@ -8,10 +8,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.limits import Limits
 from nas.report.wording import Wording
-from nas.samples import Samples
-from nas.search_space import EDGES, NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201
+from nas.trials.limits import Limits
+from nas.trials.trial import Samples
 from runtime.page.parts import Table
 
 LISTED = 10

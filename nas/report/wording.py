@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
-from nas.accuracy.training_length import FULL_EPOCHS
-from nas.limits import cost_text, label_of
-from nas.summary import optimum_name
+from nas.report.summary import optimum_name
+from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
+from nas.trials.limits import cost_text, label_of
 
 _DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet16": "ImageNet16-120"}
 _SPLITS = {"valid": "validation", "test": "test"}
 NO_BREAK = "\u00a0"
 OPERATION_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")
-"""Short names of `nas.search_space.OPERATIONS`, in its order."""
+"""Short names of `nas.spaces.nas_bench_201.space.OPERATIONS`, in its order."""
 
 
 @final

@@ -12,9 +12,9 @@ from itertools import product
 from typing import final
 
 from latency.base import LatencyOracle
-from latency.mapped import Left, MappedLatency
-from latency.table import TableLatency
-from nas.errors import UserError
+from latency.sources.mapped import Left, MappedLatency
+from latency.sources.table import TableLatency
+from runtime.shell.errors import UserError
 
 
 @final

@@ -9,11 +9,11 @@ import numpy as np
 from jaxtyping import Float64, Int64, Shaped
 from numpy import ndarray
 
-from nas.landscape import Landscape, pareto_front
-from nas.search_space import NAS_BENCH_201
-from nas.study.course import Course, at_query, bin_means, bins_of
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.study.learning_curve import Course, at_query, bin_means, bins_of
 from nas.study.results import Pooled
 from nas.study.statistics import Interval, median_intervals
+from nas.trials.survey import Landscape, pareto_front
 from runtime.page.markup import chart_text
 from runtime.page.palette import FAINT, INK, SEQUENTIAL, SERIES, VERMILLION, band
 from runtime.page.parts import Figure

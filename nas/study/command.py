@@ -21,22 +21,22 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from nas.config import CONF, register
-from nas.environment import write_environment
-from nas.errors import UserError
-from nas.exit_status import reason
-from nas.hydra_errors import one_line_hydra_errors
-from nas.search_space import NAS_BENCH_201
+from nas.config.build import CONF, register
+from nas.search.environment import write_environment
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.study.analyses.situations.measure import families
+from nas.study.analyses.variants.measure import variants
 from nas.study.config import FREE, StudyConfig
 from nas.study.folder import StudyFolder
 from nas.study.page import answer, write_page
 from nas.study.plan import Plan, make_plan
 from nas.study.results import gather, write_measures, write_results
-from nas.study.situations import families
 from nas.study.tables import save_tables, sources_of, tables_of
 from nas.study.terminal import print_results
-from nas.study.variants import variants
 from nas.study.work import work
+from runtime.shell.errors import UserError
+from runtime.shell.exit_status import reason
+from runtime.shell.hydra_errors import one_line_hydra_errors
 
 SOURCES = ("accuracy", "latency")
 

@@ -8,8 +8,8 @@ from typing import final
 
 from omegaconf import MISSING
 
+from latency.sources.table_source import LatencyConfig
 from nas.accuracy.base import AccuracyConfig, Dataset, Split
-from nas.latency_sources import LatencyConfig
 
 
 class Axis(Enum):

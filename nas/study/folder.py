@@ -17,10 +17,10 @@ from typing import Any, final
 from omegaconf import OmegaConf
 from yaml import YAMLError
 
-from nas.atomic_file import replacing
-from nas.errors import UserError
-from nas.file_lock import held
 from nas.study.plan import Cell
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+from runtime.shell.file_lock import held
 
 SCHEMA = 1
 

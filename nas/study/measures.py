@@ -13,8 +13,8 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.study.course import BINS, Course, at_query, bin_within_limit
-from nas.trajectory import sample_within_limit
+from nas.study.learning_curve import BINS, Course, at_query, bin_within_limit
+from nas.trials.trajectory import sample_within_limit
 
 CHECKPOINTS = (50, 100, 200, 500, 1000, 2000, 5000)
 LAST = 200

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from nas.atomic_file import replacing
+from nas.study.analyses.situations.measure import Family
+from nas.study.analyses.situations.page import situation_sections
+from nas.study.analyses.thesis.measure import claims, numbers, verdict
+from nas.study.analyses.thesis.page import thesis_sections
+from nas.study.analyses.variants.measure import variants
+from nas.study.analyses.variants.page import variant_sections
 from nas.study.charts import (
     Courses,
     accuracy_by_bins,
@@ -21,16 +26,11 @@ from nas.study.charts import (
 )
 from nas.study.plan import Cell
 from nas.study.results import TESTED, Comparison, Results
-from nas.study.situations import Family
-from nas.study.situations_page import situation_sections
 from nas.study.statistics import no_intervals, with_intervals
 from nas.study.terminal import text_of
-from nas.study.thesis import claims, numbers, verdict
-from nas.study.thesis_page import thesis_sections
-from nas.study.variants import variants
-from nas.study.variants_page import variant_sections
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.parts import Columns, Listing, Note, Part, Table
+from runtime.shell.atomic_file import replacing
 
 COLUMNS = {
     "how far from the optimum": (

@@ -20,15 +20,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from controller.base import ControllerConfig
 from latency.base import LatencyOracle
+from latency.sources.mapped_source import MappedLatencyConfig
 from nas.accuracy.base import Accuracy
-from nas.errors import UserError
-from nas.landscape import Landscape
-from nas.latency_mapped import MappedLatencyConfig
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
 from nas.study.problems import Problems
+from nas.trials.survey import Landscape
 from rewards.base import Reward
+from runtime.shell.errors import UserError
 
 
 @final

@@ -10,12 +10,12 @@ import numpy as np
 
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
-from nas.errors import UserError
-from nas.landscape import Landscape, survey
-from nas.preflight import describe_limit, require_complete
 from nas.study.boards import Board, combinations, together
 from nas.study.config import StudyConfig
-from nas.units import milliseconds
+from nas.trials.preflight import describe_limit, require_complete
+from nas.trials.survey import Landscape, survey
+from runtime.shell.errors import UserError
+from runtime.shell.units import milliseconds
 
 
 @final

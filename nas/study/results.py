@@ -15,11 +15,10 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.atomic_file import replacing
 from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
-from nas.study.course import Course
 from nas.study.folder import StudyFolder
+from nas.study.learning_curve import Course
 from nas.study.measures import Measure, measures_of
 from nas.study.plan import Cell, Plan
 from nas.study.statistics import (
@@ -31,6 +30,7 @@ from nas.study.statistics import (
 )
 from nas.study.tables import Tables, load_tables
 from nas.study.trace import load_trace
+from runtime.shell.atomic_file import replacing
 
 SCHEMA = 1
 SIGNIFICANT = 0.05

@@ -14,12 +14,12 @@ from jaxtyping import Bool, Float64, Shaped
 from numpy import ndarray
 
 from nas.accuracy.base import Dataset
-from nas.accuracy.training_length import FULL_EPOCHS
-from nas.atomic_file import replacing
-from nas.csv_tables import ACCURACY_FILE, data_folder, read_csv_table
-from nas.errors import UserError
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
 from nas.study.plan import Plan
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import ACCURACY_FILE, data_folder, read_csv_table
 
 
 @final

@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt16
 from numpy import ndarray
 
-from nas.atomic_file import replacing
-from nas.errors import UserError
-from nas.search import search
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.study.plan import Job
+from nas.trials.loop import search
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
 
 
 @final

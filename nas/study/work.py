@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from controller.base import DivergedError
-from nas.errors import UserError
-from nas.exit_status import reason
 from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.plan import Job
 from nas.study.trace import save_trace, trace
+from runtime.shell.errors import UserError
+from runtime.shell.exit_status import reason
 
 
 @final

@@ -14,12 +14,12 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, final
 
-from runtime.contention.budget import GB, MB
-from runtime.contention.hog import Hog
-from runtime.contention.holding import Freeze, Holding, Quota, Stop
-from runtime.contention.isolation import Isolation
-from runtime.contention.running_hogs import RunningHogs
-from runtime.contention.token_bucket import TokenBucket
+from runtime.contention.hogs.hog import Hog
+from runtime.contention.hogs.running_hogs import RunningHogs
+from runtime.contention.hogs.token_bucket import TokenBucket
+from runtime.contention.isolation.budget import GB, MB
+from runtime.contention.isolation.holding import Freeze, Holding, Quota, Stop
+from runtime.contention.isolation.isolation import Isolation
 
 if TYPE_CHECKING:
     import torch
@@ -145,7 +145,7 @@ class Situation:
           ValueError: if there is no GPU.
         """
         if self._stream is None:
-            from runtime.contention.gpu_hogs import victim_streams  # noqa: PLC0415 - needs a GPU
+            from runtime.contention.hogs.gpu_hogs import victim_streams  # noqa: PLC0415 - needs a GPU
 
             stock, priority = victim_streams(
                 self._hogs.slices, is_first=self._isolation is Isolation.priority

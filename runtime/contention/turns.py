@@ -17,7 +17,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from runtime.contention.situation import Situation
-from runtime.timing import Stopwatch
+from runtime.machine.timing import Stopwatch
 
 TURN_S = 0.3
 LEAST_A_TURN = 30

@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runtime.exit_status import one_line_errors
-from runtime.mapping.asked_board import asked_board
 from runtime.mapping.config import MapConfig, ProfileConfig, StudyConfig
-from runtime.mapping.left import Left, Occupied, occupied
-from runtime.mapping.platform_description import Platform
-from runtime.mapping.program import Answer
+from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.profiling.asked_board import asked_board
+from runtime.mapping.solving.program import Answer
+from runtime.mapping.solving.slack import Left, Occupied, occupied
+from runtime.shell.runtime_exit_status import one_line_errors
 
 CONF = str(Path(__file__).resolve().parents[2] / "conf")
 """By place, because a user's folder may hold a `conf` of its own."""
@@ -65,14 +65,14 @@ def _hydra_main(composed: DictConfig) -> None:
 
 
 def _study(folder: Path, config: StudyConfig, console: Console) -> None:
-    from runtime.mapping.study import run_study  # noqa: PLC0415 - of this use only
+    from runtime.experiments.schedulability.study import run_study  # noqa: PLC0415 - of this use only
 
     run_study(folder, config, console)
 
 
 def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, which is now
-    from runtime.mapping.profile_here import profile_here  # noqa: PLC0415 - imports torch
+    from runtime.mapping.profiling.profile_here import profile_here  # noqa: PLC0415 - imports torch
 
     if not profile_here(path, config, console):
         sys.exit(SOME_FAILED)
@@ -80,17 +80,12 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
 
 def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as for a profile
-    from runtime.bench.command import tell  # noqa: PLC0415 - imports torch
-    from runtime.bench.results import Results  # noqa: PLC0415 - likewise
-    from runtime.mapping.candidates import Board  # noqa: PLC0415 - of this use only
-    from runtime.mapping.needed_margin import needed_margin  # noqa: PLC0415 - likewise
-    from runtime.mapping.run_here import (  # noqa: PLC0415 - likewise
-        EXPERIMENT,
-        could_run,
-        profiled_as,
-        run_here,
-    )
-    from runtime.mapping.run_shown import sentences  # noqa: PLC0415 - likewise
+    from runtime.experiments.command import tell  # noqa: PLC0415 - imports torch
+    from runtime.mapping.running.needed_margin import needed_margin  # noqa: PLC0415 - likewise
+    from runtime.mapping.running.run_here import EXPERIMENT, could_run, profiled_as, run_here  # noqa: PLC0415 - likewise
+    from runtime.mapping.running.run_shown import sentences  # noqa: PLC0415 - likewise
+    from runtime.mapping.solving.candidates import Board  # noqa: PLC0415 - of this use only
+    from runtime.page.results import Results  # noqa: PLC0415 - likewise
 
     table, platform = asked_board(tasks, config)
     board = Board(table, platform, config.bound, config.frame_ms)

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from runtime.mapping.schedulability import SCENARIOS, THRESHOLDS
-from runtime.mapping.timing_table import Bound
-from runtime.mapping.ways import Way
+from runtime.experiments.schedulability.schedulability import SCENARIOS, THRESHOLDS
+from runtime.mapping.model.timing_table import Bound
+from runtime.mapping.solving.baselines import Way
 
 
 @final

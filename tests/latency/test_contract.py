@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from latency.base import LatencyOracle, UnmeasuredError
-from latency.mapped import Left, MappedLatency
-from latency.nats import NatsLatency
-from latency.table import TableLatency
+from latency.sources.mapped import Left, MappedLatency
+from latency.sources.nats import NatsLatency
+from latency.sources.table import TableLatency
 
 CHOICES = (3, 2, 4)
 TABLE_MS = np.arange(1.0, 25.0).reshape(CHOICES)

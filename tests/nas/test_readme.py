@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-import nas.search_command
-from nas.data.registry import FILES
+import nas.search.command
+from nas.spaces.nas_bench_201.public.registry import FILES
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
@@ -69,7 +69,7 @@ def test_the_first_search_runs_as_it_stands(tmp_path):
 @pytest.mark.parametrize(
     "command",
     [
-        # a sweep is many runs, and tests/nas/search_command has another
+        # a sweep is many runs, and tests/nas/search has another
         pytest.param(one, marks=[pytest.mark.slow] if is_sweep(one) else [])
         for one in SEARCHES
     ],
@@ -80,7 +80,7 @@ def test_any_other_search_runs(command, in_process, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NAS_DATA", raising=False)
 
-    status, told, error = in_process(nas.search_command.main, [*shlex.split(command)[2:], *more])
+    status, told, error = in_process(nas.search.command.main, [*shlex.split(command)[2:], *more])
 
     assert status == 0, error
     if more:

@@ -7,18 +7,23 @@ import subprocess
 import numpy as np
 import pytest
 
-import nas.search_command
+import nas.search.command
 import nas.transfer
-from latency.regression import judge
+from latency.models.regression import judge
+from latency.models.sheet import Probes, read_probes, write_sheet
+from latency.models.transferred import (
+    _most_telling,
+    choose_probes,
+    transfer_from,
+    write_transferred,
+)
+from latency.sources.table_source import AutoLatencyConfig, TableLatencyConfig
+from latency.sources.transfer import TransferLatencyConfig
 from nas.accuracy.base import Dataset
-from nas.csv_tables import latency_files, read_csv_table
-from nas.errors import UserError
-from nas.known_latency import known_latency
-from nas.latency_sources import AutoLatencyConfig, TableLatencyConfig
-from nas.latency_transfer import TransferLatencyConfig
-from nas.probes import Probes, read_probes, write_sheet
-from nas.search_space import NAS_BENCH_201
-from nas.transferred import _most_telling, choose_probes, transfer_from, write_transferred
+from nas.spaces.nas_bench_201.known_devices import known_latency
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import latency_files, read_csv_table
 
 ARCHITECTURES = NAS_BENCH_201.architectures
 STRINGS = NAS_BENCH_201.strings
@@ -173,7 +178,7 @@ def test_a_search_on_a_new_device_marks_what_it_was_told(in_process, tmp_path, f
         *(f"latency.probes={filled}", "T=1s", "budget=30", f"runs={tmp_path / 'runs'}"),
     ]
 
-    status, told, error = in_process(nas.search_command.main, words)
+    status, told, error = in_process(nas.search.command.main, words)
 
     assert status == 0, error
     summary = json.loads(next((tmp_path / "runs").rglob("summary.json")).read_text("utf-8"))

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from runtime.stream.architectures import asynchronous, enlarged, synchronous, zero_copy
-from runtime.stream.published import (
+from runtime.experiments.streaming.published import (
     LARGEST_MIB,
     MIB,
     PRELOADED_MS,
@@ -18,8 +17,14 @@ from runtime.stream.published import (
     simulated,
     yolov4,
 )
-from runtime.stream.recurrence import predicted
-from runtime.stream.stages import Architecture, StreamPlan
+from runtime.weight_streaming.planning.architectures import (
+    asynchronous,
+    enlarged,
+    synchronous,
+    zero_copy,
+)
+from runtime.weight_streaming.planning.recurrence import predicted
+from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
 
 PUBLISHED = {row.name: row for row in ROWS}
 

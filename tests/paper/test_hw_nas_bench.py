@@ -5,9 +5,9 @@ CIFAR-10, cells by their official number; the CSV rounds to five digits after th
 
 import pytest
 
+from latency.sources.table_source import TableLatencyConfig
 from nas.accuracy.base import Dataset
-from nas.latency_sources import TableLatencyConfig
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 PUBLISHED_MS = [
     (0, "raspberry-pi-4/b1", 10.481976820010459),

@@ -11,10 +11,10 @@ import pytest
 import torch
 from nats_bench import create
 
-from nas import cost
 from nas.accuracy.base import Dataset
-from nas.network import build_network
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201 import costs as cost
+from nas.spaces.nas_bench_201.network import build_network
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 ARCHIVE_NAME = {
     Dataset.cifar10: "cifar10",

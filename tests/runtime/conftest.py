@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from runtime.models.alexnet import AlexNet
-from runtime.models.densenet import DenseNet
-from runtime.models.nas_bench_201 import CellNetwork
-from runtime.models.resnet import ResNet
-from runtime.models.vgg import VGG
+from runtime.network.models.alexnet import AlexNet
+from runtime.network.models.densenet import DenseNet
+from runtime.network.models.nas_bench_201 import CellNetwork
+from runtime.network.models.resnet import ResNet
+from runtime.network.models.vgg import VGG
 
 EVERY_OPERATION = (
     "avg_pool_3x3",

@@ -15,7 +15,7 @@ from latency.probe.address import Connect, command_of
 from latency.probe.board import Board, Patience
 from latency.probe.link import Link, agent_source
 from latency.probe.settings import Precision, Runtime, Settings
-from runtime.timing import TimingConfig
+from runtime.machine.timing import TimingConfig
 
 QUICK = TimingConfig(samples=3, warm_up_window=1, warm_up_most=2)
 SHAPE = (1, 3, 8, 8)

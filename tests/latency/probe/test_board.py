@@ -16,7 +16,7 @@ from latency.probe.address import Connect, command_of
 from latency.probe.board import Board, BoardError, Patience, UnrunnableError
 from latency.probe.link import EndedError, GarbledError, Link, LinkError, SilentError, agent_source
 from latency.probe.settings import Precision, Runtime
-from runtime.torchscript_export import torchscript_bytes
+from runtime.network.formats.torchscript_export import torchscript_bytes
 
 IN_MEASURE = "        loaded = self._load(network)\n"
 

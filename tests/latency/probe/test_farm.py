@@ -7,7 +7,7 @@ import pytest
 from latency.probe.board import BoardError, Patience
 from latency.probe.farm import Farm
 from latency.probe.link import LinkError
-from runtime.quiet import QuietConfig
+from runtime.machine.stability import QuietConfig
 
 IN_MEASURE = "        loaded = self._load(network)\n"
 ONE_TRY = Patience(silence_s=20.0, tries=1)

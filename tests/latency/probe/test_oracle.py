@@ -13,8 +13,8 @@ from latency.probe.farm import Farm
 from latency.probe.link import Link
 from latency.probe.oracle import Networks, OnDisturbance, ProbeLatency
 from latency.probe.settings import Precision, Runtime, Settings
-from runtime.quiet import QuietConfig
-from runtime.timing import Statistic, TimingConfig
+from runtime.machine.stability import QuietConfig
+from runtime.machine.timing import Statistic, TimingConfig
 
 KEY = {"device": "board/onnxruntime/fp32/b1"}
 QUICK = Settings(

@@ -6,9 +6,9 @@ from omegaconf import OmegaConf
 
 from nas.accuracy.base import Accuracy, Dataset, Split
 from nas.accuracy.table import TableAccuracyConfig
-from nas.csv_writer import write_csv_table
-from nas.errors import UserError
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.errors import UserError
 
 SIZE = NAS_BENCH_201.size
 TWO = NAS_BENCH_201.architectures[[0, 9930]]

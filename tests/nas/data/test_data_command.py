@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from nas.csv_writer import write_csv_table
 from nas.data.__main__ import main
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from nas.data.download import download
-from nas.data.registry import RemoteFile
-from nas.errors import UserError
+from nas.spaces.nas_bench_201.public.registry import RemoteFile
+from runtime.shell.errors import UserError
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 FILE = RemoteFile(

@@ -3,12 +3,12 @@
 import numpy as np
 from rich.console import Console
 
-from latency.devices import Device, Kind
-from latency.regression import Quality
-from nas.csv_writer import write_csv_table
+from latency.devices.registry import Device, Kind
+from latency.models.regression import Quality
+from nas.data.devices_report import DeviceRow
 from nas.data.listing import AccuracyRow, accuracy_rows, accuracy_table, devices_table
-from nas.devices_report import DeviceRow
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 
 def shown(table):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from nas.csv_tables import parse_csv_table
-from nas.csv_writer import write_csv_table
 from nas.data.storing import store_accuracy, store_latency
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.keyed_table import parse_csv_table
 
 
 def columns(**numbers):

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from nas.csv_writer import write_csv_table
 from nas.data.verify import verify
-from nas.errors import UserError
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.errors import UserError
 
 SIZE = NAS_BENCH_201.size
 

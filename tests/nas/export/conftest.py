@@ -3,11 +3,11 @@
 import pytest
 from hydra import compose, initialize_config_dir
 
-from nas.config import CONF, build, register
-from nas.limits import NO_FURTHER_LIMITS
-from nas.samples import Journal, read_journal, write_parquet
-from nas.search import search
-from nas.summary import summarise, write_summary
+from nas.config.build import CONF, build, register
+from nas.report.summary import summarise, write_summary
+from nas.trials.limits import NO_FURTHER_LIMITS
+from nas.trials.loop import search
+from nas.trials.trial import Journal, read_journal, write_parquet
 
 
 @pytest.fixture(scope="session")

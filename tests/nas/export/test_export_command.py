@@ -20,7 +20,6 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from nas.accuracy.base import Dataset
-from nas.errors import UserError
 from nas.export.command import export
 from nas.export.config import ExportConfig
 from nas.export.folder import require_place
@@ -28,9 +27,10 @@ from nas.export.found import find
 from nas.export.network import images_of, initialised, outputs_of
 from nas.export.record import Checked, record
 from nas.export.this_machine import device_id
-from nas.search_space import NAS_BENCH_201
-from runtime.onnx_session import OnnxSession
-from runtime.timing import TimingConfig
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.machine.timing import TimingConfig
+from runtime.network.formats.onnx_session import OnnxSession
+from runtime.shell.errors import UserError
 
 FILES = {"network.py", "weights.safetensors", "network.onnx", "README.md", "export.json"}
 

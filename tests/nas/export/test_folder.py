@@ -7,8 +7,8 @@ import json
 import pytest
 
 from nas.accuracy.base import Dataset
-from nas.errors import UserError
 from nas.export.folder import RECORD, filling, require_place
+from runtime.shell.errors import UserError
 
 CELL = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
 

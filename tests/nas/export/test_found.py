@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from nas.errors import UserError
 from nas.export.found import Which, find
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.errors import UserError
 
 
 def change(run, **fields):
@@ -35,7 +35,7 @@ def test_the_best_is_found_unless_another_is_asked_for(run):
 
 
 def test_a_sample_is_found_by_string_and_by_number_with_the_values_of_the_run(run):
-    from nas.samples import read_parquet  # noqa: PLC0415 - as the code does
+    from nas.trials.trial import read_parquet  # noqa: PLC0415 - as the code does
 
     samples = read_parquet(run / "samples.parquet")
     index = int(NAS_BENCH_201.index(samples.architectures[0]))

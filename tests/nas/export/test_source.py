@@ -10,7 +10,7 @@ import torch
 from nas.accuracy.base import Dataset
 from nas.export.network import images_of, initialised, outputs_of
 from nas.export.source import network_source
-from nas.search_space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -9,19 +9,19 @@ import pytest
 
 from controller.rnn import RnnConfig
 from controller.uniform import UniformConfig
-from latency.table import TableLatency
+from latency.sources.table import TableLatency
 from nas.accuracy.base import Dataset, Split
 from nas.accuracy.tabular import TabularAccuracy
-from nas.cost import parameters
-from nas.landscape import Landscape, survey
-from nas.limits import NO_FURTHER_LIMITS, Limit, Limits
-from nas.operation_history import OperationHistory
 from nas.report.front import front
 from nas.report.run_page import Evidence, run_page
+from nas.report.summary import summarise
 from nas.report.wording import Wording
-from nas.samples import Samples
-from nas.search_space import NAS_BENCH_201
-from nas.summary import summarise
+from nas.spaces.nas_bench_201.costs import parameters
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.choice_history import OperationHistory
+from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
+from nas.trials.survey import Landscape, survey
+from nas.trials.trial import Samples
 
 GRID = NAS_BENCH_201.num_choices
 ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, GRID)

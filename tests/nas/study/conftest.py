@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
 from rich.console import Console
 
-from nas.config import register
+from nas.config.build import register
 from nas.study.command import run_study
 from nas.study.config import StudyConfig
 from nas.study.plan import make_plan

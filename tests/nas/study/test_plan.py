@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from nas.errors import UserError
 from nas.study.tables import tables_of
+from runtime.shell.errors import UserError
 
 
 def keys(plan):

@@ -16,11 +16,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from nas.errors import UserError
 from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.trace import load_trace, trace
 from nas.study.work import Outcome, search_cell, work
+from runtime.shell.errors import UserError
 
 PREDICTED = (
     "name=guessed",
@@ -188,7 +188,7 @@ def test_a_study_of_predictions_calls_them_so_in_every_file(study, tmp_path):
 
 
 def _rows(index):
-    from nas.search_space import NAS_BENCH_201  # noqa: PLC0415 - one use
+    from nas.spaces.nas_bench_201.space import NAS_BENCH_201  # noqa: PLC0415 - one use
 
     return NAS_BENCH_201.architectures[index]
 

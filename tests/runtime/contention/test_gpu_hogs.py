@@ -8,11 +8,11 @@ import time
 import pytest
 import torch
 
-from runtime.contention.gpu_hogs import GpuMemoryHog, PcieHog
-from runtime.contention.isolation import Isolation
-from runtime.contention.running_hogs import RunningHogs
+from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
+from runtime.contention.hogs.running_hogs import RunningHogs
+from runtime.contention.hogs.victims import on_gpu
+from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.situation import Situation
-from runtime.contention.victims import on_gpu
 
 pytestmark = [
     pytest.mark.gpu,

@@ -14,17 +14,17 @@ import psutil
 import pytest
 import torch
 
-from runtime.contention import compiled_hog as compiler
-from runtime.contention.caches import last_level_bytes
-from runtime.contention.cgroups import Hierarchy, hierarchy
-from runtime.contention.control_page import ControlPage
-from runtime.contention.gpu_hogs import _HogThread
-from runtime.contention.guarded import Guardian
-from runtime.contention.hog import Place
-from runtime.contention.holding import Freeze, Quota, Stop
-from runtime.contention.isolation import Isolation
-from runtime.contention.process_hogs import DiskHog, MemoryHog, Spinner
-from runtime.contention.running_hogs import RunningHogs
+from runtime.contention.hogs import compiled_hog as compiler
+from runtime.contention.hogs.control_page import ControlPage
+from runtime.contention.hogs.gpu_hogs import _HogThread
+from runtime.contention.hogs.hog import Place
+from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
+from runtime.contention.hogs.running_hogs import RunningHogs
+from runtime.contention.isolation.caches import last_level_bytes
+from runtime.contention.isolation.cgroups import Hierarchy, hierarchy
+from runtime.contention.isolation.guarded import Guardian
+from runtime.contention.isolation.holding import Freeze, Quota, Stop
+from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.situation import Situation
 
 if not hasattr(os, "memfd_create"):
@@ -151,7 +151,7 @@ def test_without_a_compiler_numpy_hogs(monkeypatch, tmp_path):
     assert compiler.compiled_hog() is None
     with RunningHogs([MemoryHog(bytes=2**22)]) as running:
         (process,) = running.process_ids
-        assert "runtime.contention.python_hog" in psutil.Process(process).cmdline()
+        assert "runtime.contention.hogs.python_hog" in psutil.Process(process).cmdline()
 
 
 def test_a_strangers_process_stands_still_with_the_hogs(hogs):
@@ -300,10 +300,10 @@ def test_a_machine_without_control_groups_is_told_what_is_possible(made_up):
 
 CRASH = """
 import sys, time
-from runtime.contention.holding import Freeze, Stop
-from runtime.contention.isolation import Isolation
-from runtime.contention.process_hogs import DiskHog, MemoryHog
-from runtime.contention.running_hogs import RunningHogs
+from runtime.contention.isolation.holding import Freeze, Stop
+from runtime.contention.isolation.isolation import Isolation
+from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog
+from runtime.contention.hogs.running_hogs import RunningHogs
 from runtime.contention.situation import Situation
 
 hogs = RunningHogs([MemoryHog(bytes=2**20), MemoryHog(bytes=2**22, numpy=True)])
@@ -425,7 +425,7 @@ def test_a_hog_that_cannot_be_is_refused_in_one_line(told, complaint):
 def test_without_a_gpu_its_hogs_say_so():
     import torch  # noqa: PLC0415 - the other tests need none
 
-    from runtime.contention.gpu_hogs import GpuMemoryHog, PcieHog  # noqa: PLC0415
+    from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog  # noqa: PLC0415
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.contention.token_bucket import TokenBucket
+from runtime.contention.hogs.token_bucket import TokenBucket
 
 
 class Clock:

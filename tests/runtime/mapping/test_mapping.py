@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import settings as limited
 from hypothesis import strategies as st
 
-from runtime.mapping.choices import alike, choices, frame_loads
-from runtime.mapping.effective_latency import effective_ms
-from runtime.mapping.left import occupied
-from runtime.mapping.platform_description import Platform, read_platform
-from runtime.mapping.program import Answer, most_left, solve
-from runtime.mapping.quick import DOES_NOT_FIT, FITS, quick_answers, quick_left
-from runtime.mapping.shipped import xavier_platform, xavier_times
-from runtime.mapping.timing_table import Bound, read_timing_table
+from runtime.mapping.model.bundled import xavier_platform, xavier_times
+from runtime.mapping.model.choices import alike, choices, frame_loads
+from runtime.mapping.model.effective_latency import effective_ms
+from runtime.mapping.model.platform_description import Platform, read_platform
+from runtime.mapping.model.timing_table import Bound, read_timing_table
+from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, quick_answers, quick_left
+from runtime.mapping.solving.program import Answer, most_left, solve
+from runtime.mapping.solving.slack import occupied
 
 RC, TC, DLA = ["RC4", "RC8"], ["TC4", "TC8"], ["DLA1", "DLA2"]
 CPU = ["CPU2", "CPU4", "CPU6"]

@@ -12,26 +12,26 @@ import numpy as np
 import pytest
 import torch
 
-from runtime.bench.machine import usable_cores
+from runtime.machine.facts import usable_cores
 from runtime.mapping import command
-from runtime.mapping.candidates import Board, candidates
-from runtime.mapping.choices import choices
 from runtime.mapping.config import ProfileConfig
-from runtime.mapping.frames import Workshop
-from runtime.mapping.needed_margin import NeededMargin, needed_margin
-from runtime.mapping.networks import Subject, subject
-from runtime.mapping.place_lanes import PlaceLanes, unit_multiprocessors
-from runtime.mapping.platform_description import Platform
-from runtime.mapping.program import Answer
-from runtime.mapping.run_here import profiled_as
-from runtime.mapping.run_rows import rows_of
-from runtime.mapping.run_shown import MAPPED, sentences
-from runtime.mapping.this_machine import machine_with
-from runtime.mapping.timetable import Placed, planned_ms
-from runtime.mapping.timing_table import Bound, TimingTable
-from runtime.mapping.variant import parsed
-from runtime.mapping.ways import Way, at_once, greedy, quickest, serial, shortest
-from runtime.sm_slices import grouped
+from runtime.mapping.model.choices import choices
+from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.model.timing_table import Bound, TimingTable
+from runtime.mapping.model.variant import parsed
+from runtime.mapping.profiling.networks import Subject, subject
+from runtime.mapping.profiling.this_machine import machine_with
+from runtime.mapping.running.frames import Workshop
+from runtime.mapping.running.needed_margin import NeededMargin, needed_margin
+from runtime.mapping.running.place_lanes import PlaceLanes, unit_multiprocessors
+from runtime.mapping.running.run_here import profiled_as
+from runtime.mapping.running.run_rows import rows_of
+from runtime.mapping.running.run_shown import MAPPED, sentences
+from runtime.mapping.solving.baselines import Way, at_once, greedy, quickest, serial, shortest
+from runtime.mapping.solving.candidates import Board, candidates
+from runtime.mapping.solving.program import Answer
+from runtime.mapping.solving.timetable import Placed, planned_ms
+from runtime.network.cuda.sm_slices import grouped
 
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 
-from runtime.backend import Device
-from runtime.mapping.build_variant import build_variant, why_not
-from runtime.mapping.networks import Subject, subject
-from runtime.mapping.profile_here import table_text
-from runtime.mapping.profiling import Agreement, Profiled, agreement, profiled
-from runtime.mapping.this_machine import machine_with, this_machine
-from runtime.mapping.variant import How, Numbers, Variant, parsed
-from runtime.timing import Samples, TimingConfig
+from runtime.machine.timing import Samples, TimingConfig
+from runtime.mapping.model.variant import How, Numbers, Variant, parsed
+from runtime.mapping.profiling.build_variant import build_variant, why_not
+from runtime.mapping.profiling.networks import Subject, subject
+from runtime.mapping.profiling.profile_here import table_text
+from runtime.mapping.profiling.profiling import Agreement, Profiled, agreement, profiled
+from runtime.mapping.profiling.this_machine import machine_with, this_machine
+from runtime.network.backend import Device
 
 QUICK = TimingConfig(samples=2, turn=2, warm_up_window=1, warm_up_most=2, settle_s=0)
 NAMES = (

@@ -1,0 +1,1 @@
+"""Timing of networks into a journal."""

@@ -1,0 +1,152 @@
+"""Live boards as what is measured: timed by the agent that the probe sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, final
+
+from latency.measuring.folder import MeasurementFolder, settings_of
+from latency.measuring.journal import Measurement, read
+from latency.probe import agent
+from latency.probe.board import BoardError, Timed
+from latency.probe.config import require_times
+from latency.probe.farm import Outcome
+from latency.probe.link import LinkError
+from latency.probe.settings import Precision
+from nas.measure.plan import MeasureConfig, OnDisturbance, require_quiet
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.machine.description import versions
+from runtime.machine.monitors import loaded
+from runtime.machine.stability import Watch
+from runtime.machine.timing import Samples
+from runtime.shell.errors import UserError
+
+
+@final
+class LiveBoards:
+    """A `Subject` of `nas.measure.command_`: one board, or several of one kind with one queue."""
+
+    def __init__(self, config: MeasureConfig, tell: Callable[[str], None]) -> None:
+        """Connects; `tell` takes a line for the user.
+
+        Raises:
+          UserError: if an address or a setting is malformed.
+          LinkError, BoardError: if a board cannot be used.
+        """
+        if config.backend is not None:
+            raise UserError(
+                f"backend={config.backend.value} is of this machine; of a board name "
+                f"latency.runtime={config.backend.value}, or nothing and take what is there"
+            )
+        names = [one.value for one in Precision]
+        if config.precision.value not in names:
+            raise UserError(
+                f"precision={config.precision.value} is none of {', '.join(names)}, which boards know"
+            )
+        require_times({"quiet.control_drift": config.quiet.control_drift})
+        self._config, self._tell = config, tell
+        connected = config.latency.connect(
+            config.addresses,
+            config.dataset,
+            tell,
+            precision=Precision(config.precision.value),
+            batch_size=config.batch_size,
+            threads=config.threads,
+            core=config.core,
+            timing=config.timing,
+            quiet=config.quiet,
+        )
+        self._farm, self._networks = connected.farm, connected.networks
+        self._boards = connected.farm.boards
+        found = self._boards[0].identity
+        board, _, rest = found.device(connected.settings).partition("/")
+        self.device_id = f"{config.board or board}/{rest}"
+        self.deciding: dict[str, Any] = {
+            "identity": asdict(found),
+            "asked": connected.settings.request(found.runtime),
+            "dataset": config.dataset.value,
+            "agent": agent.VERSION,
+        }
+        self._states: dict[str, dict[str, Any]] = {}
+
+    def facts(self) -> dict[str, Any]:
+        """What the agents told of their boards, for the origin of the table."""
+        return {
+            "measured": "over the probe, by the agent that it sends",
+            **self.deciding,
+            "boards": {board.address: board.facts for board in self._boards},
+            "states_at_the_end": self._states,
+            "exported_with": versions(),
+            "settings": settings_of(self._config),
+        }
+
+    def journals(self, folder: MeasurementFolder) -> list[Path]:
+        """Those of all boards, of earlier ones too: whatever is in them need not be measured."""
+        return folder.journals
+
+    def rounds(
+        self, pending: Sequence[int], folder: MeasurementFolder
+    ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
+        """How many rounds there will be, and each as it comes: its journal and what was measured.
+
+        Raises:
+          UserError: if no board is left, or one is disturbed or cannot run a network where the
+            config says to stop; nothing that was yielded before is lost.
+        """
+        return len(pending), self._measured(pending, folder)
+
+    def _measured(
+        self, pending: Sequence[int], folder: MeasurementFolder
+    ) -> Generator[tuple[Path, list[Measurement]], None, None]:
+        journals = {board.address: folder.journal_of(board.address) for board in self._boards}
+        watches = {address: self._watch(journal) for address, journal in journals.items()}
+        try:
+            for outcome in self._farm.measure(pending, self._networks.content_of):
+                address = outcome.board
+                if outcome.timed is None:
+                    self._refuse(outcome)
+                    yield journals[address], []
+                    continue
+                measured = self._judged(outcome.number, outcome.timed, address, watches[address])
+                yield journals[address], [measured]
+        except (LinkError, BoardError) as error:
+            raise UserError(
+                f"{error}; what was measured is kept, run the same command again to go on"
+            ) from error
+        finally:
+            for board in self._boards:
+                board.close()
+
+    def _watch(self, journal: Path) -> Watch:
+        rows = read(journal)
+        return Watch(
+            self._config.quiet,
+            [],
+            control_ms={float(row["control_ms"]) for row in rows},
+            clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
+        )
+
+    def _judged(self, number: int, timed: Timed, address: str, watch: Watch) -> Measurement:
+        self._states[address] = timed.told
+        mhz = timed.state.clock_mhz
+        drift = tuple(watch.drift(timed.control_median_ms))
+        disturbances = (
+            *watch.disturbances(mhz),
+            *loaded(timed.state.other_load, self._config.quiet.other_load),
+        )
+        require_quiet(self._config, drift, disturbances, address)
+        samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
+        return Measurement(number, samples, timed.control_median_ms, mhz, drift, disturbances)
+
+    def _refuse(self, outcome: Outcome) -> None:
+        said = (
+            f"{outcome.board} cannot run {NAS_BENCH_201.strings[outcome.number]}: {outcome.refused}"
+        )
+        if self._config.on_disturbance is OnDisturbance.stop:
+            raise UserError(
+                f"{said}; on_disturbance=flag leaves its cell empty and goes on, and what was "
+                f"measured is kept"
+            )
+        self._tell(f"flagged: {said}; its cell stays empty")

@@ -1,0 +1,121 @@
+"""The folder of a measurement: what lies in it under which name, and that nothing is mixed."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, final
+
+from omegaconf import OmegaConf
+
+from latency.devices.registry import solo_id
+from latency.measuring.journal import judged, read
+from nas.measure.plan import MeasureConfig
+from runtime.machine.stability import QuietConfig
+from runtime.machine.timing import Statistic
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+
+_OF_A_PART = ("core", "shard")
+"""Settings in which the parts of one measurement differ."""
+
+
+@final
+class MeasurementFolder:
+    """Paths of one device's measurement; a part of it has a journal and settings of its own."""
+
+    def __init__(self, config: MeasureConfig, device_id: str, deciding: dict[str, Any]) -> None:
+        """Makes the folder; `deciding` are the settings that decide a time."""
+        self.device_id = device_id
+        self._quiet = config.quiet
+        self._deciding = json.loads(json.dumps(deciding))  # as it will be read again
+        self.slug = _slug(device_id)
+        self.path = Path(config.out)
+        self.path.mkdir(parents=True, exist_ok=True)
+        number, parts = config.part
+        name = self.slug if parts == 1 else f"{self.slug}.part-{number}-of-{parts}"
+        self.journal = self.path / f"{name}.journal.csv"
+        self.settings = self.path / f"{name}.settings.json"
+        tail = "" if config.statistic is Statistic.median else f"-{config.statistic.value}"
+        self.table = self.path / f"{self.slug}{tail}_ms.csv"
+        self.table_alone = self.path / f"{_slug(solo_id(device_id))}{tail}_ms.csv"
+        self.origin = self.table.with_suffix(".json")
+        self.transferred = self.path / f"{self.slug}{tail}-transferred.csv"
+
+    def journal_of(self, address: str) -> Path:
+        """The journal of one of several boards, each of which has its own control."""
+        name = f"{_slug(address)[:40].strip('-')}-{sha256(address.encode()).hexdigest()[:6]}"
+        return self.path / f"{self.slug}.part-{name}-of-boards.journal.csv"
+
+    @property
+    def journals(self) -> list[Path]:
+        """Those of all parts."""
+        return parts_of(self.path, self.slug, "journal.csv")
+
+    def require_same(self) -> None:
+        """Keep what decides a time beside the journal, and refuse to mix in times of other settings.
+
+        Raises:
+          UserError: if this part, or another, has been measured with other settings.
+        """
+        if not self.settings.exists() or not self.journals:  # no time was taken with others
+            with replacing(self.settings) as file:
+                file.write((json.dumps(self._deciding, indent=2) + "\n").encode())
+        for path in (self.settings, *parts_of(self.path, self.slug, "settings.json")):
+            try:
+                before = dict(json.loads(path.read_text(encoding="utf-8")))
+            except (ValueError, TypeError, RecursionError) as error:
+                raise UserError(
+                    f"{path} is corrupt ({error}); name another folder with out="
+                ) from error
+            stored = _flat(before)
+            for name, value in _flat(self._deciding).items():
+                may_differ = path != self.settings and name in _OF_A_PART
+                if stored.get(name) != value and not may_differ:
+                    raise UserError(
+                        f"{path} holds {name}={stored.get(name)}, not {value}; "
+                        f"name another folder with out="
+                    )
+
+    def rows(self) -> list[dict[str, str]]:
+        """All lines of all parts."""
+        return rows_of(self.path, self.slug, self._quiet)
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Settings by the names that a user writes: `timing.samples`."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        inner = _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else None
+        found.update(inner if inner is not None else {f"{prefix}{name}": value})
+    return found
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text)
+
+
+def rows_of(folder: Path, slug: str, quiet: QuietConfig) -> list[dict[str, str]]:
+    """All lines of all parts of a measurement; every part's control is compared with itself."""
+    return [
+        row
+        for path in parts_of(folder, slug, "journal.csv")
+        for row in judged(read(path), quiet.control_drift)
+    ]
+
+
+def parts_of(folder: Path, slug: str, ending: str) -> list[Path]:
+    """The files of one kind: that of a measurement in one part, and of one in several."""
+    whole = folder / f"{slug}.{ending}"
+    return [
+        *([whole] if whole.exists() else []),
+        *sorted(folder.glob(f"{slug}.part-*-of-*.{ending}")),
+    ]
+
+
+def settings_of(config: MeasureConfig) -> dict[str, Any]:
+    """Every setting, as JSON has it."""
+    container = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
+    return dict(json.loads(json.dumps(container, default=str)))

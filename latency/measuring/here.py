@@ -1,0 +1,84 @@
+"""Timing a few networks on this machine in a scenario, as `nas.measure` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+from omegaconf import OmegaConf
+
+from latency.measuring.folder import MeasurementFolder
+from latency.measuring.machine import ThisMachine
+from nas.accuracy.base import Dataset
+from nas.measure.plan import MeasureConfig, OnDisturbance
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.machine.timing import Statistic
+from runtime.network.backend import Backend, Device, Precision
+from runtime.shell.errors import UserError
+
+_DEFAULTS = Path(__file__).parents[2] / "conf" / "measure.yaml"
+_BACKENDS = {
+    "torch": Backend.torch,
+    "torch-graph": Backend.graph,
+    "onnxruntime": Backend.onnxruntime,
+}
+
+
+def timed_here(
+    device: str, scenario: str, dataset: Dataset, here: Device
+) -> Callable[[Statistic, Int64[ndarray, "n 6"]], Float64[ndarray, " n"]]:
+    """What times architectures here, as the device's id says: board/runtime/precision/batch.
+
+    Raises:
+      UserError: if the id says too little, or this machine cannot do it.
+    """
+    config = _config(device, scenario, dataset, here)
+    try:
+        machine = ThisMachine(config)
+    except UserError as error:
+        raise UserError(
+            f"latency.confirm_top times networks on this machine, with latency.here={here.value}: {error}"
+        ) from error
+
+    def timed(statistic: Statistic, architectures: Int64[ndarray, "n 6"]) -> Float64[ndarray, " n"]:
+        numbers = NAS_BENCH_201.index(architectures).tolist()
+        with TemporaryDirectory() as place:
+            folder = MeasurementFolder(replace(config, out=place), machine.device_id, {})
+            _, rounds = machine.rounds(numbers, folder)
+            found = [float(statistic.of(one.samples.ms)) for _, some in rounds for one in some]
+        return np.array(found)
+
+    return timed
+
+
+def _config(device: str, scenario: str, dataset: Dataset, here: Device) -> MeasureConfig:
+    values = OmegaConf.load(_DEFAULTS)
+    merged = OmegaConf.merge(
+        OmegaConf.structured(MeasureConfig),
+        {name: value for name, value in values.items() if name not in {"defaults", "hydra"}},
+    )
+    config = OmegaConf.to_object(merged)
+    assert isinstance(config, MeasureConfig)
+    try:
+        board, runtime, precision, batch = device.split("/")
+        return replace(
+            config,
+            board=board,
+            device=here.value,
+            backend=_BACKENDS[runtime],
+            precision=Precision(precision),
+            batch_size=int(batch.removeprefix("b")),
+            dataset=dataset,
+            scenario=scenario,
+            on_disturbance=OnDisturbance.flag,
+        )
+    except (ValueError, KeyError) as error:
+        raise UserError(
+            f"latency.confirm_top times networks here, and device={device} does not say how: it is "
+            f"not board/runtime/precision/batch with a runtime of {', '.join(_BACKENDS)}"
+        ) from error

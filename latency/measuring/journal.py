@@ -1,0 +1,210 @@
+"""The journal of a measurement: a line a network with all its times, on disk before the next."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.machine.stability import drifted, quiet_control_ms
+from runtime.machine.timing import Samples, Statistic
+from runtime.shell.atomic_file import naming
+from runtime.shell.errors import UserError
+
+_FIELDS = (
+    "index",
+    "arch",
+    "median_ms",
+    "p95_ms",
+    "p99_ms",
+    "median_low_ms",
+    "median_high_ms",
+    "warm_up_calls",
+    "is_stable",
+    "control_ms",
+    "clock_mhz",
+    "disturbances",
+    "samples_ms",
+    "beside_gb_per_s",
+)
+
+_OLD_FIELDS = _FIELDS[:-1]
+"""Of journals begun before what goes on beside was in them; they go on as they are."""
+
+_TIMES = ("median_ms", "p95_ms", "p99_ms", "median_low_ms", "median_high_ms")
+
+
+@final
+@dataclass(frozen=True)
+class Measurement:
+    """One network, timed once."""
+
+    index: int  # official number of the architecture
+    samples: Samples
+    control_ms: float  # median of the control network, timed in turns with this one
+    clock_mhz: float | None  # of the processor or GPU, right after; None where it is not told
+    drift: tuple[str, ...]  # of the control, as far as it was known then; judged again when read
+    disturbances: tuple[str, ...]  # what else was not quiet
+    beside_gb_per_s: tuple[float, ...] = ()  # what each that ran beside took meanwhile
+
+    def fields(self) -> list[object]:
+        """One line of the journal."""
+        ms = self.samples.ms
+        return [
+            self.index,
+            NAS_BENCH_201.strings[self.index],
+            *(float(statistic.of(ms)) for statistic in Statistic),
+            *self.samples.interval(Statistic.median),
+            self.samples.warm_up_calls,
+            int(self.samples.is_stable),
+            self.control_ms,
+            self.clock_mhz,
+            "; ".join(self.disturbances),
+            " ".join(f"{each:.5f}" for each in ms),  # to 10 ns; in the order they were taken
+            " ".join(f"{each:.3f}" for each in self.beside_gb_per_s),
+        ]
+
+
+def append(path: Path, measurements: list[Measurement]) -> None:
+    """Add lines to a journal, in one write, and hand them to the operating system."""
+    if not measurements:
+        return
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    names = _names(path)
+    if names is None:
+        writer.writerow(_FIELDS)
+    writer.writerows(one.fields()[: len(names or _FIELDS)] for one in measurements)
+    with naming(path), path.open("ab", buffering=0) as file:
+        left = memoryview(text.getvalue().encode())
+        while left:  # one write; more only where the first falls short, as on a full disk
+            left = left[file.write(left) :]
+
+
+def _names(path: Path) -> tuple[str, ...] | None:
+    """The columns of a journal; None if it has none yet: a kill may have cut off its first line."""
+    if not path.exists():
+        return None
+    with path.open(encoding="utf-8") as file:
+        return tuple(file.readline().strip().split(",")) if path.stat().st_size else None
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    """The complete lines of a journal; a line cut off by a kill is left out.
+
+    Raises:
+      UserError: if the file is no journal, or a line of it makes no sense.
+    """
+    if not path.exists():
+        return []
+    way_out = "name another folder with out="
+    try:
+        text = path.read_text(encoding="utf-8")
+        lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        rows = list(csv.DictReader(lines, strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path} is no journal: {error}; {way_out}") from error
+    names = tuple(lines[0].strip().split(",")) if lines else _FIELDS
+    if names not in {_FIELDS, _OLD_FIELDS}:
+        raise UserError(f"{path} is not the journal of a measurement; {way_out}")
+    for number, row in enumerate(rows, start=2):
+        if {*row} != {*names} or not _is_sound(row):
+            raise UserError(
+                f"{path}, line {number} is not that of a measurement; remove the line, or {way_out}"
+            )
+    return rows
+
+
+def _is_sound(row: dict[str, str]) -> bool:
+    """Whether a line has all its fields, and numbers where they belong."""
+    try:
+        times_ms = [float(row[name]) for name in _TIMES]
+        told = float(row["clock_mhz"] or 1.0)
+        beside = [float(each) for each in row.get("beside_gb_per_s", "").split()]
+        return (
+            0 <= int(row["index"]) < NAS_BENCH_201.size
+            and all(0 <= ms < math.inf for ms in times_ms)
+            and 0 < float(row["control_ms"]) < math.inf
+            and 0 < told < math.inf
+            and all(0 <= each < math.inf for each in beside)
+            and None not in row.values()
+        )
+    except (TypeError, ValueError):
+        return False
+
+
+def mend(path: Path) -> None:
+    """Cut off the last line of a journal if a kill has left it unfinished."""
+    if path.exists():
+        content = path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            os.truncate(path, len(whole))  # to write it anew could lose it to another kill
+
+
+def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:
+    """The lines of one journal, each also disturbed where the control is off its quiet time.
+
+    While it was measured, that time was not known; with all lines it is. `control_drift` is added:
+    how far off, relative.
+    """
+    control_ms = {float(row["control_ms"]) for row in rows if not row["disturbances"]}
+    if not control_ms:
+        return rows
+    quiet_ms = quiet_control_ms(control_ms)
+    verdicts = []
+    for row in rows:
+        now_ms = float(row["control_ms"])
+        told = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
+        verdict = "; ".join(filter(None, told))
+        drift = f"{now_ms / quiet_ms - 1:.5f}"
+        verdicts.append({**row, "control_drift": drift, "disturbances": verdict})
+    return verdicts
+
+
+def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, "15625"]:
+    """Milliseconds of every architecture that was measured undisturbed, else NaN.
+
+    One that was measured several times counts with the median of them. Cells that are the same
+    network do not get its time: no runtime here finds out that they are (docs/measuring.md).
+    """
+    taken: dict[int, list[float]] = {}
+    for row in rows:
+        if not row["disturbances"]:
+            taken.setdefault(int(row["index"]), []).append(float(row[f"{statistic.value}_ms"]))
+    of_space = np.full(NAS_BENCH_201.size, np.nan)
+    for index, times in taken.items():
+        of_space[index] = np.median(times)
+    return of_space
+
+
+def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, " n"]:
+    """Later measurement of a network over its first, less 1: relative, with its sign; undisturbed."""
+    first: dict[str, float] = {}
+    differences = []
+    for row in rows:
+        if row["disturbances"]:
+            continue
+        ms = float(row[f"{statistic.value}_ms"])
+        if row["index"] in first:
+            differences.append(ms / first[row["index"]] - 1)
+        else:
+            first[row["index"]] = ms
+    return np.array(differences)
+
+
+def taken_beside(rows: list[dict[str, str]]) -> list[float] | None:
+    """GB/s that each of what ran beside took, the mean of undisturbed rows; None if none is told."""
+    told = [row.get("beside_gb_per_s", "").split() for row in rows if not row["disturbances"]]
+    most = max(map(len, told), default=0)
+    taken = np.array([[float(each) for each in one] for one in told if len(one) == most])
+    return taken.mean(0).round(3).tolist() if most else None

@@ -1,0 +1,248 @@
+"""This machine as what is measured: pinned, watched, and its networks run in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, final
+
+from latency.measuring.folder import MeasurementFolder, settings_of
+from latency.measuring.journal import Measurement, judged, read
+from nas.measure.plan import MeasureConfig, measure
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.contention.scenario import SOLO, Scenario, scenario_named
+from runtime.contention.situation import Situation
+from runtime.machine.description import machine_facts
+from runtime.machine.monitors import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
+from runtime.machine.stability import Sense, Watch
+from runtime.machine.timing import Stopwatch
+from runtime.network.backend import Backend, Device, Precision
+from runtime.shell.errors import UserError
+
+_FREE = (
+    *("networks", "repeats", "probes", "transfer", "latency", "minutes"),
+    *("statistic", "on_disturbance", "out", "quiet"),
+    "scenario",  # the device id says all of it, whatever its file is called
+)
+"""Settings that decide no time; they may change when a measurement goes on."""
+
+
+@final
+class ThisMachine:
+    """A `Subject` of `nas.measure.command_`."""
+
+    def __init__(
+        self, config: MeasureConfig, tell: Callable[[str], None] = lambda _line: None
+    ) -> None:
+        """Fills in what is not set; `tell` hears what a user should know before it begins.
+
+        Raises:
+          UserError: if the board has no name, or the device is none.
+        """
+        if config.board is None:
+            raise UserError("board is not set; write board=<what this machine is called>")
+        try:
+            self._device = Device(config.addresses)
+        except ValueError as error:
+            raise UserError(
+                f"device={config.addresses} is none of {', '.join(one.value for one in Device)}, "
+                f"nor the address of a board, as in device=ssh://jetson"
+            ) from error
+        self._tell = tell
+        self._core = config.core or 0
+        self._allowed = os.sched_getaffinity(0)
+        self._backend = config.backend or Backend.torch
+        self._config = replace(config, core=self._core, backend=self._backend)
+        self._scenario = _scenario(config.scenario)
+        self._require_runnable()
+        if self._scenario.memory_budget is not None and (
+            (self._device, self._backend, config.precision)
+            != (Device.cpu, Backend.torch, Precision.fp32)
+        ):
+            raise UserError(
+                f"scenario={config.scenario} streams weights through {self._scenario.memory_budget} "
+                f"of memory: take device=cpu backend=torch precision=fp32"
+            )
+        runtime = {
+            Backend.torch: "torch",
+            Backend.graph: "torch-graph",
+            Backend.onnxruntime: "onnxruntime",
+        }[self._backend]
+        threads = "" if config.threads == 1 else f"-t{config.threads}"
+        self.device_id = (
+            f"{config.board}/{runtime}{threads}/{config.precision.value}/b{config.batch_size}"
+            f"{self._scenario.suffix}"
+        )
+
+    def _require_runnable(self) -> None:
+        """Refuse what this device cannot be in, before a folder is made for it."""
+        named, of = f"scenario={self._config.scenario}", self._scenario
+        if of.needs_gpu and self._device is not Device.cuda:
+            raise UserError(
+                f"{named} speaks of a GPU's means; take device=cuda, or another scenario "
+                f"(docs/situations.md)"
+            )
+        if of.needs_stream and self._backend is Backend.onnxruntime:
+            raise UserError(
+                f"{named} gives the network a stream of its own, which ONNX Runtime does not take: "
+                f"backend=graph and backend=torch do"
+            )
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """The settings that decide a time."""
+        return {k: v for k, v in settings_of(self._config).items() if k not in _FREE}
+
+    def facts(self) -> dict[str, Any]:
+        """What this machine is, for the origin of the table."""
+        return {
+            **({"scenario": self._scenario.facts()} if self._scenario.suffix else {}),
+            **machine_facts(self._core, gpu=self._device is Device.cuda),
+            "threads": self._config.threads,
+            "settings": {k: v for k, v in settings_of(self._config).items() if k != "latency"},
+        }
+
+    def journals(self, folder: MeasurementFolder) -> list[Path]:
+        """That of this process's part."""
+        return [folder.journal]
+
+    def rounds(
+        self, pending: Sequence[int], folder: MeasurementFolder
+    ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
+        """How many rounds there will be, and each as it comes: its journal and what was measured.
+
+        Raises:
+          UserError: as `nas.measure.measure` does, or if this machine cannot do what is asked.
+          OSError: if the clock goes back.
+        """
+        config = self._config
+        rows = judged(read(folder.journal), config.quiet.control_drift)
+        cores = self._pin()
+        watch = Watch(
+            config.quiet,
+            self._senses(cores),
+            control_ms={float(row["control_ms"]) for row in rows},
+            clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
+        )
+        total = -(-len(pending) // config.together)
+        spare = sorted(self._allowed - cores)
+        crowding = self._scenario.crowding(spare)
+        if crowding is not None:
+            self._tell(f"note: {crowding}")
+        rounds = self._situated(pending, watch, spare)
+        return total, ((folder.journal, measured) for measured in rounds)
+
+    def _situated(
+        self, pending: Sequence[int], watch: Watch, spare: Sequence[int]
+    ) -> Iterator[list[Measurement]]:
+        """Measured while the scenario's hogs and networks run beside, on the spare processors."""
+        if not self._scenario.suffix:
+            inference, stopwatch, clock_mhz = self._prepared(None)
+            yield from measure(
+                pending, self._config, inference, stopwatch, watch, clock_mhz=clock_mhz
+            )
+            return
+        with ExitStack() as opened:
+            try:
+                situation = self._scenario.situation(spare, gpu=self._device is Device.cuda)
+                beside = opened.enter_context(situation)
+            except ValueError as error:
+                raise UserError(f"scenario={self._config.scenario}: {error}") from error
+            inference, stopwatch, clock_mhz = self._prepared(beside)
+            yield from measure(
+                pending,
+                self._config,
+                inference,
+                stopwatch,
+                watch,
+                clock_mhz=clock_mhz,
+                beside_gb_per_s=partial(self._taken, beside),
+            )
+
+    def _taken(self, beside: Situation) -> list[float]:
+        try:
+            return beside.gb_per_s()
+        except RuntimeError as error:
+            raise UserError(
+                f"scenario={self._config.scenario}: {error}; what was measured before is kept, run the "
+                f"same command again to go on"
+            ) from error
+
+    def _pin(self) -> set[int]:
+        """Keep this process on as many processors as threads, which do not spin for work."""
+        os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when torch is imported, later
+        core, threads = self._core, self._config.threads
+        cores, allowed = set(range(core, core + threads)), self._allowed
+        for one in sorted(cores - allowed):
+            because = f" (core={core} threads={threads})" if threads > 1 else ""
+            raise UserError(
+                f"core={one} is not one of {', '.join(map(str, sorted(allowed)))}{because}"
+            )
+        os.sched_setaffinity(0, cores)
+        return cores
+
+    def _senses(self, cores: set[int]) -> list[Sense]:
+        config = self._config
+        _, parts = config.part
+        senses: list[Sense] = [
+            OtherLoad(
+                config.quiet.other_load,
+                cores,
+                expected=config.threads * (parts - 1)
+                + min(self._scenario.processors, len(self._allowed - cores)),
+            ),
+            Stolen(config.quiet.stolen, cores),
+            Throttles(),
+        ]
+        return [*senses, gpu_throttling] if self._device is Device.cuda else senses
+
+    def _prepared(
+        self, beside: Situation | None
+    ) -> tuple[Callable[[int], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
+        import torch  # noqa: PLC0415 - after its threads have been told how to wait
+
+        from nas.spaces.nas_bench_201.network import build_network, example_images  # noqa: PLC0415 - imports torch
+        from runtime.network.inference import prepare, streamed  # noqa: PLC0415 - imports torch
+
+        config, device, core = self._config, self._device, self._core
+        torch.set_num_threads(config.threads)
+        images = example_images(config.dataset, batch_size=config.batch_size)
+        stream = beside.stream if beside is not None and device is Device.cuda else None
+
+        def inference(index: int) -> Callable[[], object]:
+            network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
+            try:
+                if self._scenario.memory_budget is not None:
+                    prepared = streamed(network, images, self._scenario.memory_budget)
+                else:
+                    prepared = prepare(
+                        network,
+                        images,
+                        device,
+                        self._backend,
+                        config.precision,
+                        threads=config.threads,
+                        stream=stream,
+                    )
+            except ValueError as error:
+                raise UserError(str(error)) from error
+            return prepared if beside is None else beside.during(prepared)
+
+        if stream is not None:  # each call waits for it: the device is never idle
+            return inference, Stopwatch(), gpu_mhz
+        if device is not Device.cuda:
+            return inference, Stopwatch(), lambda: cpu_mhz(core)
+        if torch.cuda.is_available():
+            return inference, Stopwatch(torch.cuda.synchronize), gpu_mhz
+        return inference, Stopwatch(), gpu_mhz  # ONNX Runtime waits for the GPU itself
+
+
+def _scenario(name: str | None) -> Scenario:
+    try:
+        return SOLO if name is None else scenario_named(name)
+    except ValueError as error:
+        raise UserError(str(error)) from error

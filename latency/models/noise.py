@@ -1,0 +1,64 @@
+"""The noise of a latency table, by the networks that were measured twice, as its origin tells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from latency.devices.bundled import TABLE_SUFFIX
+from latency.devices.measured import device_named, measured_on
+from latency.devices.registry import Device
+from latency.models.order import FEWEST_REPEATS, Noise
+from runtime.machine.timing import Statistic
+
+_NORMAL_MEDIAN = 0.6745
+"""Of the absolute value of what is distributed normally, in standard deviations."""
+
+
+def noise_of(device: str) -> Noise | None:
+    """Of single measurements of a device, in the situation and of the statistic that its id says.
+
+    None where its table has no origin beside it, or the origin tells of too few repeats.
+
+    Raises:
+      UserError: if the table is malformed.
+    """
+    found = device_named(device)
+    measured = measured_on(found)
+    origin = {} if measured is None else origin_beside(measured.path)
+    try:
+        differences = _differences(origin, found)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None  # no origin of ours
+    sound = len(differences) >= FEWEST_REPEATS and bool((differences > -1).all())
+    return Noise(np.log1p(differences)) if sound else None
+
+
+def origin_beside(table: Path) -> dict[str, Any]:
+    """What is written beside a table, in JSON; nothing where nothing is, or it cannot be read."""
+    name = table.name.removesuffix(TABLE_SUFFIX).removesuffix(".csv")
+    try:
+        told = json.loads(table.with_name(f"{name}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _differences(origin: dict[str, Any], device: Device) -> Float64[ndarray, " n"]:
+    """Relative differences; of a table that tells only their median, normal ones of that median."""
+    each = origin.get("repeats_relative_differences")
+    if each is not None:
+        return np.array(each[device.statistic.value], float)
+    count = int(origin["repeats"])
+    if device.statistic is not Statistic.median or count < FEWEST_REPEATS:
+        return np.empty(0)
+    from scipy.stats import norm  # noqa: PLC0415 - half a second that a look-up does not need
+
+    spread = float(origin["repeats_median_relative_difference"]) / _NORMAL_MEDIAN
+    scores = norm.ppf((np.arange(count) + 0.5) / count)
+    return np.asarray(spread * scores / scores.std())

@@ -1,0 +1,1 @@
+"""Latency sources, one file for each `latency=` name."""

@@ -1,0 +1,140 @@
+"""`latency=probe`: the search's networks are written here, and timed on a live board.
+
+What the board is and how it is reached, `latency/probe/config.py` and `latency/probe/` know; docs/probe.md is
+for its user.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import platformdirs
+from rich.console import Console
+
+from latency.probe import agent
+from latency.probe.cache import Cache, CacheError, require_writable
+from latency.probe.config import BoardsConfig, require_times
+from latency.probe.oracle import OnDisturbance, ProbeLatency
+from latency.probe.settings import Precision
+from latency.sources.table_source import LatencyConfig
+from nas.accuracy.base import Dataset
+from runtime.machine.stability import QuietConfig
+from runtime.machine.timing import Statistic, TimingConfig
+from runtime.shell.errors import UserError, require_at_least_1
+from runtime.shell.exit_status import reason
+
+
+@final
+@dataclass
+class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
+    """How a board is asked, and what is made of its answers."""
+
+    precision: Precision = Precision.fp32
+    batch_size: int = 1
+    threads: int = 1
+    core: int | None = None
+    statistic: Statistic = Statistic.median
+    timing: TimingConfig = field(default_factory=TimingConfig)
+    control_drift: float = 0.05
+    other_load: float = 0.2
+    clock_drop: float = 0.1
+    on_disturbance: OnDisturbance = OnDisturbance.flag
+    confirm_top: int = 5
+    unrunnable_ms: float | None = None  # beyond T
+    cache: Path | None = None
+
+    def build(self, device: str, dataset: Dataset) -> ProbeLatency:
+        """The oracle over the boards at the addresses in `device`.
+
+        Raises:
+          UserError: if an address or a setting is malformed, or the cache cannot be written.
+          LinkError, BoardError: if a board cannot be used.
+        """
+        self._check()
+        folder = (self.cache or Path(platformdirs.user_cache_dir("edgenas")) / "probe").expanduser()
+        try:
+            return self._build(device, dataset, folder)
+        except CacheError as error:
+            raise UserError(
+                f"what is measured cannot be kept: {reason(error)}; name another folder with "
+                f"latency.cache=<folder>"
+            ) from error
+
+    def _build(self, device: str, dataset: Dataset, folder: Path) -> ProbeLatency:
+        require_writable(folder)  # before a board is kept busy
+        console = Console(highlight=False, emoji=False)
+
+        def tell(line: str) -> None:
+            console.print(line, soft_wrap=True, markup=False)
+
+        quiet = QuietConfig(
+            control_drift=self.control_drift,
+            other_load=self.other_load,
+            clock_drop=self.clock_drop,
+        )
+        connected = self.connect(
+            device,
+            dataset,
+            tell,
+            precision=self.precision,
+            batch_size=self.batch_size,
+            threads=self.threads,
+            core=self.core,
+            timing=self.timing,
+            quiet=quiet,
+        )
+        settings, boards = connected.settings, connected.farm.boards
+        found = boards[0].identity
+        about = {board.address: board.facts for board in boards}
+        key: dict[str, Any] = {
+            "device": found.device(settings),
+            "identity": asdict(found),
+            "settings": settings.request(found.runtime),
+            "dataset": dataset.value,
+            "agent": agent.VERSION,
+        }
+        kept = Cache(folder, key, about)
+        where = ", ".join(board.address for board in boards)
+        oracle = ProbeLatency(
+            device=found.device(settings),
+            description=(
+                f"probe: measured live on {found.board} ({where}), {found.runtime} "
+                f"{found.version}, {self.threads} thread{'s' if self.threads > 1 else ''}, "
+                f"{self.statistic.value} of {self.timing.samples}"
+            ),
+            farm=connected.farm,
+            cache=kept,
+            networks=connected.networks,
+            tell=tell,
+            statistic=self.statistic,
+            quiet=quiet,
+            on_disturbance=self.on_disturbance,
+            unrunnable_ms=self.unrunnable_ms,
+            confirm_top=self.confirm_top,
+        )
+        stale = sum(not oracle.still_holds(timed) for timed in kept.all())
+        if stale:
+            tell(
+                f"{stale:,} of {len(kept):,} cached times were taken when the control network took "
+                f"more than {self.control_drift:.0%} longer or shorter: they are taken again"
+            )
+        return oracle
+
+    def _check(self) -> None:
+        require_at_least_1(
+            {
+                "latency.batch_size": self.batch_size,
+                "latency.threads": self.threads,
+                **{f"latency.{name}": count for name, count in self.timing.counts.items()},
+            }
+        )
+        require_times(
+            {
+                "latency.control_drift": self.control_drift,
+                "latency.unrunnable_ms": self.unrunnable_ms,
+            }
+        )
+        if self.confirm_top < 0:
+            raise UserError("latency.confirm_top must not be negative")

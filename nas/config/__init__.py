@@ -1,0 +1,1 @@
+"""Names and settings become objects."""

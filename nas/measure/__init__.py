@@ -1,0 +1,1 @@
+"""`python -m nas.measure`: measures a latency table."""

@@ -1,0 +1,147 @@
+"""`python -m nas.measure`: Hydra composes, the networks are timed, a table and its origin remain."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from jaxtyping import Int64
+from numpy import ndarray
+from omegaconf import DictConfig, OmegaConf
+from rich.console import Console
+from rich.progress import track
+
+from latency.devices.registry import id_of_statistic
+from latency.measuring.boards import LiveBoards
+from latency.measuring.folder import MeasurementFolder
+from latency.measuring.journal import Measurement, append, judged, mend, read
+from latency.measuring.machine import ThisMachine
+from latency.models.transferred import require_new
+from nas.config.build import CONF
+from nas.measure.plan import MeasureConfig, completed, plan
+from nas.measure.table import write_measured_table
+from nas.measure.transferred_table import write_predicted_table
+from runtime.shell.errors import UserError
+from runtime.shell.file_lock import held
+from runtime.shell.hydra_errors import one_line_hydra_errors
+
+
+def main() -> None:
+    """Run the command line's measurement."""
+    ConfigStore.instance().store(name="measure_schema", node=MeasureConfig)
+    with one_line_hydra_errors("nas.measure"):
+        _hydra_main()
+
+
+@hydra.main(version_base="1.3", config_path=CONF, config_name="measure")
+def _hydra_main(composed: DictConfig) -> None:
+    with one_line_hydra_errors("nas.measure"):
+        for name in sorted(OmegaConf.missing_keys(composed)):
+            raise UserError(f"{name} is not set; write {name}=<value>")
+        config = OmegaConf.to_object(composed)
+        if not isinstance(config, MeasureConfig):
+            raise TypeError(f"composed a {type(config).__name__}, not a MeasureConfig")
+        words = HydraConfig.get().overrides.task
+        _measure(completed(config), words, Console(highlight=False, emoji=False))
+
+
+@runtime_checkable
+class Subject(Protocol):
+    """What is measured: this machine, or live boards."""
+
+    device_id: str
+
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """The settings, and what else is known, that decide a time."""
+
+    def facts(self) -> dict[str, Any]:
+        """What it is, for the origin of the table."""
+
+    def journals(self, folder: MeasurementFolder) -> list[Path]:
+        """Those whose networks need not be measured again; nobody else writes them."""
+
+    def rounds(
+        self, pending: Sequence[int], folder: MeasurementFolder
+    ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
+        """How many rounds there will be, and each as it comes: its journal and what was measured.
+
+        Raises:
+          UserError: if it cannot be measured; nothing that was yielded before is lost.
+        """
+
+
+def _measure(config: MeasureConfig, words: Sequence[str], console: Console) -> None:
+    order = plan(config)
+
+    def tell(line: str) -> None:
+        console.print(line, soft_wrap=True, markup=False)
+
+    subject = LiveBoards(config, tell) if config.is_remote else ThisMachine(config, tell)
+    if config.transfer:
+        require_new(id_of_statistic(subject.device_id, config.statistic), "board")
+    folder = MeasurementFolder(config, subject.device_id, subject.deciding)
+    folder.require_same()
+    with held(folder.settings):
+        _measure_pending(config, subject, folder, order, console)
+        if config.transfer:
+            write_predicted_table(config, folder, order, subject.facts(), console)
+        else:
+            write_measured_table(config, folder, subject.facts(), words, console)
+
+
+def _measure_pending(
+    config: MeasureConfig,
+    subject: Subject,
+    folder: MeasurementFolder,
+    order: Int64[ndarray, " n"],
+    console: Console,
+) -> None:
+    journals = subject.journals(folder)
+    for journal in journals:
+        mend(journal)
+    rows = [row for path in journals for row in judged(read(path), config.quiet.control_drift)]
+    quiet = [int(row["index"]) for row in rows if not row["disturbances"]]
+    pending = _pending(order.tolist(), quiet)  # what was disturbed is measured again
+    console.print(
+        f"{folder.device_id}: {len(order):,} measurements of {len(set(order.tolist())):,} networks, "
+        f"{len(pending):,} to go -> {folder.path}",
+        soft_wrap=True,
+    )
+    if not pending:
+        return
+    until_s = time.monotonic() + 60 * (math.inf if config.minutes is None else config.minutes)
+    total, rounds = subject.rounds(pending, folder)
+    ended = 0
+    with closing(rounds):  # whatever ends this, hogs end with it
+        for journal, measured in track(rounds, "measuring", total=total, console=console):
+            append(journal, measured)
+            ended += 1
+            for each in measured[:1]:
+                for line in (*each.drift, *each.disturbances):
+                    console.print(f"flagged: {line}", soft_wrap=True)
+            if ended < total and time.monotonic() >= until_s:
+                console.print(
+                    f"minutes={config.minutes:g} are over; the same command goes on "
+                    f"({ended:,} of {total:,} rounds are done)"
+                )
+                return
+
+
+def _pending(order: list[int], measured: list[int]) -> list[int]:
+    """What is left of the order: each number as often as it has not been measured yet."""
+    left = Counter(order) - Counter(measured)
+    pending = []
+    for index in reversed(order):
+        if left[index] > 0:
+            left[index] -= 1
+            pending.append(index)
+    return pending[::-1]

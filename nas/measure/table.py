@@ -1,0 +1,137 @@
+"""What a measurement leaves: a table in the open layout, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+from rich.console import Console
+
+from latency.devices.registry import id_of_statistic
+from latency.measuring.folder import MeasurementFolder
+from latency.measuring.journal import latency_of_space, repeat_differences, taken_beside
+from nas.measure.next_step import next_step
+from nas.measure.plan import CONTROL, MeasureConfig, chosen
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.machine.timing import Statistic
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+from runtime.shell.file_lock import held
+
+Rows = list[dict[str, str]]
+
+
+def write_measured_table(
+    config: MeasureConfig,
+    folder: MeasurementFolder,
+    facts: dict[str, Any],
+    words: Sequence[str],
+    console: Console,
+) -> None:
+    """Write the table of all that was measured so far, by whichever parts, and its origin.
+
+    `facts` are those of what was measured, `words` the settings as the user wrote them.
+
+    Raises:
+      UserError: if everything was disturbed.
+    """
+    lock = folder.path / f"{folder.slug}.lock"
+    lock.touch()
+    with held(lock, wait=True):  # parts that end together: the last one writes what all have
+        latency_ms, origin = measured(config, folder, facts)
+        write_csv_table(folder.table, {str(origin["device"]): latency_ms})
+        with replacing(folder.origin) as file:
+            file.write((json.dumps(origin, indent=2) + "\n").encode())
+    console.print(f"{in_words(origin)} -> {folder.table}, {folder.origin}", soft_wrap=True)
+    console.print(next_step(config, folder, latency_ms, words), soft_wrap=True, markup=False)
+
+
+def measured(
+    config: MeasureConfig, folder: MeasurementFolder, facts: dict[str, Any]
+) -> tuple[Float64[ndarray, "15625"], dict[str, Any]]:
+    """The times of the space, NaN where there is none, and where they come from.
+
+    Raises:
+      UserError: if everything was disturbed.
+    """
+    rows = folder.rows()
+    latency_ms = latency_of_space(rows, config.statistic)
+    cells = int((~np.isnan(latency_ms)).sum())
+    if not cells:
+        raise UserError(
+            f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
+            f"there say; make the machine quiet, or allow more with quiet.other_load= and the like "
+            f"(docs/measuring.md)"
+        )
+    return latency_ms, {
+        "device": id_of_statistic(folder.device_id, config.statistic),
+        "statistic": config.statistic.value,
+        "networks_measured": cells,
+        "networks_distinct": int(np.unique(NAS_BENCH_201.network_class).size),
+        "chosen": chosen(config, np.flatnonzero(~np.isnan(latency_ms))),
+        **_quality(rows, config),
+        "control": NAS_BENCH_201.strings[CONTROL],
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        **facts,
+    }
+
+
+def in_words(origin: dict[str, Any]) -> str:
+    """What was measured and how well, in one clause."""
+    spread = origin["repeats_median_relative_difference"]
+    noise = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
+    return (
+        f"{origin['networks_measured']:,} of {origin['networks_distinct']:,} networks measured "
+        f"undisturbed{noise}"
+    )
+
+
+def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
+    """What the journal says of the times: how often, how steady, how disturbed."""
+    kept = [row for row in rows if not row["disturbances"]]
+    signed = {one.value: repeat_differences(rows, one) for one in Statistic}
+    differences = np.abs(signed[config.statistic.value])
+    beside = taken_beside(rows)
+    column = {
+        name: np.array([float(row[name]) for row in kept])
+        for name in ("median_ms", "median_low_ms", "median_high_ms", "control_ms")
+    }
+    widths = (column["median_high_ms"] - column["median_low_ms"]) / column["median_ms"]
+    control_ms = column["control_ms"]
+    return {
+        "measurements": len(rows),
+        "measurements_disturbed": len(rows) - len(kept),
+        "measurements_not_settled": sum(row["is_stable"] == "0" for row in kept),
+        "samples_of_each": config.timing.samples,
+        "median_95_percent_interval_relative_width": _quantiles(widths),
+        "repeats": len(differences),
+        "repeats_median_relative_difference": _quantile(differences, 0.5),
+        "repeats_p90_relative_difference": _quantile(differences, 0.9),
+        "repeats_relative_differences": {
+            name: each.round(5).tolist() for name, each in signed.items()
+        },
+        "control_ms": _quantile(control_ms, 0.5),
+        "control_largest_drift": max(abs(float(row["control_drift"])) for row in kept),
+        "control_ms_range": [float(control_ms.min()), float(control_ms.max())],
+        "clock_mhz_range": _range([row["clock_mhz"] for row in kept]),
+        **({} if beside is None else {"taken_by_each_beside_gb_per_s": beside}),
+    }
+
+
+def _quantiles(values: Float64[ndarray, " n"]) -> dict[str, float | None]:
+    return {"median": _quantile(values, 0.5), "p90": _quantile(values, 0.9)}
+
+
+def _quantile(values: Float64[ndarray, " n"], q: float) -> float | None:
+    return round(float(np.quantile(values, q)), 6) if values.size else None
+
+
+def _range(texts: list[str]) -> list[float] | None:
+    told = [float(text) for text in texts if text]
+    return [min(told), max(told)] if told else None

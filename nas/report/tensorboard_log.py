@@ -1,0 +1,241 @@
+"""What TensorBoard shows: convergence toward the limit, hyper-parameters and the figures."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from nas.spaces.nas_bench_201.space import EDGES, OPERATIONS
+from nas.trials.choice_history import OperationHistory
+from nas.trials.limits import Limits
+from nas.trials.loop import Step
+from nas.trials.survey import Landscape
+from nas.trials.tracker import Tracker
+from nas.trials.trajectory import BAND
+from runtime.shell.atomic_file import naming
+
+if TYPE_CHECKING:
+    from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
+
+    from nas.report.event_file import EventFile
+
+
+POINTS = 500
+"""Points a curve: each is a mean over the last 100 samples, so more would show no more."""
+
+FLUSH_S = 5.0
+"""A killed run loses no more of its curves than these seconds; the writer's own 120 are a run."""
+
+_ACCURACY = "accuracy/mean of the last 100"
+_LATENCY = "latency_ms/mean of the last 100"
+_LIMIT = "latency_ms/T"
+_SHARE = "search/feasible share"
+_MIDDLE = f"middle {BAND * 100:.0f} percent"
+_LOW, _HIGH = f"low end of the {_MIDDLE}", f"high end of the {_MIDDLE}"
+
+
+def _operation(edge: tuple[int, int], operation: str) -> str:
+    return f"operations {edge[0]} to {edge[1]}/{operation}"
+
+
+def _best(label: str) -> str:
+    return f"search/best within {label}"
+
+
+def _optimum(label: str) -> str:
+    return f"search/optimum within {label}"
+
+
+def layout(limits: Limits, *, has_policy: bool) -> Layout:
+    """The tab "custom scalars": the curves of `report.html` under the same names."""
+    from tensorboard.plugins.custom_scalar.layout_pb2 import (  # noqa: PLC0415 - as above
+        Category,
+        Chart,
+        Layout,
+        MarginChartContent,
+        MultilineChartContent,
+    )
+
+    def lines(title: str, *tags: str) -> Chart:
+        return Chart(title=title, multiline=MultilineChartContent(tag=tags))
+
+    def band(title: str, mean: str, low: str, high: str) -> Chart:
+        series = MarginChartContent.Series(value=mean, lower=low, upper=high)
+        return Chart(title=title, margin=MarginChartContent(series=[series]))
+
+    label = limits.label
+    what = "probability" if has_policy else "share of the samples"
+    convergence = [
+        lines("latency and its limit T (ms)", _LATENCY, _LIMIT),
+        band(
+            f"latency: mean and {_MIDDLE} (ms)",
+            _LATENCY,
+            f"latency_ms/{_LOW}",
+            f"latency_ms/{_HIGH}",
+        ),
+        band(f"accuracy: mean and {_MIDDLE}", _ACCURACY, f"accuracy/{_LOW}", f"accuracy/{_HIGH}"),
+        lines(f"best within {label}, and the optimum", _best(label), _optimum(label)),
+        lines(f"share of the samples within {label}", _SHARE),
+        *(
+            lines(
+                f"{limit.title} and its limit {limit.symbol}",
+                f"{limit.name}/mean of the last 100",
+                f"{limit.name}/{limit.symbol}",
+            )
+            for limit in limits.each
+        ),
+    ]
+    operations = [
+        lines(f"{edge[0]} to {edge[1]}", *(_operation(edge, name) for name in OPERATIONS))
+        for edge in EDGES
+    ]
+    return Layout(
+        category=[
+            Category(title="Convergence", chart=convergence),
+            Category(title=f"Operations by edge: {what}", chart=operations),
+        ]
+    )
+
+
+@final
+class TensorBoardLog:
+    """Writes event files; a consumer of the loop. Its messages are imported at its first point."""
+
+    def __init__(
+        self,
+        folder: Path,
+        tracker: Tracker,
+        *,
+        sources: str,
+        limit_ms: float,
+        budget: int,
+        landscape: Landscape | None,
+        history: OperationHistory,
+    ) -> None:
+        self._folder = folder
+        self._tracker = tracker
+        self._sources = sources
+        self._limit_ms = limit_ms
+        self._every = max(1, budget // POINTS)
+        self._budget = budget
+        optimum = None if landscape is None else landscape.optimum
+        self._optimum_accuracy = (
+            None if landscape is None or optimum is None else float(landscape.accuracy[optimum])
+        )
+        self._done = self._logged = tracker.samples
+        self._history = history
+        self._bins = self._bins_until(self._done)  # that are written
+        self._writer: EventFile | None = None
+
+    def __enter__(self) -> TensorBoardLog:
+        # its writer's thread prints a traceback where the disk is full, and raises here as well
+        self._hook, threading.excepthook = threading.excepthook, _silent
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if self._writer is not None:
+                with naming(self._folder):
+                    self._writer.close()
+        finally:
+            threading.excepthook = self._hook
+
+    def __call__(self, step: Step) -> None:
+        """Write a point of every curve, a few hundred times a run.
+
+        Raises:
+          OSError: if it cannot be written; with the folder's name in it.
+        """
+        with naming(self._folder):
+            self._point(step)
+            self._operations(step.samples)
+
+    def _point(self, step: Step) -> None:
+        samples = step.samples
+        if samples - self._logged < self._every and samples < self._budget:
+            return
+        self._logged = samples
+        writer = self._open()
+        accuracy, latency_ms, reward = self._tracker.recent_means()
+        writer.scalar("reward/mean of the last 100", reward, samples)
+        writer.scalar(_ACCURACY, accuracy, samples)
+        writer.scalar(_LATENCY, latency_ms, samples)
+        writer.scalar(_LIMIT, self._limit_ms, samples)
+        for limit, mean in self._tracker.recent_costs():
+            writer.scalar(f"{limit.name}/mean of the last 100", mean, samples)
+            writer.scalar(f"{limit.name}/{limit.symbol}", limit.bound, samples)
+        for end, values in zip((_LOW, _HIGH), self._tracker.recent_band(BAND), strict=True):
+            writer.scalar(f"accuracy/{end}", values[0], samples)
+            writer.scalar(f"latency_ms/{end}", values[1], samples)
+        writer.scalar(_SHARE, self._tracker.feasible_share, samples)
+        if self._optimum_accuracy is not None:
+            writer.scalar(_optimum(self._tracker.limits.label), self._optimum_accuracy, samples)
+        best = self._tracker.best_accuracy
+        if best >= 0:
+            writer.scalar(_best(self._tracker.limits.label), best, samples)
+            if self._optimum_accuracy is not None:
+                writer.scalar("search/gap to the optimum", self._optimum_accuracy - best, samples)
+        for name, values in step.diagnostics.items():
+            writer.scalar(f"controller/{name}", float(values[0]), samples)
+
+    def _operations(self, samples: int) -> None:
+        """Write the bins that have ended since the last call."""
+        ended = self._bins_until(samples)
+        if ended == self._bins:
+            return
+        writer, means = self._open(), self._history.means()
+        for position in range(self._bins, ended):
+            if np.isnan(means[position]).any():
+                continue  # within a batch
+            end = int(self._history.edges[position + 1])
+            for edge, values in zip(EDGES, means[position], strict=True):
+                for name, value in zip(OPERATIONS, values, strict=True):
+                    writer.scalar(_operation(edge, name), value, end)
+        self._bins = ended
+
+    def _bins_until(self, samples: int) -> int:
+        """How many bins have ended with so many samples."""
+        return int(np.searchsorted(self._history.edges[1:], samples, side="right"))
+
+    def finish(
+        self,
+        settings: Mapping[str, bool | str | float],
+        results: Mapping[str, float],
+        figures: Mapping[str, Path],
+    ) -> None:
+        """Add the hyper-parameters with the results they led to, and the pictures."""
+        from PIL import Image  # noqa: PLC0415 - a run's first sample does not wait for it
+
+        writer = self._open()
+        for name, path in figures.items():
+            with Image.open(path) as picture:
+                size = picture.size
+            writer.image(f"figures/{name}", path.read_bytes(), size, self._tracker.samples)
+        writer.hparams(settings, results, self._tracker.samples)
+
+    def _open(self) -> EventFile:
+        if self._writer is None:
+            from nas.report.event_file import EventFile  # noqa: PLC0415 - a quarter of a second
+
+            self._writer = EventFile(
+                self._folder,
+                purge_from=self._done + 1 if self._done else None,
+                flush_s=FLUSH_S,
+            )
+            self._writer.text("sources", self._sources)
+            self._writer.layout(layout(self._tracker.limits, has_policy=self._history.has_policy))
+        return self._writer
+
+
+def _silent(_: threading.ExceptHookArgs) -> None:
+    """What a thread could not do is told by the main thread."""

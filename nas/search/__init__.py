@@ -1,0 +1,1 @@
+"""One search in its folder: `python -m nas.search`."""

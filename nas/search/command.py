@@ -1,0 +1,147 @@
+"""`python -m nas.search`: Hydra composes, one run follows; every error is one line."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
+from yaml import YAMLError
+
+from controller.base import DivergedError
+from latency.base import UnmeasuredError
+from nas.config.build import CONF, NAMES, build, register
+from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
+from nas.search.run import Run, announce
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+from runtime.shell.exit_status import USER_ERROR, reason
+from runtime.shell.file_lock import held
+from runtime.shell.hydra_errors import one_line_hydra_errors
+
+
+def main() -> None:
+    """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
+    register()
+    with one_line_hydra_errors("nas.search"):
+        _hydra_main()
+    if _failed:
+        sys.exit(USER_ERROR)
+
+
+_SOURCES = ("accuracy", "latency", "device")
+"""What a run is begun with and must be resumed with."""
+
+_failed: list[int] = []
+"""Statuses of the runs of a sweep that could not be made; the others go on."""
+
+
+@hydra.main(version_base="1.3", config_path=CONF, config_name="search")
+def _hydra_main(composed: DictConfig) -> None:
+    try:
+        with one_line_hydra_errors("nas.search"):
+            try:
+                _search(composed, Console(highlight=False, emoji=False))
+            except (DivergedError, UnmeasuredError) as error:
+                raise UserError(str(error)) from error
+    except SystemExit as stopped:
+        if HydraConfig.get().mode is not RunMode.MULTIRUN or stopped.code != USER_ERROR:
+            raise
+        _failed.append(USER_ERROR)
+
+
+def _search(composed: DictConfig, console: Console) -> None:
+    for text in HydraConfig.get().overrides.task:
+        if text.startswith(("+", "~")):
+            raise UserError(f"{text}: settings can be neither added nor removed, only set")
+    if composed.resume is None:
+        choices = {group: str(HydraConfig.get().runtime.choices[group]) for group in NAMES}
+        command = shlex.join(["python", "-m", "nas.search", *HydraConfig.get().overrides.task])
+        interrupted = None
+        begun_with: dict[str, str] = {}
+    else:
+        interrupted = interrupted_run_folder(Path(composed.resume))
+        composed, choices, begun_with, command = _load(interrupted)
+    experiment = build(composed)
+    sources = {
+        "accuracy": experiment.accuracy.source,
+        "latency": experiment.oracle.source,
+        "device": experiment.oracle.device,
+    }
+    for name, source in begun_with.items():
+        if source != sources[name]:
+            raise UserError(
+                f"the run was begun with {name}={source}, but here it is {sources[name]}; "
+                f"resume it with the data it was begun with, or on its board"
+            )
+    announce(experiment, choices, console)
+    if interrupted is None:
+        folder = new_run_folder(
+            Path(composed.runs),
+            choices["reward"],
+            experiment.oracle.device,
+            experiment.limit_ms,
+            experiment.limits,
+        )
+        _save(composed, choices, sources, command, folder)
+    else:
+        folder = interrupted
+    try:
+        with held(folder.config):
+            folder.require_unfinished()
+            Run(experiment, choices, folder, console, command).complete()
+    except KeyboardInterrupt:
+        console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
+        raise
+    except OSError as error:
+        raise UserError(
+            f"{reason(error)}; what was sampled is kept, go on with resume={folder.path}"
+        ) from error
+
+
+def _save(
+    composed: DictConfig,
+    choices: dict[str, str],
+    sources: dict[str, str],
+    command: str,
+    folder: RunFolder,
+) -> None:
+    values = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    text = OmegaConf.to_yaml(
+        {"command": command, "choices": choices, "sources": sources, "values": values}
+    )
+    with replacing(folder.config) as file:
+        file.write(text.encode())
+
+
+def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str], str]:
+    others = [text for text in HydraConfig.get().overrides.task if not text.startswith("resume=")]
+    if others:
+        raise UserError(
+            f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"
+        )
+    try:
+        stored: Any = OmegaConf.to_container(OmegaConf.load(folder.config))
+        choices = {group: str(stored["choices"][group]) for group in NAMES}
+        sources = {name: str(stored["sources"][name]) for name in _SOURCES}
+        composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
+        composed.merge_with(stored["values"])
+        command = str(stored["command"])
+    except (
+        HydraException,
+        OmegaConfBaseException,
+        YAMLError,
+        KeyError,
+        TypeError,
+        UnicodeDecodeError,
+    ) as error:
+        raise UserError(f"{folder.config} does not fit this version: {error}") from error
+    return composed, choices, sources, command

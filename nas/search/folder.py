@@ -1,0 +1,113 @@
+"""One folder a run: what is in it, how it is named, and how a run is taken up again."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import final
+
+from nas.trials.limits import NO_FURTHER_LIMITS, Limits
+from runtime.shell.errors import UserError
+
+_LONGEST_DEVICE = 120
+"""Characters of a device in a folder's name: several devices of `latency=mapped` are longer than a name may be."""
+
+
+@final
+@dataclass(frozen=True)
+class RunFolder:
+    """Paths of the files of a run."""
+
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration."""
+        return self.path / "config.yaml"
+
+    @property
+    def environment(self) -> Path:
+        """Machine and versions."""
+        return self.path / "environment.json"
+
+    @property
+    def journal(self) -> Path:
+        """Samples while the run goes on."""
+        return self.path / "samples.csv"
+
+    @property
+    def samples(self) -> Path:
+        """Samples of the finished run."""
+        return self.path / "samples.parquet"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The controller's state."""
+        return self.path / "checkpoint.npz"
+
+    @property
+    def summary(self) -> Path:
+        """Results; there only when the run has finished."""
+        return self.path / "summary.json"
+
+    @property
+    def report(self) -> Path:
+        """The page: everything that was found, for reading."""
+        return self.path / "report.html"
+
+    @property
+    def figures(self) -> Path:
+        """Pictures."""
+        return self.path / "figures"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Event files."""
+        return self.path / "tensorboard"
+
+    def require_unfinished(self) -> None:
+        """Refuse to write over results.
+
+        Raises:
+          UserError: if the run has finished.
+        """
+        if self.summary.is_file():
+            raise UserError(f"{self.path} has finished already; its results are in {self.summary}")
+
+
+def new_run_folder(
+    runs: Path, reward: str, device: str, limit_ms: float, limits: Limits = NO_FURTHER_LIMITS
+) -> RunFolder:
+    """Make `<runs>/<date>/<time>-<reward>-<device>-T<limit>ms`, numbered if it is there already.
+
+    Further limits follow, as in `-T17ms-E5mJ-P1M`.
+    """
+    now = datetime.now().astimezone()
+    slug = re.sub(r"[^A-Za-z0-9.]+", "-", device).strip("-")[:_LONGEST_DEVICE]
+    name = f"{now:%H-%M-%S}-{reward}-{slug}-T{limit_ms:g}ms"
+    name += re.sub(r"[ =,]", "", "".join(f"-{limit}" for limit in limits.each))
+    for number in range(1, 1000):
+        path = runs / f"{now:%Y-%m-%d}" / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            if not path.is_dir():
+                raise
+        else:
+            return RunFolder(path)
+    raise UserError(f"{runs} holds a thousand runs of this second; name another with runs=")
+
+
+def interrupted_run_folder(path: Path) -> RunFolder:
+    """The folder of a run that can go on.
+
+    Raises:
+      UserError: if it is no run, or one that has finished.
+    """
+    folder = RunFolder(path)
+    if not folder.config.is_file():
+        raise UserError(f"resume={path} is not the folder of a run: it has no config.yaml")
+    folder.require_unfinished()
+    return folder

@@ -1,0 +1,67 @@
+"""The progress bar on a terminal, a line every tenth of the budget elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from nas.trials.loop import Step
+from nas.trials.tracker import Tracker
+
+
+@final
+class ProgressBar:
+    """Shows where the search stands; a consumer of the loop."""
+
+    def __init__(self, console: Console, tracker: Tracker, limit_ms: float, budget: int) -> None:
+        self._console = console
+        self._tracker = tracker
+        self._limit_ms = limit_ms
+        self._budget = budget
+        self._shown = tracker.samples
+        self._every = max(1, budget // (200 if console.is_terminal else 10))
+        self._bar = Progress(
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=budget, completed=tracker.samples)
+
+    def __enter__(self) -> ProgressBar:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+
+    def __call__(self, step: Step) -> None:
+        """Show the figures, a few hundred times a run."""
+        if step.samples - self._shown < self._every and step.samples < self._budget:
+            return
+        self._shown = step.samples
+        accuracy, latency_ms, _ = self._tracker.recent_means()
+        best = self._tracker.best_accuracy
+        label = self._tracker.limits.label
+        known = f"best within {label} {best:.2%}" if best >= 0 else f"none within {label} yet"
+        costs = "".join(
+            f" {limit.text(mean)} / {limit.text(limit.bound)}"
+            for limit, mean in self._tracker.recent_costs()
+        )
+        figures = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms{costs}  {known}"
+        if self._console.is_terminal:
+            self._bar.update(self._task, completed=step.samples, description=figures)
+        else:
+            self._console.print(
+                f"{step.samples:>7,} / {self._budget:,} samples  {figures}", soft_wrap=True
+            )

@@ -1,0 +1,135 @@
+"""NATS-Bench's official topology archive (Dong et al., TPAMI 2021), asked one cell at a time.
+
+Its own package, `nats_bench`, answers every question. It is handed objects that were already
+read, safely, and never opens one of the pickles itself: these may come from anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+from typing import Any, final
+
+from nas.accuracy.base import Dataset
+from nas.spaces.nas_bench_201.safe_pickle import load_bz2
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.errors import UserError
+
+FOLDER_NAME = "NATS-tss-v1_0-3ffb9-simple"
+"""What the official archive unpacks to."""
+
+_OFFICIAL_NAMES = {"cifar10": "cifar10", "cifar100": "cifar100", "imagenet16": "ImageNet16-120"}
+_GET_IT = (
+    f"unpack {FOLDER_NAME}.tar, linked from https://github.com/D-X-Y/NATS-Bench, and name its "
+    f"folder"
+)
+
+
+@final
+class NatsArchive:
+    """The folder of `NNNNNN.pickle.pbz2`. One cell is held at a time; its file costs 10 ms."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the archive's own list of architectures.
+
+        Raises:
+          UserError: if the folder or its meta file is missing, or it numbers the cells otherwise.
+        """
+        if not folder.is_dir():
+            raise UserError(f"{folder} is not a folder; {_GET_IT}")
+        meta_file = folder / "meta.pickle.pbz2"
+        if not meta_file.is_file():
+            raise UserError(f"{folder} has no {meta_file.name}; {_GET_IT}")
+        meta = load_bz2(meta_file)
+        if not isinstance(meta, dict) or meta.get("meta_archs") != list(NAS_BENCH_201.strings):
+            raise UserError(f"{meta_file} does not list the 15,625 architectures; {_GET_IT}")
+        import nats_bench  # noqa: PLC0415 - only for who uses the archive
+
+        known = {"meta_archs": meta["meta_archs"], "arch2infos": {}, "evaluated_indexes": ()}
+        self.folder = folder
+        self._api: Any = nats_bench.create(known, "tss", fast_mode=True, verbose=False)
+
+    def has(self, index: int) -> bool:
+        """Whether the archive holds this cell."""
+        return self._file(index).is_file()
+
+    def accuracy(self, index: int, dataset: Dataset, epochs: int) -> tuple[float, float]:
+        """Top-1 of (validation, test), fractions, mean over the archive's seeds.
+
+        CIFAR-10's validation accuracy is of training on half of the training set
+        (`cifar10-valid`), its test accuracy of training on all of it, as the benchmark has it.
+
+        Raises:
+          UserError: if the archive lacks the cell, or its file is not what it should be.
+        """
+        name = _OFFICIAL_NAMES[dataset.value]
+        trained_on_half = "cifar10-valid" if name == "cifar10" else name
+        return (
+            self._percent(index, trained_on_half, "valid-accuracy", epochs) / 100,
+            self._percent(index, name, "test-accuracy", epochs) / 100,
+        )
+
+    def latency_ms(self, index: int, dataset: Dataset) -> float:
+        """Milliseconds on a GTX 1080 Ti for a batch of 256, as the archive's makers timed it.
+
+        Raises:
+          UserError: if the archive lacks the cell, or its file is not what it should be.
+        """
+        self._hold(index)
+        try:
+            latency_ms = (
+                1000 * self._api.get_cost_info(index, _OFFICIAL_NAMES[dataset.value])["latency"]
+            )
+        except Exception as error:
+            raise self._strange(index) from error
+        return self._within(index, latency_ms, sys.float_info.min, math.inf)
+
+    def _percent(self, index: int, official_name: str, quantity: str, epochs: int) -> float:
+        self._hold(index)
+        try:
+            found = self._api.get_more_info(index, official_name, hp=str(epochs), is_random=False)[
+                quantity
+            ]
+        except Exception as error:
+            raise self._strange(index) from error
+        return self._within(index, found, 0.0, 100.0)
+
+    def _within(self, index: int, number: object, least: float, most: float) -> float:
+        if isinstance(number, (int, float)) and least <= number <= most and math.isfinite(number):
+            return float(number)
+        raise self._strange(index)
+
+    def _hold(self, index: int) -> None:
+        """Give the package this cell, and take the one before away: a cell is megabytes."""
+        cells: dict[int, object] = self._api.arch2infos_dict
+        if index in cells:
+            return
+        if not self.has(index):
+            raise UserError(
+                f"{self.folder} has no cell {index} ({self._file(index).name} is missing); "
+                f"{_GET_IT}"
+            )
+        from nats_bench import ArchResults  # noqa: PLC0415 - slow to import, and not always needed
+
+        stored: Any = load_bz2(self._file(index))
+        try:
+            cell = {
+                hp: ArchResults.create_from_state_dict(results) for hp, results in stored.items()
+            }
+            numbers = {(results.arch_index, results.arch_str) for results in cell.values()}
+        except Exception as error:
+            raise self._strange(index) from error
+        if numbers != {(index, NAS_BENCH_201.strings[index])}:
+            raise self._strange(index)
+        cells.clear()
+        cells[index] = cell
+        self._api.evaluated_indexes = {index}
+
+    def _file(self, index: int) -> Path:
+        return self.folder / f"{index:06d}.pickle.pbz2"
+
+    def _strange(self, index: int) -> UserError:
+        return UserError(
+            f"{self._file(index)} does not hold the results of cell {index}; download it again"
+        )

@@ -1,0 +1,90 @@
+"""Floating-point operations and parameters of every architecture, as the official archive counts.
+
+The archive's counter (AutoDL-Projects, `flop_benchmark.py`) calls one multiply-accumulate one
+FLOP, and sums convolutions and the linear layer with its bias. Normalisation, ReLU, pooling,
+`none` and the sums of nodes count as zero FLOPs; normalisation has parameters all the same. An
+operation counts even on an edge that no path from input to output takes.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from nas.accuracy.base import Dataset
+from nas.spaces.nas_bench_201.space import OPERATIONS
+
+CELLS_PER_STAGE = 5
+STAGES = ((16, 1), (32, 2), (64, 4))
+"""(channels, by how much the image's side has shrunk) of each stage."""
+
+_REDUCTIONS = tuple(pairwise(STAGES))
+_KERNELS = {"nor_conv_1x1": 1, "nor_conv_3x3": 3}
+
+
+def parameters(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Int64[ndarray, "*n"]:
+    """Number of trained values."""
+    first, last = STAGES[0][0], STAGES[-1][0]
+    stem = _weights(3, 3, first) + _normalisation(first)
+    residual_blocks = sum(
+        _residual_block(inputs, outputs) + 2 * _normalisation(outputs)
+        for (inputs, _), (outputs, _) in _REDUCTIONS
+    )
+    head = _normalisation(last) + _classifier(dataset)
+    edge = {
+        name: sum(_weights(kernel, c, c) + _normalisation(c) for c, _ in STAGES)
+        for name, kernel in _KERNELS.items()
+    }
+    return np.asarray(stem + residual_blocks + head + _cells(edge, architectures))
+
+
+def mflops(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Float64[ndarray, "*n"]:
+    """Multiply-accumulates of one image, in millions."""
+    stem = _weights(3, 3, STAGES[0][0]) * _pixels(dataset, 1)
+    residual_blocks = sum(
+        _residual_block(inputs, outputs) * _pixels(dataset, shrunk)
+        for (inputs, _), (outputs, shrunk) in _REDUCTIONS
+    )
+    edge = {
+        name: sum(_weights(kernel, c, c) * _pixels(dataset, shrunk) for c, shrunk in STAGES)
+        for name, kernel in _KERNELS.items()
+    }
+    flops = stem + residual_blocks + _classifier(dataset) + _cells(edge, architectures)
+    return np.asarray(flops / 1e6)
+
+
+def _cells(edge: dict[str, int], architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
+    """Cost of all cells, given what each operation costs in one cell of every stage."""
+    cost = np.array([edge.get(name, 0) for name in OPERATIONS], np.int64)
+    return np.asarray(CELLS_PER_STAGE * cost[architectures].sum(axis=-1))
+
+
+def _weights(kernel: int, inputs: int, outputs: int) -> int:
+    """Of a convolution without bias; also its multiply-accumulates for one output pixel."""
+    return kernel**2 * inputs * outputs
+
+
+def _residual_block(inputs: int, outputs: int) -> int:
+    """Weights of its two convolutions and of its shortcut, which is not normalised.
+
+    All three compute the smaller image: the first convolution strides, the shortcut pools first.
+    """
+    shortcut = _weights(1, inputs, outputs)
+    return _weights(3, inputs, outputs) + _weights(3, outputs, outputs) + shortcut
+
+
+def _pixels(dataset: Dataset, shrunk: int) -> int:
+    return (dataset.image_size // shrunk) ** 2
+
+
+def _normalisation(channels: int) -> int:
+    """A scale and a shift for each channel."""
+    return 2 * channels
+
+
+def _classifier(dataset: Dataset) -> int:
+    """Weights and biases, each of which the counter also calls one FLOP."""
+    return (STAGES[-1][0] + 1) * dataset.num_classes

@@ -1,0 +1,131 @@
+"""A cell as a drawing: its four nodes from top to bottom, and its six labelled edges."""
+
+from __future__ import annotations
+
+from xml.etree.ElementTree import Element, SubElement
+
+from jaxtyping import Int64
+from numpy import ndarray
+
+from nas.report.operations import OPERATION_COLOURS
+from nas.report.wording import OPERATION_NAMES
+from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
+from runtime.page.palette import FAINT, GROUND, INK, LINE
+from runtime.page.parts import Drawing
+
+_WIDTH, _HEIGHT = 400, 500
+_NODES = ("input", "1", "2", "output")
+_X, _TOP, _DISTANCE, _RADIUS = 220.0, 34.0, 144.0, 24.0
+_BOWS = {(0, 2): -104.0, (1, 3): 104.0, (0, 3): -176.0}
+"""How far an edge that passes a node swings to the side."""
+
+
+def draw_cell(title: str, architecture: Int64[ndarray, "6"]) -> Drawing:
+    """Edges that carry nothing from input to output are dashed, those of `none` are dotted."""
+    svg = Element(
+        "svg",
+        {
+            "viewBox": f"0 0 {_WIDTH} {_HEIGHT}",
+            "width": str(_WIDTH),
+            "height": str(_HEIGHT),
+            "font-size": "14",
+        },
+    )
+    live = NAS_BENCH_201.live_edges(architecture)
+    order = sorted(range(len(EDGES)), key=lambda number: bool(live[number]))  # live ones on top
+    for number in order:
+        _edge(svg, EDGES[number], int(architecture[number]), is_live=bool(live[number]))
+    for number in order:
+        _label(svg, EDGES[number], int(architecture[number]), is_live=bool(live[number]))
+    for node, name in enumerate(_NODES):
+        _node(svg, node, name)
+    said = ", ".join(
+        f"{source} to {target} {OPERATIONS[choice]}"
+        for (source, target), choice in zip(EDGES, architecture, strict=True)
+    )
+    return Drawing(title, svg, f"Graph of the cell: {said}")
+
+
+def _y(node: int) -> float:
+    return _TOP + node * _DISTANCE
+
+
+def _edge(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -> None:
+    source, target = edge
+    colour = OPERATION_COLOURS[choice] if is_live else LINE
+    bow = _BOWS.get(edge, 0.0)
+    # a curve of Bezier passes its middle at three quarters of its two handles
+    handle = _X + bow * 4 / 3
+    start, end = _y(source), _y(target)
+    if bow:
+        side = _RADIUS if bow > 0 else -_RADIUS
+        path = (
+            f"M{_X + side * 0.7:g} {start + _RADIUS * 0.7:g}"
+            f"C{handle:g} {start + 50:g} {handle:g} {end - 50:g} "
+            f"{_X + side * 0.95:g} {end - _RADIUS * 0.55:g}"
+        )
+    else:
+        path = f"M{_X:g} {start + _RADIUS:g}V{end - _RADIUS:g}"
+    attributes = {"d": path, "fill": "none", "stroke": colour, "stroke-width": "2"}
+    if is_live:
+        attributes["stroke-width"] = "4"
+    else:
+        attributes["stroke-dasharray"] = "1 6" if OPERATIONS[choice] == "none" else "6 5"
+        attributes["stroke-linecap"] = "round"
+    SubElement(svg, "path", attributes)
+
+
+def _label(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -> None:
+    source, target = edge
+    x, y = _X + _BOWS.get(edge, 0.0), (_y(source) + _y(target)) / 2
+    name = OPERATION_NAMES[choice]
+    width = 8 * len(name) + 14
+    SubElement(
+        svg,
+        "rect",
+        {
+            "x": f"{x - width / 2:g}",
+            "y": f"{y - 13:g}",
+            "width": str(width),
+            "height": "26",
+            "rx": "13",
+            "fill": GROUND,
+            "stroke": OPERATION_COLOURS[choice] if is_live else LINE,
+            "stroke-width": "1.5" if is_live else "1",
+        },
+    )
+    _text(svg, x, y, name, INK if is_live else FAINT)
+
+
+def _node(svg: Element, node: int, name: str) -> None:
+    SubElement(
+        svg,
+        "circle",
+        {
+            "cx": f"{_X:g}",
+            "cy": f"{_y(node):g}",
+            "r": f"{_RADIUS:g}",
+            "fill": GROUND,
+            "stroke": INK,
+            "stroke-width": "2",
+        },
+    )
+    text = _text(svg, _X, _y(node), name, INK)
+    if len(name) > 1:
+        text.set("font-size", "12")
+
+
+def _text(svg: Element, x: float, y: float, text: str, colour: str) -> Element:
+    element = SubElement(
+        svg,
+        "text",
+        {
+            "x": f"{x:g}",
+            "y": f"{y:g}",
+            "dy": "0.35em",
+            "text-anchor": "middle",
+            "fill": colour,
+        },
+    )
+    element.text = text
+    return element

@@ -1,0 +1,1 @@
+"""Public files of NAS-Bench-201, converted into the open layout."""

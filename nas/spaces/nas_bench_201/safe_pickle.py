@@ -1,0 +1,108 @@
+"""Reading a pickle that anybody may have made: plain containers and numbers, and nothing else.
+
+A pickle is a program. Here it can name three things, the three that NATS-Bench's files name
+(protocol 4, written with NumPy 1): an ordered dictionary, NumPy's dtype and NumPy's scalar. The
+last two are stand-ins, because the real ones trust what they are given down to its memory
+layout. A NumPy scalar becomes a plain Python number. A hostile file can make reading fail or
+exhaust memory; it cannot make anything run.
+"""
+
+from __future__ import annotations
+
+import bz2
+import io
+import pickle
+import struct
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, final
+
+from runtime.shell.errors import UserError
+
+MOST_BYTES = 32 * 2**20
+"""Of one file, decompressed. The archive's largest, `meta`, is 1.4 MB; a cell is 0.3 MB."""
+
+_NUMBERS = {"f8": "<d", "f4": "<f", "i8": "<q", "i4": "<i"}  # NumPy's name -> struct's
+
+
+def load_bz2(path: Path, most_bytes: int = MOST_BYTES) -> object:
+    """The object in a bz2-compressed pickle.
+
+    Raises:
+      UserError: if the file cannot be read, is corrupt, is larger than `most_bytes`, or asks
+        for anything but containers and numbers.
+    """
+    return _load(path, _decompress(path, most_bytes))
+
+
+def _decompress(path: Path, most_bytes: int) -> bytes:
+    decompressor = bz2.BZ2Decompressor()
+    try:
+        content = decompressor.decompress(path.read_bytes(), most_bytes + 1)
+    except OSError as error:  # bz2 reports bad bytes as one, without a strerror
+        reason = error.strerror or "it is no bz2 file, or damaged"
+        raise UserError(f"cannot read {path}: {reason}") from error
+    if len(content) > most_bytes:
+        raise UserError(
+            f"{path} grows to more than {most_bytes:,} bytes, "
+            f"so it is no file of the archive; download it again"
+        )
+    if not decompressor.eof:
+        raise UserError(f"{path} is truncated; download it again")
+    return content
+
+
+def _load(path: Path, content: bytes) -> object:
+    try:
+        return _PlainUnpickler(io.BytesIO(content)).load()
+    except _ForbiddenError as error:
+        raise UserError(
+            f"{path} asks to load {error}, which no file of the archive does; "
+            f"nothing of it was run: delete it, and get it from the official source"
+        ) from error
+    except Exception as error:
+        reason = type(error).__name__
+        raise UserError(f"{path} is corrupt ({reason}); download it again") from error
+
+
+class _ForbiddenError(Exception):
+    """Names what a pickle asked for."""
+
+
+@final
+class _Dtype:
+    """In place of numpy.dtype: knows the four number types, little-endian, and nothing else."""
+
+    __slots__ = ("code",)
+
+    def __init__(self, code: str, align: object, copy: object) -> None:
+        if code not in _NUMBERS or align not in {0, 1} or copy not in {0, 1}:
+            raise _ForbiddenError(f"a NumPy dtype {code!r}")
+        self.code = code
+
+    def __setstate__(self, state: object) -> None:
+        """Accept the one state of a plain little-endian number."""
+        if state != (3, "<", None, None, None, -1, -1, 0):
+            raise _ForbiddenError(f"a NumPy dtype with the state {state!r}")
+
+
+def _scalar(dtype: _Dtype, content: bytes) -> float | int:
+    number: float | int
+    (number,) = struct.unpack(_NUMBERS[dtype.code], content)
+    return number
+
+
+_PERMITTED = {
+    ("collections", "OrderedDict"): OrderedDict,
+    ("numpy", "dtype"): _Dtype,
+    ("numpy.core.multiarray", "scalar"): _scalar,
+}
+
+
+@final
+class _PlainUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Refuse every global but the permitted ones; a pickle can run nothing else."""
+        if (module, name) not in _PERMITTED:
+            raise _ForbiddenError(f"{module}.{name}")
+        return _PERMITTED[module, name]

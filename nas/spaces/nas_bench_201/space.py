@@ -1,0 +1,198 @@
+"""NAS-Bench-201 (Dong & Yang, ICLR 2020): 4 nodes, 6 edges, 5 operations, 15,625 cells.
+
+An architecture is a row of 6 choice indices, one an edge, in the order of the benchmark's
+strings: `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`, where group i holds the inputs of node i + 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from random import Random
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Int64
+from numpy import ndarray
+
+from runtime.shell.errors import UserError
+
+OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+"""In the benchmark's own order: the choice index is the position."""
+
+EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
+"""(from node, to node) of each choice; node 0 is the cell's input, node 3 its output."""
+
+_NONE, _SKIP = OPERATIONS.index("none"), OPERATIONS.index("skip_connect")
+_STRING = "|{}~0|+|{}~0|{}~1|+|{}~0|{}~1|{}~2|"
+_PATTERN = re.compile(re.escape(_STRING).replace(r"\{\}", "([a-z0-9_]+)"))
+
+
+@final
+class NasBench201:
+    """The search space: which architectures exist, and when two are the same network."""
+
+    num_choices: tuple[int, ...] = (len(OPERATIONS),) * len(EDGES)
+    size: int = len(OPERATIONS) ** len(EDGES)
+
+    @cached_property
+    def architectures(self) -> Int64[ndarray, "15625 6"]:
+        """Every architecture, row i being number i of the official archive.
+
+        The archive numbers the cells by a shuffle of their lexicographic order
+        (AutoDL-Projects, `generate_meta_info`: `random.seed(88)`).
+        """
+        order = list(range(self.size))
+        Random(88).shuffle(order)  # noqa: S311 - reproduces the archive's shuffle
+        rows = np.stack(np.unravel_index(order, self.num_choices), axis=-1)
+        return rows.astype(np.int64)
+
+    @cached_property
+    def _index(self) -> Int64[ndarray, "5 5 5 5 5 5"]:
+        index = np.empty(self.num_choices, np.int64)
+        index[tuple(self.architectures.T)] = np.arange(self.size)
+        return index
+
+    def index(self, architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
+        """Number of each architecture in the official archive.
+
+        Raises:
+          IndexError: if a choice lies outside the space.
+        """
+        if architectures.size and architectures.min() < 0:
+            raise IndexError(f"choice {architectures.min()} is negative")
+        return np.asarray(self._index[tuple(np.moveaxis(architectures, -1, 0))])
+
+    def parse(self, text: str) -> Int64[ndarray, "6"]:
+        """Architecture of a benchmark string.
+
+        Raises:
+          UserError: if the text is no NAS-Bench-201 string.
+        """
+        match = _PATTERN.fullmatch(text.strip())
+        if match is None:
+            raise UserError(
+                f"architecture {text!r} is not of the form {_STRING.format(*['op'] * len(EDGES))}"
+            )
+        return self.from_operations(match.groups())
+
+    def from_operations(self, operations: Sequence[str]) -> Int64[ndarray, "6"]:
+        """Architecture of six operation names, in the order of `EDGES`.
+
+        Raises:
+          UserError: if there are not six, or one is unknown.
+        """
+        if len(operations) != len(EDGES):
+            raise UserError(f"{len(operations)} operations given, a cell has {len(EDGES)}")
+        for name in operations:
+            if name not in OPERATIONS:
+                raise UserError(f"operation {name!r} is not one of {', '.join(OPERATIONS)}")
+        return np.array([OPERATIONS.index(name) for name in operations], np.int64)
+
+    def operations(self, architecture: Int64[ndarray, "6"]) -> tuple[str, ...]:
+        """Operation name of each edge, in the order of `EDGES`."""
+        return tuple(OPERATIONS[choice] for choice in architecture)
+
+    def format(self, architecture: Int64[ndarray, "6"]) -> str:
+        """The benchmark's string of an architecture."""
+        return _STRING.format(*self.operations(architecture))
+
+    @cached_property
+    def strings(self) -> tuple[str, ...]:
+        """Every architecture's string, in official order."""
+        return tuple(self.format(row) for row in self.architectures)
+
+    def neighbours(self, architecture: Int64[ndarray, "6"]) -> Int64[ndarray, "24 6"]:
+        """The architectures that differ on exactly one edge."""
+        steps = [
+            (edge, choice)
+            for edge, now in enumerate(architecture)
+            for choice in range(len(OPERATIONS))
+            if choice != now
+        ]
+        found = np.repeat(architecture[None], len(steps), axis=0)
+        for row, (edge, choice) in zip(found, steps, strict=True):
+            row[edge] = choice
+        return found
+
+    def live_edges(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n 6"]:
+        """Which edges lie on a path from the cell's input to its output."""
+        carries = architectures != _NONE
+        reached = [np.ones(architectures.shape[:-1], bool)]
+        for node in range(1, 4):
+            into = [(e, src) for e, (src, dst) in enumerate(EDGES) if dst == node]
+            reached.append(np.logical_or.reduce([carries[..., e] & reached[s] for e, s in into]))
+        leads = {3: np.ones_like(reached[0])}
+        for node in (2, 1, 0):
+            out = [(e, dst) for e, (src, dst) in enumerate(EDGES) if src == node]
+            leads[node] = np.logical_or.reduce([carries[..., e] & leads[d] for e, d in out])
+        return np.stack(
+            [carries[..., e] & reached[s] & leads[d] for e, (s, d) in enumerate(EDGES)], axis=-1
+        )
+
+    @cached_property
+    def network_class(self) -> Int64[ndarray, "15625"]:
+        """Number of the first architecture that is the same network; 6,466 distinct values.
+
+        Two cells are the same when NATS-Bench's unique string of them is (its
+        `to_unique_str(consider_zero=True)`): skips are the identity, anything behind a
+        `none` is zero, and the order of a sum does not matter.
+        """
+        return _first_of_each([_unique_string(row) for row in self.architectures])
+
+    @cached_property
+    def function_class(self) -> Int64[ndarray, "15625"]:
+        """Number of the first architecture that computes the same function; 4,930 values.
+
+        Coarser than `network_class`, which tells x from x + 0 and (x + y) + z from
+        x + (y + z). Cross-validation folds are cut along it, so that no function is in two.
+        """
+        return _first_of_each([_sum_of_terms(row) for row in self.architectures])
+
+    def canonical(self, architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n 6"]:
+        """The first architecture, in official order, that is the same network."""
+        first: Int64[ndarray, "*n 6"] = self.architectures[
+            self.network_class[self.index(architectures)]
+        ]
+        return first
+
+
+def _first_of_each(keys: Sequence[object]) -> Int64[ndarray, "n"]:
+    first: dict[object, int] = {}
+    return np.array([first.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
+
+
+def _unique_string(architecture: Int64[ndarray, "6"]) -> str:
+    nodes = ["0"]
+    for node in range(1, 4):
+        terms = []
+        for choice, (source, target) in zip(architecture, EDGES, strict=True):
+            if target != node:
+                continue
+            if choice == _NONE or nodes[source] == "#":
+                terms.append("#")
+            elif choice == _SKIP:
+                terms.append(nodes[source])
+            else:
+                terms.append(f"({nodes[source]})@{OPERATIONS[choice]}")
+        nodes.append("+".join(sorted(terms)))
+    return nodes[3]
+
+
+def _sum_of_terms(architecture: Int64[ndarray, "6"]) -> tuple[str, ...]:
+    nodes: list[tuple[str, ...]] = [("x",)]
+    for node in range(1, 4):
+        terms: list[str] = []
+        for choice, (source, target) in zip(architecture, EDGES, strict=True):
+            if target != node or choice == _NONE or not nodes[source]:
+                continue
+            if choice == _SKIP:
+                terms.extend(nodes[source])
+            else:
+                terms.append(f"{OPERATIONS[choice]}({'+'.join(nodes[source])})")
+        nodes.append(tuple(sorted(terms)))
+    return nodes[3]
+
+
+NAS_BENCH_201 = NasBench201()

@@ -1,0 +1,1 @@
+"""Cost of searching in one scenario and running in another."""

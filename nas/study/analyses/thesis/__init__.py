@@ -1,0 +1,1 @@
+"""Comparison with section 5.1 of the thesis."""

@@ -1,0 +1,1 @@
+"""Processes and kernels that take memory bandwidth."""

@@ -1,0 +1,97 @@
+"""Networks that are measured beside hogs. Weights are random: times do not depend on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from runtime.network.models.alexnet import AlexNet
+from runtime.network.models.nas_bench_201 import CellNetwork
+from runtime.network.models.resnet import ResNet
+from runtime.network.models.vgg import VGG
+
+_BUILDERS: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
+    "nb201": lambda: (CellNetwork(("nor_conv_3x3",) * 6), (1, 3, 32, 32)),
+    "resnet50": lambda: (ResNet(50), (8, 3, 224, 224)),
+    "vgg16": lambda: (VGG(16), (1, 3, 224, 224)),
+    "alexnet": lambda: (AlexNet(), (1, 3, 224, 224)),
+    "conv256": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 256, 256)),
+    "conv64": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 64, 64)),
+    "conv32": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 32, 32)),
+    "fc8192": lambda: (nn.Linear(8192, 8192, bias=False), (1, 8192)),
+}
+"""The slowest cell of NAS-Bench-201; ResNet-50 with eight pictures; layers of 64 channels on 256, 64 and 32 pixels; 256 MB of weights."""
+
+HALF = frozenset({"resnet50"})
+"""In 16 bits on a GPU."""
+
+
+def network(name: str) -> tuple[nn.Module, torch.Tensor]:
+    """By its name, with an input."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module, shape = _BUILDERS[name]()
+        return module.eval(), torch.randn(shape)
+
+
+@contextmanager
+def on_one_core(core: int) -> Iterator[None]:
+    """This thread on one core and torch on one thread, for as long as it lasts."""
+    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
+    os.sched_setaffinity(0, {core})
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+        torch.set_num_threads(threads)
+
+
+def on_cpu(name: str) -> Callable[[], object]:
+    """Eager, by the caller's thread."""
+    module, x = network(name)
+
+    def infer() -> torch.Tensor:
+        with torch.inference_mode():
+            output: torch.Tensor = module(x)
+        return output
+
+    return infer
+
+
+def on_gpu(name: str, stream: torch.cuda.Stream, *, captured: bool = True) -> Callable[[], object]:
+    """On a stream, captured as one graph or eager; each call waits for the stream."""
+    from runtime.network.cuda.on_stream import on_stream  # noqa: PLC0415 - needs a GPU
+
+    dtype = torch.float16 if name in HALF else torch.float32
+    module, x = network(name)
+    module, x = module.to(stream.device, dtype), x.to(stream.device, dtype)
+
+    def eager() -> torch.Tensor:
+        output: torch.Tensor = module(x)
+        return output
+
+    return on_stream(eager, stream, captured=captured)
+
+
+def beside_on_cpu(name: str) -> tuple[Callable[[], object], int]:
+    """An inference by this process's one thread, and the bytes of the weights that it reads."""
+    torch.set_num_threads(1)
+    infer = on_cpu(name)
+    infer()
+    return infer, _weight_bytes(name)
+
+
+def beside_on_gpu(name: str, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
+    """A launch of the captured network on a stream, and the bytes of the weights that it reads."""
+    infer = on_gpu(name, stream)
+    return infer, _weight_bytes(name)
+
+
+def _weight_bytes(name: str) -> int:
+    module, _ = network(name)
+    return sum(weight.nbytes for weight in module.parameters())

@@ -1,0 +1,162 @@
+"""What a command can ask of the experiments; conf/bench/bench.yaml holds the defaults."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import final
+
+import torch
+
+from runtime.experiments.workloads import Scale
+from runtime.network.backend import Device
+from runtime.network.decompose import Rule
+
+_MOST_SCALE = 4.0
+"""Times the published width or image; what is larger than that is a slip."""
+
+
+class Experiment(Enum):
+    """What is measured."""
+
+    qs = "qs"
+    coschedule = "coschedule"
+    decompose = "decompose"
+    simulator = "simulator"
+    optimum = "optimum"
+    contention = "contention"
+    stream = "stream"
+    predictor = "predictor"
+    memory = "memory"
+    page = "page"  # measures nothing: draws the results that are there
+
+
+@final
+@dataclass
+class BenchConfig:
+    """What to measure, how much of it, and where it goes."""
+
+    experiment: Experiment
+    device: Device
+    repeats: int
+    inferences: int | None  # of each network in a run; None: 3 on a GPU, 1 on a CPU
+    networks: int | None  # of a workload at most; None: as published on a GPU, 3 on a CPU
+    width: float | None  # None: 1 on a GPU, 1/8 on a CPU
+    image: float | None  # None: 1 on a GPU, 2/7 on a CPU
+    workloads: list[str] | None  # None: all
+    modes: list[str]
+    slices: list[int]
+    streams: int
+    cores: int | None
+    jobs: int | None  # NAS-Bench-201 inferences of coschedule; None: 256 on a GPU, 24 on a CPU
+    throttle: float
+    limits: list[float] | None  # of contention, MB/s; on a GPU GB/s; None: as published
+    iterations: int | None  # of each network of contention; None: what lasts 0.3 s a turn
+    profile: str | None  # of memory; None: this GPU's own, or those of the source's boards
+    rule: str | None  # of Rule; None: fused, but whole networks for qs and coschedule on a GPU
+    minutes: float | None  # None: 4 on a GPU, 2 on a CPU
+    out: str
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the device is one."""
+        return self.device is Device.cuda
+
+    @property
+    def scale(self) -> Scale:
+        """Of networks and images."""
+        width = self.width if self.width is not None else 1.0 if self.on_gpu else 0.125
+        image = self.image if self.image is not None else 1.0 if self.on_gpu else 2 / 7
+        return Scale(width, image)
+
+    @property
+    def most_networks(self) -> int:
+        """Of a workload."""
+        return self.networks if self.networks is not None else 1000 if self.on_gpu else 3
+
+    @property
+    def rounds(self) -> int:
+        """Inferences of each network in a run."""
+        return self.inferences if self.inferences is not None else 3 if self.on_gpu else 1
+
+    @property
+    def cut(self) -> Rule:
+        """How networks are cut, where the experiment is not about that."""
+        if self.rule is not None:
+            return Rule(self.rule)
+        is_whole = self.on_gpu and self.experiment in {Experiment.qs, Experiment.coschedule}
+        return Rule.WHOLE if is_whole else Rule.FUSED
+
+    @property
+    def minutes_there(self) -> float:
+        """After so many no step is begun, and the one under way ends after its round."""
+        return self.minutes if self.minutes is not None else 4.0 if self.on_gpu else 2.0
+
+    def check(self) -> None:
+        """Refuses what cannot be measured.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        self._check_counts()
+        self._check_sizes()
+        self._check_names()
+        if self.on_gpu and not torch.cuda.is_available():
+            raise ValueError(
+                "device=cuda, but torch finds no CUDA device here; device=cpu is there"
+            )
+
+    def _check_counts(self) -> None:
+        """All at least 1."""
+        for name, value in (
+            ("repeats", self.repeats),
+            ("inferences", self.rounds),
+            ("networks", self.most_networks),
+            ("streams", self.streams),
+            ("cores", self.cores),
+            ("jobs", self.jobs),
+            ("throttle", self.throttle),
+            ("iterations", self.iterations),
+        ):
+            if value is not None and not 1 <= value < math.inf:
+                raise ValueError(f"{name}={value} must be at least 1")
+        if any(sms < 1 for sms in self.slices):
+            raise ValueError(f"slices={self.slices} must each have 1 multiprocessor at least")
+
+    def _check_sizes(self) -> None:
+        """All above 0."""
+        for name, number in (("width", self.scale.width), ("image", self.scale.image)):
+            if not 0 < number <= _MOST_SCALE:
+                raise ValueError(f"{name}={number} must be above 0 and at most {_MOST_SCALE:g}")
+        for name, number in (
+            ("minutes", self.minutes_there),
+            *(("limits", one) for one in self.limits or ()),
+        ):
+            if not 0 < number < math.inf:
+                raise ValueError(f"{name}={number} must be above 0")
+
+    def _check_names(self) -> None:
+        rules = [one.value for one in Rule]
+        if self.rule is not None and self.rule not in rules:
+            raise ValueError(f"rule={self.rule} must be one of {', '.join(rules)}")
+        unknown = sorted(set(self.modes) - {"captured", "eager"})
+        if unknown or not self.modes:
+            raise ValueError(f"modes={self.modes} must name captured, eager or both")
+
+    def chosen(self, names: list[str]) -> list[str]:
+        """Those of an experiment's workloads that were asked for, in its own order.
+
+        Raises:
+          ValueError: if one is asked for that it has not, or none.
+        """
+        if self.workloads is None:
+            return names
+        unknown = [name for name in self.workloads if name not in names]
+        if unknown or not self.workloads:
+            is_what = "is unknown" if unknown else "names none"
+            raise ValueError(
+                f"workloads={unknown} of experiment={self.experiment.value} {is_what}; "
+                f"there are {', '.join(names)}"
+            )
+        return [name for name in names if name in self.workloads]

@@ -1,0 +1,249 @@
+"""Networks beside hogs of bandwidth: what they lose, what isolation brings back, what is left over.
+
+Scenarios and limits are those of Nigam (2018, sections 5.2 and 7.2): alone, beside 1 to k hogs, and
+a sweep of the limit; and a control, a spinner in place of the hog.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from runtime.contention.hogs.control_page import MOST_HOGS
+from runtime.contention.hogs.hog import Hog
+from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
+from runtime.contention.hogs.running_hogs import RunningHogs
+from runtime.contention.hogs.victims import on_cpu, on_one_core
+from runtime.contention.isolation.isolation import Isolation
+from runtime.contention.situation import Situation
+from runtime.contention.turns import Condition
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.contention import measure_gpu as contention_gpu
+from runtime.experiments.contention.rows import counts, curve, hog_row, rows_of
+from runtime.experiments.contention.turns import taken_in_turns
+from runtime.experiments.contention.verdict import SPINNER
+from runtime.experiments.driver import Step
+from runtime.experiments.time_left import time_is_left
+from runtime.machine.facts import usable_cores
+from runtime.page.results import Row, summary
+
+LIMITS_MB_PER_S = (10.0, 100.0, 512.0, 1000.0, 10000.0, 28000.0, 56000.0)
+"""The source's; its last, none at all, is the scenario beside unprotected hogs."""
+VICTIMS = ("nb201", "conv64", "fc8192")
+_PIPELINE_LIMITS = (10.0, 100.0, 1000.0)
+_QUOTA_MB_PER_S = 1000.0
+_WORST_INFERENCES = 10_000
+_PICTURES = 10
+_LOCKS = 40
+_BETWEEN_LOCKS_S = 1e-3
+_PICTURE = (480, 640, 3)
+"""Of the pipeline: written, turned into single precision, normalised."""
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """Of this device.
+
+    Raises:
+      ValueError: if something unknown is asked for, or there is only one core.
+    """
+    if config.on_gpu:
+        return contention_gpu.steps(config)
+    if len(usable_cores()) < 2:
+        raise ValueError(
+            "experiment=contention needs two cores of the CPU, one for the network and one for a hog, "
+            "and this process may use one"
+        )
+    parts: dict[str, Callable[[], Iterator[Row]]] = {
+        "hogs": partial(_hogs, config),
+        **{name: partial(_victim, config, name) for name in VICTIMS},
+        "pipeline": partial(_pipeline, config),
+        "locks": partial(_locks, config),
+        "worst": partial(_worst, config),
+    }
+    return [Step(name, parts[name]) for name in config.chosen([*parts])]
+
+
+def _cores(config: BenchConfig) -> tuple[int, list[int]]:
+    """The network's, and those of the hogs."""
+    first, *rest = usable_cores()
+    return first, rest[: min(config.cores or len(rest), MOST_HOGS)]
+
+
+def _limits(config: BenchConfig) -> Sequence[float]:
+    return config.limits or LIMITS_MB_PER_S
+
+
+def _hogs(config: BenchConfig) -> Iterator[Row]:
+    """What hogs take alone: together, under each limit, and of the other kinds."""
+    _, cores = _cores(config)
+    with RunningHogs([MemoryHog(core) for core in cores]) as hogs:
+        for count in counts(len(cores)):
+            with Situation(hogs, count=count) as beside:
+                yield hog_row("memory", math.inf, beside)
+        for limit in _limits(config):
+            with Situation(
+                hogs, limit_mb_per_s=limit, isolation=Isolation.budget, count=1
+            ) as beside:
+                yield hog_row("memory", limit, beside)
+    others: list[Hog] = [MemoryHog(cores[0], numpy=True), Spinner(cores[0]), DiskHog(core=cores[0])]
+    for hog in others:
+        name = "memory by NumPy" if isinstance(hog, MemoryHog) else hog.name
+        for limit in (100.0, math.inf):
+            with Situation([hog], limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
+                yield hog_row(name, limit, beside)
+
+
+def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
+    """One network under every scenario and isolation, in turns."""
+    core, others = _cores(config)
+    with (
+        RunningHogs([MemoryHog(one) for one in others]) as hogs,
+        RunningHogs([Spinner(one) for one in others]) as spinners,
+        on_one_core(core),
+    ):
+        infer = on_cpu(name)
+        beside = partial(Situation, hogs)
+        conditions = [
+            Condition("solo", partial(beside, count=0), infer),
+            Condition(SPINNER, partial(Situation, spinners), infer),
+            *(
+                Condition(f"corun{count}", partial(beside, count=count), infer)
+                for count in counts(len(others))
+            ),
+            *(
+                Condition(f"fine_lock {limit:g}", partial(beside, **_fine_lock(limit)), infer)
+                for limit in _limits(config)
+            ),
+            Condition("stop", partial(beside, isolation=Isolation.stop), infer),
+            Condition("freezer", partial(beside, isolation=Isolation.freezer), infer),
+            Condition(
+                f"quota {_QUOTA_MB_PER_S:g}",
+                partial(beside, limit_mb_per_s=_QUOTA_MB_PER_S, isolation=Isolation.quota),
+                infer,
+            ),
+        ]
+        refused = {one.name: why for one in conditions if (why := _refusal(one)) is not None}
+        possible = [one for one in conditions if one.name not in refused]
+        taken = taken_in_turns(config, possible)
+    yield from rows_of("network", name, taken)
+    yield from curve(name, taken, "cpu_ms")
+    for condition, why in refused.items():
+        yield {"part": "network", "victim": name, "scenario": condition, "error": why}
+
+
+def _fine_lock(limit_mb_per_s: float) -> dict[str, Any]:
+    return {"limit_mb_per_s": limit_mb_per_s, "isolation": Isolation.fine_lock}
+
+
+def _refusal(condition: Condition) -> str | None:
+    """Why this machine cannot open the situation."""
+    try:
+        with condition.open():
+            return None
+    except ValueError as error:
+        return str(error)
+
+
+def _worst(config: BenchConfig) -> Iterator[Row]:
+    """Worst case and variance, over many inferences of one layer; the source takes 100,000."""
+    core, others = _cores(config)
+    limit = 100.0
+    with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
+        infer = on_cpu("conv32")
+        beside = partial(Situation, hogs)
+        conditions = [
+            Condition("solo", partial(beside, count=0), infer),
+            Condition(f"corun{len(others)}", beside, infer),
+            Condition(f"fine_lock {limit:g}", partial(beside, **_fine_lock(limit)), infer),
+        ]
+        taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES)
+    yield from rows_of("worst", "conv32", taken)
+
+
+def _pipeline(config: BenchConfig) -> Iterator[Row]:
+    """A picture is prepared by the CPU, then the network runs: what each lock does to the pair."""
+    core, others = _cores(config)
+    with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
+        infer = on_cpu("nb201")
+        situations = {
+            "solo": partial(Situation, hogs, count=0),
+            f"corun{len(others)}": partial(Situation, hogs),
+        }
+        for limit in _PIPELINE_LIMITS:
+            for way in (Isolation.fine_lock, Isolation.coarse_lock):
+                situations[f"{way.value} {limit:g}"] = partial(
+                    Situation, hogs, limit_mb_per_s=limit, isolation=way
+                )
+        pictures = config.iterations or _PICTURES
+        taken: dict[str, list[float]] = {name: [] for name in situations}
+        left: dict[str, list[float]] = {name: [] for name in situations}
+        for done in range(max(1, config.repeats // 2)):
+            if done and not time_is_left():
+                break
+            for name, opened in situations.items():
+                with opened() as beside:
+                    inference = beside.during(infer)
+                    _picture(beside, inference)
+                    beside.gb_per_s()
+                    taken[name] += [_picture(beside, inference) for _ in range(pictures)]
+                    left[name].append(sum(beside.gb_per_s()))
+    alone_ms = median(taken["solo"])
+    beside_ms = median(taken[f"corun{len(others)}"])
+    for name, ms in taken.items():
+        yield {
+            "part": "pipeline",
+            "victim": "nb201",
+            "scenario": name,
+            **summary(ms),
+            "against_solo": median(ms) / alone_ms,
+            "rate_against_corun": beside_ms / median(ms) - 1,
+            "stolen_gb_per_s": round(float(np.mean(left[name])), 4),
+        }
+
+
+def _picture(beside: Situation, inference: Callable[[], None]) -> float:
+    """Milliseconds of one."""
+    begin_s = time.perf_counter()
+    raw = np.full(_PICTURE, 127, np.uint8)
+    single = raw.astype(np.float32)
+    normal = single / 255
+    beside.charge(raw.nbytes + single.nbytes + normal.nbytes)  # what was written, as hogs count
+    inference()
+    return 1e3 * (time.perf_counter() - begin_s)
+
+
+def _locks(config: BenchConfig) -> Iterator[Row]:
+    """What taking and giving back each lock costs."""
+    core, others = _cores(config)
+    with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
+        ways: dict[str, Callable[[], Situation]] = {
+            "none": partial(Situation, hogs),
+            "fine_lock": partial(Situation, hogs, **_fine_lock(1000.0)),
+            "stop": partial(Situation, hogs, isolation=Isolation.stop),
+            "freezer": partial(Situation, hogs, isolation=Isolation.freezer),
+        }
+        for name, opened in ways.items():
+            row = {"part": "locks", "lock": name, "held": len(others)}
+            try:
+                with opened() as beside:
+                    us = [_lock_us(beside) for _ in range(_LOCKS * config.repeats)]
+            except ValueError as error:
+                yield {**row, "error": str(error)}
+                continue
+            low, middle, high = (float(one) for one in np.quantile(us, (0.25, 0.5, 0.99)))
+            yield {**row, "us": middle, "low_us": low, "p99_us": high}
+
+
+def _lock_us(beside: Situation) -> float:
+    begin_s = time.perf_counter()
+    with beside.lock():
+        pass
+    taken_us = 1e6 * (time.perf_counter() - begin_s)
+    time.sleep(_BETWEEN_LOCKS_S)  # hogs run between, as they do between two inferences
+    return taken_us

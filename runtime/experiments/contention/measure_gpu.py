@@ -1,0 +1,218 @@
+"""Networks of a GPU beside hogs of its memory, of its bus and of the CPU's memory.
+
+The hog wants all it can get; a limit is its token bucket's. So a limit without any other isolation
+is the bucket alone, and a limit beside a partition is both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+import torch
+
+from runtime.contention.hogs.control_page import MOST_HOGS
+from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
+from runtime.contention.hogs.process_hogs import MemoryHog
+from runtime.contention.hogs.running_hogs import RunningHogs
+from runtime.contention.hogs.victims import on_gpu
+from runtime.contention.isolation.budget import GB, MB
+from runtime.contention.isolation.isolation import Isolation
+from runtime.contention.situation import Situation
+from runtime.contention.turns import Condition
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.contention.rows import curve, hog_row, rows_of
+from runtime.experiments.contention.turns import taken_in_turns
+from runtime.experiments.driver import Step
+from runtime.machine.facts import usable_cores
+from runtime.machine.watchdog import Pulse
+from runtime.page.results import Row
+
+VICTIMS = ("nb201", "resnet50")
+LIMITS_GB_PER_S = (500.0, 1000.0, 2000.0)
+_BUS_GB_PER_S = 10.0
+_WORST_INFERENCES = 2000
+_VICTIM_SMS = 64
+_UPLOAD_BYTES = 2**24
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """On a CUDA device.
+
+    Raises:
+      ValueError: if something unknown is asked for.
+    """
+    pulse = Pulse()  # who waits for a GPU cannot be interrupted
+    parts: dict[str, Callable[[], Iterator[Row]]] = {
+        "hogs": partial(_hogs, config),
+        **{name: partial(_victim, config, name, pulse) for name in VICTIMS},
+        "cpu_hogs": partial(_cpu_hogs, config, pulse),
+        "pcie": partial(_pcie, config, pulse),
+        "worst": partial(_worst, config, pulse),
+    }
+    return [Step(name, parts[name], pulse) for name in config.chosen([*parts])]
+
+
+def _limits_mb_per_s(config: BenchConfig) -> list[float]:
+    return [one * GB / MB for one in config.limits or LIMITS_GB_PER_S]
+
+
+def _hog_core() -> int:
+    """Away from the thread that issues the network, which the system puts on the first ones."""
+    return usable_cores()[-1]
+
+
+def _hogs(config: BenchConfig) -> Iterator[Row]:
+    """What each takes alone, and on the multiprocessors beside the network's."""
+    hog = GpuMemoryHog(_hog_core())
+    limits = [*_limits_mb_per_s(config), math.inf]
+    with RunningHogs([hog]) as hogs:
+        for limit in limits:
+            with Situation(hogs, limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
+                yield hog_row("GPU memory", limit, beside)
+    with RunningHogs([hog], victim_sms=_VICTIM_SMS) as hogs:
+        for limit in limits:
+            with Situation(hogs, limit_mb_per_s=limit, isolation=Isolation.partition) as beside:
+                yield hog_row(f"GPU memory, all SMs but {_VICTIM_SMS}", limit, beside)
+    with RunningHogs([PcieHog(_hog_core())]) as hogs:
+        for limit in (_BUS_GB_PER_S * GB / MB, math.inf):
+            with Situation(hogs, limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
+                yield hog_row("PCIe", limit, beside)
+
+
+def _victim(config: BenchConfig, name: str, pulse: Pulse) -> Iterator[Row]:
+    """A captured network: hog's limits x nothing, priority, partition; and the fine lock."""
+    with ExitStack() as opened:
+        conditions = _conditions(opened, name, _limits_mb_per_s(config))
+        taken = taken_in_turns(config, conditions, beat=pulse.beat)
+    yield from rows_of("network", name, taken)
+    whole = {
+        one: it for one, it in taken.items() if one.split(" ")[0] in {"solo", "none", "budget"}
+    }
+    yield from curve(name, whole, "wall_ms")
+
+
+def _conditions(opened: ExitStack, name: str, limits: Sequence[float]) -> list[Condition]:
+    hog = GpuMemoryHog(_hog_core())
+    whole = opened.enter_context(RunningHogs([hog]))
+    cut = opened.enter_context(RunningHogs([hog], victim_sms=_VICTIM_SMS))
+    infer = {
+        way: _prepared(opened, hogs, way, name)
+        for way, hogs in (
+            (Isolation.none, whole),
+            (Isolation.priority, whole),
+            (Isolation.partition, cut),
+        )
+    }
+    conditions = [Condition("solo", partial(Situation, whole, count=0), infer[Isolation.none])]
+    for way, hogs in ((Isolation.priority, whole), (Isolation.partition, cut)):
+        alone = partial(Situation, hogs, isolation=way, count=0)
+        conditions.append(Condition(f"{way.value} solo", alone, infer[way]))
+    conditions.append(Condition("none unlimited", partial(Situation, whole), infer[Isolation.none]))
+    for way, hogs in ((Isolation.priority, whole), (Isolation.partition, cut)):
+        beside = partial(Situation, hogs, isolation=way)
+        conditions.append(Condition(f"{way.value} unlimited", beside, infer[way]))
+    for limit in limits:
+        told = f"{limit * MB / GB:g}"
+        for way, hogs, on in (
+            (Isolation.budget, whole, Isolation.none),
+            (Isolation.priority, whole, Isolation.priority),
+            (Isolation.partition, cut, Isolation.partition),
+            (Isolation.fine_lock, whole, Isolation.none),
+        ):
+            beside = partial(Situation, hogs, isolation=way, limit_mb_per_s=limit)
+            conditions.append(Condition(f"{way.value} {told}", beside, infer[on]))
+    return conditions
+
+
+def _prepared(
+    opened: ExitStack, hogs: RunningHogs, way: Isolation, name: str, *, captured: bool = True
+) -> Callable[[], object]:
+    """The network on the stream of a situation that stays open, without hogs, to lend the stream."""
+    lender = opened.enter_context(Situation(hogs, isolation=way, count=0))
+    return on_gpu(name, lender.stream, captured=captured)
+
+
+def _cpu_hogs(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
+    """A network on the GPU beside hogs of the CPU's memory, on the issuing thread's core or not."""
+    first, *others = usable_cores()
+    cores = [*others, first][: min(config.cores or len(others) + 1, MOST_HOGS)]
+    with ExitStack() as opened:
+        hogs = opened.enter_context(RunningHogs([MemoryHog(core) for core in cores]))
+        conditions = []
+        for mode, captured in (("graph", True), ("eager", False)):
+            infer = _prepared(opened, hogs, Isolation.none, "nb201", captured=captured)
+            for count in sorted({0, min(len(others), len(cores)), len(cores)}):
+                name = "solo" if count == 0 else f"{count} CPU hogs"
+                conditions.append(
+                    Condition(f"{mode}, {name}", partial(Situation, hogs, count=count), infer)
+                )
+        taken = taken_in_turns(config, conditions, beat=pulse.beat)
+    for mode in ("graph", "eager"):
+        own = {name: one for name, one in taken.items() if name.startswith(mode)}
+        yield from rows_of("CPU hogs", f"nb201 {mode}", own)
+
+
+def _pcie(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
+    """A captured network, and an upload of 16 MB, beside a hog of the bus."""
+    with ExitStack() as opened:
+        hogs = opened.enter_context(RunningHogs([PcieHog(_hog_core())]))
+        limit = _BUS_GB_PER_S * GB / MB
+        ways = {
+            "solo": (Isolation.none, partial(Situation, hogs, count=0)),
+            "none unlimited": (Isolation.none, partial(Situation, hogs)),
+            "priority unlimited": (
+                Isolation.priority,
+                partial(Situation, hogs, isolation=Isolation.priority),
+            ),
+            f"budget {_BUS_GB_PER_S:g}": (
+                Isolation.none,
+                partial(Situation, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
+            ),
+        }
+        lent = {
+            way: opened.enter_context(Situation(hogs, isolation=way, count=0)).stream
+            for way in (Isolation.none, Isolation.priority)
+        }
+        victims: dict[str, Callable[[torch.cuda.Stream], Callable[[], object]]] = {
+            "nb201": partial(on_gpu, "nb201"),
+            "upload of 16 MB": _upload,
+        }
+        for victim, prepared in victims.items():
+            infer = {way: prepared(stream) for way, stream in lent.items()}
+            conditions = [Condition(name, one, infer[way]) for name, (way, one) in ways.items()]
+            taken = taken_in_turns(config, conditions, beat=pulse.beat)
+            yield from rows_of("PCIe hog", victim, taken)
+
+
+def _upload(stream: torch.cuda.Stream) -> Callable[[], object]:
+    source = torch.ones(_UPLOAD_BYTES // 4).pin_memory()
+    target = torch.empty_like(source, device=stream.device)
+
+    def upload() -> None:
+        with torch.cuda.stream(stream):
+            target.copy_(source, non_blocking=True)
+        stream.synchronize()
+
+    return upload
+
+
+def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
+    """Worst case and variance over many inferences of the source's micro-benchmark, one convolution."""
+    limit = 1000 * GB / MB
+    with ExitStack() as opened:
+        hogs = opened.enter_context(RunningHogs([GpuMemoryHog(_hog_core())]))
+        infer = _prepared(opened, hogs, Isolation.none, "conv256")
+        conditions = [
+            Condition("solo", partial(Situation, hogs, count=0), infer),
+            Condition("none unlimited", partial(Situation, hogs), infer),
+            Condition(
+                "budget 1000",
+                partial(Situation, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
+                infer,
+            ),
+        ]
+        taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES, beat=pulse.beat)
+    yield from rows_of("worst", "conv256", taken)

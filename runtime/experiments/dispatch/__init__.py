@@ -1,0 +1,1 @@
+"""Dispatch modes for many networks on one device."""

@@ -1,0 +1,83 @@
+"""Many networks as one CUDA graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import torch
+from torch import Tensor
+
+from runtime.experiments.dispatch.prepared import Ready, Source, Stream
+from runtime.lanes.gpu import GpuLane
+from runtime.network.completion import Compute
+from runtime.network.cuda.graph import CAPTURE_WARM_UP, GraphEngine
+from runtime.network.kinds import Kind
+from runtime.network.program import Program
+
+
+@final
+class Branches(Ready):
+    """A graph that forks into a branch for each network, and joins them; one job, one launch."""
+
+    def __init__(self, sources: Sequence[Source], streams: Sequence[Stream]) -> None:
+        """Captures it.
+
+        Args:
+          sources: the networks.
+          streams: one each, of one GPU; the first is the stem, on which the graph is launched.
+
+        Raises:
+          ValueError: if there is no network.
+          BaseException: what `decompose` raises, or a network under capture.
+        """
+        if not sources:
+            raise ValueError("a graph of no networks has no branches")
+        lanes = [lane for lane in streams if isinstance(lane, GpuLane)]
+        self._branches: list[tuple[torch.cuda.Stream, Program, Tensor]] = []
+        for source, lane in zip(sources, lanes, strict=True):
+            device = lane.stream.device
+            self._branches.append((lane.stream, source.program.on(device), source.x.to(device)))
+        torch.cuda.current_stream().synchronize()  # the weights are there
+        with torch.no_grad():
+            for stream, program, x in self._branches:
+                with torch.cuda.stream(stream):
+                    for _ in range(CAPTURE_WARM_UP):
+                        program.run(x)
+                stream.synchronize()
+        engine = lanes[0].engine
+        assert isinstance(engine, GraphEngine)
+        self._replay, self._written = engine.recorded(self._fork_and_join)
+
+    def _fork_and_join(self) -> list[Tensor]:
+        stem = self._branches[0][0]
+        fork = torch.cuda.Event()
+        fork.record(stem)
+        written = []
+        for stream, program, x in self._branches:
+            if stream != stem:
+                stream.wait_event(fork)
+            with torch.cuda.stream(stream):
+                written.append(program.run(x))
+        for stream, _, _ in self._branches[1:]:
+            stem.wait_stream(stream)
+        return written
+
+    @property
+    def count(self) -> int:
+        """Branches."""
+        return len(self._branches)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """One job."""
+        return (Kind.NETWORK,)
+
+    def inference(self) -> Sequence[Compute]:
+        """One inference of every network."""
+        return [self._replay]
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Of the latest replay."""
+        return [one.to("cpu", copy=True) for one in self._written]

@@ -1,0 +1,293 @@
+"""Ways to get the jobs of many networks to one device, each network doing so many inferences.
+
+| way | in the literature | who launches | on |
+|---|---|---|---|
+| SERIAL | | one thread, network after network | one stream |
+| SINGLE_CONTEXT | S-C | a thread a network | a stream a network |
+| QUEUE_STREAM | Q-S | one thread, from a queue that a thread a network fills | a stream a network |
+| SINGLE_ISSUER | | one thread, in turns, without a queue | a stream a network |
+| FORK_JOIN | | one thread, one launch for one inference of all | a stream a network |
+| MULTI_CONTEXT | M-C | a process a network, `processes.py` | a stream a network |
+
+M-C, S-C and Q-S are those of Lim & Kim, IEIE 58(10), 2021. On the CPU a stream is a thread, where
+the launching thread itself is not enough; on a core of its own, if cores are named.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from copy import copy
+from enum import Enum
+from functools import partial
+from queue import SimpleQueue
+from threading import Event, Lock, Semaphore, Thread
+from typing import Protocol, final
+
+from torch import Tensor
+
+from runtime.experiments.dispatch.feed import Feed
+from runtime.experiments.dispatch.outcome import Outcome, Ran, outcome
+from runtime.experiments.dispatch.prepared import (
+    Prepared,
+    Ready,
+    Setup,
+    Source,
+    Stream,
+    open_stream,
+)
+from runtime.lanes.cpu import one_core
+from runtime.network.backend import Device
+from runtime.network.kinds import Kind
+from runtime.shell.closeable import Closes
+
+
+class Way(Enum):
+    """How jobs are issued."""
+
+    SERIAL = "serial"
+    SINGLE_CONTEXT = "single_context"
+    QUEUE_STREAM = "queue_stream"
+    SINGLE_ISSUER = "single_issuer"
+    FORK_JOIN = "fork_join"
+    MULTI_CONTEXT = "multi_context"
+
+
+class Executor(Closes, Protocol):
+    """Networks made ready, to be run again and again; to be used in a `with` statement."""
+
+    @abstractmethod
+    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
+        """Lets every network do so many inferences; a network that raises does no further one.
+
+        Args:
+          inferences: of each network, one after another.
+          each_job: whether each job is timed; else only each inference, which costs less.
+          ahead: so many inferences a network may launch beyond the one whose end it waits for, where
+            it waits for ends: a GPU need not wait for the thread to wake then. For networks that
+            need a result before they can ask for the next, 0.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends threads and processes, and lets go of the networks."""
+
+
+def open_executor(way: Way, sources: Sequence[Source], setup: Setup) -> Executor:
+    """Prepares networks to be issued in this way.
+
+    Raises:
+      BaseException: what `decompose` and `Compiled` raise of a network.
+      ValueError: if the process may not use a core.
+      RuntimeError: if there is no such device; of MULTI_CONTEXT also if a process dies.
+    """
+    if way is Way.MULTI_CONTEXT:
+        from runtime.experiments.dispatch.processes import MultiContext  # noqa: PLC0415 - which imports this module
+
+        return MultiContext(sources, setup)
+    return InProcess(way, sources, setup)
+
+
+@final
+class InProcess(Executor):
+    """Threads and streams of this process."""
+
+    def __init__(self, way: Way, sources: Sequence[Source], setup: Setup) -> None:
+        """Prepares all networks, one after another."""
+        self._way = way
+        self._setup = setup
+        self._names = tuple(source.name for source in sources)
+        streams = 1 if way is Way.SERIAL else len(sources)
+        self._lane_of = [k % streams for k in range(len(sources))]
+        with ExitStack() as opened:
+            self._streams: list[Stream] = []
+            for k in range(streams):
+                inline = way in {Way.SERIAL, Way.SINGLE_CONTEXT}
+                self._streams.append(open_stream(setup, k, inline=inline))
+                opened.callback(self._streams[k].close)
+            self._networks: list[Ready] = []
+            if way is Way.FORK_JOIN and setup.device is Device.cuda and setup.captured:
+                from runtime.experiments.dispatch.cuda_fork import Branches  # noqa: PLC0415 - for those who have a GPU
+
+                self._networks.append(Branches(sources, self._streams))
+            else:
+                self._networks += [
+                    Prepared(source, self._streams[lane], captured=setup.captured)
+                    for source, lane in zip(sources, self._lane_of, strict=True)
+                ]
+            self._opened = opened.pop_all()
+
+    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
+        """Lets every network do so many inferences."""
+        stop, ready = Event(), Semaphore(0)
+        feeds = [
+            Feed(network, self._streams[lane], inferences, stop, each_job=each_job)
+            for network, lane in zip(self._networks, self._lane_of, strict=False)
+        ]
+        threads: list[Thread] = []
+        gates: list[Lock] = []
+        overs: list[Event] = []
+        for core, body in self._bodies(feeds, ahead):
+            gates.append(Lock())
+            gates[-1].acquire()
+            overs.append(Event())
+            args = (core, ready, gates[-1], body, overs[-1])
+            threads.append(Thread(target=_on_core, args=args, daemon=True))
+        for stream in self._streams:
+            stream.renew_origin()
+        begin_s = time.perf_counter()
+        try:
+            for thread in threads:
+                thread.start()
+            for _ in threads:
+                ready.acquire()
+            begin_s = time.perf_counter()
+            _open(gates)
+            for over in overs:  # a `join` that Ctrl-C interrupts takes its thread for ended
+                over.wait()
+        finally:
+            stop.set()  # nothing but an exception, Ctrl-C for one, leaves a thread running here
+            _open(gates)
+            for thread, over in zip(threads, overs, strict=True):
+                if thread.ident is not None:
+                    over.wait()
+            ran = [feed.ran() for feed in feeds]
+        return self._outcome(feeds, inferences, begin_s, ran, each_job=each_job)
+
+    def reissued(self, way: Way) -> InProcess:
+        """The same networks on the same streams, issued in another way; closed with these.
+
+        For a comparison of ways that need nothing else: those with a stream a network on a GPU. A
+        graph that forks is not taken apart, and what runs in its thread stays there.
+        """
+        other = copy(self)
+        other._way = way  # noqa: SLF001 - of this class
+        return other
+
+    def close(self) -> None:
+        """Ends the streams, and lets go of the networks."""
+        self._networks.clear()
+        self._opened.close()
+
+    def _outcome(
+        self,
+        feeds: Sequence[Feed],
+        inferences: int,
+        begin_s: float,
+        ran: list[list[Ran]],
+        *,
+        each_job: bool,
+    ) -> Outcome:
+        outputs: list[Tensor | BaseException] = []
+        kinds: list[tuple[Kind, ...]] = []
+        for network, feed in zip(self._networks, feeds, strict=True):
+            outputs += network.outputs if feed.error is None else [feed.error] * network.count
+            kinds += [network.kinds if each_job else (Kind.NETWORK,)] * network.count
+        if len(ran) < len(outputs):
+            ran *= len(outputs)  # one graph of all of them
+        return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
+
+    def _bodies(
+        self, feeds: Sequence[Feed], ahead: int
+    ) -> Iterator[tuple[int | None, Callable[[], None]]]:
+        """What each thread does, and on which core."""
+        if self._way is Way.SERIAL:
+            yield self._setup.core(0), partial(_serially, feeds, 0)
+        elif self._way is Way.SINGLE_CONTEXT:
+            for k, feed in enumerate(feeds):
+                yield self._setup.core(k), partial(_serially, [feed], ahead)
+        elif self._way is Way.SINGLE_ISSUER:
+            yield None, partial(_in_turns, feeds)
+        elif self._way is Way.FORK_JOIN:
+            yield None, partial(_in_rounds, feeds)
+        else:
+            queue: _Queue = SimpleQueue()
+            for feed in feeds:
+                yield None, partial(_fill, feed, queue, ahead)
+            yield None, partial(_issue, queue, len(feeds))
+
+
+def _on_core(
+    core: int | None, ready: Semaphore, gate: Lock, body: Callable[[], None], over: Event
+) -> None:
+    """A thread, which begins with all others: processes of M-C are there before they begin, too."""
+    with ExitStack() as pinned:
+        pinned.callback(over.set)
+        try:
+            pinned.enter_context(one_core(core))
+        finally:
+            ready.release()
+        gate.acquire()  # a lock each: of one event for all, one thread would hold up the next
+        body()
+
+
+def _open(gates: Sequence[Lock]) -> None:
+    for gate in gates:
+        with suppress(RuntimeError):  # it is open
+            gate.release()
+
+
+def _serially(feeds: Sequence[Feed], ahead: int) -> None:
+    while any(feed.has_more for feed in feeds):
+        for feed in feeds:
+            _launch_inference(feed)
+            feed.wait(left=ahead)
+
+
+def _in_turns(feeds: Sequence[Feed]) -> None:
+    while ready := [feed for feed in feeds if feed.has_more]:
+        for feed in ready:
+            feed.launch()
+
+
+def _in_rounds(feeds: Sequence[Feed]) -> None:
+    while any(feed.has_more for feed in feeds):
+        for feed in feeds:
+            _launch_inference(feed)
+        if len(feeds) > 1:  # one graph of all of them comes behind itself on its stream
+            for feed in feeds:
+                feed.wait()
+
+
+def _launch_inference(feed: Feed) -> None:
+    while feed.has_more:
+        feed.launch()
+        if feed.is_between:
+            return
+
+
+_Queue = SimpleQueue["tuple[Feed, Lock] | None"]
+
+
+def _fill(feed: Feed, queue: _Queue, ahead: int) -> None:
+    """A network's thread: into the queue for an inference, and its end awaited."""
+    launched = Lock()
+    launched.acquire()
+    while feed.has_more:
+        queue.put((feed, launched))
+        launched.acquire()
+        feed.wait(left=ahead)
+    feed.wait()
+    queue.put(None)
+
+
+def _issue(queue: _Queue, networks: int) -> None:
+    """The issuing thread.
+
+    A network is in the queue once: behind each of its jobs it goes to the queue's end, where its own
+    thread would put it. To wake that thread for each job costs five times what a launch does, for
+    both need Python's lock (`benchmarks/issuing_overhead.py`).
+    """
+    while networks > 0:
+        item = queue.get()
+        if item is None:
+            networks -= 1
+            continue
+        feed, launched = item
+        feed.launch()
+        if feed.is_between or not feed.has_more:
+            launched.release()
+        else:
+            queue.put(item)

@@ -1,0 +1,225 @@
+"""Runs an experiment step by step: a control run around each, what was found written after each."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import final
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.prepared import Setup
+from runtime.experiments.time_left import ends_by, time_is_left
+from runtime.experiments.workloads import Model, Scale, source
+from runtime.machine.facts import state
+from runtime.machine.monitors import OtherLoad, Throttles
+from runtime.machine.stability import QuietConfig, Watch
+from runtime.machine.watchdog import Pulse, ends_without
+from runtime.network.backend import Device
+from runtime.network.decompose import Rule
+from runtime.page.results import Results, Row
+from runtime.scheduling.metrics import makespan_ms
+
+_CONTROL_INFERENCES = 20
+
+
+@final
+@dataclass(frozen=True)
+class Step:
+    """A part of an experiment, after which results are written."""
+
+    name: str
+    run: Callable[[], Iterable[Row]]
+    pulse: Pulse | None = None
+    """Of a step that must not stand still."""
+
+
+@final
+class Control:
+    """One NAS-Bench-201 network alone, captured: what no workload should change."""
+
+    def __init__(self, device: Device, scale: Scale) -> None:
+        """Makes it ready."""
+        self._device = device
+        one = source(Model.nas_bench_201, scale=scale, device=device.value, rule=Rule.WHOLE)
+        self._executor = open_executor(Way.SERIAL, [one], Setup(device))
+        for _ in range(3):
+            self._once_ms()
+        self._config = QuietConfig()
+        first_ms = median(self._once_ms() for _ in range(5))
+        self._watch = Watch(self._config, [Throttles()], control_ms=[first_ms])
+
+    def row(self, when: str) -> Row:
+        """Its time now, the machine's state, and what is out of the ordinary."""
+        others = OtherLoad(self._config.other_load, cores=())  # while nothing of a workload runs
+        control_ms = median(self._once_ms() for _ in range(5))
+        found = [*self._watch.drift(control_ms), *self._watch.disturbances(), *others()]
+        return {
+            "when": when,
+            "control_ms": round(control_ms, 4),
+            "disturbances": found,
+            **state(self._device.value),
+        }
+
+    def _once_ms(self) -> float:
+        outcome = self._executor.run(_CONTROL_INFERENCES, each_job=False)
+        return makespan_ms(outcome.schedule) / _CONTROL_INFERENCES
+
+    def close(self) -> None:
+        """Lets go of it."""
+        self._executor.close()
+
+
+def run_steps(
+    steps: Sequence[Step],
+    results: Results,
+    path: Path,
+    control: Control,
+    *,
+    minutes: float,
+    console: Console,
+) -> None:
+    """Every step for which there is time; a step that raises is a fault, and the next one comes.
+
+    A step that is under way when the time is over ends after its round. Rows are flagged whose step
+    the control run says was disturbed, unless they are simulated. Results are written after each step and when it is
+    interrupted.
+
+    Raises:
+      KeyboardInterrupt: after what was measured has been written.
+      OSError: if it cannot be written.
+    """
+    until_s = time.monotonic() + 60 * minutes
+    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
+    results.write(path)
+    with Progress(
+        *columns,
+        TimeRemainingColumn(compact=True),
+        console=console,
+        disable=not console.is_terminal,
+    ) as bar:
+        task = bar.add_task("", total=len(steps))
+        began_s = time.monotonic()
+        for done, step in enumerate(steps):
+            bar.update(task, completed=done, description=step.name)
+            now_s = time.monotonic()
+            if now_s >= until_s:
+                results.not_measured.append(step.name)
+                continue
+            if not console.is_terminal:
+                left = (now_s - began_s) / done * (len(steps) - done) if done else None
+                told = "" if left is None else f", about {min(left, until_s - now_s):.0f} s left"
+                console.print(f"{done + 1} of {len(steps)}: {step.name}{told}", soft_wrap=True)
+            try:
+                with ends_by(until_s) as deadline:
+                    _run_step(step, results, path, control, console)
+                if deadline.has_cut:
+                    results.cut_short.append(step.name)
+            finally:
+                results.write(path)
+    results.is_complete = not (results.not_measured or results.cut_short or results.faults)
+    results.write(path)
+
+
+def _run_step(step: Step, results: Results, path: Path, control: Control, console: Console) -> None:
+    before = _controlled(f"before {step.name}", results, control)
+    found: list[Row] = []
+
+    def give_up() -> None:
+        assert step.pulse is not None
+        error = f"nothing happened for {step.pulse.patience_s:g} s"
+        console.print(f"{step.name}: {error}; the process ends", soft_wrap=True, markup=False)
+        results.faults.append({"step": step.name, "error": error})
+        results.rows += found
+        results.write(path)
+
+    try:
+        with ends_without(step.pulse, give_up):
+            for row in step.run():
+                found.append(row)  # what was found before a fault is kept
+                if step.pulse is not None:
+                    step.pulse.beat()
+    except Exception as error:  # noqa: BLE001 - the other steps have nothing to do with it
+        results.faults.append({"step": step.name, "error": one_line(error)})
+        console.print(f"{step.name} failed: {one_line(error)}", soft_wrap=True, markup=False)
+    finally:  # Ctrl-C too leaves what was measured
+        results.rows += found
+    _free_memory()
+    after = _controlled(f"after {step.name}", results, control)
+    flags = [*before["disturbances"], *after["disturbances"]]
+    timed = [row for row in found if not row.get("simulated")]
+    for row in timed:
+        row["flagged"] = flags
+    for flag in flags if timed or not found else ():
+        console.print(f"flagged: {flag}", soft_wrap=True, markup=False)
+
+
+def _controlled(when: str, results: Results, control: Control) -> Row:
+    """The control run, kept; one that fails is out of the ordinary and keeps nothing from coming."""
+    try:
+        row = control.row(when)
+    except RuntimeError as error:  # a GPU that is lost: each further step says so too
+        row = {"when": when, "disturbances": [f"the control run failed: {one_line(error)}"]}
+    results.controls.append(row)
+    return row
+
+
+def interleaved(
+    variants: Mapping[str, Callable[[], float]], repeats: int, *, turn_s: float = 0.0
+) -> dict[str, list[float]]:
+    """Each variant once unrecorded, then all of them in turns, so many times: A B A B.
+
+    Once at least; no further round begins when the step has no time left.
+
+    Args:
+      variants: each gives its own time, in milliseconds.
+      repeats: of each.
+      turn_s: if above 0, a turn lasts so long, its last run counts, and the turns of each round come
+        in another random order. What a GPU's power allows depends on what it did before: so it was
+        busy with the same.
+    """
+    for once in variants.values():
+        once()
+    taken: dict[str, list[float]] = {name: [] for name in variants}
+    order = [*variants]
+    shuffler = random.Random(0)  # noqa: S311 - of an order
+    for done in range(repeats):
+        if done and not time_is_left():
+            break
+        if turn_s:
+            shuffler.shuffle(order)
+        for name in order:
+            taken[name].append(last_of_turn(variants[name], turn_s))
+    return taken
+
+
+def last_of_turn(once: Callable[[], float], turn_s: float) -> float:
+    """The last of one or more runs, which last at least so long together."""
+    until_s = time.monotonic() + turn_s
+    taken_ms = once()
+    while time.monotonic() < until_s:
+        taken_ms = once()
+    return taken_ms
+
+
+def one_line(error: BaseException) -> str:
+    """Its class and the beginning of what it says."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:300]}"
+
+
+def _free_memory() -> None:
+    gc.collect()
+    with suppress(RuntimeError):  # a GPU that is lost says so in the next step
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+            torch.cuda.empty_cache()

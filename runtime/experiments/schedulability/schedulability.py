@@ -1,0 +1,192 @@
+"""The schedulability study of the variants' source: do random sets of networks fit, and how large are they?
+
+R. Pujol Torramorell, MSc thesis, UPC/BSC, 2020, section 5.4: figures 5.1 to 5.3 (share of sets that
+fit) and tables 5.2 to 5.4 (their mean number of networks), by threshold of utilisation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from runtime.experiments.schedulability.task_sets import task_sets
+from runtime.mapping.model.bundled import xavier_platform, xavier_times
+from runtime.mapping.model.choices import choices
+from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, quick_answers
+from runtime.mapping.solving.program import Answer, solve
+
+FRAME_MS = 100.0
+
+_STEP = 0.2
+
+THRESHOLDS = tuple(round(1 + _STEP * i, 1) for i in range(16))
+"""100 % to 400 % of the frame."""
+
+_DLA, _TC, _RC = ("DLA1", "DLA2"), ("TC4", "TC8"), ("RC4", "RC8")
+_CPU = ("CPU2", "CPU4", "CPU6")
+
+
+@final
+@dataclass(frozen=True)
+class Scenario:
+    """A reference for the utilisation, and growing sets of configurations."""
+
+    name: str
+    reference: str
+    networks: tuple[str, ...]
+    """From which sets are drawn."""
+    columns: Mapping[str, tuple[str, ...]]
+    """As the source's tables name them."""
+    own_dla: bool = False
+    """Whether both NVDLA as one are a unit of their own beside the two, which no chip has."""
+
+    @property
+    def platform(self) -> Platform:
+        """Xavier, or as this scenario reads it."""
+        xavier = xavier_platform()
+        if not self.own_dla:
+            return xavier
+        places = {**xavier.configurations, "DLA2": (frozenset({"dla"}),)}
+        return Platform(f"{xavier.name}; NVDLA-comb apart", (*xavier.units, "dla"), places)
+
+
+_NVDLA = Scenario(
+    "nvdla",
+    "DLA2",
+    ("DNN1", "DNN3", "DNN4", "DNN5"),  # inferred: an NVDLA alone fits all of them at 1.0
+    {
+        "NVDLA-comb": ("DLA2",),
+        "NVDLA": ("DLA1",),
+        "NVDLA+TC": (*_DLA, *_TC),
+        "NVDLA+TC+RC": (*_DLA, *_TC, *_RC),
+        "NVDLA+TC+RC+CPU": (*_DLA, *_TC, *_RC, *_CPU),
+    },
+)
+
+_ALL = ("DNN1", "DNN3", "DNN4", "RNN1", "RNN2", "RNN3", "DNN5")
+
+SCENARIOS = {
+    one.name: one
+    for one in (
+        _NVDLA,
+        replace(_NVDLA, name="nvdla-apart", own_dla=True),
+        Scenario(
+            "gpu_tc",
+            "TC8",
+            _ALL,
+            {
+                "TC-comb": ("TC8",),
+                "TC": ("TC4",),
+                "TC+RC": ("TC4", "RC4"),
+                "TC+RC+CPU": ("TC4", "RC4", *_CPU),
+            },
+        ),
+        Scenario(
+            "gpu_rc",
+            "RC8",
+            _ALL,
+            {"RC-comb": ("RC8",), "RC": ("RC4",), "RC+CPU": ("RC4", *_CPU)},
+        ),
+    )
+}
+
+
+@final
+@dataclass(frozen=True)
+class Share:
+    """What became of the sets of one threshold under some configurations."""
+
+    column: str
+    sets: int
+    feasible: int
+    unknown: int
+    """Neither mapped nor proven impossible within the solver's time."""
+    by_solver: int
+    """For which the quick answers did not suffice."""
+    mean_size: float | None
+    """Networks of the sets that fit; None where none does."""
+    size_deviation: float | None
+    """Their standard deviation."""
+
+
+def schedulability(
+    scenario: Scenario, threshold: float, *, count: int, seed: int, time_limit_s: float
+) -> list[Share]:
+    """The same random sets under each of the scenario's configurations.
+
+    Args:
+      scenario: which.
+      threshold: utilisation of the reference.
+      count: sets.
+      seed: with the threshold, of the sets; two readings of a scenario have the same ones.
+      time_limit_s: of the solver, a set.
+    """
+    table = xavier_times().chosen(scenario.networks)
+    generator = np.random.default_rng([seed, round(10 * threshold)])
+    drawn = task_sets(
+        table,
+        scenario.reference,
+        limit_ms=threshold * FRAME_MS,
+        slack_ms=_STEP * FRAME_MS,
+        count=count,
+        generator=generator,
+    )
+    platform = scenario.platform
+    known: dict[frozenset[str], ndarray] = {}
+    shares = []
+    for column, used in scenario.columns.items():
+        fits = np.zeros(count, bool)
+        for fewer, fitted in known.items():
+            if fewer <= {*used}:
+                fits |= fitted
+        left = np.nonzero(~fits)[0]
+        answers, by_solver = _answers(
+            drawn.ms[left], table.configurations, platform.limited(used), generator, time_limit_s
+        )
+        fits[left] = answers == FITS
+        known[frozenset(used)] = fits
+        sizes = drawn.size[fits]
+        shares.append(
+            Share(
+                column,
+                count,
+                int(fits.sum()),
+                int((answers == 0).sum()),
+                by_solver,
+                float(sizes.mean()) if len(sizes) else None,
+                float(sizes.std()) if len(sizes) else None,
+            )
+        )
+    return shares
+
+
+def _answers(
+    ms: Float64[ndarray, "sets n configurations"],
+    configurations: tuple[str, ...],
+    platform: Platform,
+    generator: np.random.Generator,
+    time_limit_s: float,
+) -> tuple[ndarray, int]:
+    sets, n, columns = ms.shape
+    every = choices(ms.reshape(sets * n, columns), configurations, platform)
+    places = len(every.places)
+    absent = (ms == 0).any(2)
+    by_set = np.where(absent[:, :, None], 0.0, every.ms.reshape(sets, n, places))
+    answers, _ = quick_answers(every, by_set, FRAME_MS, generator)
+    unsettled = np.nonzero((answers != FITS) & (answers != DOES_NOT_FIT))[0]
+    for i in unsettled:
+        there = ~absent[i]
+        one = replace(
+            every,
+            ms=by_set[i, there],
+            configuration=every.configuration.reshape(sets, n, places)[i, there],
+        )
+        found = solve(one, FRAME_MS, any_will_do=True, time_limit_s=time_limit_s).answer
+        answers[i] = {Answer.feasible: FITS, Answer.infeasible: DOES_NOT_FIT}.get(found, 0)
+    return answers, len(unsettled)

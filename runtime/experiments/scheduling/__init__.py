@@ -1,0 +1,1 @@
+"""Scheduling experiments: co-scheduling, simulator, optimum."""

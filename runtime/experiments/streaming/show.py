@@ -1,0 +1,256 @@
+"""What the experiment with networks larger than their memory shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any
+
+from runtime.page.palette import (
+    BLUE,
+    GREEN,
+    GREY,
+    GROUND,
+    OLIVE,
+    ORANGE,
+    PURPLE,
+    VERMILLION,
+)
+from runtime.page.parts import Figure
+from runtime.page.results import Row
+from runtime.page.table_view import Shown, megabytes, number, percent, with_spread
+from runtime.page.view import Face
+from runtime.weight_streaming.planning.model_error import errors
+
+_COLUMNS = (
+    "To resident: the delay over that of preload, whose weights are all in memory. Plan MB: rings and "
+    "resident layers; all MB: with what else keeps weights in memory, as the tier and the page cache. "
+    "To 1x and to 2x: all MB over the weights, and over two copies of them, one in host and one in "
+    "device memory, which the source counts for preload. Exact: every output was the resident "
+    "network's, bit for bit."
+)
+_PREDICTED = (
+    "Predicted, and its error over the delay: by the recurrence, from the times of a profile. Bound: the "
+    "same with rings as large as the network. First ms: an inference from empty rings, with its "
+    "own prediction."
+)
+
+_MARKS = {
+    "preload": (BLUE, "circle"),
+    "synchronous": (VERMILLION, "square"),
+    "asynchronous": (PURPLE, "x"),
+    "zero-copy": (ORANGE, "cross"),
+}
+"""Colour and symbol of the source's architectures; those of our plans differ in their symbols."""
+
+_OF_PLANS = (
+    "star",
+    "triangle-down",
+    "diamond",
+    "triangle-up",
+    "hexagram",
+    "pentagon",
+    "triangle-right",
+)
+_DASHES = ("dash", "dashdot", "longdash", "longdashdot")
+
+
+def _tables(rows: list[Row]) -> list[Shown]:
+    shown = []
+    for network, batch, tier in dict.fromkeys(
+        (row["network"], row["batch"], row["tier"]) for row in rows if row.get("weight_bytes")
+    ):
+        own = [row for row in rows if (row["network"], row["batch"]) == (network, batch)]
+        variants = [
+            row
+            for row in own
+            if "variant" in row and (row["tier"] == tier or row["variant"].startswith("accel"))
+        ]
+        told = next((row for row in own if row.get("weight_bytes") and row["tier"] == tier), own[0])
+        title = f"{network}, batch {batch}, from {tier}: {megabytes(told['weight_bytes'])} MB"
+        shown += [_measured(title, variants), *_predictions(title, variants)]
+    shown += _streams_together([row for row in rows if "together" in row])
+    tried = [row for row in rows if "configuration" in row]
+    if tried:
+        shown.append(_model_errors(tried))
+    return shown
+
+
+def _measured(title: str, rows: list[Row]) -> Shown:
+    header = ["variant", "delay ms", "to resident", "plan MB", "all MB", "to 1x", "to 2x", "exact"]
+    lines = [
+        [
+            row["variant"],
+            with_spread(row),
+            percent(row.get("against_resident")),
+            megabytes(row.get("plan_bytes")),
+            megabytes(row.get("total_bytes")),
+            percent(-row["saved"] if "saved" in row else None),
+            percent(-row["saved_of_two"] if "saved_of_two" in row else None),
+            "" if "bit_exact" not in row else "yes" if row["bit_exact"] else "NO",
+        ]
+        for row in rows
+    ]
+    return Shown(title, header, lines, 1, _COLUMNS)
+
+
+def _predictions(title: str, rows: list[Row]) -> Iterator[Shown]:
+    """None where nothing was predicted."""
+    header = ["variant", "delay ms", "predicted", "error", "bound", "first ms", "its prediction"]
+    lines = [
+        [
+            row["variant"],
+            with_spread(row),
+            number(row["predicted_ms"]),
+            percent(row.get("error_of_model")),
+            number(row.get("bound_ms")),
+            number(row.get("first_ms")),
+            number(row.get("predicted_first_ms")),
+        ]
+        for row in rows
+        if "predicted_ms" in row
+    ]
+    if lines:
+        yield Shown(f"Predicted: {title}", header, lines, 1, _PREDICTED)
+
+
+def _model_errors(tried: list[Row]) -> Shown:
+    """Of all configurations, and of those of each tier and network."""
+    groups = {"all": tried}
+    for row in tried:
+        groups.setdefault(f"from {row['tier']}", []).append(row)
+        name = f"{row['network']}, batch {row['batch']}, from {row['tier']}"
+        groups.setdefault(name, []).append(row)
+    lines = []
+    for name, own in groups.items():
+        model = errors([row["predicted_ms"] for row in own], [row["ms"] for row in own])
+        shares = (model.median, model.mean, model.p95, model.worst, model.bias)
+        lines.append([name, str(model.configurations), *(f"{100 * share:.2f}" for share in shares)])
+    title = "Error of the model over random residents and rings, inferences in a row, %"
+    header = ["of", "configurations", "median", "mean", "p95", "worst", "bias"]
+    note = "p95: 95 of 100 configurations are no further off."
+    return Shown(title, header, lines, 1, note)
+
+
+def _streams_together(rows: list[Row]) -> list[Shown]:
+    shown = []
+    header = [
+        "network",
+        "its MB",
+        "deadline",
+        "promised",
+        "simulated",
+        "delay ms",
+        "missed",
+        "exact",
+    ]
+    for budget in dict.fromkeys(row["budget_bytes"] for row in rows):
+        own = [row for row in rows if row["budget_bytes"] == budget]
+        lines = [
+            [
+                row["network"],
+                megabytes(row["share_bytes"]),
+                number(row["deadline_ms"]),
+                number(row["promised_ms"]),
+                number(row["simulated_ms"]),
+                with_spread(row),
+                f"{row['missed']} of {len(row['samples_ms'])}",
+                "yes" if row["bit_exact"] else "NO",
+            ]
+            for row in own
+        ]
+        told = f"{own[0]['together']} in {megabytes(budget)} MB, {own[0]['budget']:.0%} of weights"
+        shown.append(Shown(f"Beside each other, from {own[0]['tier']}: {told}", header, lines, 1))
+    return shown
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    """Of each network: what was measured, the planned front, and what offloading takes."""
+    figures = []
+    fronts = [row for row in rows if "front" in row]
+    for front in fronts:
+        where = front["network"], front["batch"], front["tier"]
+        own = [
+            row
+            for row in rows
+            if row.get("plan_bytes") is not None
+            and (row["network"], row["batch"], row["tier"]) == where
+        ]
+        data: list[dict[str, Any]] = [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "planned (predicted)",
+                "line": {"shape": "hv", "color": GREY},
+                "x": [nbytes / 1e6 for nbytes, _ in front["front"]],
+                "y": [ms for _, ms in front["front"]],
+            },
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": "the kernels' sum, as profiled",
+                "line": {"dash": "dot", "color": GREY},
+                "x": [0, front["weight_bytes"] / 1e6],
+                "y": [front["kernels_ms"]] * 2,
+            },
+        ]
+        symbols = cycle(_OF_PLANS)
+        for row in own:
+            known = _MARKS.get(row["variant"])
+            colour, symbol = known or (GREEN, next(symbols))
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "markers",
+                    "name": row["variant"],
+                    "x": [row["plan_bytes"] / 1e6],
+                    "y": [row["ms"]],
+                    "marker": {
+                        "color": colour,
+                        "symbol": symbol,
+                        "size": 12,
+                        "line": {"color": GROUND, "width": 1},
+                    },
+                }
+            )
+        offloaded = [
+            row
+            for row in rows
+            if row.get("ms")
+            and row.get("variant", "").startswith("accelerate")
+            and (row["network"], row["batch"]) == where[:2]
+        ]
+        data += [
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": row["variant"],
+                "line": {"dash": dash, "color": OLIVE},
+                "x": [0, front["weight_bytes"] / 1e6],
+                "y": [row["ms"]] * 2,
+            }
+            for row, dash in zip(offloaded, cycle(_DASHES), strict=False)
+        ]
+        figures.append(
+            Figure(
+                f"Memory and delay: {where[0]}, batch {where[1]}, weights from {where[2]}",
+                data,
+                {
+                    "xaxis": {"title": {"text": "MB of rings and residents"}},
+                    "yaxis": {"type": "log", "title": {"text": "delay in ms"}},
+                },
+                "Planned ones go on into the next inference, and are measured behind another; all others "
+                "begin with empty rings, as the planned ones' first inference does (`first ms` in the table). "
+                "What the tier itself keeps in memory is in the table. Dotted is the sum of the kernels' "
+                "times in the profile, which a machine that was less busy afterwards can go below."
+                + (
+                    " accelerate's memory was not measured: its delay is drawn across."
+                    if offloaded
+                    else ""
+                ),
+            )
+        )
+    return figures
+
+
+STREAM = Face("Networks larger than their memory", _tables, _figures)

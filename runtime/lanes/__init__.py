@@ -1,0 +1,1 @@
+"""Cores and GPU streams that run the segments of networks."""

@@ -1,0 +1,48 @@
+"""How long each segment of a program takes on each lane, measured on the lane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from torch import Tensor
+
+from runtime.lanes.cpu import RealLane
+from runtime.lanes.executor import Network, execute
+from runtime.network.running import Runnable
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Chain
+from runtime.scheduling.policies.rules import OneLane
+
+
+def measured_chain(
+    name: str, program: Runnable, x: Tensor, lanes: Sequence[RealLane], *, repeats: int = 10
+) -> Chain:
+    """The program's jobs with the median of their times, on one lane after the other.
+
+    Each lane runs the program twice before it counts; where it does not run, times are infinite.
+
+    Raises:
+      BaseException: whatever a segment raises.
+    """
+    kinds = program.kinds
+    unknown = Chain(name, kinds, ((0.0,) * len(lanes),) * len(program))
+    network = Network(program, x, unknown)
+    warm_up = 2
+    medians_ms = []
+    for lane in range(len(lanes)):
+        if not program.runs_on(lane):
+            medians_ms.append([math.inf] * len(program))
+            continue
+        requests = closed(1, warm_up + repeats)
+        schedule, results = execute([network], requests, lanes, OneLane(lane))
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        samples_ms: list[list[float]] = [[] for _ in kinds]
+        for one in schedule.executed:
+            if one.job.request >= warm_up:
+                samples_ms[one.job.index].append(one.end_ms - one.start_ms)
+        medians_ms.append(np.median(samples_ms, axis=1).tolist())
+    return Chain(name, kinds, tuple(zip(*medians_ms, strict=True)))

@@ -1,0 +1,1 @@
+"""Timing on this machine, and what the machine is."""

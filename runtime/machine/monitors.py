@@ -1,0 +1,134 @@
+"""What disturbs a measurement, where this machine tells it: load, theft, clocks, throttling."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, final
+
+import psutil
+
+from runtime.machine.nvidia import read_gpu, throttling
+
+_THROTTLED = "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"
+
+_LEAST_S = 0.3
+"""The system counts busy time in steps of 10 ms; over this time they are 3 %."""
+
+
+@final
+class OtherLoad:
+    """Processors that others keep busy: the system's busy time without this process's own."""
+
+    def __init__(self, limit: float, cores: Collection[int], expected: float = 0.0) -> None:
+        """Begins to count.
+
+        Args:
+          limit: processors that others may keep busy.
+          cores: the processors of this process, where nothing is expected.
+          expected: processors kept busy elsewhere by other parts of the same measurement.
+        """
+        self._limit, self._cores, self._expected = limit, frozenset(cores), expected
+        self._mark = self._read()
+
+    def __call__(self) -> list[str]:
+        """Too much load since the last call."""
+        time.sleep(max(0.0, self._mark[0] + _LEAST_S - time.monotonic()))
+        before, self._mark = self._mark, self._read()
+        taken_s, everywhere, here = (
+            now - then for now, then in zip(self._mark, before, strict=True)
+        )
+        found = loaded(everywhere / taken_s, self._limit + self._expected)
+        if self._expected and here / taken_s > self._limit:
+            found.append(f"other processes keep {here / taken_s:.1f} of this processor busy")
+        return found
+
+    def _read(self) -> tuple[float, float, float]:
+        """The time now, busy time of all processors and of our own, both without ours; seconds."""
+        own_s = sum(psutil.Process().cpu_times()[:4])  # user and system, of ended children too
+        busy_s = [_busy_s(times) for times in psutil.cpu_times(percpu=True)]
+        here_s = sum(busy_s[core] for core in self._cores if core < len(busy_s))
+        return time.monotonic(), sum(busy_s) - own_s, here_s - own_s
+
+
+def loaded(processors: float, limit: float) -> list[str]:
+    """A line for the user if others keep more processors busy than the limit."""
+    if processors <= limit:
+        return []
+    return [f"other processes keep {processors:.1f} processors busy"]
+
+
+def _busy_s(times: Any) -> float:
+    idle = ("idle", "iowait", "steal", "guest", "guest_nice")  # a guest is in `user` already
+    return float(sum(s for name, s in times._asdict().items() if name not in idle))
+
+
+@final
+class Stolen:
+    """Time in which the hypervisor ran others on our processors (`steal` of /proc/stat)."""
+
+    def __init__(self, limit: float, cores: Collection[int]) -> None:
+        """`limit` is a share of the processors' time."""
+        self._limit, self._cores = limit, frozenset(cores)
+        self._mark = self._read()
+
+    def __call__(self) -> list[str]:
+        """Theft since the last call."""
+        before, self._mark = self._mark, self._read()
+        taken_s, stolen_s = (now - then for now, then in zip(self._mark, before, strict=True))
+        share = stolen_s / max(taken_s, _LEAST_S) / len(self._cores)
+        if share <= self._limit:
+            return []
+        return [f"the hypervisor took {share:.0%} of this processor's time"]
+
+    def _read(self) -> tuple[float, float]:
+        each = psutil.cpu_times(percpu=True)
+        stolen = (getattr(each[core], "steal", 0.0) for core in self._cores if core < len(each))
+        return time.monotonic(), sum(stolen)
+
+
+@final
+class Throttles:
+    """How often the processors have throttled for heat, where that is told."""
+
+    def __init__(self, count: Callable[[], int] | None = None) -> None:
+        """`count` is of all throttles since the machine was started."""
+        self._count = throttle_count if count is None else count
+        self._before = self._count()
+
+    def __call__(self) -> list[str]:
+        """Throttles since the last call."""
+        before, self._before = self._before, self._count()
+        times = self._before - before
+        return [f"the processors throttled {times} times"] if times > 0 else []
+
+
+def throttle_count() -> int:
+    """How often the processors have throttled since they were started; 0 where it is not told."""
+    return sum(int(path.read_text()) for path in Path("/").glob(_THROTTLED.lstrip("/")))
+
+
+def cpu_mhz(core: int) -> float | None:
+    """The processor's clock now; None where the system does not tell, as in virtual machines."""
+    path = Path(f"/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq")
+    try:
+        return int(path.read_text()) / 1000
+    except (OSError, ValueError):
+        return None
+
+
+def gpu_mhz() -> float | None:
+    """The GPU's clock now; None where the driver does not tell."""
+    state = read_gpu()
+    try:
+        return None if state is None else float(state["clocks.sm"])
+    except ValueError:
+        return None
+
+
+def gpu_throttling() -> list[str]:
+    """Why the GPU holds its clock back just now."""
+    state = read_gpu()
+    reasons = [] if state is None else throttling(state)
+    return [f"the GPU holds its clock back: {', '.join(reasons)}"] if reasons else []

@@ -1,0 +1,1 @@
+"""Networks, units and times, as the mapper sees them."""

@@ -1,0 +1,96 @@
+"""What a network may be mapped on, without what can never be needed.
+
+Of configurations that occupy the same units only the quickest counts, and none counts that occupies
+more units than another and is no quicker. What is left is a time for each network and place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+
+from runtime.mapping.model.platform_description import Place, Platform
+
+
+@final
+@dataclass(frozen=True)
+class Choices:
+    """Networks and places."""
+
+    platform: Platform
+    places: tuple[Place, ...]
+    occupies: Bool[ndarray, "places units"]
+    ms: Float64[ndarray, "networks places"]
+    """Infinite where a network cannot run, or need not."""
+    configuration: Int64[ndarray, "networks places"]
+    """Of the configurations given, the quickest there."""
+
+
+def choices(
+    times_ms: Float64[ndarray, "networks configurations"],
+    configurations: Sequence[str],
+    platform: Platform,
+) -> Choices:
+    """All there is to choose; configurations that the platform has not are left out.
+
+    Args:
+      times_ms: nan where a network cannot run.
+      configurations: their names.
+      platform: its units.
+    """
+    names = [name for name in configurations if name in platform.configurations]
+    places = tuple(
+        dict.fromkeys(place for name in names for place in platform.configurations[name])
+    )
+    occupies = np.array(
+        [[unit in place for unit in platform.units] for place in places], bool
+    ).reshape(len(places), len(platform.units))
+    ms = np.full((len(times_ms), len(places)), np.inf)
+    configuration = np.zeros(ms.shape, np.int64)
+    for name in names:
+        column = configurations.index(name)
+        own_ms = np.where(np.isnan(times_ms[:, column]), np.inf, times_ms[:, column])
+        for place in platform.configurations[name]:
+            at = places.index(place)
+            configuration[own_ms < ms[:, at], at] = column
+            ms[:, at] = np.minimum(ms[:, at], own_ms)
+    for at, wide in enumerate(places):
+        for other, narrow in enumerate(places):
+            if narrow < wide:
+                ms[ms[:, other] <= ms[:, at], at] = np.inf
+    return Choices(platform, places, occupies, ms, configuration)
+
+
+def alike(platform: Platform, configurations: Sequence[str]) -> list[list[int]]:
+    """Units that can be exchanged for each other, in groups of two or more.
+
+    Only pairs of single units are tried: groups that are alike as wholes are not found.
+    """
+    own = {name: {*platform.configurations[name]} for name in configurations}
+    groups: list[list[int]] = []
+    for a, b in combinations(range(len(platform.units)), 2):
+        one, other = platform.units[a], platform.units[b]
+        swap = {one: other, other: one}
+        if all(
+            {frozenset(swap.get(unit, unit) for unit in place) for place in places} == places
+            for places in own.values()
+        ):
+            group = next((group for group in groups if a in group), None)
+            if group is None:
+                groups.append([a, b])
+            elif b not in group:
+                group.append(b)
+    return groups
+
+
+def frame_loads(chosen: Int64[ndarray, " networks"], among: Choices) -> Float64[ndarray, " units"]:
+    """Milliseconds for which each unit is occupied."""
+    loads_ms: Float64[ndarray, " units"]
+    loads_ms = among.ms[np.arange(len(chosen)), chosen] @ among.occupies[chosen]
+    return loads_ms

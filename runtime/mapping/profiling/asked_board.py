@@ -1,0 +1,101 @@
+"""The board that a question names: its timing table and its platform, which must know each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+import numpy as np
+
+from runtime.mapping.config import MapConfig
+from runtime.mapping.model.bundled import XAVIER, xavier_platform, xavier_times
+from runtime.mapping.model.platform_description import Platform, read_platform
+from runtime.mapping.model.timing_table import TimingTable, read_timing_table
+from runtime.mapping.profiling.this_machine import this_machine
+
+THIS = "this"
+
+
+def asked_board(tasks: str, config: MapConfig) -> tuple[TimingTable, Platform]:
+    """The networks that are there, and what they may run on.
+
+    Args:
+      tasks: file of times, or the published table's name.
+      config: which of its networks, on which platform's configurations.
+
+    Raises:
+      OSError: if a file cannot be read.
+      ValueError: if one is not there or not what it should be, or the table has times in a
+        configuration that the platform does not know.
+    """
+    whole = xavier_times() if tasks == XAVIER else read_timing_table(_file("tasks", tasks, XAVIER))
+    platform = _platform(tasks, config.platform, whole)
+    table = whole if config.networks is None else whole.chosen(config.networks)
+    _check_known(tasks, table, platform)
+    if config.configurations is not None:
+        platform = platform.limited(config.configurations)
+    return table, _with_times(tasks, whole, platform)
+
+
+def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
+    beside = Path(tasks).with_suffix(".yaml")
+    if name == XAVIER or (name is None and tasks == XAVIER):
+        return xavier_platform()
+    if name == THIS:
+        return this_machine(table.configurations)
+    if name is not None:
+        return read_platform(_file("platform", name, XAVIER, THIS))
+    if beside.exists():
+        return read_platform(beside)
+    try:
+        return this_machine(table.configurations)
+    except ValueError as error:
+        raise ValueError(
+            f"{beside}, which would describe the units, is not there; write it, or name another as "
+            f"platform=<file>.yaml; without, configurations are this machine's variants: {error}"
+        ) from error
+
+
+def _file(setting: str, name: str, *known: str) -> Path:
+    """A file that is there, else the names beside it that could have been meant are told."""
+    path = Path(name)
+    if path.exists():
+        return path
+    suffix = ".csv" if setting == "tasks" else ".yaml"
+    beside = sorted(str(one) for one in path.parent.glob(f"*{suffix}"))
+    files = f" and the files {', '.join(beside[:8])}" if beside else f" and no {suffix} file there"
+    raise ValueError(
+        f"{setting}={name} is no file; there are {', '.join(known)}{files}"
+        f"{_meant(name, [*known, *beside])}"
+    )
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _check_known(tasks: str, table: TimingTable, platform: Platform) -> None:
+    """Refuses times that would not count: a misspelt name must not change the answer unseen."""
+    for at, name in enumerate(table.configurations):
+        (timed,) = np.nonzero(~np.isnan(table.ms[:, at, 1]))
+        if len(timed) and name not in platform.configurations:
+            raise ValueError(
+                f"{tasks}: {table.networks[timed[0]]},{name} has times, but {name} is no "
+                f"configuration of {platform.name}, which has {', '.join(platform.configurations)}"
+                f"{_meant(name, [*platform.configurations])}"
+            )
+
+
+def _with_times(tasks: str, table: TimingTable, platform: Platform) -> Platform:
+    """Without configurations that the table has, but no times in for any network.
+
+    They were tried in vain; what only the platform has may serve the network more.
+    """
+    empty = np.isnan(table.ms[:, :, 1]).all(0)
+    in_vain = {name for name, is_empty in zip(table.configurations, empty, strict=True) if is_empty}
+    kept = [name for name in platform.configurations if name not in in_vain]
+    if not kept:
+        raise ValueError(f"{tasks}: no network has a time in a configuration of {platform.name}")
+    return platform.limited(kept)

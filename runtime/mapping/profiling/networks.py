@@ -1,0 +1,139 @@
+"""Networks to profile, by name; weights are random, as times do not depend on them.
+
+They are scaled so that signals neither vanish nor explode: else all outputs would be the last
+layer's biases, and every variant would agree with every other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from runtime.network.models.alexnet import AlexNet
+from runtime.network.models.densenet import DenseNet
+from runtime.network.models.nas_bench_201 import CellNetwork, example_input
+from runtime.network.models.resnet import ResNet
+from runtime.network.models.vgg import VGG
+
+SIDE = 1024
+"""Of the square matrix in `gemm-<N>`, as in figure 4.6 of the variants' source."""
+
+PRODUCTS = 32
+"""In a row: one alone is shorter than its launch."""
+
+_SETTLING = 8
+"""Images that set batch normalisations."""
+
+_GEMM = re.compile(r"gemm-([1-9]\d*)")
+
+
+@final
+@dataclass(frozen=True)
+class Subject:
+    """A network, and inputs of the shape that it is timed with."""
+
+    name: str
+    module: nn.Module
+    x: Tensor
+    """What it is timed on."""
+    others: tuple[Tensor, ...]
+    """What its variants are compared on."""
+
+
+@final
+class Products(nn.Module):
+    """Matrix products in a row, each 1024 x 1024 by 1024 x N."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(SIDE, SIDE) / SIDE**0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape (1024, N) to the same."""
+        for _ in range(PRODUCTS):
+            x = self.weight @ x
+        return x
+
+
+_BUILDERS: dict[str, tuple[Callable[[float], nn.Module], int]] = {
+    "nb201": (lambda part: CellNetwork(("nor_conv_3x3",) * 6, channels=_of(16, part)), 32),
+    "resnet18": (lambda part: ResNet(18, width=_of(64, part)), 224),
+    "resnet50": (lambda part: ResNet(50, width=_of(64, part)), 224),
+    "densenet121": (lambda part: DenseNet(121, growth=_of(32, part)), 224),
+    "alexnet": (lambda part: AlexNet(width=_of(64, part)), 224),
+    "vgg16": (lambda part: VGG(16, width=_of(64, part)), 224),
+}
+
+
+def _of(channels: int, part: float) -> int:
+    return max(2, round(channels * part))
+
+
+def check_name(name: str) -> None:
+    """Refuses what `subject` does not know; a function of the user's is not looked for yet.
+
+    Raises:
+      ValueError: naming what there is.
+    """
+    if name not in _BUILDERS and ":" not in name and not _GEMM.fullmatch(name):
+        raise ValueError(
+            f"networks={name} is unknown; there are {', '.join(_BUILDERS)}, gemm-<N>, and "
+            f"package.module:function for one of yours, which gives a module and its input"
+        )
+
+
+def subject(name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16) -> Subject:
+    """A network by name, gemm-<N>, or what a function of the user's makes: `package.module:make`.
+
+    Args:
+      name: of the network.
+      batch: images at once; a GEMM and a network of the user's have inputs of their own.
+      width: part of the published channels.
+      compared: inputs to compare variants on.
+
+    Raises:
+      ValueError: if there is none of this name.
+    """
+    check_name(name)
+    noise = torch.Generator().manual_seed(1)
+    with torch.random.fork_rng(devices=()), torch.no_grad():
+        torch.manual_seed(0)
+        if ":" in name:
+            module, x = _of_user(name)
+        elif match := _GEMM.fullmatch(name):
+            module, x = Products(), torch.randn(SIDE, int(match[1]), generator=noise)
+        else:
+            build, side = _BUILDERS[name]
+            module, x = build(width), example_input(side, batch_size=batch)
+            _scale(module, torch.randn(_SETTLING, 3, side, side, generator=noise))
+    others = tuple(torch.randn(x.shape, generator=noise) for _ in range(compared))
+    return Subject(name, module.eval().requires_grad_(requires_grad=False), x, others)
+
+
+def _scale(module: nn.Module, images: Tensor) -> None:
+    """Weights as He et al. (ICCV 2015) draw them, batch normalisations as after these images."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        elif isinstance(layer, nn.BatchNorm2d):
+            layer.momentum = 1.0
+    module.train()(images)
+
+
+def _of_user(name: str) -> tuple[nn.Module, Tensor]:
+    place, _, function = name.partition(":")
+    try:
+        made: Any = getattr(importlib.import_module(place), function)()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"networks={name}: {error}") from error
+    except Exception as error:  # of the user's own code
+        raise ValueError(f"networks={name}: {type(error).__name__}: {error}") from error
+    if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
+        raise ValueError(f"networks={name} must give a torch module and an example of its input")
+    return made[0], made[1]

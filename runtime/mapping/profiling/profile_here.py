@@ -1,0 +1,242 @@
+"""`python -m runtime.map profile=here.csv`: times variants, leaves a timing table and its platform."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from runtime.machine.description import machine_facts
+from runtime.machine.facts import usable_cores
+from runtime.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
+from runtime.machine.stability import QuietConfig, Sense, Watch
+from runtime.machine.timing import TimingConfig
+from runtime.mapping.config import ProfileConfig
+from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.model.timing_table import COLUMNS, csv_text
+from runtime.mapping.model.variant import How, Numbers, Variant, parsed
+from runtime.mapping.profiling.networks import check_name, subject
+from runtime.mapping.profiling.profiling import Profiled, profiled
+from runtime.mapping.profiling.this_machine import machine_with
+from runtime.network.backend import Device
+from runtime.shell.atomic_file import write_whole
+
+_MORE = ("p50_ms", "p99_ms", "difference", "relative_difference", "top1_agreement", "remark")
+
+
+def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
+    """Times every network as every variant; files are written after each network.
+
+    Returns:
+      Whether every network could be made and run.
+
+    Raises:
+      ValueError: if a network or a variant is unknown, this machine has not what a variant needs, or
+        no network at all could be made and run.
+    """
+    variants = _variants(config)
+    platform = _platform(variants).yaml()
+    on_gpu = any(one.device is Device.cuda for one in variants)
+    names = [*dict.fromkeys(config.networks)]
+    for name in names:
+        check_name(name)
+    cores = usable_cores()
+    quiet = QuietConfig()
+    senses: list[Sense] = [
+        OtherLoad(quiet.other_load, cores),
+        Stolen(quiet.stolen, cores),
+        Throttles(),
+    ]
+    watch = Watch(quiet, [*senses, gpu_throttling] if on_gpu else senses)
+    timing = TimingConfig(samples=config.samples, settle_s=config.settle_s)
+    generator = np.random.default_rng(0)
+    facts = machine_facts(cores[0], gpu=on_gpu)
+    rows: list[Profiled] = []
+    flagged: dict[str, list[str]] = {}
+    failed: list[str] = []
+    until_s = time.monotonic() + 60 * config.minutes
+    for name in names:
+        if time.monotonic() > until_s:
+            console.print(f"no time was left for {name}; profiling.minutes= gives more")
+            continue
+        watch.disturbances()  # from here on
+        began_s = time.monotonic()
+        try:
+            one = subject(name, batch=config.batch, width=config.width, compared=config.compared)
+            found = [*profiled(one, variants, timing, generator)]
+        except ValueError as error:
+            failed.append(" ".join(str(error).split()))
+            continue
+        flagged[name] = watch.disturbances()
+        rows += found
+        write_whole(path, table_text(rows, config.tolerance, flagged))
+        write_whole(path.with_suffix(".json"), _json(rows, config, facts, flagged))
+        write_whole(path.with_suffix(".yaml"), platform)
+        console.print(_shown(found, config.tolerance, time.monotonic() - began_s))
+        for line in flagged[name]:
+            console.print(f"flagged: {line}", soft_wrap=True, markup=False)
+    if not rows:
+        over = f"profiling.minutes={config.minutes:g} leaves no time for a network"
+        raise ValueError("; ".join(failed) or over)
+    for line in [*(f"failed: {one}" for one in failed), *_last(path, rows, config.tolerance)]:
+        console.print(line, soft_wrap=True, markup=False)
+    return not failed
+
+
+def _last(path: Path, rows: Sequence[Profiled], tolerance: float) -> Iterator[str]:
+    """Where it stands, and what to ask next of the networks that can be mapped."""
+    yield f"-> {path}, {path.with_suffix('.yaml')}, {path.with_suffix('.json')}"
+    every = dict.fromkeys(row.network for row in rows)
+    mapped = dict.fromkeys(row.network for row in rows if _is_mapped(row, tolerance))
+    unmapped = [name for name in every if name not in mapped]
+    if unmapped:
+        yield f"{', '.join(unmapped)}: no variant has times for the mapper"
+    if mapped:
+        only = [f"networks=[{','.join(mapped)}]"] if unmapped else []
+        yield "next: " + shlex.join(["python", "-m", "runtime.map", f"tasks={path}", *only])
+
+
+def _variants(config: ProfileConfig) -> list[Variant]:
+    if config.variants is not None:
+        return [parsed(name) for name in dict.fromkeys(config.variants)]
+    return [*_of_cpu(len(usable_cores())), *_of_gpu()]
+
+
+def _of_cpu(cores: int) -> Iterable[Variant]:
+    for share in [share for share in (1, 2, 4, 8, 16, 32) if share <= cores]:
+        yield Variant(Device.cpu, share, How.eager, Numbers.fp32)
+        yield Variant(Device.cpu, share, How.eager, Numbers.fp32, channels_last=True)
+        yield Variant(Device.cpu, share, How.eager, Numbers.bf16)
+        yield Variant(Device.cpu, share, How.eager, Numbers.bf16, channels_last=True)
+        yield Variant(Device.cpu, share, How.torchscript, Numbers.fp32)
+        yield Variant(Device.cpu, share, How.onnxruntime, Numbers.fp32)
+        yield Variant(Device.cpu, share, How.onnxruntime, Numbers.int8)
+
+
+def _of_gpu() -> Iterable[Variant]:
+    if not torch.cuda.is_available():
+        return
+    whole = int(torch.cuda.get_device_properties(0).multi_processor_count)
+    for share in [*(share for share in (16, 32, 64) if share < whole), whole]:
+        for numbers in (Numbers.fp32, Numbers.tf32, Numbers.bf16, Numbers.fp16):
+            yield Variant(Device.cuda, share, How.graph, numbers)
+        yield Variant(Device.cuda, share, How.graph, Numbers.fp16, channels_last=True)
+
+
+def _platform(variants: Sequence[Variant]) -> Platform:
+    """This machine's; refuses variants that need more than it has."""
+    cores, multiprocessors = len(usable_cores()), 0
+    if torch.cuda.is_available():
+        multiprocessors = int(torch.cuda.get_device_properties(0).multi_processor_count)
+    room = {Device.cpu: cores, Device.cuda: multiprocessors}
+    for one in variants:
+        if one.share > room[one.device]:
+            gpu = f"a GPU of {multiprocessors} multiprocessors" if multiprocessors else "no GPU"
+            raise ValueError(
+                f"profiling.variants: {one.name} cannot run on this machine, which has {cores} "
+                f"cores and {gpu}"
+            )
+    return machine_with(variants, cores, multiprocessors)
+
+
+def table_text(rows: Sequence[Profiled], tolerance: float, flagged: Mapping[str, list[str]]) -> str:
+    """The timing table as CSV, in milliseconds.
+
+    Args:
+      rows: what was timed.
+      tolerance: share of the largest output by which a variant may differ from fp32.
+      flagged: what disturbed each network's timing.
+    """
+    lines = [_line(row, tolerance, is_flagged=bool(flagged[row.network])) for row in rows]
+    return csv_text((*COLUMNS, *_MORE), lines)
+
+
+def _line(row: Profiled, tolerance: float, *, is_flagged: bool) -> list[object]:
+    """A variant that answers otherwise than fp32 has no times: the mapper shall not choose it."""
+    names: list[object] = [row.network, row.variant.name]
+    if row.samples is None or row.agreement is None:
+        return [*names, *[""] * (len(COLUMNS) + len(_MORE) - 3), row.remark]
+    ms = row.samples.ms
+    times = [ms.min(), ms.mean(), ms.max(), np.median(ms), np.quantile(ms, 0.99)]
+    agreement = row.agreement
+    agrees = _is_mapped(row, tolerance)
+    remarks = [
+        "" if agrees else f"differs from fp32 by more than {tolerance:g} of the largest output",
+        "" if row.samples.is_stable else "did not settle",
+        "the machine was not quiet" if is_flagged else "",
+    ]
+    return [
+        *names,
+        *(f"{one:.5f}" if agrees else "" for one in times),
+        f"{agreement.difference:.3g}",
+        f"{agreement.relative:.3g}",
+        f"{agreement.top1:.4f}",
+        "; ".join(filter(None, remarks)),
+    ]
+
+
+def _is_mapped(row: Profiled, tolerance: float) -> bool:
+    """Whether the mapper may choose it: it runs, and answers as fp32 does."""
+    return row.agreement is not None and row.agreement.relative <= tolerance
+
+
+def _json(
+    rows: Sequence[Profiled],
+    config: ProfileConfig,
+    facts: dict[str, Any],
+    flagged: dict[str, list[str]],
+) -> str:
+    samples = [
+        {
+            "network": row.network,
+            "variant": row.variant.name,
+            "ms": [round(float(one), 5) for one in row.samples.ms],
+        }
+        for row in rows
+        if row.samples is not None
+    ]
+    content = {
+        "settings": vars(config),
+        "machine": facts,
+        "weights": "random",
+        "flagged": flagged,
+        "samples": samples,
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _shown(rows: Sequence[Profiled], tolerance: float, took_s: float) -> Table:
+    title = f"{rows[0].network}, outputs against eager fp32; {took_s:.1f} s"
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("variant", no_wrap=True)
+    for name in ("median ms", "least", "most", "largest difference", "same class"):
+        table.add_column(name, justify="right")
+    table.add_column("")
+    for row in rows:
+        if row.samples is None or row.agreement is None:
+            table.add_row(row.variant.name, *[""] * 5, row.remark)
+            continue
+        ms = row.samples.ms
+        differs = f"differs by more than {tolerance:g}: not for the mapper"
+        remarks = [
+            "" if _is_mapped(row, tolerance) else differs,
+            "" if row.samples.is_stable else "did not settle",
+        ]
+        table.add_row(
+            row.variant.name,
+            f"{np.median(ms):.3f}",
+            f"{ms.min():.3f}",
+            f"{ms.max():.3f}",
+            f"{row.agreement.relative:.1e} of the largest",
+            f"{100 * row.agreement.top1:.1f} %",
+            "; ".join(filter(None, remarks)),
+        )
+    return table

@@ -1,0 +1,74 @@
+"""This machine's units, and the places of each variant of a timing table on them.
+
+Threads of the CPU take cores, in neighbouring groups of as many; multiprocessors of the GPU are taken
+in groups of those of its smallest share in the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.mapping.model.platform_description import Place, Platform
+from runtime.mapping.model.variant import Variant, parsed
+from runtime.network.backend import Device
+
+
+def this_machine(configurations: Sequence[str]) -> Platform:
+    """As far as the variants of a table need it.
+
+    Raises:
+      ValueError: if a configuration is not the name of a variant, or needs more than is here.
+    """
+    from runtime.machine.facts import usable_cores  # noqa: PLC0415 - imports torch
+
+    variants = [parsed(name) for name in configurations]
+    return machine_with(variants, len(usable_cores()), _multiprocessors(variants))
+
+
+def _multiprocessors(variants: Sequence[Variant]) -> int:
+    if not any(variant.device is Device.cuda for variant in variants):
+        return 0
+    import torch  # noqa: PLC0415 - for those who ask for a GPU
+
+    if not torch.cuda.is_available():
+        return 0
+    return int(torch.cuda.get_device_properties(0).multi_processor_count)
+
+
+def machine_with(variants: Sequence[Variant], cores: int, multiprocessors: int) -> Platform:
+    """A machine of so many cores and multiprocessors of a GPU, as far as the variants need it.
+
+    Raises:
+      ValueError: if a variant needs more, or its share does not divide into the others'.
+    """
+    units: list[str] = []
+    places: dict[str, tuple[Place, ...]] = {}
+    for device, there, unit in (
+        (Device.cpu, cores, "core"),
+        (Device.cuda, multiprocessors, "sm"),
+    ):
+        own = [variant for variant in variants if variant.device is device]
+        for variant in own:
+            if variant.share > there:
+                raise ValueError(
+                    f"{variant.name} needs {variant.share} {_WORDS[device]}, this machine has "
+                    f"{there}; give the platform's description as platform=<file>.yaml"
+                )
+        if not own:
+            continue
+        grain = 1 if device is Device.cpu else min(variant.share for variant in own)
+        groups = [f"{unit}{i}" for i in range(there // grain)]
+        units += groups
+        for variant in own:
+            places[variant.name] = _places(groups, -(-variant.share // grain))
+    return Platform("this machine", tuple(units), places)
+
+
+_WORDS = {Device.cpu: "cores", Device.cuda: "multiprocessors of a GPU"}
+
+
+def _places(groups: Sequence[str], size: int) -> tuple[Place, ...]:
+    """Neighbouring groups, from the first on; what is left over stays free."""
+    size = min(size, len(groups))  # the last group is a little larger where the grain leaves a rest
+    starts = range(0, len(groups) - size + 1, size)
+    return tuple(frozenset(groups[start : start + size]) for start in starts)

@@ -1,0 +1,1 @@
+"""Mappings run on this machine."""

@@ -1,0 +1,83 @@
+"""Timetables in turns: some frames of each, in an order drawn anew each round."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from runtime.machine.watchdog import Pulse
+from runtime.mapping.running.frames import Frame
+from runtime.mapping.solving.candidates import Candidate
+
+_NOT_COUNTED = 2
+"""Frames at the beginning of a turn: others emptied the caches."""
+
+
+@final
+class Rounds:
+    """Goes on where it is: a round is a turn of each timetable that has not failed."""
+
+    def __init__(
+        self,
+        found: Sequence[Candidate],
+        frames: Sequence[Frame],
+        references: Sequence[Sequence[Tensor]],
+        *,
+        frame_ms: float,
+        tolerance: float,
+    ) -> None:
+        """Runs nothing.
+
+        Args:
+          found: where what is measured goes.
+          frames: the same, ready to run.
+          references: of each network, in fp32 for each of its inputs.
+          frame_ms: from the begin of a frame to that of the next, at least.
+          tolerance: part of the largest output by which one may differ from fp32.
+        """
+        self._found = found
+        self._frames = frames
+        self._references = references
+        self._frame_ms = frame_ms
+        self._tolerance = tolerance
+        self._order = np.random.default_rng(0)
+        self._round = 0
+
+    def run(self, count: int, pulse: Pulse) -> None:
+        """One more round, of so many frames of each."""
+        for i in self._order.permutation(len(self._found)):
+            one = self._found[i]
+            if one.error:
+                continue
+            try:
+                self._turn(one, self._frames[i], count, pulse)
+            except RuntimeError as error:
+                one.error = str(error)
+        self._round += 1
+
+    def _turn(self, one: Candidate, frame: Frame, count: int, pulse: Pulse) -> None:
+        frame.put(self._round)
+        next_s = time.perf_counter()
+        for k in range(count + _NOT_COUNTED):
+            time.sleep(max(0.0, next_s - time.perf_counter()))
+            next_s = time.perf_counter() + self._frame_ms / 1e3
+            ms = frame.run()
+            pulse.beat()
+            if k >= _NOT_COUNTED:
+                one.ms.append(ms)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        differences = frame.differences(self._references, self._round)
+        before = 0.0 if one.differences is None else one.differences
+        one.differences = np.maximum(differences, before)
+        for i, difference in enumerate(differences):
+            if not difference <= self._tolerance:  # nor if it is not a number
+                raise RuntimeError(
+                    f"{frame.told(i)}: its output differs from fp32 by {difference:.2g} of the "
+                    f"largest, more than {self._tolerance:g}"
+                )

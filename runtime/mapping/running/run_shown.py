@@ -1,0 +1,253 @@
+"""What frames that ran for real show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from runtime.mapping.running.needed_margin import needed_margin
+from runtime.page.document import KeyFigure, Tone
+from runtime.page.markup import chart_text
+from runtime.page.palette import BLUE, GREY, SERIES
+from runtime.page.parts import Figure
+from runtime.page.results import Row
+from runtime.page.table_view import Shown, number, percent, with_spread
+from runtime.page.view import Face
+
+
+def _tables(rows: list[Row]) -> list[Shown]:
+    ran = [row for row in rows if "timetable" in row]
+    margins = [row for row in rows if "margin" in row]
+    frame_ms = ran[0]["frame_ms"] if ran else 0.0
+    shown = [
+        Shown(
+            f"A frame of {frame_ms:g} ms, begin to last end, ms",
+            [
+                *("timetable", "planned", "median", "p99", "worst", "late"),
+                *("margin it needs", "in the median", "to serial"),
+            ],
+            [_ran(row) for row in ran],
+            1,
+        )
+    ]
+    for one in ran:
+        own = [row for row in rows if row.get("of") == one["timetable"] and "network" in row]
+        shown.append(
+            Shown(
+                f"{one['timetable']}: planned and median times, ms",
+                [
+                    *("network", "as", "on", "planned", "measured", "worst end"),
+                    *("alone", "took", "slower", "off fp32 by"),
+                ],
+                [_network(row) for row in own],
+                3,
+            )
+        )
+    if margins:
+        shown.append(
+            Shown(
+                "Does the mapping hold?",
+                ["margin", "mapper", "timetable", "late"],
+                [_margin(row) for row in margins],
+                3,
+            )
+        )
+    return shown
+
+
+def _ran(row: Row) -> list[str]:
+    late = f"{row['late']} of {row['frames']}" if row.get("frames") else ""
+    return [
+        row["timetable"],
+        number(row.get("planned_ms")),
+        with_spread(row),
+        number(row.get("p99_ms")),
+        number(row.get("worst_ms")),
+        late,
+        percent(row.get("needed_margin")),
+        percent(row.get("needed_margin_median")),
+        percent(row.get("against_serial")),
+    ]
+
+
+def _network(row: Row) -> list[str]:
+    difference = row.get("difference")
+    return [
+        row["network"],
+        row["configuration"],
+        row["place"],
+        f"{number(row['planned_start_ms'])} to {number(row['planned_end_ms'])}",
+        f"{number(row.get('start_ms'))} to {number(row.get('end_ms'))}",
+        number(row.get("worst_end_ms")),
+        number(row.get("alone_ms")),
+        number(row.get("took_ms")),
+        percent(row.get("slower")),
+        "" if difference is None else f"{100 * difference:.2g}%",
+    ]
+
+
+def _margin(row: Row) -> list[str]:
+    late = f"{row['late']} of {row['frames']}" if row["frames"] else ""
+    return [f"{100 * row['margin']:g} %", row["answer"], row["of"] or "none", late]
+
+
+def sentences(rows: list[Row]) -> list[str]:
+    """The answer in words: whether the mapping held, what to plan with, who was slowed most."""
+    found = []
+    margins = [row for row in rows if "margin" in row]
+    for name in dict.fromkeys(row["of"] for row in margins if row["frames"]):
+        own = [row for row in margins if row["of"] == name]
+        told = ", ".join(f"{100 * row['margin']:g}" for row in own)
+        late = f"{own[0]['late']} of {own[0]['frames']} frames were late"
+        found.append(f"mapped with a margin of {told} %: {late}")
+    if margins and not any(row["holds"] for row in margins):
+        found.append("no margin that was tried has a mapping of which no frame was late")
+    needed = needed_margin(rows)
+    if needed is not None:
+        in_time = "that none was late says only that there was room for it"
+        why = in_time if needed.has_held else "it is the shortest, for no mapping held"
+        found.append(
+            f"plan with a margin of {100 * needed.margin:g} %: so much longer than planned was the "
+            f"worst frame of {needed.timetable}; {why}"
+        )
+    slower = [row for row in rows if "slower" in row]
+    apart = [row for row in slower if row["place"] != "anywhere"]
+    at_once = [row for row in slower if row["place"] == "anywhere"]
+    return [
+        *found,
+        *_slowest(apart, "on units of its own", rows),
+        *_slowest(at_once, "begun at once", rows),
+    ]
+
+
+def _slowest(some: Sequence[Row], which: str, rows: list[Row]) -> list[str]:
+    """Of networks that ran, the one that took longest against alone."""
+    most = max(some, key=lambda row: float(row["slower"]), default=None)
+    if most is None:
+        return []
+    beside = ", beside others," if _is_beside(most, rows) else ""
+    took = (
+        f"{most['network']} as {most['configuration']} took {percent(most['slower'])} against alone"
+    )
+    return [f"in its frame{beside} {took} ({most['of']}); no other {which} was slowed by more"]
+
+
+def _is_beside(one: Row, rows: list[Row]) -> bool:
+    """Whether the timetable has another network while it runs."""
+    return any(
+        row["planned_start_ms"] < one["planned_end_ms"]
+        and one["planned_start_ms"] < row["planned_end_ms"]
+        for row in rows
+        if "network" in row and row["of"] == one["of"] and row is not one
+    )
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    ran = [row for row in rows if row.get("samples_ms")]
+    return [*_lengths(ran), *(_plan(one, rows) for one in ran)]
+
+
+def _plan(one: Row, rows: list[Row]) -> Figure:
+    """Each network's time in the frame, as planned and as it was."""
+    own = [row for row in rows if row.get("of") == one["timetable"] and "network" in row]
+    labels = [
+        f"{i + 1} {chart_text(row['network'])}, {chart_text(row['place'])}"
+        for i, row in enumerate(own)
+    ]
+    data = [
+        {
+            "type": "bar",
+            "orientation": "h",
+            "name": name,
+            "marker": {"color": colour},
+            "y": labels,
+            "base": [row[begin] for row in own],
+            "x": [row[end] - row[begin] for row in own],
+        }
+        for name, colour, begin, end in (
+            ("planned", GREY, "planned_start_ms", "planned_end_ms"),
+            ("measured, median", BLUE, "start_ms", "end_ms"),
+        )
+    ]
+    layout = {
+        "barmode": "group",
+        "xaxis": {"title": {"text": "ms of the frame"}},
+        "yaxis": {"autorange": "reversed", "automargin": True},
+    }
+    height = 140 + 34 * len(own)
+    return Figure(f"Planned and measured: {one['timetable']}", data, layout, height=height)
+
+
+def _lengths(ran: list[Row]) -> list[Figure]:
+    """How long frames took, as the share that took at most so long."""
+    if not ran:
+        return []
+    data: list[dict[str, Any]] = []
+    for i, row in enumerate(ran):
+        ordered = sorted(row["samples_ms"])
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "line": {"shape": "hv", "color": SERIES[i % len(SERIES)]},
+                "name": row["timetable"],
+                "x": ordered,
+                "y": [100 * (k + 1) / len(ordered) for k in range(len(ordered))],
+            }
+        )
+    frame_ms = ran[0]["frame_ms"]
+    layout = {
+        "xaxis": {"title": {"text": "begin to last end, ms"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": "frames, %"}},
+        "shapes": [
+            {
+                "type": "line",
+                "x0": frame_ms,
+                "x1": frame_ms,
+                "y0": 0,
+                "y1": 100,
+                "line": {"dash": "dot"},
+            }
+        ],
+    }
+    caption = f"Dotted: the frame's end, {frame_ms:g} ms."
+    return [Figure("Frames that took at most so long", data, layout, caption)]
+
+
+def _key_figures(rows: list[Row]) -> list[KeyFigure]:
+    found = []
+    margins = [row for row in rows if "margin" in row]
+    if margins:
+        found.append(_to_plan_with(rows, margins))
+    found += [
+        KeyFigure(
+            row["timetable"],
+            f"{row['ms']:.2f} ms",
+            f"{percent(row['against_serial'])} to one after another; "
+            f"{row['late']} of {row['frames']} late",
+        )
+        for row in rows
+        if row.get("ways") and "against_serial" in row and "serial" not in row["ways"]
+    ]
+    return found
+
+
+def _to_plan_with(rows: list[Row], margins: list[Row]) -> KeyFigure:
+    """Not the least margin that held: the frames of that mapping may have had room to spare."""
+    needed = needed_margin(rows)
+    tried = ", ".join(f"{100 * row['margin']:g}" for row in margins)
+    held = f"of {tried} % tried no mapping is without a late frame"
+    if needed is None:
+        return KeyFigure("Margin to plan with", "not known", held, Tone.bad)
+    needs = f"what {needed.timetable} needs, its worst frame against its plan"
+    if needed.has_held:
+        held = f"of {tried} % tried the least with no late frame"
+    return KeyFigure(
+        "Margin to plan with",
+        f"{100 * needed.margin:g} %",
+        f"{needs}; {held}",
+        Tone.good if needed.has_held else Tone.bad,
+    )
+
+
+MAPPED = Face("A mapping run for real", _tables, _figures, _key_figures)

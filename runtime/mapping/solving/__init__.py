@@ -1,0 +1,1 @@
+"""Mappings and what is left of the frame."""

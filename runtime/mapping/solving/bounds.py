@@ -1,0 +1,176 @@
+"""Most programs of a study answered without a solver, many at once.
+
+Prices of the units prove that networks do not fit: if each goes where it pays least, and all pay more
+than all units are worth, no mapping can exist (Lagrangian bound, the dual of the relaxed program).
+Moving one network at a time to where the loads get most even finds mappings. What neither settles is
+left to the solver, so that answers are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int8, Int64
+from numpy import ndarray
+
+from runtime.mapping.model.choices import Choices, alike
+
+FITS, OPEN, DOES_NOT_FIT = 1, 0, -1
+
+_PRICINGS = 60
+_STEP = 0.5  # of a price, by how much its unit is overloaded
+_SWEEPS = 4  # over all networks, for each power
+_POWERS = (2, 6, 12)  # of the loads in the sum that is made small; high ones see the largest only
+_RESTARTS = 30
+_HALVINGS = 12
+_SHAKEN = 0.3  # of the networks, put at random before each further start
+
+_Loads = Float64[ndarray, "sets units"]
+
+
+def quick_answers(
+    among: Choices,
+    ms: Float64[ndarray, "sets n places"],
+    frame_ms: float,
+    generator: np.random.Generator,
+) -> tuple[Int8[ndarray, " sets"], Int64[ndarray, "sets n"]]:
+    """FITS, DOES_NOT_FIT or OPEN for each set of networks, and the place of each network.
+
+    The places are a mapping that fits where the answer is FITS.
+
+    Args:
+      among: places and their units.
+      ms: of each network at each place; 0 everywhere for one that is not there.
+      frame_ms: the frame.
+      generator: for the order of moves.
+    """
+    occupies = among.occupies.astype(np.float64)
+    answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)
+    answers[~(ms.min(2) <= frame_ms).all(1)] = DOES_NOT_FIT
+    ms = np.where(ms <= frame_ms, ms, np.inf)
+    groups = alike(among.platform, [*among.platform.configurations])
+    pending = np.nonzero(answers == OPEN)[0]
+    chosen = np.zeros(ms.shape[:2], np.int64)
+    answers[pending], chosen[pending] = _priced(ms[pending], occupies, groups, frame_ms)
+    for start in range(_RESTARTS):
+        pending = np.nonzero(answers == OPEN)[0]
+        if not len(pending):
+            break
+        begin = chosen[pending]
+        if start:
+            begin = _shaken(ms[pending], begin, generator)
+        fits, moved = _moved(ms[pending], begin, occupies, frame_ms, generator)
+        answers[pending[fits]] = FITS
+        chosen[pending[fits]] = moved[fits]
+    return answers, chosen
+
+
+def quick_left(
+    among: Choices, frame_ms: float, place: Bool[ndarray, " units"]
+) -> tuple[float, Int64[ndarray, " networks"] | None]:
+    """A time that one more network may take at a place, perhaps not the longest, and a mapping for it.
+
+    Halves the interval in which the longest lies, as far as quick answers can tell.
+    """
+    more = np.full((len(among.ms) + 1, len(among.places) + 1), np.inf)
+    more[:-1, :-1] = among.ms
+    wider = replace(
+        among,
+        places=(*among.places, among.platform.place(place.tolist())),
+        occupies=np.vstack([among.occupies, place]),
+        ms=more,
+        configuration=np.zeros(more.shape, np.int64),
+    )
+    generator = np.random.default_rng(0)
+    found: Int64[ndarray, " networks"] | None = None
+    least_ms, most_ms = 0.0, frame_ms
+    for _ in range(_HALVINGS):
+        middle_ms = (least_ms + most_ms) / 2
+        more[-1, -1] = middle_ms
+        (answer,), (chosen,) = quick_answers(wider, more[None], frame_ms, generator)
+        if answer == FITS:
+            least_ms, found = middle_ms, chosen[:-1]
+        else:
+            most_ms = middle_ms
+    return least_ms, found
+
+
+def _shaken(
+    ms: Float64[ndarray, "sets n places"],
+    chosen: Int64[ndarray, "sets n"],
+    generator: np.random.Generator,
+) -> Int64[ndarray, "sets n"]:
+    anywhere = np.where(np.isfinite(ms), generator.random(ms.shape), -1.0).argmax(2)
+    moved: Int64[ndarray, "sets n"]
+    moved = np.where(generator.random(chosen.shape) < _SHAKEN, anywhere, chosen)
+    return moved
+
+
+def _priced(
+    ms: Float64[ndarray, "sets n places"],
+    occupies: Float64[ndarray, "places units"],
+    groups: Sequence[Sequence[int]],
+    frame_ms: float,
+) -> tuple[Int8[ndarray, " sets"], Int64[ndarray, "sets n"]]:
+    answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)
+    prices = np.ones((len(ms), occupies.shape[1]))
+    chosen = np.zeros(ms.shape[:2], np.int64)
+    active = np.arange(len(ms))
+    for _ in range(_PRICINGS):
+        own_ms = ms[active]
+        paid = own_ms * (prices[active] @ occupies.T)[:, None, :]
+        chosen[active] = paid.argmin(2)
+        total = paid.min(2).sum(1)
+        too_much = total > frame_ms * prices[active].sum(1) * (1 + 1e-9)
+        loads = _loads(own_ms, chosen[active], occupies)
+        fits = loads.max(1) <= frame_ms
+        answers[active[too_much]] = DOES_NOT_FIT
+        answers[active[fits]] = FITS
+        for group in groups:  # of units alike the cheapest takes all, which says nothing of it
+            loads[:, group] = loads[:, group].mean(1, keepdims=True)
+        prices[active] *= np.exp(_STEP * (loads / frame_ms - 1).clip(-2, 2))
+        prices[active] /= prices[active].sum(1, keepdims=True)
+        active = active[~(too_much | fits)]
+        if not len(active):
+            break
+    return answers, chosen
+
+
+def _loads(
+    ms: Float64[ndarray, "sets n places"],
+    chosen: Int64[ndarray, "sets n"],
+    occupies: Float64[ndarray, "places units"],
+) -> _Loads:
+    taken_ms = np.take_along_axis(ms, chosen[:, :, None], 2)
+    loads: _Loads = (taken_ms * occupies[chosen]).sum(1)
+    return loads
+
+
+def _moved(
+    ms: Float64[ndarray, "sets n places"],
+    chosen: Int64[ndarray, "sets n"],
+    occupies: Float64[ndarray, "places units"],
+    frame_ms: float,
+    generator: np.random.Generator,
+) -> tuple[Bool[ndarray, " sets"], Int64[ndarray, "sets n"]]:
+    """Which sets were brought to fit, and how; `chosen` is where each of their moves begins."""
+    chosen, best = chosen.copy(), chosen.copy()
+    sets = np.arange(len(ms))
+    loads = _loads(ms, chosen, occupies)
+    fits: Bool[ndarray, " sets"] = loads.max(1) <= frame_ms
+    for power in _POWERS:
+        for _ in range(_SWEEPS):
+            for i in generator.permutation(ms.shape[1]):
+                own = ms[sets, i, chosen[:, i]][:, None] * occupies[chosen[:, i]]
+                others = loads - own
+                would = others[:, None, :] + np.where(occupies > 0, ms[:, i, :, None], 0.0)
+                chosen[:, i] = ((would / frame_ms) ** power).sum(2).argmin(1)
+                loads = would[sets, chosen[:, i]]
+            now = np.logical_and(~fits, loads.max(1) <= frame_ms)
+            best[now] = chosen[now]
+            fits = np.logical_or(fits, now)
+            if fits.all():
+                return fits, best
+    return fits, best

@@ -1,0 +1,177 @@
+"""The 0/1 program of a mapping (R. Pujol Torramorell, MSc thesis, UPC/BSC, 2020, section 5.2).
+
+A network has one place; each unit's times sum to the frame at most. The source says in words only that
+configurations exclude each other; here a network at a place loads every unit of it (a gang).
+Its relaxation, a linear program, is asked first: it is quick, and where it has no solution there is
+none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+
+from runtime.mapping.model.choices import Choices, alike, frame_loads
+
+TIME_LIMIT_S = 3.0
+"""After which a program is given up: neither possible nor impossible is then known."""
+
+ROUNDING_MS = 1e-3
+"""By which the sums may exceed the frame: to the solver, a millionth of a network is none."""
+
+_TIME_IS_UP = 1
+_INFEASIBLE = 2
+
+
+class Answer(Enum):
+    """Whether networks fit."""
+
+    feasible = "feasible"
+    infeasible = "infeasible"  # proven
+    unknown = "unknown"  # no time was left to know
+
+
+@final
+@dataclass(frozen=True)
+class Solution:
+    """An answer, and where each network goes if they fit."""
+
+    answer: Answer
+    chosen: Int64[ndarray, " networks"] | None = None
+    """Index of each network's place."""
+    left_ms: float = 0.0
+    """For one more network, where that was asked for."""
+    most_ms: float = 0.0
+    """A bound on that; more than it only where no time was left."""
+
+
+def solve(
+    among: Choices,
+    frame_ms: float,
+    *,
+    any_will_do: bool = False,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> Solution:
+    """The mapping with the least sum of times (the source's objective), or any at all."""
+    if not len(among.ms):
+        return Solution(Answer.feasible, np.zeros(0, np.int64))
+    program = _Program(among, frame_ms)
+    if program.is_hopeless:
+        return Solution(Answer.infeasible)
+    program.order_units_alike()
+    weight = 0.0 if any_will_do else 1.0
+    return program.solved(weight * program.ms, time_limit_s)
+
+
+def most_left(
+    among: Choices,
+    frame_ms: float,
+    place: Bool[ndarray, " units"],
+    *,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> Solution:
+    """How long one more network could take at a place, given where the others could go.
+
+    Args:
+      among: the networks that are there already.
+      frame_ms: the frame.
+      place: the units that the network more would occupy.
+      time_limit_s: after it, `left_ms` is what was found, and `most_ms` what it cannot exceed.
+    """
+    if not len(among.ms):
+        return Solution(Answer.feasible, np.zeros(0, np.int64), frame_ms, frame_ms)
+    program = _Program(among, frame_ms, place)
+    if program.is_hopeless:
+        return Solution(Answer.infeasible)
+    program.order_units_alike()
+    return program.solved(np.zeros(len(program.ms)), time_limit_s)
+
+
+@final
+class _Program:
+    """Columns: each network at each of its places, and the time left if that is asked for."""
+
+    def __init__(
+        self, among: Choices, frame_ms: float, place: Bool[ndarray, " units"] | None = None
+    ) -> None:
+        self._among, self._frame_ms, self._place = among, frame_ms, place
+        self._network, self._at = np.nonzero(among.ms <= frame_ms)
+        self.ms = among.ms[self._network, self._at]
+        networks, units = len(among.ms), len(among.platform.units)
+        columns = len(self.ms) + (place is not None)
+        once = np.zeros((networks, columns))
+        once[self._network, np.arange(len(self.ms))] = 1
+        loads = np.zeros((units, columns))
+        loads[:, : len(self.ms)] = (among.occupies[self._at] * self.ms[:, None]).T
+        if place is not None:
+            loads[:, -1] = place
+        self._rows = [(once, 1.0, 1.0), (loads, -np.inf, frame_ms)]
+        self._loads = loads
+        self._has_homeless = len(np.unique(self._network)) < networks
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether not even networks in pieces would fit."""
+        if self._has_homeless:
+            return True
+        columns = self._loads.shape[1]
+        return int(self._run(np.zeros(columns), np.zeros(columns), 60.0).status) == _INFEASIBLE
+
+    def order_units_alike(self) -> None:
+        """Of solutions that differ in the names of units, keep one: the first has most to do."""
+        names = self._among.platform.configurations
+        for group in alike(self._among.platform, [*names]):
+            if self._place is not None and len({*self._place[group]}) > 1:
+                continue  # the time left tells them apart
+            order = np.diff(self._loads[group], axis=0)
+            self._rows.append((order, -np.inf, 0.0))
+
+    def solved(self, cost: Float64[ndarray, " columns"], time_limit_s: float) -> Solution:
+        """With each network in one piece, at the least cost; the time left costs less than none."""
+        has_more = self._place is not None
+        whole = np.ones(len(self.ms))
+        if has_more:
+            cost, whole = np.append(cost, -1.0), np.append(whole, 0.0)
+        result = self._run(cost, whole, time_limit_s)
+        if result.x is None:
+            is_none = int(result.status) == _INFEASIBLE
+            return Solution(Answer.infeasible if is_none else Answer.unknown)
+        taken = result.x[: len(self.ms)] > 0.5
+        chosen = np.zeros(len(self._among.ms), np.int64)
+        chosen[self._network[taken]] = self._at[taken]
+        loads_ms = frame_loads(chosen, self._among)
+        if loads_ms.max() > self._frame_ms + ROUNDING_MS:
+            raise RuntimeError(
+                f"the solver's mapping occupies a unit for {loads_ms.max()} ms of {self._frame_ms}"
+            )
+        if self._place is None:
+            return Solution(Answer.feasible, chosen)
+        left_ms = max(0.0, float(self._frame_ms - loads_ms[self._place].max()))
+        most_ms = left_ms
+        if int(result.status) == _TIME_IS_UP:
+            most_ms = max(left_ms, float(-result.mip_dual_bound))
+        return Solution(Answer.feasible, chosen, left_ms, most_ms)
+
+    def _run(
+        self,
+        cost: Float64[ndarray, " columns"],
+        whole: Float64[ndarray, " columns"],
+        limit_s: float,
+    ) -> Any:
+        from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - half a second
+
+        most = np.ones(len(cost))
+        if self._place is not None:
+            most[-1] = self._frame_ms
+        return milp(
+            cost,
+            integrality=whole,
+            bounds=Bounds(0, most),
+            constraints=[LinearConstraint(*rows) for rows in self._rows],
+            options={"time_limit": limit_s, "mip_rel_gap": 0},
+        )

@@ -1,0 +1,100 @@
+"""The networks of one frame, each with its place and time.
+
+A network begins when all units of its place are free, in the timetable's order; nobody waits for the
+clock. So a timetable is an order, and its times are what the table of times makes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
+from runtime.mapping.model.choices import Choices
+from runtime.mapping.model.platform_description import Place
+
+
+@final
+@dataclass(frozen=True)
+class Placed:
+    """One network of a frame."""
+
+    network: int
+    """Its index."""
+    configuration: str
+    place: Place
+    start_ms: float
+    end_ms: float
+    after: tuple[int, ...] = ()
+    """Those before it in the timetable that must have ended, by their index there."""
+    is_apart: bool = True
+    """Whether its place is its own while it runs; else it has only the name of one."""
+
+
+Timetable = tuple[Placed, ...]
+"""In the order of begin."""
+
+
+def planned_ms(timetable: Timetable) -> float:
+    """Its length, by the table of times."""
+    return max(placed.end_ms for placed in timetable)
+
+
+def without_margin(timetable: Timetable, margin: float) -> Timetable:
+    """The same with the times of the table, of one whose times were made longer by the margin."""
+    part = 1 / (1 + margin)
+    return tuple(
+        replace(one, start_ms=part * one.start_ms, end_ms=part * one.end_ms) for one in timetable
+    )
+
+
+def is_same(one: Timetable, other: Timetable) -> bool:
+    """Whether they are one order of the same networks on the same places."""
+
+    def order(table: Timetable) -> list[tuple[object, ...]]:
+        return [
+            (each.network, each.configuration, each.place, each.after, each.is_apart)
+            for each in table
+        ]
+
+    return order(one) == order(other)
+
+
+def timetable(
+    chosen: Int64[ndarray, " networks"], among: Choices, configurations: Sequence[str]
+) -> Timetable:
+    """Of a mapping: the widest gangs first, so that the units of each are free at once."""
+    widest_first = sorted(range(len(chosen)), key=lambda i: -int(among.occupies[chosen[i]].sum()))
+    return one_by_one([(i, int(chosen[i])) for i in widest_first], among, configurations)
+
+
+def one_by_one(
+    order: Sequence[tuple[int, int]], among: Choices, configurations: Sequence[str]
+) -> Timetable:
+    """Networks with their places, each as soon as its units are free."""
+    free_ms = np.zeros(len(among.platform.units))
+    last = np.full(len(free_ms), -1)
+    found: list[Placed] = []
+    for i, at in order:
+        units = among.occupies[at]
+        start_ms = float(free_ms[units].max())
+        end_ms = start_ms + float(among.ms[i, at])
+        after = tuple(sorted({int(one) for one in last[units]} - {-1}))
+        free_ms[units], last[units] = end_ms, len(found)
+        name = configurations[int(among.configuration[i, at])]
+        found.append(Placed(i, name, among.places[at], start_ms, end_ms, after))
+    return _by_begin(found)
+
+
+def _by_begin(found: Sequence[Placed]) -> Timetable:
+    """Of those that begin together the longest first: one thread begins them all."""
+    order = sorted(range(len(found)), key=lambda k: (found[k].start_ms, -found[k].end_ms))
+    now_at = {k: at for at, k in enumerate(order)}
+    return tuple(
+        replace(found[k], after=tuple(sorted(now_at[before] for before in found[k].after)))
+        for k in order
+    )

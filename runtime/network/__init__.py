@@ -1,0 +1,1 @@
+"""Networks: traced, cut into segments, compiled, run."""

@@ -1,0 +1,1 @@
+"""Graphs, streams and memory of a CUDA device."""

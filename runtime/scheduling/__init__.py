@@ -1,0 +1,1 @@
+"""Scheduling of segments on lanes, real or simulated."""

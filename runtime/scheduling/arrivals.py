@@ -1,0 +1,66 @@
+"""When inferences are asked for: all at once, at a frame rate, or at random."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from runtime.scheduling.chain import Request
+
+
+def closed(networks: int, inferences: int = 1) -> tuple[Request, ...]:
+    """Every network asked for so many inferences at time 0.
+
+    Raises:
+      ValueError: if a number is negative or no whole one.
+    """
+    _check_counts(networks=networks, inferences=inferences)
+    return tuple(Request(network) for _ in range(inferences) for network in range(networks))
+
+
+def periodic(
+    network: int,
+    period_ms: float,
+    count: int,
+    *,
+    deadline_ms: float | None = None,
+    offset_ms: float = 0.0,
+) -> tuple[Request, ...]:
+    """One inference a period; due, unless said otherwise, before the next arrives.
+
+    Raises:
+      ValueError: if a number is none that can be.
+    """
+    _check_counts(network=network, count=count)
+    _check_times(period_ms=period_ms)
+    if not 0 <= offset_ms < math.inf:
+        raise ValueError(f"offset_ms={offset_ms} must be a time from 0 on")
+    due_ms = period_ms if deadline_ms is None else deadline_ms
+    return tuple(Request(network, offset_ms + i * period_ms, due_ms) for i in range(count))
+
+
+def poisson(
+    network: int, mean_gap_ms: float, count: int, generator: np.random.Generator
+) -> tuple[Request, ...]:
+    """Arrivals that know nothing of each other: exponential gaps from time 0 on.
+
+    Raises:
+      ValueError: if a number is none that can be.
+    """
+    _check_counts(network=network, count=count)
+    _check_times(mean_gap_ms=mean_gap_ms)
+    arrivals_ms = generator.exponential(mean_gap_ms, count).cumsum()
+    return tuple(Request(network, float(arrival_ms)) for arrival_ms in arrivals_ms)
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
+        if not isinstance(value, int | np.integer) or value < 0:
+            raise ValueError(f"{name}={value!r} must be a whole number from 0 on")
+
+
+def _check_times(**times_ms: float) -> None:
+    for name, value in times_ms.items():
+        if not 0 < value < math.inf:
+            raise ValueError(f"{name}={value} must be above 0 and finite")

@@ -1,0 +1,255 @@
+"""Which job may be placed next, and where the policy wants it; drives real and simulated lanes.
+
+Jobs of a request are placed one after another: the next one when the one before was launched on an
+asynchronous lane, or ended on a synchronous one. Requests of a network are served one after another,
+in the order of their arrival unless told otherwise; the next one begins when no job of the one
+before is on a lane.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice, takewhile
+from typing import final
+
+from runtime.scheduling.chain import Chain, Job, Lane, Request, check
+from runtime.scheduling.ledger import Ledger
+from runtime.scheduling.order import Order, insert
+from runtime.scheduling.policies.base import Outlook, Policy, Situation
+
+
+@final
+@dataclass(frozen=True)
+class Ticket:
+    """A job on its way to a lane."""
+
+    job: Job
+    lane: int
+    previous_lane: int | None
+    rank: float = 0.0
+    """Of jobs that wait for a synchronous lane the least is first, then the one put first."""
+
+
+@final
+class Dispatcher:
+    """Told what happened, it says what to put where.
+
+    Times are milliseconds on the clock of whoever drives it, and never run backwards. A ticket for a
+    lane reported lost is the answer of a policy that knows no other: to be reported as failed.
+    """
+
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        requests: Sequence[Request],
+        lanes: Sequence[Lane],
+        policy: Policy,
+        order: Order = Order.FIRST_COME,
+    ) -> None:
+        """Nothing has arrived.
+
+        Raises:
+          ValueError: if chains, requests and lanes do not belong together; later, if the policy puts
+            a job to a lane that cannot run it.
+        """
+        check(chains, requests, lanes)
+        self._chains = chains
+        self._requests = requests
+        self._lanes = tuple(lanes)
+        self._policy = policy
+        self._order = order
+        self._ledger = Ledger(lanes)
+        self._lost: set[int] = set()
+        self._waiting: list[deque[int]] = [deque() for _ in chains]
+        """Requests of each network; the first is being served, the others are in order."""
+        self._on_lanes: Counter[int] = Counter()
+        """Jobs of each request being served."""
+        self._over: set[int] = set()
+        """Requests being served of which no further job is to be placed."""
+        by_arrival = sorted(range(len(requests)), key=lambda i: requests[i].arrival_ms)
+        self._unheard = dict.fromkeys(by_arrival)
+        """Requests of which nobody has said that they came, by arrival."""
+        self._latest: dict[int, Ticket] = {}
+        """Of each network the last job put."""
+
+    def arrived(self, request: int, now_ms: float) -> Ticket | None:
+        """A request came; its first job, if its network was idle."""
+        network = self._requests[request].network
+        del self._unheard[request]
+        waiting = self._waiting[network]
+        if waiting:
+            served = waiting.popleft()
+            insert(waiting, request, self._rank)
+            waiting.appendleft(served)
+            return None
+        waiting.append(request)
+        return self._place(Job(request, network, 0), None, now_ms)
+
+    def taken(self, ticket: Ticket, now_ms: float) -> Ticket | None:
+        """A worker took the job, or it was launched; the next job, if it was launched."""
+        self._ledger.take(ticket.job, ticket.lane, now_ms)
+        if (
+            not self._lanes[ticket.lane].asynchronous
+            or self.is_last(ticket.job)
+            or ticket.job.request in self._over
+        ):
+            return None
+        return self._next(ticket, now_ms)
+
+    def ended(self, ticket: Ticket, now_ms: float) -> Ticket | None:
+        """The job ended; the next one of its request, or the first of the network's next."""
+        self._leave(ticket, now_ms)
+        if self.is_last(ticket.job):
+            self._over.add(ticket.job.request)  # should one be heard of that ended before
+        if ticket.job.request in self._over:
+            return self._next_request(ticket.job, now_ms)
+        return None if self._lanes[ticket.lane].asynchronous else self._next(ticket, now_ms)
+
+    def failed(self, ticket: Ticket, now_ms: float) -> Ticket | None:
+        """The job raised or will never end: its request is over, and the network's next begins.
+
+        Should jobs of the request still be on asynchronous lanes, it begins when they have ended.
+        """
+        self._leave(ticket, now_ms)
+        self._over.add(ticket.job.request)
+        return self._next_request(ticket.job, now_ms)
+
+    def returned(self, ticket: Ticket, now_ms: float) -> Ticket:
+        """The lane gave the job back before it began; the same job, placed anew."""
+        self._leave(ticket, now_ms)
+        return self._place(ticket.job, ticket.previous_lane, now_ms)
+
+    def removed(self, network: int) -> tuple[int, ...]:
+        """The network is not wanted any more; its requests that have come and have not been served.
+
+        Of the one being served no further job is placed; those on lanes are still to be reported.
+        """
+        self._unheard = {i: None for i in self._unheard if self._requests[i].network != network}
+        waiting = self._waiting[network]
+        over = tuple(waiting)
+        if waiting:
+            self._over.add(waiting[0])
+            self._waiting[network] = deque([waiting[0]])
+        return over
+
+    def lost(self, lane: int) -> None:
+        """The lane will run nothing any more; from now on its predicted times are infinite."""
+        self._lost.add(lane)
+
+    def is_last(self, job: Job) -> bool:
+        """Whether the job is the last of its request."""
+        return job.index == len(self._chains[job.network]) - 1
+
+    def _rank(self, request: int) -> float:
+        return self._order.rank(self._requests[request])
+
+    def _next(self, ticket: Ticket, now_ms: float) -> Ticket:
+        job = replace(ticket.job, index=ticket.job.index + 1)
+        return self._place(job, ticket.lane, now_ms)
+
+    def _leave(self, ticket: Ticket, now_ms: float) -> None:
+        self._ledger.end(ticket.job, ticket.lane, now_ms)
+        self._on_lanes[ticket.job.request] -= 1
+
+    def _next_request(self, job: Job, now_ms: float) -> Ticket | None:
+        if self._on_lanes[job.request] > 0:
+            return None
+        del self._on_lanes[job.request]
+        self._over.discard(job.request)
+        waiting = self._waiting[job.network]
+        waiting.popleft()
+        return self._place(Job(waiting[0], job.network, 0), None, now_ms) if waiting else None
+
+    def _ready_ms(self, job: Job, previous_lane: int | None, now_ms: float) -> float:
+        if previous_lane is None:
+            return 0.0
+        return self._ledger.left_ms(replace(job, index=job.index - 1), previous_lane, now_ms)
+
+    def _predicted_ms(self, job: Job) -> tuple[float, ...]:
+        times_ms = self._chains[job.network].predicted_ms[job.index]
+        if not self._lost:
+            return times_ms
+        return tuple(
+            math.inf if lane in self._lost else time_ms for lane, time_ms in enumerate(times_ms)
+        )
+
+    def _outlook(self, job: Job, previous_lane: int | None, now_ms: float) -> tuple[Outlook, ...]:
+        """What is to be placed, of all networks."""
+        came: dict[int, list[int]] = {network: [] for network in range(len(self._chains))}
+        for i in takewhile(lambda i: self._requests[i].arrival_ms <= now_ms, self._unheard):
+            came[self._requests[i].network].append(i)
+        own = Outlook(
+            (*self._rest(job), *self._waiting_jobs(job.network, came[job.network])),
+            previous_lane,
+            self._ready_ms(job, previous_lane, now_ms),
+        )
+        others = []
+        for network, requests in came.items():
+            if network == job.network:
+                continue
+            rest: list[tuple[bool, tuple[float, ...]]] = []
+            ready_ms = 0.0
+            lane = None
+            if self._waiting[network]:
+                latest = self._latest[network]
+                ready_ms = self._ledger.left_ms(latest.job, latest.lane, now_ms)
+                if not (self.is_last(latest.job) or latest.job.request in self._over):
+                    lane = latest.lane
+                    rest += self._rest(replace(latest.job, index=latest.job.index + 1))
+            rest += self._waiting_jobs(network, requests)
+            if rest:
+                others.append(Outlook(tuple(rest), lane, ready_ms))
+        return own, *others
+
+    def _waiting_jobs(
+        self, network: int, came: Sequence[int]
+    ) -> Iterator[tuple[bool, tuple[float, ...]]]:
+        for request in (*islice(self._waiting[network], 1, None), *came):
+            yield from self._rest(Job(request, network, 0))
+
+    def _rest(self, job: Job) -> Iterator[tuple[bool, tuple[float, ...]]]:
+        for index in range(job.index, len(self._chains[job.network])):
+            yield index == 0, self._predicted_ms(replace(job, index=index))
+
+    def _place(self, job: Job, previous_lane: int | None, now_ms: float) -> Ticket:
+        chain = self._chains[job.network]
+        predicted_ms = self._predicted_ms(job)
+        if all(map(math.isinf, predicted_ms)):  # its lanes are lost, so no policy can help
+            return self._put(job, next(iter(self._lost)), 0.0, previous_lane)
+        placement = self._policy.place(
+            Situation(
+                job=job,
+                kind=chain.kinds[job.index],
+                lanes=self._lanes,
+                predicted_ms=predicted_ms,
+                queue_ms=self._ledger.queue_ms(),
+                backlog_ms=self._ledger.backlog_ms(now_ms),
+                previous_lane=previous_lane,
+                ready_ms=self._ready_ms(job, previous_lane, now_ms),
+                outlook=partial(self._outlook, job, previous_lane, now_ms),
+            )
+        )
+        lane = placement.lane
+        if not 0 <= lane < len(self._lanes):
+            raise ValueError(
+                f"{self._policy} put job {job.index} of {chain.name} to lane {lane} "
+                f"of {len(self._lanes)}"
+            )
+        if math.isinf(predicted_ms[lane]) and lane not in self._lost:
+            raise ValueError(
+                f"{self._policy} put job {job.index} of {chain.name} "
+                f"to {self._lanes[lane].name}, which cannot run it"
+            )
+        charged_ms = 0.0 if lane in self._lost else placement.charged_ms
+        return self._put(job, lane, charged_ms, previous_lane)
+
+    def _put(self, job: Job, lane: int, charged_ms: float, previous_lane: int | None) -> Ticket:
+        self._ledger.put(job, lane, charged_ms)
+        self._on_lanes[job.request] += 1
+        ticket = Ticket(job, lane, previous_lane, self._rank(job.request))
+        self._latest[job.network] = ticket
+        return ticket

@@ -1,0 +1,172 @@
+"""What a schedule is worth.
+
+A request that never completed misses its deadline and is left out of latencies and finishing times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+from runtime.scheduling.schedule import Schedule
+
+
+def makespan_ms(schedule: Schedule) -> float:
+    """From the first arrival to the end of the last job; 0 if nothing ran."""
+    begin_ms = min((request.arrival_ms for request in schedule.requests), default=0.0)
+    return max((one.end_ms for one in schedule.executed), default=begin_ms) - begin_ms
+
+
+def latencies_ms(schedule: Schedule, network: int) -> Float64[ndarray, "n"]:
+    """From arrival to completion, of every completed request of a network."""
+    return np.array(
+        [
+            end_ms - request.arrival_ms
+            for request, end_ms in zip(schedule.requests, schedule.completion_ms, strict=True)
+            if request.network == network and end_ms is not None
+        ]
+    )
+
+
+@final
+@dataclass(frozen=True)
+class Latency:
+    """Of one network; not a number where nothing completed."""
+
+    p50_ms: float
+    p99_ms: float
+    worst_ms: float
+
+
+def latency(schedule: Schedule, network: int) -> Latency:
+    """Percentiles, linear between samples; p99 of fewer than a hundred is close to the worst."""
+    samples_ms = latencies_ms(schedule, network)
+    if len(samples_ms) == 0:
+        return Latency(np.nan, np.nan, np.nan)
+    return Latency(*map(float, np.percentile(samples_ms, [50, 99, 100])))
+
+
+def deadline_misses(schedule: Schedule) -> int:
+    """Requests that ended after their deadline, or never and had one."""
+    return sum(
+        np.isfinite(request.deadline_ms)
+        and (end_ms is None or end_ms > request.arrival_ms + request.deadline_ms)
+        for request, end_ms in zip(schedule.requests, schedule.completion_ms, strict=True)
+    )
+
+
+def finish_spread_ms(schedule: Schedule) -> float:
+    """Between the networks that finish first and last, each with its last request."""
+    ends_ms: dict[int, float] = {}
+    for request, end_ms in zip(schedule.requests, schedule.completion_ms, strict=True):
+        if end_ms is not None:
+            ends_ms[request.network] = max(ends_ms.get(request.network, end_ms), end_ms)
+    return max(ends_ms.values()) - min(ends_ms.values()) if ends_ms else 0.0
+
+
+def slowdowns(schedule: Schedule, alone_ms: Sequence[float]) -> Float64[ndarray, "networks"]:
+    """Mean latency of each network against its time alone; not a number if none completed.
+
+    Raises:
+      ValueError: if there is not one time above 0 a network.
+    """
+    _check_alone(schedule, alone_ms)
+    means_ms = [
+        samples_ms.mean() if len(samples_ms := latencies_ms(schedule, i)) else np.nan
+        for i in range(len(schedule.chains))
+    ]
+    slowed: Float64[ndarray, "networks"] = np.array(means_ms) / np.array(alone_ms)
+    return slowed
+
+
+def turnaround_slowdowns(
+    schedule: Schedule, alone_ms: Sequence[float]
+) -> Float64[ndarray, "networks"]:
+    """Of each network, from its first arrival to its last completion against its time alone.
+
+    The turnaround of a program of Eyerman & Eeckhout, for closed sets, where an inference also waits
+    for those of its own network. Not a number if one never completed, or none was asked for.
+
+    Args:
+      schedule: with all requests of each network.
+      alone_ms: what all requests of each network take, alone on the machine.
+
+    Raises:
+      ValueError: if there is not one time above 0 a network.
+    """
+    _check_alone(schedule, alone_ms)
+    first_ms = np.full(len(alone_ms), np.nan)
+    last_ms = np.full(len(alone_ms), np.nan)
+    for request, end_ms in zip(schedule.requests, schedule.completion_ms, strict=True):
+        k = request.network
+        first_ms[k] = np.fmin(first_ms[k], request.arrival_ms)
+        last_ms[k] = np.fmax(last_ms[k], np.inf if end_ms is None else end_ms)
+    last_ms[np.isinf(last_ms)] = np.nan
+    slowed: Float64[ndarray, "networks"] = (last_ms - first_ms) / np.array(alone_ms)
+    return slowed
+
+
+def stp(slowdowns: Float64[ndarray, "networks"]) -> float:
+    """System throughput: networks' worth of progress at once; more is better.
+
+    Eyerman & Eeckhout, IEEE Micro 28(3), 2008.
+    """
+    return float((1 / slowdowns).sum())
+
+
+def _check_alone(schedule: Schedule, alone_ms: Sequence[float]) -> None:
+    if len(alone_ms) != len(schedule.chains) or not all(ms > 0 for ms in alone_ms):
+        raise ValueError(f"{[*alone_ms]} ms alone for {len(schedule.chains)} networks")
+
+
+def antt(slowdowns: Float64[ndarray, "networks"]) -> float:
+    """Average normalised turnaround time, of the same paper; 1 is undisturbed."""
+    return float(slowdowns.mean())
+
+
+def jain_fairness(slowdowns: Float64[ndarray, "networks"]) -> float:
+    """Of the networks' progress: 1 if all are slowed alike, 1 / n if one gets everything.
+
+    Jain, Chiu & Hawe, DEC-TR-301, 1984.
+    """
+    progress = 1 / slowdowns
+    return float(progress.sum() ** 2 / (len(progress) * (progress**2).sum()))
+
+
+def overlap(sequential_ms: float, measured_ms: float, bound_ms: float) -> float:
+    """How much of the time that working side by side can save was saved.
+
+    (sequential - measured) / (sequential - bound): 0 as slow as one after another, 1 at the bound,
+    negative if slower than one after another, over 1 only if the bound is none. Not a number where
+    the bound leaves nothing to save.
+
+    Args:
+      sequential_ms: all jobs one after another, on the lane that does them soonest.
+      measured_ms: the makespan.
+      bound_ms: no schedule is shorter, `bound.lower_bound_ms` for one.
+    """
+    can_be_saved_ms = sequential_ms - bound_ms
+    return (sequential_ms - measured_ms) / can_be_saved_ms if can_be_saved_ms > 0 else np.nan
+
+
+def utilisation(schedule: Schedule, bin_ms: float) -> Float64[ndarray, "lanes bins"]:
+    """Share of each bin, from time 0 on, in which each lane ran a job.
+
+    Raises:
+      ValueError: if bins have no length.
+    """
+    if not 0 < bin_ms < np.inf:
+        raise ValueError(f"bins of {bin_ms} ms")
+    end_ms = max((one.end_ms for one in schedule.executed), default=0.0)
+    edges_ms = np.arange(0.0, end_ms + bin_ms, bin_ms)
+    busy_ms = np.zeros((len(schedule.lanes), len(edges_ms) - 1))
+    for one in schedule.executed:
+        inside = np.minimum(one.end_ms, edges_ms[1:]) - np.maximum(one.start_ms, edges_ms[:-1])
+        busy_ms[one.lane] += np.maximum(inside, 0.0)
+    shares: Float64[ndarray, "lanes bins"] = busy_ms / bin_ms
+    return shares

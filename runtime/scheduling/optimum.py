@@ -1,0 +1,135 @@
+"""The best schedule there is, by trying all; for small cases only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from runtime.scheduling.chain import Chain, Job, Lane, Request, check
+from runtime.scheduling.policies.rules import Delays, delay_ms
+from runtime.scheduling.schedule import Executed, Schedule
+
+
+def best_schedule(
+    chains: Sequence[Chain],
+    requests: Sequence[Request],
+    lanes: Sequence[Lane],
+    *,
+    sync_ms: Delays | None = None,
+) -> Schedule:
+    """The schedule of the least makespan, with all arrivals known beforehand.
+
+    Any schedule, its jobs taken in the order of their start and each begun as early as its lane and
+    the job before it allow, becomes no longer. So it is enough to try all orders that respect the
+    networks' and in which no job starts before the one placed before it, each job on every lane.
+    Branches that cannot beat the best so far are cut. The effort grows exponentially: a dozen jobs
+    on two lanes take seconds at worst.
+
+    Raises:
+      ValueError: if chains, requests and lanes do not belong together.
+    """
+    check(chains, requests, lanes)
+    search = _Search(chains, requests, len(lanes), sync_ms)
+    search.extend(0.0)
+    executed = sorted(search.best, key=lambda one: (one.start_ms, one.end_ms, one.lane))
+    return Schedule(tuple(chains), tuple(lanes), tuple(requests), tuple(executed))
+
+
+@final
+@dataclass(frozen=True)
+class _Step:
+    """A job of a network; a network's requests make one sequence."""
+
+    job: Job
+    times_ms: tuple[float, ...]
+    arrival_ms: float
+    left_ms: float
+    """From its beginning to the end of the sequence, at best."""
+
+
+class _Search:
+    def __init__(
+        self,
+        chains: Sequence[Chain],
+        requests: Sequence[Request],
+        lanes: int,
+        sync_ms: Delays | None,
+    ) -> None:
+        self._sync_ms = sync_ms
+        self._steps = [self._sequence(chains[i], i, requests) for i in range(len(chains))]
+        self._next = [0] * len(chains)
+        self._ends_ms = [0.0] * len(chains)
+        self._free_ms = [0.0] * lanes
+        self._placed: list[Executed] = []
+        self._last_lane: list[int | None] = [None] * len(chains)
+        self._best_ms = math.inf
+        self._latest_start_ms = 0.0
+        self.best: tuple[Executed, ...] = ()
+
+    @staticmethod
+    def _sequence(chain: Chain, network: int, requests: Sequence[Request]) -> list[_Step]:
+        own = [i for i, request in enumerate(requests) if request.network == network]
+        own.sort(key=lambda i: requests[i].arrival_ms)
+        steps: list[_Step] = []
+        left_ms = 0.0
+        for i in reversed(own):
+            for index in reversed(range(len(chain))):
+                left_ms += min(chain.predicted_ms[index])
+                steps.append(
+                    _Step(
+                        Job(i, network, index),
+                        chain.predicted_ms[index],
+                        requests[i].arrival_ms,
+                        left_ms,
+                    )
+                )
+        return steps[::-1]
+
+    def extend(self, makespan_ms: float) -> None:
+        """Tries every next job on every lane, depth first, soonest end first."""
+        options = []
+        for network, steps in enumerate(self._steps):
+            if self._next[network] == len(steps):
+                continue
+            step = steps[self._next[network]]
+            ready_ms = max(self._ends_ms[network], step.arrival_ms)
+            if ready_ms + step.left_ms >= self._best_ms:
+                return  # this network alone ends too late
+            previous = self._last_lane[network] if step.job.index > 0 else None
+            for lane, time_ms in enumerate(step.times_ms):
+                start_ms = max(ready_ms, self._free_ms[lane])
+                if start_ms < self._latest_start_ms:
+                    continue
+                end_ms = start_ms + time_ms + delay_ms(self._sync_ms, previous, lane)
+                options.append((end_ms, network, Executed(step.job, lane, start_ms, end_ms)))
+        if all(done == len(steps) for done, steps in zip(self._next, self._steps, strict=True)):
+            self._best_ms, self.best = makespan_ms, tuple(self._placed)
+        for end_ms, network, one in sorted(options, key=lambda option: option[:2]):
+            longest_ms = max(makespan_ms, end_ms)
+            if longest_ms < self._best_ms:
+                self._try(network, one, longest_ms)
+
+    def _try(self, network: int, one: Executed, makespan_ms: float) -> None:
+        lane = one.lane
+        before = (
+            self._ends_ms[network],
+            self._free_ms[lane],
+            self._last_lane[network],
+            self._latest_start_ms,
+        )
+        self._ends_ms[network] = self._free_ms[lane] = one.end_ms
+        self._last_lane[network] = lane
+        self._latest_start_ms = one.start_ms
+        self._next[network] += 1
+        self._placed.append(one)
+        self.extend(makespan_ms)
+        self._placed.pop()
+        self._next[network] -= 1
+        (
+            self._ends_ms[network],
+            self._free_ms[lane],
+            self._last_lane[network],
+            self._latest_start_ms,
+        ) = before

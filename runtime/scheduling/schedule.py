@@ -1,0 +1,46 @@
+"""What ran where and when; the same of a simulation and of real lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+from runtime.scheduling.chain import Chain, Job, Lane, Request
+
+
+@final
+@dataclass(frozen=True)
+class Executed:
+    """A job that ran to its end."""
+
+    job: Job
+    lane: int
+    start_ms: float
+    end_ms: float
+
+
+@final
+@dataclass(frozen=True)
+class Schedule:
+    """All jobs that ran to their end, by their start."""
+
+    chains: tuple[Chain, ...]
+    lanes: tuple[Lane, ...]
+    requests: tuple[Request, ...]
+    executed: tuple[Executed, ...]
+
+    @cached_property
+    def completion_ms(self) -> tuple[float | None, ...]:
+        """When the last job of each request ended; None where it never did."""
+        ends: dict[int, float] = {
+            one.job.request: one.end_ms
+            for one in self.executed
+            if one.job.index == len(self.chains[one.job.network]) - 1
+        }
+        return tuple(ends.get(request) for request in range(len(self.requests)))
+
+    def of_lane(self, lane: int) -> Iterator[Executed]:
+        """What one lane ran, by its start."""
+        return (one for one in self.executed if one.lane == lane)

@@ -1,0 +1,46 @@
+"""How every command ends: 2 for what the user can mend, 130 for Ctrl-C, one line, no traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from runtime.shell.errors import UserError
+from runtime.shell.printable import printable
+
+USER_ERROR = 2  # argparse's own status for a command that cannot work
+INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Run a command's body; also usable as a decorator of it.
+
+    A `UserError`, and an `OSError` such as a full disk or a forbidden folder, becomes one line
+    on standard error; any other exception is a bug and keeps its traceback.
+
+    Raises:
+      SystemExit: with status 2 after such an error, 130 after Ctrl-C.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        _leave("interrupted", INTERRUPTED)
+    except UserError as error:
+        _leave(str(error), USER_ERROR)
+    except OSError as error:
+        _leave(reason(error), USER_ERROR)
+
+
+def reason(error: OSError) -> str:
+    """What the operating system refused, and for which file."""
+    if error.strerror is None:
+        return str(error) or type(error).__name__
+    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+
+
+def _leave(message: str, status: int) -> NoReturn:
+    sys.stderr.write(f"edgenas: {printable(' '.join(message.split()))}\n")
+    sys.exit(status)

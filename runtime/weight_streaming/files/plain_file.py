@@ -1,0 +1,114 @@
+"""A plain safetensors file, as others write it: read a tensor at a time, and nothing of it believed.
+
+It is read with `pread` and not mapped into memory: one that somebody cuts meanwhile raises an error
+then, in place of a signal that ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from runtime.shell.closeable import Closes
+from runtime.weight_streaming.errors import WeightFileError
+from runtime.weight_streaming.files.layers import Weight
+from runtime.weight_streaming.files.readers import opened_file
+from runtime.weight_streaming.files.weight_file import (
+    BRIEF,
+    Identity,
+    dtype_name,
+    read_header,
+    told_entry,
+)
+
+
+@final
+class PlainFile(Closes):
+    """Open for reading; it must stay what it was."""
+
+    def __init__(self, path: Path) -> None:
+        """Reads its header.
+
+        Raises:
+          OSError: if it cannot be opened; WeightFileError if it is no safetensors file.
+        """
+        self._name = str(path)
+        self._file = opened_file(path)
+        try:
+            self._identity = Identity.of(self._file)
+            self._entries, self._begin = read_header(self._file, self._name, self._identity.size)
+            self._entries.pop("__metadata__", None)
+        except BaseException:
+            self.close()
+            raise
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def check(self, name: str, weight: Weight) -> None:
+        """Compares an entry of the header with the weight that is to be read from it.
+
+        Raises:
+          WeightFileError: if it is of another type or shape, or not where it can be.
+        """
+        entry = self._entries[name]
+        expected = {"dtype": dtype_name(weight), "shape": [*weight.shape]}
+        if not isinstance(entry, dict) or any(entry.get(key) != expected[key] for key in expected):
+            raise WeightFileError(
+                f"{self._name} holds weights of another model: its {BRIEF.repr(name)} is "
+                f"{told_entry(entry)}, the module's {expected['dtype']} of {expected['shape']}"
+            )
+        place: Any = entry.get("data_offsets")
+        if not _is_place(place, weight.nbytes):
+            raise WeightFileError(
+                f"{self._name} is damaged: {BRIEF.repr(name)} of {weight.nbytes:,} bytes would be "
+                f"at {BRIEF.repr(place)}"
+            )
+        if self._begin + place[1] > self._identity.size:
+            raise WeightFileError(
+                f"{self._name} is truncated: it has {self._identity.size:,} bytes, "
+                f"{BRIEF.repr(name)} would end at {self._begin + place[1]:,}"
+            )
+
+    def read(self, name: str, weight: Weight) -> Tensor:
+        """A tensor that was checked.
+
+        Raises:
+          WeightFileError: if it cannot be read, or somebody wrote to the file.
+        """
+        content = torch.empty(weight.nbytes, dtype=torch.uint8)
+        left = content.numpy().data
+        at = self._begin + self._entries[name]["data_offsets"][0]
+        while left:
+            try:
+                got = os.preadv(self._file, [left], at)
+            except OSError as error:
+                raise WeightFileError(
+                    f"{BRIEF.repr(name)} cannot be read from {self._name}: "
+                    f"{error.strerror or error}"
+                ) from error
+            if not got:
+                break
+            left, at = left[got:], at + got
+        if left or Identity.of(self._file) != self._identity:
+            raise WeightFileError(f"{self._name} was changed while it was read; pack it again")
+        return content.view(weight.dtype).reshape(weight.shape)
+
+    def close(self) -> None:
+        """Closes it."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _is_place(place: Any, nbytes: int) -> bool:
+    return (
+        isinstance(place, list)
+        and len(place) == 2
+        and all(type(one) is int for one in place)
+        and 0 <= place[0] == place[1] - nbytes
+    )

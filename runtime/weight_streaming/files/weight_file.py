@@ -1,0 +1,336 @@
+"""Weights packed once for streaming: a safetensors file whose layers begin at whole pages.
+
+Any reader of safetensors can open it; what fills the gaps are tensors named `~gap...`. Where the
+layers begin and their checksums stand in the file's metadata. The header is JSON and read here, with
+limits, so that nothing of a file is trusted before it was checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import reprlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import get_ident
+from typing import Any, BinaryIO, final
+
+import torch
+from torch import Tensor
+
+from runtime.weight_streaming.errors import WeightFileError
+from runtime.weight_streaming.files.layers import Layer, Layered, Weight
+from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
+from runtime.weight_streaming.sizes import told_bytes
+
+MOST_HEADER_BYTES = 16 * 2**20
+"""Of JSON: some 100,000 tensors."""
+
+_KEY = "edgenas.stream"
+_VERSION = 1
+_GAP = "~gap"
+_NOT_PACKED = "was not packed for streaming"
+_PACK = "runtime.stream.pack(model, example, source=..., into=...) packs a plain safetensors file"
+
+_DTYPES = {
+    torch.float64: "F64",
+    torch.float32: "F32",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int64: "I64",
+    torch.int32: "I32",
+    torch.int16: "I16",
+    torch.int8: "I8",
+    torch.uint8: "U8",
+    torch.bool: "BOOL",
+}
+
+BRIEF = reprlib.Repr()
+"""Of what a file says, so much that a line can hold it."""
+BRIEF.maxstring = 120
+
+
+@final
+@dataclass(frozen=True)
+class Extent:
+    """A layer's bytes in a file."""
+
+    offset: int
+    nbytes: int
+    sha256: str
+
+
+@final
+@dataclass(frozen=True)
+class Identity:
+    """What a file is to the system; it changes when somebody writes to it."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+    @classmethod
+    def of(cls, file: int) -> Identity:
+        """Of an open file."""
+        told = os.fstat(file)
+        return cls(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
+
+
+def pack(layered: Layered, values: Mapping[str, Tensor], path: Path) -> None:
+    """Writes weights, given by name, into a file that is whole or not there.
+
+    Raises:
+      OSError: if it cannot be written; WeightFileError if `values` reads another file and fails.
+      ValueError: as `write`.
+    """
+    path = Path(os.path.realpath(path))  # a link stays one
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            write(layered, values, file)
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and not isinstance(error, WeightFileError):
+            raise unwritable(error, layered, str(path)) from error
+        raise
+
+
+def write(layered: Layered, values: Mapping[str, Tensor], file: BinaryIO) -> None:
+    """Writes weights, given by name, a layer after another, onto the disk.
+
+    Raises:
+      OSError: if they cannot be written.
+      ValueError: if a weight has no values or is of a type that the format does not know.
+    """
+    digests = ["0" * 64] * len(layered.layers)  # as long as the true ones: values are read once
+    file.write(_header(layered, digests))
+    for i, layer in enumerate(layered.layers):
+        digest = hashlib.sha256()
+        for piece in _pieces(layer, values):
+            digest.update(piece)
+            file.write(piece)
+        digests[i] = digest.hexdigest()
+    file.seek(0)
+    file.write(_header(layered, digests))
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def unwritable(error: OSError, layered: Layered, where: str) -> OSError:
+    """What is said where weights cannot be written."""
+    return OSError(
+        error.errno,
+        f"{told_bytes(layered.weight_bytes)} of weights cannot be written to {where}: "
+        f"{error.strerror or error}; name a file on another disk as weights=",
+    )
+
+
+def read_extents(
+    file: int, name: str, layered: Layered, values: Mapping[str, Tensor]
+) -> tuple[Extent, ...]:
+    """Where each layer is, after the file's header was compared with the layers.
+
+    Args:
+      file: open for reading, without O_DIRECT.
+      name: what the file is called in errors.
+      layered: the network whose weights it should hold.
+      values: by name; unless they are on the meta device, the file's must be equal. None given:
+        the checksums are believed.
+
+    Raises:
+      WeightFileError: if the file is truncated, is not of this format, or holds weights of another
+        network.
+      OSError: if it cannot be read.
+    """
+    size = os.fstat(file).st_size
+    header, begin = read_header(file, name, size)
+    told = _told(header.pop("__metadata__", {}), name)
+    if begin % PAGE_BYTES:
+        raise WeightFileError(
+            f"{name} {_NOT_PACKED}: its weights begin amid a page, at {begin}; {_PACK}"
+        )
+    digests = [str(one) for one in told]
+    if len(digests) != len(layered.layers):
+        raise WeightFileError(
+            f"{name} holds weights of another model: {len(digests)} layers, the module has "
+            f"{len(layered.layers)}"
+        )
+    expected = json.loads(_header(layered, digests)[8:])
+    expected.pop("__metadata__")
+    _compare(header, expected, name)
+    if size < begin + layered.weight_bytes:
+        raise WeightFileError(
+            f"{name} is truncated: it has {size:,} bytes, its header asks for "
+            f"{begin + layered.weight_bytes:,}; pack it again"
+        )
+    if values and not any(value.is_meta for value in values.values()):
+        for layer, digest in zip(layered.layers, digests, strict=True):
+            if _digest(layer, values) != digest:
+                raise WeightFileError(
+                    f"{name} holds weights of another model: those of layer {layer.name} are not "
+                    "the module's; pack the module into a file of its own"
+                )
+    return tuple(_extents(layered, digests, begin))
+
+
+def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], name: str) -> None:
+    named = [tensor for tensor in [*expected, *found] if not tensor.startswith(_GAP)]
+    for tensor in [*named, *expected, *found]:
+        if found.get(tensor) == expected.get(tensor):
+            continue
+        if tensor not in found or tensor not in expected:
+            without = "it has" if tensor not in found else "the module has"
+            raise WeightFileError(
+                f"{name} holds weights of another model: {without} no {BRIEF.repr(tensor)}"
+            )
+        raise WeightFileError(
+            f"{name} holds weights of another model: its {BRIEF.repr(tensor)} is "
+            f"{told_entry(found[tensor])}, the module's {told_entry(expected[tensor])}"
+        )
+
+
+def told_entry(entry: Any) -> str:
+    """An entry of a header, in so many words that a line can hold them."""
+    if not isinstance(entry, dict):
+        return "no tensor"
+    dtype, shape, begin = (entry.get(what) for what in ("dtype", "shape", "data_offsets"))
+    return f"{BRIEF.repr(dtype)} of {BRIEF.repr(shape)} at {BRIEF.repr(begin)}"
+
+
+def read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
+    """What the header says, and where the tensors begin.
+
+    Raises:
+      WeightFileError: if there is none, or one too long.
+      OSError: if it cannot be read.
+    """
+    length = int.from_bytes(os.pread(file, 8, 0), "little")
+    if not 2 <= length <= min(MOST_HEADER_BYTES, size - 8):
+        raise WeightFileError(
+            f"{name} is no safetensors file, or a truncated one: of its {size:,} bytes the header "
+            f"would take {length:,}"
+        )
+    try:
+        header = json.loads(os.pread(file, length, 8))
+    except (ValueError, RecursionError) as error:
+        raise WeightFileError(f"{name} is no safetensors file: {error}") from error
+    if not isinstance(header, dict):
+        raise WeightFileError(f"{name} is no safetensors file: its header is no object")
+    return header, 8 + length
+
+
+def _told(metadata: Any, name: str) -> list[Any]:
+    try:
+        content = json.loads(metadata[_KEY])
+        if content["version"] == _VERSION and isinstance(content["sha256"], list):
+            return list(content["sha256"])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        pass
+    raise WeightFileError(f"{name} {_NOT_PACKED}; {_PACK}, or name a file that is to be written")
+
+
+def _header(layered: Layered, digests: list[str]) -> bytes:
+    """The header's length and its JSON, filled with spaces to whole pages."""
+    entries: dict[str, Any] = {
+        "__metadata__": {
+            "format": "pt",
+            _KEY: json.dumps({"version": _VERSION, "sha256": digests}),
+        }
+    }
+    at = 0
+    for layer in layered.layers:
+        for weight, end in _with_ends(layer):
+            entries[_free(weight.name, entries)] = _entry(
+                dtype_name(weight), weight.stored_shape, at + weight.offset, weight.nbytes
+            )
+            gap = end - weight.offset - weight.nbytes
+            if gap:
+                begin = at + weight.offset + weight.nbytes
+                entries[f"{_GAP}{begin}"] = _entry("U8", (gap,), begin, gap)
+        at += layer.nbytes
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text = text.ljust(aligned(8 + len(text)) - 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _with_ends(layer: Layer) -> Iterator[tuple[Weight, int]]:
+    """Each weight, and where the next one begins."""
+    begins = [weight.offset for weight in layer.weights[1:]]
+    yield from zip(layer.weights, [*begins, layer.nbytes], strict=True)
+
+
+def _entry(dtype: str, shape: tuple[int, ...], begin: int, nbytes: int) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, begin + nbytes]}
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """The name, or for a weight of two layers another one for its second copy."""
+    copies = 1
+    free = name
+    while free in taken:
+        copies += 1
+        free = f"{name}~{copies}"
+    return free
+
+
+def dtype_name(weight: Weight) -> str:
+    """What the format calls its type.
+
+    Raises:
+      ValueError: if it has no name for it.
+    """
+    if weight.dtype not in _DTYPES:
+        known = ", ".join(str(one).removeprefix("torch.") for one in _DTYPES)
+        raise ValueError(f"{weight.name} is of {weight.dtype}; a file can hold {known}")
+    return _DTYPES[weight.dtype]
+
+
+def _extents(layered: Layered, digests: list[str], begin: int) -> Iterator[Extent]:
+    for layer, digest in zip(layered.layers, digests, strict=True):
+        yield Extent(begin, layer.nbytes, digest)
+        begin += layer.nbytes
+
+
+def _pieces(layer: Layer, values: Mapping[str, Tensor]) -> Iterator[memoryview | bytes]:
+    for weight, end in _with_ends(layer):
+        value = values[weight.name]
+        if value.is_meta:
+            raise ValueError(
+                f"{weight.name} is on the meta device and has no values; give the file that holds "
+                f"them as weights=: {_PACK}"
+            )
+        yield weight.bytes_of(value).numpy().data
+        yield bytes(end - weight.offset - weight.nbytes)
+
+
+def _digest(layer: Layer, values: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for piece in _pieces(layer, values):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def fill_layer(layer: Layer, values: Mapping[str, Tensor], into: memoryview) -> None:
+    """Writes weights, given by name, where a reader would put the layer's bytes."""
+    at = 0
+    for piece in _pieces(layer, values):
+        into[at : at + len(piece)] = piece
+        at += len(piece)
+
+
+def check_layer(content: memoryview, extent: Extent, name: str, layer: str) -> None:
+    """Compares what was read with its checksum.
+
+    Raises:
+      WeightFileError: if they differ.
+    """
+    if hashlib.sha256(content).hexdigest() != extent.sha256:
+        raise WeightFileError(
+            f"{name} is damaged: layer {layer} is not what was packed; pack it again"
+        )

@@ -1,0 +1,1 @@
+"""Reads, copies and kernels at the same time."""

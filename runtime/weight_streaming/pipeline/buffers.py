@@ -1,0 +1,206 @@
+"""The memory of a plan: rings and residents, each taken once and given back at the end."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Protocol, final
+
+import torch
+from torch import Tensor
+
+from runtime.network.cuda.mapped_memory import on_gpu
+from runtime.network.engine import CPU
+from runtime.weight_streaming.files.host_memory import HostMemory
+from runtime.weight_streaming.files.layers import Layered
+from runtime.weight_streaming.files.readers import HostReader, Reader
+from runtime.weight_streaming.pipeline.route import route
+from runtime.weight_streaming.planning.ring import Place
+from runtime.weight_streaming.planning.stages import StreamPlan
+
+
+class _Memory(Protocol):
+    @property
+    def bytes(self) -> Tensor: ...
+
+    @property
+    def nbytes(self) -> int: ...
+
+    def close(self) -> None: ...
+
+
+@final
+class DeviceMemory:
+    """Bytes of a GPU."""
+
+    def __init__(self, nbytes: int, device: torch.device) -> None:
+        """Takes them.
+
+        Raises:
+          torch.OutOfMemoryError: if there are not so many.
+        """
+        self.nbytes = nbytes
+        with torch.inference_mode(mode=False):
+            self._bytes: Tensor | None = torch.empty(nbytes, dtype=torch.uint8, device=device)
+
+    @property
+    def bytes(self) -> Tensor:
+        """All of them."""
+        assert self._bytes is not None
+        return self._bytes
+
+    def close(self) -> None:
+        """Gives them to torch's cache at once, whoever still holds a tensor of them."""
+        if self._bytes is not None:
+            self._bytes.untyped_storage().resize_(0)
+        self._bytes = None
+
+
+@final
+class Buffers:
+    """Where each layer is read to, copied to and used."""
+
+    def __init__(
+        self, layered: Layered, plan: StreamPlan, reader: Reader, device: torch.device
+    ) -> None:
+        """Takes all memory and loads the residents.
+
+        Raises:
+          ValueError: as `route`, or if nothing is read but the weights are not in memory.
+          OSError: as `Reader.read`; RuntimeError if the memory does not suffice.
+        """
+        self.route = route(layered, plan)
+        self._layers = layered.layers
+        self._reader = reader
+        self._device = device
+        self._is_pinned = device.type == "cuda"
+        if self.route.streamed and self.route.host is None and not isinstance(reader, HostReader):
+            raise ValueError(
+                "a plan without a ring in host memory needs all weights there: tier=host, not "
+                f"{reader.tier.value}"
+            )
+        with ExitStack() as opened:
+            self._host = self._taken(opened, plan.host_ring_bytes, on_host=True)
+            self._ring = self._taken(opened, plan.device_ring_bytes, on_host=False)
+            begins = [0]
+            for i in self.route.resident:
+                begins.append(begins[-1] + layered.layers[i].nbytes)
+            self._residents = self._taken(opened, begins[-1], on_host=False)
+            self._resident_begin = dict(zip(self.route.resident, begins, strict=False))
+            self._mapped: Tensor | None = None
+            if self._is_pinned and self.route.device is None and self.route.streamed:
+                whole = self._host.bytes if self._host else self._kept.bytes
+                self._mapped = on_gpu(whole, device)
+            self._load_residents()
+            self._opened = opened.pop_all()
+
+    @property
+    def pinned_bytes(self) -> int:
+        """Of the host's ring, where it is pinned."""
+        return self._host.nbytes if self._host and self._is_pinned else 0
+
+    @property
+    def host_bytes(self) -> int:
+        """Of rings and residents in plain memory of the CPU."""
+        own = [self._host, self._ring, self._residents]
+        return 0 if self._is_pinned else sum(one.nbytes for one in own if one)
+
+    @property
+    def device_bytes(self) -> int:
+        """Of rings and residents on a GPU."""
+        own = [self._ring, self._residents]
+        return sum(one.nbytes for one in own if one) if self._is_pinned else 0
+
+    def window(self, ordinal: int) -> memoryview:
+        """Where the streamed layer of this number is read to."""
+        assert isinstance(self._host, HostMemory)
+        return self._host.window(self._place(self.route.host, ordinal).offset, self._size(ordinal))
+
+    def source(self, ordinal: int) -> Tensor:
+        """What is copied: the layer in the host's ring, or where it is kept."""
+        if self._host is None:
+            return self._kept.place(self.route.streamed[ordinal])
+        return self._slice(self._host.bytes, self.route.host, ordinal)
+
+    def target(self, ordinal: int) -> Tensor:
+        """Where it is copied to."""
+        assert self._ring is not None
+        return self._slice(self._ring.bytes, self.route.device, ordinal)
+
+    def places(self) -> list[Tensor]:
+        """Where the kernels find each layer of the network."""
+        found: dict[int, Tensor] = {}
+        for layer, begin in self._resident_begin.items():
+            assert self._residents is not None
+            found[layer] = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
+        for ordinal, layer in enumerate(self.route.streamed):
+            found[layer] = self._used(ordinal)
+        return [found[i] for i in range(len(self._layers))]
+
+    def versions(self) -> list[int]:
+        """Each grows when a kernel writes where weights are; readers go past the count."""
+        own = [self._host, self._ring, self._residents]
+        return [one.bytes._version for one in own if one]  # noqa: SLF001 - torch has no other way
+
+    def close(self) -> None:
+        """Gives all memory back."""
+        self._mapped = None
+        self._host = self._ring = self._residents = None
+        self._opened.close()
+
+    def _used(self, ordinal: int) -> Tensor:
+        if self.route.device is not None:
+            return self.target(ordinal)
+        if self._mapped is None:
+            return self.source(ordinal)
+        if self.route.host is not None:
+            return self._slice(self._mapped, self.route.host, ordinal)
+        begin = self._kept.begin(self.route.streamed[ordinal])
+        return self._mapped[begin : begin + self._size(ordinal)]
+
+    def _taken(self, opened: ExitStack, nbytes: int, *, on_host: bool) -> _Memory | None:
+        if not nbytes:
+            return None
+        memory: _Memory
+        if on_host or self._device == CPU:
+            memory = HostMemory(nbytes, pinned=self._is_pinned)
+        else:
+            memory = DeviceMemory(nbytes, self._device)
+        opened.callback(memory.close)
+        return memory
+
+    def _load_residents(self) -> None:
+        if isinstance(self._residents, HostMemory):
+            for layer, begin in self._resident_begin.items():
+                window = self._residents.window(begin, self._layers[layer].nbytes)
+                self._reader.read(layer, window)
+        elif self._residents is not None and isinstance(self._reader, HostReader):
+            for layer, begin in self._resident_begin.items():
+                own = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
+                own.copy_(self._reader.place(layer))
+        elif self._residents is not None:
+            largest = max(self._layers[i].nbytes for i in self.route.resident)
+            passing = HostMemory(largest, pinned=False)
+            try:
+                for layer, begin in self._resident_begin.items():
+                    nbytes = self._layers[layer].nbytes
+                    self._reader.read(layer, passing.window(0, nbytes))
+                    self._residents.bytes[begin : begin + nbytes].copy_(passing.bytes[:nbytes])
+            finally:
+                passing.close()
+
+    @property
+    def _kept(self) -> HostReader:
+        assert isinstance(self._reader, HostReader)
+        return self._reader
+
+    def _size(self, ordinal: int) -> int:
+        return self._layers[self.route.streamed[ordinal]].nbytes
+
+    def _slice(self, whole: Tensor, ring: tuple[Place, ...] | None, ordinal: int) -> Tensor:
+        begin = self._place(ring, ordinal).offset
+        return whole[begin : begin + self._size(ordinal)]
+
+    @staticmethod
+    def _place(ring: tuple[Place, ...] | None, ordinal: int) -> Place:
+        assert ring is not None
+        return ring[ordinal]

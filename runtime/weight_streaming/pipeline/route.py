@@ -1,0 +1,87 @@
+"""The places of a pass: what a plan means for the layers of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
+from runtime.weight_streaming.files.layers import Layered
+from runtime.weight_streaming.pipeline.progress import Stage
+from runtime.weight_streaming.planning.ring import PAGE_BYTES, Place, in_rounds, places
+from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
+
+
+@final
+@dataclass(frozen=True)
+class Route:
+    """How the weights of a network get to its kernels."""
+
+    streamed: tuple[int, ...]
+    """The layers that are not resident."""
+    resident: tuple[int, ...]
+    host: tuple[Place, ...] | None
+    """Of each streamed layer in host memory; None if there is no such ring."""
+    device: tuple[Place, ...] | None
+    is_synchronous: bool
+    is_ahead: bool = False
+    """Whether what comes first, reading, or else copying, goes on into the next inference."""
+
+    def goes_on(self, stage: Stage) -> bool:
+        """Whether a stage goes on into the next inference before that is asked for."""
+        first = Stage.COPY if self.host is None else Stage.READ
+        return self.is_ahead and stage is first
+
+    @property
+    def brought_ahead(self) -> int:
+        """How many streamed layers of the next inference are brought before it is asked for."""
+        first = self.device if self.host is None else self.host
+        if first is None or not self.is_ahead:
+            return 0
+        own = (i for i, place in enumerate(first) if place.after is not None and place.after >= 0)
+        return next(own, len(first))  # in order, so all from there on wait for this inference
+
+
+def route(layered: Layered, plan: StreamPlan) -> Route:
+    """Of a plan, which is checked.
+
+    Raises:
+      ValueError: if the plan is of another network, or a ring is too small for a layer.
+    """
+    if len(plan.resident) != len(layered.layers):
+        raise ValueError(
+            f"the plan is of {len(plan.resident)} layers, the network has {len(layered.layers)}"
+        )
+    streamed = tuple(i for i, is_resident in enumerate(plan.resident) if not is_resident)
+    sizes = [layered.layers[i].nbytes for i in streamed]
+    is_synchronous = plan.architecture is Architecture.SYNCHRONOUS
+    is_ahead = plan.ahead and not is_synchronous
+    later = double_buffers if is_synchronous else places
+    first = in_rounds if is_ahead else later
+    host = device = None
+    if streamed and plan.host_ring_bytes:
+        host = first(sizes, plan.host_ring_bytes)
+    if streamed and plan.device_ring_bytes:
+        device = (first if host is None else later)(sizes, plan.device_ring_bytes)
+    return Route(
+        streamed=streamed,
+        resident=tuple(i for i, is_resident in enumerate(plan.resident) if is_resident),
+        host=host,
+        device=device,
+        is_synchronous=is_synchronous,
+        is_ahead=is_ahead,
+    )
+
+
+def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[Place, ...]:
+    """Two buffers in turns.
+
+    Raises:
+      ValueError: if one does not fit into half of the memory.
+    """
+    half = capacity_bytes // 2 // PAGE_BYTES * PAGE_BYTES
+    if max(sizes) > half:
+        raise ValueError(
+            f"a layer of {max(sizes)} bytes does not fit into one of two buffers of {half}"
+        )
+    return tuple(Place(i % 2 * half, i - 2 if i >= 2 else None) for i in range(len(sizes)))

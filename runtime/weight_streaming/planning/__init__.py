@@ -1,0 +1,1 @@
+"""Memory against delay: plans for weight streaming."""

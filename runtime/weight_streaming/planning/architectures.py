@@ -1,0 +1,104 @@
+"""The five architectures of Demand Layering (Ji et al., RTSS 2022) for a given network.
+
+As in the source an inference begins with empty rings; only `enlarged` can be asked for rings that go on
+into the next inference, which is not the source's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.weight_streaming.planning.capacities import Capacities
+from runtime.weight_streaming.planning.recurrence import bound_ms, predicted
+from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
+from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+
+
+def preloaded(layers: Sequence[StreamedLayer]) -> StreamPlan:
+    """All weights where their kernels use them, counted once; the source counts a host copy, too."""
+    plan = StreamPlan(Architecture.PRELOAD, (True,) * len(layers), 0, 0, 0.0, total_bytes(layers))
+    return predicted(layers, plan)
+
+
+def synchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
+    """Three stages in step, two buffers of the largest layer on each side of the copy."""
+    return _streamed(Architecture.SYNCHRONOUS, layers, 2, 2, alignment)
+
+
+def asynchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
+    """Three stages, a ring of the largest layer on each side of the copy."""
+    return _streamed(Architecture.ASYNCHRONOUS, layers, 1, 1, alignment)
+
+
+def zero_copy(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
+    """Two stages, one ring of the largest layer."""
+    return _streamed(Architecture.ZERO_COPY, layers, 1, 0, alignment)
+
+
+def enlarged(
+    layers: Sequence[StreamedLayer],
+    *,
+    stages: Stages = Stages.READ_KERNEL,
+    tolerance: float = 0.0,
+    alignment: int = PAGE_BYTES,
+    ahead: bool = False,
+) -> StreamPlan:
+    """The ring enlarged until the delay stops falling; nothing is resident.
+
+    It grows in steps of a quarter until it is fast enough; then the gap below is halved. A size
+    between two that are too slow may be fast enough (`docs/streaming-model.md`) and is not found.
+
+    Args:
+      layers: the network.
+      stages: where there are two rings, both are enlarged alike.
+      tolerance: how much longer than with endless rings is near enough, as a share.
+      alignment: of the rings.
+      ahead: whether rings go on into the next inference; the delay is then that of many in a row.
+    """
+    lengths = [layer.weight_bytes for layer in layers if layer.weight_bytes]
+    if not lengths:
+        return preloaded(layers)
+
+    def with_rings(ring_bytes: int) -> StreamPlan:
+        host, device = ring_bytes * stages.reads, ring_bytes * stages.copies
+        resident = (False,) * len(layers)
+        plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, host + device, ahead)
+        return predicted(layers, plan, alignment)
+
+    sizes = Capacities(lengths, alignment)
+    found = with_rings(sizes.largest)
+    near_ms = bound_ms(layers, found) * (1 + max(tolerance, 1e-12))
+    slow_bytes, fast_bytes = sizes.smallest - 1, sizes.largest
+    for rung in sizes.ladder():
+        plan = with_rings(rung)
+        if plan.predicted_ms <= near_ms:
+            found, fast_bytes = plan, rung
+            break
+        slow_bytes = rung
+    while fast_bytes - slow_bytes > 1:
+        middle = (slow_bytes + fast_bytes) // 2
+        size = sizes.floor(middle)
+        if size > slow_bytes and (plan := with_rings(size)).predicted_ms <= near_ms:
+            found, fast_bytes = plan, size
+        else:
+            slow_bytes = middle
+    return found
+
+
+def total_bytes(layers: Sequence[StreamedLayer]) -> int:
+    """The weights, counted once."""
+    return sum(layer.weight_bytes for layer in layers)
+
+
+def _streamed(
+    architecture: Architecture,
+    layers: Sequence[StreamedLayer],
+    host_layers: int,
+    device_layers: int,
+    alignment: int,
+) -> StreamPlan:
+    """Rings of so many times the largest layer."""
+    largest = aligned(max((layer.weight_bytes for layer in layers), default=0), alignment)
+    host, device = host_layers * largest, device_layers * largest
+    plan = StreamPlan(architecture, (False,) * len(layers), host, device, 0.0, host + device)
+    return predicted(layers, plan, alignment)

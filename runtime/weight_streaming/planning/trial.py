@@ -1,0 +1,127 @@
+"""A choice of residents, for which rings are sought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import final
+
+from runtime.weight_streaming.planning.capacities import Capacities
+from runtime.weight_streaming.planning.recurrence import (
+    Timeline,
+    Waits,
+    endless,
+    first_and_later,
+    is_streamed,
+    placed,
+)
+from runtime.weight_streaming.planning.ring import PAGE_BYTES
+from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+
+
+@final
+class Trial:
+    """A network of which some layers, but not all with weights, are resident."""
+
+    def __init__(
+        self,
+        layers: Sequence[StreamedLayer],
+        resident: tuple[bool, ...],
+        stages: Stages,
+        alignment: int = PAGE_BYTES,
+        *,
+        ahead: bool,
+    ) -> None:
+        """Of inferences in a row, or, without `ahead`, of ones from empty rings."""
+        self._ahead = ahead
+        self._layers = layers
+        self._resident = resident
+        self._stages = stages
+        self._alignment = alignment
+        self._streams = is_streamed(layers, resident)
+        self._lengths = [
+            layer.weight_bytes for layer, goes in zip(layers, self._streams, strict=True) if goes
+        ]
+        self._waits: dict[tuple[int, bool], Waits] = {}
+        self.sizes = Capacities(self._lengths, alignment)
+        self.resident_bytes: int = sum(layer.weight_bytes for layer in layers) - sum(self._lengths)
+        self.smallest_bytes: int = self.resident_bytes + self.sizes.smallest * (
+            stages.reads + stages.copies
+        )
+
+    @cached_property
+    def bound_ms(self) -> float:
+        """With rings as large as the network."""
+        _, run = self._run(*(endless(len(self._lengths), ahead=ahead) for ahead in self._goes_on))
+        return run.makespan_ms
+
+    def growing(self) -> Iterator[StreamPlan]:
+        """Rings that grow step by step, each time the one that helps most, until nothing does."""
+        rungs = self.sizes.ladder()
+        last = len(rungs) - 1
+        host = device = 0
+        one = self.plan(rungs[0], rungs[0])
+        yield one
+        while one.predicted_ms > self.bound_ms * (1 + 1e-12) and (host, device) != (last, last):
+            steps = {(min(host + 1, last), min(device + 1, last))}
+            if self._stages is Stages.READ_COPY_KERNEL:
+                steps |= {(min(host + 1, last), device), (host, min(device + 1, last))}
+                steps.discard((host, device))
+            tried = {step: self.plan(rungs[step[0]], rungs[step[1]]) for step in sorted(steps)}
+            yield from tried.values()
+            host, device = min(tried, key=lambda step: (tried[step].predicted_ms, -sum(step)))
+            one = tried[host, device]
+
+    def filling(self, budget_bytes: int, beside: StreamPlan) -> Iterator[StreamPlan]:
+        """Rings that fill a budget; of two, either is left about as it is in another plan."""
+        spare = budget_bytes - self.resident_bytes
+        if self._stages is not Stages.READ_COPY_KERNEL:
+            ring = self.sizes.floor(spare)
+            if ring:
+                yield self.plan(ring, ring)
+            return
+        host = self.sizes.floor(max(beside.host_ring_bytes, self.sizes.smallest))
+        device = self.sizes.floor(max(beside.device_ring_bytes, self.sizes.smallest))
+        for one, other in (
+            (host, self.sizes.floor(spare - host)),
+            (self.sizes.floor(spare - device), device),
+        ):
+            if one and other:
+                yield self.plan(one, other)
+
+    def plan(self, host_bytes: int, device_bytes: int) -> StreamPlan:
+        """With these rings, as far as the stages have them."""
+        host = host_bytes * self._stages.reads
+        device = device_bytes * self._stages.copies
+        reads, copies = self._goes_on
+        first, run = self._run(self._placed(host, ahead=reads), self._placed(device, ahead=copies))
+        return StreamPlan(
+            Architecture.PLANNED,
+            self._resident,
+            host,
+            device,
+            run.makespan_ms,
+            self.resident_bytes + host + device,
+            self._ahead,
+            first.makespan_ms,
+        )
+
+    @property
+    def _goes_on(self) -> tuple[bool, bool]:
+        """Whether the host's ring is filled for the next inference, and whether the device's is."""
+        return self._ahead and self._stages.reads, self._ahead and not self._stages.reads
+
+    def _run(self, host: Waits, device: Waits) -> tuple[Timeline, Timeline]:
+        return first_and_later(
+            self._layers,
+            self._streams,
+            host if self._stages.reads else None,
+            device if self._stages.copies else None,
+            ahead=self._ahead,
+        )
+
+    def _placed(self, ring_bytes: int, *, ahead: bool) -> Waits:
+        key = ring_bytes, ahead
+        if ring_bytes and key not in self._waits:
+            self._waits[key] = placed(self._lengths, ring_bytes, self._alignment, ahead=ahead)
+        return self._waits.get(key, ())

@@ -1,0 +1,61 @@
+"""The registry of devices."""
+
+import pytest
+
+from latency.devices.registry import (
+    Kind,
+    find,
+    id_of_statistic,
+    registered,
+    tail_in_words,
+    unregistered,
+)
+from latency.sources.nats import NATS_DEVICE
+from runtime.machine.timing import Statistic
+
+
+def test_no_name_means_two_devices():
+    names = [name for device in registered() for name in (device.id, device.column)]
+
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("device", registered(), ids=lambda device: device.id)
+def test_an_id_says_what_is_known_and_nothing_more(device):
+    parts = device.id.partition("@")[0].split("/")
+    said = [part for part in (device.precision, f"b{device.batch}") if part is not None]
+    if device.runtime is not None:
+        said = [device.runtime, *said]
+    if device.id == NATS_DEVICE:
+        said = ["nats", *said]
+
+    assert parts[1:] == said
+
+
+@pytest.mark.parametrize("name", ["jetson-nano/fp32/b1", "latbench-embedded-gpu-jetson-nano-fp32"])
+def test_a_device_is_found_by_its_id_and_by_its_column(name):
+    device = find(name)
+
+    assert device is not None
+    assert device.id == "jetson-nano/fp32/b1"
+    assert (device.kind, device.precision, device.batch) == (Kind.gpu, "fp32", 1)
+
+
+@pytest.mark.parametrize("name", ["my-board", "a@b", "jetson-nano/fp32/b1", "p95"])
+def test_a_median_needs_no_words(name):
+    assert tail_in_words(name) is None
+
+
+def test_a_tail_is_said_in_words():
+    told = tail_in_words(id_of_statistic("my-board|hog", Statistic.p95))
+
+    assert told == "latencies are p95: 95 of 100 inferences of a network took no longer"
+
+
+def test_a_column_outside_the_registry_is_a_device_of_which_nothing_is_known():
+    assert find("my-board") is None
+
+    device = unregistered("my-board")
+
+    assert device.id == device.column == "my-board"
+    assert (device.runtime, device.precision, device.batch) == (None, None, None)

@@ -1,0 +1,109 @@
+"""The linear latency model."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from latency.devices.bundled import shipped_paths
+from latency.devices.registry import registered
+from latency.models.regression import (
+    MODELS,
+    EmbeddedModel,
+    LinearLatency,
+    Quality,
+    cross_validate,
+    embedded_models,
+    fit,
+    save_models,
+)
+from latency.sources.nats import NATS_DEVICE
+
+
+@pytest.fixture
+def flags():
+    """200 rows of 5 features, and the milliseconds that an exact linear law gives them."""
+    rng = np.random.default_rng(0)
+    features = rng.integers(0, 2, (200, 5)).astype(float)
+    return features, 3 + features @ np.array([1.0, 2.0, 0.5, 4.0, 0.0])
+
+
+def test_a_linear_law_is_recovered(flags):
+    features, latency_ms = flags
+
+    model = fit(features, latency_ms)
+
+    assert model.predict_ms(features) == pytest.approx(latency_ms, rel=0.05)
+    assert model.weights_ms == pytest.approx([1, 2, 0.5, 4, 0], abs=0.1)
+
+
+def test_a_feature_that_never_varies_does_not_matter(flags):
+    features, latency_ms = flags
+    widened = np.concatenate([features, np.ones((200, 1))], axis=1)
+
+    model = fit(widened, latency_ms)
+
+    assert model.weights_ms[-1] == pytest.approx(0)
+    assert model.predict_ms(widened) == pytest.approx(
+        fit(features, latency_ms).predict_ms(features)
+    )
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=3, max_size=3))
+def test_no_prediction_is_faster_than_the_fastest_measured_cell(row):
+    model = LinearLatency(np.array([-5.0, 1.0, 2.0]), intercept_ms=-3.0, fastest_ms=0.5)
+
+    assert model.predict_ms(np.array(row)) >= 0.5
+
+
+def test_a_linear_law_is_predicted_for_groups_that_the_fit_has_not_seen(flags):
+    features, latency_ms = flags
+
+    quality = cross_validate(features, latency_ms, groups=np.arange(200) // 2)
+
+    assert quality.r2 > 0.99
+    assert quality.spearman > 0.99
+    assert quality.within_10_percent == 1
+    assert quality.median_error < 0.02
+
+
+def test_what_only_a_group_itself_tells_is_not_learnt_from_it():
+    groups = np.repeat(np.arange(50), 20)
+    latency_ms = np.random.default_rng(1).uniform(1, 10, 50)[groups]
+    features = (groups[:, None] == np.arange(50)).astype(float)
+
+    assert cross_validate(features, latency_ms, groups).r2 < 0.1
+
+
+def test_a_stored_model_is_read_back_as_it_was(tmp_path, monkeypatch):
+    quality = Quality(r2=0.9, spearman=0.8, within_10_percent=0.7, median_error=0.06)
+    linear = LinearLatency(np.array([1.0, 2.5]), intercept_ms=0.25, fastest_ms=0.5)
+    model = EmbeddedModel("board/b1", linear, quality, 123, False, ("a", "b"))  # noqa: FBT003 - the order of the file
+    save_models([model], tmp_path / "models.safetensors")
+    monkeypatch.setattr("latency.models.regression.MODELS", tmp_path / "models.safetensors")
+
+    read = embedded_models.__wrapped__()["board/b1"]
+
+    assert read.model.weights_ms == pytest.approx([1.0, 2.5])
+    assert (read.model.intercept_ms, read.model.fastest_ms) == (0.25, 0.5)
+    assert (read.quality, read.measured_cells, read.features) == (quality, 123, ("a", "b"))
+    assert not read.saw_disconnected
+
+
+def test_every_registered_device_has_an_embedded_model_or_a_table_in_the_package():
+    others = {NATS_DEVICE, *shipped_paths()}
+
+    assert set(embedded_models()) == {device.id for device in registered()} - others
+
+
+def test_the_card_prints_the_numbers_of_the_models():
+    card = MODELS.with_suffix(".md").read_text(encoding="utf-8")
+
+    for model in embedded_models().values():
+        (row,) = [line for line in card.splitlines() if line.split(" ")[1:2] == [model.device]]
+        assert f"| {model.measured_cells:,} | {model.quality.r2:.4f} |" in row
+        assert f"| {model.quality.within_10_percent:.1%} |" in row
+
+
+def test_the_models_are_small():
+    assert MODELS.stat().st_size < 300_000

@@ -1,0 +1,86 @@
+"""How much slower a situation makes architectures."""
+
+import numpy as np
+import pytest
+
+from latency.models.regression import Quality
+from latency.models.slowdown import FEWEST_CELLS, SlowdownQuality, fit, kendall_tau, quality
+
+RNG = np.random.default_rng(7)
+FEATURES = RNG.integers(0, 4, (400, 6)).astype(float)
+SOLO_MS = 1 + FEATURES @ np.array([0.5, 1.0, 2.0, 0.1, 0.0, 0.3])
+RATIO = np.exp(0.1 + FEATURES @ np.array([0.0, 0.1, 0.0, 0.05, 0.0, 0.0]) + 0.2 * np.log(SOLO_MS))
+GROUPS = np.arange(400)
+
+
+def test_a_law_of_the_ratio_is_recovered_from_a_part_of_the_space():
+    few = slice(0, 80)
+
+    model = fit(SOLO_MS[few], (SOLO_MS * RATIO)[few], FEATURES[few], GROUPS[few])
+
+    error = np.abs(model.predict_ms(SOLO_MS, FEATURES) / (SOLO_MS * RATIO) - 1)
+    assert np.quantile(error, 0.9) < 0.01  # the rest lies beyond the ratios that were seen
+
+
+def test_no_ratio_is_predicted_beyond_those_that_were_seen():
+    model = fit(SOLO_MS, SOLO_MS * RATIO, FEATURES, GROUPS)
+
+    ratios = model.predict_ms(np.array([1e6, 1e-6]), np.zeros((2, 6))) / np.array([1e6, 1e-6])
+
+    assert ratios.tolist() == pytest.approx([RATIO.max(), RATIO.min()])
+
+
+def test_the_quality_is_that_of_cells_that_were_held_out():
+    noise = np.exp(RNG.normal(0, 0.1, 400))
+
+    told = quality(SOLO_MS, SOLO_MS * noise, FEATURES, GROUPS)
+
+    # a tenth of noise cannot be predicted: the median of |x| is 0.67 standard deviations
+    assert told.by_ridge.median_error == pytest.approx(0.0674, rel=0.25)
+    assert told.median_ratio == pytest.approx(1, abs=0.03)
+
+
+def test_a_model_of_the_ratio_beats_one_factor_where_cells_differ():
+    told = quality(SOLO_MS, SOLO_MS * RATIO, FEATURES, GROUPS)
+
+    assert told.by_ridge.median_error < 0.2 * told.by_one_factor.median_error
+
+
+def test_cells_of_a_group_are_held_out_together():
+    """Twins with a ratio of their own: known only to who has seen the other."""
+    own = np.repeat(np.exp(RNG.normal(0, 0.3, 60)), 2)
+    features = np.repeat(np.eye(60), 2, axis=0)
+    solo_ms = np.full(120, 3.0)
+
+    apart = quality(solo_ms, solo_ms * own, features, np.repeat(np.arange(60), 2))
+    known = quality(solo_ms, solo_ms * own, features, np.arange(120))
+
+    assert known.by_ridge.median_error < 0.7 * apart.by_ridge.median_error
+
+
+def test_a_situation_that_keeps_the_order_has_a_tau_of_one():
+    assert kendall_tau(SOLO_MS, SOLO_MS**2) == pytest.approx(1)
+    assert kendall_tau(SOLO_MS, -SOLO_MS) == pytest.approx(-1)
+
+
+def test_an_order_of_equal_values_is_none():
+    assert np.isnan(kendall_tau(np.ones(5), np.arange(5.0)))
+
+
+def test_too_few_cells_are_refused():
+    few = slice(0, FEWEST_CELLS - 1)
+
+    with pytest.raises(ValueError, match="from 20 architectures or more, not 19"):
+        fit(SOLO_MS[few], SOLO_MS[few], FEATURES[few], GROUPS[few])
+
+
+@pytest.mark.parametrize(
+    ("ridge", "factor", "is_ridge"), [(0.485, 0.33, False), (0.02, 0.08, True), (0.1, 0.1, False)]
+)
+def test_the_better_on_held_out_cells_is_taken_and_said(ridge, factor, is_ridge):
+    told = SlowdownQuality(Quality(0.5, 0.9, 0.3, ridge), Quality(0.4, 0.8, 0.4, factor), 0.8, 1.2)
+
+    assert told.ridge_is_better == is_ridge
+    assert told.taken.median_error == min(ridge, factor)
+    assert ("; by ridge regression, which errs by" in str(told)) == is_ridge
+    assert ("; by one factor for all, which errs by" in str(told)) != is_ridge

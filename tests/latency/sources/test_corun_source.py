@@ -1,0 +1,267 @@
+"""`latency=corun`: tables measured in a situation, situations between measured ones, live times."""
+
+import csv
+import json
+import os
+
+import numpy as np
+import pytest
+
+import nas.search.command
+from latency.base import LiveOracle
+from latency.measuring.here import timed_here
+from latency.sources.corun_source import CorunLatencyConfig
+from latency.sources.table_source import AutoLatencyConfig
+from nas.accuracy.base import Dataset
+from nas.data.devices_report import known_devices
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS
+from runtime.contention.isolation.budget import GB, MB
+from runtime.machine.timing import Statistic
+from runtime.network.backend import Device
+from runtime.shell.errors import UserError
+
+BOARD = "my-board/onnxruntime/fp32/b1"
+HOG = f"{BOARD}|hog:memory"
+ARCHITECTURES = NAS_BENCH_201.architectures
+SOLO_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == ARCHITECTURES).sum(axis=1) * 3.0
+HOG_MS = 1.2 * SOLO_MS**1.1
+TAKEN_GB_PER_S = 20.0
+
+
+def write_table(folder, name, columns, indices, taken=None):
+    path = folder / f"{name}_ms.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["arch", *columns])
+        for i in indices:
+            writer.writerow([NAS_BENCH_201.strings[i], *(values[i] for values in columns.values())])
+    if taken is not None:
+        path.with_suffix(".json").write_text(json.dumps({"taken_by_each_beside_gb_per_s": [taken]}))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """A folder of tables with the board alone and beside an unlimited hog."""
+    data = tmp_path / "data"
+    data.mkdir()
+    monkeypatch.setenv("NAS_DATA", str(data))
+    write_table(data, "alone", {BOARD: SOLO_MS}, range(15_625))
+    write_table(data, "hog", {HOG: HOG_MS}, range(0, 15_625, 40), TAKEN_GB_PER_S)
+    return data
+
+
+def held_to(tmp_path, mb_per_s):
+    path = tmp_path / "held.yaml"
+    path.write_text(f"hogs: [memory]\nisolation: budget\nlimit_mb_per_s: {mb_per_s}\n")
+    return str(path)
+
+
+def test_a_measured_situation_is_a_table_and_its_holes_are_predicted():
+    oracle = CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+
+    assert (oracle.device, oracle.source) == (HOG, "corun")
+    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(HOG_MS, rel=0.02)
+    assert (~oracle.predicted(ARCHITECTURES)).sum() == 391
+    assert "391 measured cells" in oracle.description
+
+
+def test_between_two_situations_the_slowdown_is_drawn(tmp_path):
+    half = held_to(tmp_path, TAKEN_GB_PER_S / 2 * GB / MB)
+
+    oracle = CorunLatencyConfig(half).build(BOARD, Dataset.cifar10)
+
+    # one level beside the network alone: a line, of which this is the middle
+    expected_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) / 2)
+    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(expected_ms, rel=0.02)
+    assert oracle.predicted(ARCHITECTURES).all()
+    assert "simulated" in oracle.description
+    assert "every latency is predicted" in oracle.description
+    assert oracle.device.startswith(f"{HOG}+budget+limit:")
+
+
+def test_with_three_levels_the_curve_bends(tmp_path, folder):
+    """A queue: a quarter of the bandwidth taken costs far less than a quarter of the slowdown."""
+    named = f"{HOG}+budget+limit:{TAKEN_GB_PER_S / 2 * GB / MB:g}"
+    gentle_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) * 0.1)
+    some = range(0, 15_625, 40)
+    write_table(folder, "half", {named: gentle_ms}, some, TAKEN_GB_PER_S / 2)
+    quarter = held_to(tmp_path, TAKEN_GB_PER_S / 4 * GB / MB)
+
+    oracle = CorunLatencyConfig(quarter).build(BOARD, Dataset.cifar10)
+
+    slower = oracle.latency_ms(ARCHITECTURES) / SOLO_MS - 1
+    assert (slower < 0.1 * (HOG_MS / SOLO_MS - 1)).all()
+    assert (slower > 0).all()
+
+
+def test_beyond_what_was_measured_nothing_is_told(tmp_path, folder):
+    (folder / "hog_ms.csv").unlink()
+    named = f"{HOG}+budget+limit:{TAKEN_GB_PER_S * GB / MB:g}"
+    write_table(folder, "held", {named: HOG_MS}, range(0, 15_625, 40), TAKEN_GB_PER_S)
+    twice = held_to(tmp_path, 2 * TAKEN_GB_PER_S * GB / MB)
+
+    with pytest.raises(
+        UserError, match=r"the most that was measured is 20 GB/s of the hogs, not 40"
+    ):
+        CorunLatencyConfig(twice).build(BOARD, Dataset.cifar10)
+
+
+@pytest.mark.parametrize("isolation", ["budget", "fine_lock"])
+def test_a_limit_above_what_the_hog_takes_without_one_is_answered_with_that_table(
+    tmp_path, isolation
+):
+    path = tmp_path / "held.yaml"
+    path.write_text(f"hogs: [memory]\nisolation: {isolation}\nlimit_mb_per_s: 30000\n")
+
+    oracle = CorunLatencyConfig(str(path)).build(BOARD, Dataset.cifar10)
+
+    unlimited = CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+    assert (oracle.table_ms == unlimited.table_ms).all()
+    assert (oracle.is_predicted == unlimited.is_predicted).all()
+    assert oracle.device == f"{HOG}+{isolation}+limit:30000"
+    assert (
+        "the limit of 31.5 GB/s is above the 20 that a hog takes without one" in oracle.description
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "device", "complaint"),
+    [
+        (CorunLatencyConfig("beside_nb201"), BOARD, r"nothing is known of my-board.*nas\.measure"),
+        (CorunLatencyConfig(None), BOARD, "needs a scenario, as in scenario=hog"),
+        (CorunLatencyConfig("hogs"), BOARD, "did you mean hog"),
+        (CorunLatencyConfig("hog"), HOG, "has a situation in its name already"),
+        (CorunLatencyConfig("hog", confirm_top=-1), BOARD, "must not be negative"),
+        (CorunLatencyConfig("hog"), f"{BOARD}@p99", "has a statistic in its name"),
+    ],
+)
+def test_what_cannot_be_is_one_line(config, device, complaint):
+    with pytest.raises(UserError, match=complaint):
+        config.build(device, Dataset.cifar10)
+
+
+def test_a_device_that_does_not_say_how_it_runs_cannot_be_timed_here(folder):
+    write_table(folder, "short", {"board|hog:memory": HOG_MS, "board": SOLO_MS}, range(15_625))
+
+    with pytest.raises(UserError, match="device=board does not say how"):
+        CorunLatencyConfig("hog", confirm_top=2).build("board", Dataset.cifar10)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_the_best_are_timed_here_beside_the_hog():
+    before = os.sched_getaffinity(0)
+    oracle = CorunLatencyConfig("hog", confirm_top=1).build(BOARD, Dataset.cifar10)
+    assert isinstance(oracle, LiveOracle)
+    smallest = ARCHITECTURES[np.flatnonzero((ARCHITECTURES == 0).all(1))]
+
+    try:
+        times_ms = [float(ms) for _ in range(2) for ms in oracle.measure_again(smallest)]
+    finally:
+        os.sched_setaffinity(0, before)
+
+    assert len(times_ms) == 2
+    assert all(0 < ms < 1000 for ms in times_ms)
+    assert "the best 1 are timed here at the end" in oracle.description
+
+
+def test_what_networks_beside_take_cannot_be_drawn_between_limits(tmp_path):
+    path = tmp_path / "both.yaml"
+    path.write_text("hogs: [memory]\nbeside: [nb201]\nisolation: budget\nlimit_mb_per_s: 1000\n")
+
+    with pytest.raises(UserError, match=r"nothing is known of .*beside:nb201"):
+        CorunLatencyConfig(str(path)).build(BOARD, Dataset.cifar10)
+
+
+def test_a_situation_that_was_not_measured_is_answered_with_those_that_were():
+    with pytest.raises(UserError, match=r"hog:memroy was not measured; of this .*hog:gpu_memory,"):
+        AutoLatencyConfig().build("h200/torch-graph/fp32/b1|hog:memroy", Dataset.cifar10)
+    with pytest.raises(UserError, match=r"xeon.* was not measured; .* is it in no situation"):
+        AutoLatencyConfig().build("xeon-emerald-rapids/torch/fp32/b1|x", Dataset.cifar10)
+
+
+def test_what_was_measured_in_situations_is_listed():
+    listed = {row.device.id: row.measured_cells for row in known_devices()}
+
+    assert listed["h200/torch-graph/fp32/b1|sm:16"] == 300
+    assert listed[HOG] == 391
+
+
+def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
+    by_id, by_setting = (
+        config.build(f"h200/torch-graph/fp32/b1|sm:16{tail}", Dataset.cifar10)
+        for config, tail in (
+            (AutoLatencyConfig(), "@p99"),
+            (AutoLatencyConfig(Statistic.p99), ""),
+        )
+    )
+
+    assert by_id.device == by_setting.device == "h200/torch-graph/fp32/b1|sm:16@p99"
+    assert (by_id.table_ms == by_setting.table_ms).all()
+    with pytest.raises(UserError, match=r"is of p99, but latency\.statistic=p95"):
+        AutoLatencyConfig(Statistic.p95).build(f"{HOG}@p99", Dataset.cifar10)
+
+
+def test_a_gpu_that_is_not_asked_for_is_told_in_the_words_of_a_search():
+    with pytest.raises(UserError, match=r"latency\.here=cpu: scenario=sm16 speaks of a GPU"):
+        timed_here(BOARD, "sm16", Dataset.cifar10, Device.cpu)
+
+
+def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
+    write_table(folder, "hog", {HOG: -HOG_MS}, range(100))
+
+    with pytest.raises(UserError, match="a latency is positive"):
+        CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+
+
+def searched(in_process, tmp_path, *words):
+    """What was printed, and the summary of a search of three samples in the hog."""
+    status, stdout, stderr = in_process(
+        nas.search.command.main,
+        [
+            "nas.search",
+            *(f"device={BOARD}", "latency=corun", "scenario=hog", "controller=uniform"),
+            *("budget=3", f"runs={tmp_path / 'runs'}", *words),
+        ],
+    )
+    assert status == 0, stderr
+    (written,) = (tmp_path / "runs").glob("**/summary.json")
+    return stdout + stderr, json.loads(written.read_text())
+
+
+def test_a_search_warns_of_a_situation_that_is_hardly_known(in_process, tmp_path, folder):
+    noise = np.exp(np.random.default_rng(3).normal(0, 0.6, 15_625))
+    write_table(folder, "hog", {HOG: SOLO_MS * noise}, range(0, 15_625, 300))
+
+    printed, _ = searched(in_process, tmp_path, "T=17ms")
+
+    (warning,) = [one for one in printed.splitlines() if one.startswith("warning: latencies")]
+    assert "predicted with a median error of" in warning
+    (told,) = {one for one in printed.splitlines() if "latency table: " in one}
+    assert "held-out cells" in told
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_where_no_time_is_confirmed_a_search_ends_as_where_no_sample_meets_t(
+    in_process, tmp_path, folder
+):
+    write_table(folder, "alone", {BOARD: SOLO_MS / 1e4}, range(15_625))  # faster than any machine
+    write_table(folder, "hog", {HOG: HOG_MS / 1e4}, range(0, 15_625, 40), TAKEN_GB_PER_S)
+    before = os.sched_getaffinity(0)
+
+    try:
+        told = searched(
+            in_process, tmp_path / "a", "T=1us", "latency.confirm_top=3", "reward=constrained"
+        )
+    finally:
+        os.sched_setaffinity(0, before)
+    one_alone_ms = np.where(np.arange(15_625) == 0, 1e-6, HOG_MS / 1e4)
+    write_table(folder, "hog", {HOG: one_alone_ms}, range(0, 15_625, 40), TAKEN_GB_PER_S)
+    never = searched(in_process, tmp_path / "b", "T=2e-6ms", "reward=constrained")
+
+    for printed, summary in (told, never):
+        assert summary["best"] is None
+        (line,) = [one for one in printed.splitlines() if one.startswith("No network wins: ")]
+        assert "no sample" in line
+    assert {one["within_T"] for one in told[1]["confirmation"]} == {False}
+    assert never[1]["confirmation"] is None

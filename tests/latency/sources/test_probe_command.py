@@ -1,0 +1,164 @@
+"""`python -m nas.search latency=probe`: a real search on a live board, a process of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from nas.trials.trial import read_journal, read_parquet
+
+QUICK = (
+    "latency=probe",
+    "latency.runtime=onnxruntime",
+    f"latency.python={sys.executable}",
+    "latency.timing.samples=3",
+    "latency.timing.warm_up_window=1",
+    "latency.other_load=1000",
+    "latency.clock_drop=1",
+    "latency.control_drift=1000",  # other processes may run beside the tests
+    "latency.backoff_s=0.01",
+    "reward=constrained",
+)
+
+
+def search(*overrides, data):
+    return subprocess.Popen(
+        [sys.executable, "-m", "nas.search", *overrides],
+        env={**os.environ, "NAS_DATA": str(data)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def ended(process):
+    """Status, standard output, and the one line of standard error."""
+    out, error = process.communicate(timeout=120)
+    assert "Traceback" not in out + error
+    lines = error.splitlines()
+    assert len(lines) <= 1, error
+    return process.returncode, out, "".join(lines)
+
+
+@pytest.fixture
+def board(tmp_path):
+    """A command that runs another while its power is on."""
+    (tmp_path / "power").touch()
+    script = tmp_path / "board"
+    script.write_text(
+        '#!/bin/sh\ntest -e "$(dirname "$0")/power" || { echo power is off >&2; exit 1; }\n'
+        'echo Welcome to the board\nexec "$@"\n'
+    )
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.slow
+def test_a_search_on_a_live_board_survives_the_loss_of_its_board(tmp_path, board, synthetic_tables):
+    settings = (
+        *QUICK,
+        f"device=cmd://{board}",
+        "T=1s",
+        "budget=8",
+        "controller.batch_size=1",
+        "latency.tries=2",
+        "latency.confirm_top=2",
+        f"latency.cache={tmp_path / 'cache'}",
+    )
+    lost = search(*settings, f"runs={tmp_path / 'runs'}", data=synthetic_tables)
+    journal = wait_for(lambda: next(iter(tmp_path.glob("runs/*/*/samples.csv")), None), lost)
+    wait_for(lambda: journal.read_text().count("\n") > 3, lost)
+    (tmp_path / "power").unlink()
+    for child in psutil.Process(lost.pid).children(recursive=True):
+        child.kill()
+    status, out, line = ended(lost)
+
+    assert status == 2, out
+    assert "was killed by signal 9" in out
+    assert f"cmd://{board}: " in line
+    assert "(power is off); given up after 2 tries" in line
+    assert f"what was sampled is kept, go on with resume={journal.parent}" in line
+    kept = read_journal(journal)
+    assert 3 <= len(kept) < 8
+
+    (tmp_path / "power").touch()
+    status, out, line = ended(search(f"resume={journal.parent}", data=synthetic_tables))
+
+    assert status == 0, line
+    assert "probe: measured live on" in out.splitlines()[0]
+    samples = read_parquet(journal.parent / "samples.parquet")
+    assert samples.latency_ms[: len(kept)].tolist() == kept.latency_ms.tolist()
+    summary = json.loads((journal.parent / "summary.json").read_text())
+    assert summary["samples"] == 8
+    assert summary["latency_source"] == "probe"
+    assert summary["device"].endswith("/onnxruntime/fp32/b1")
+    assert len(summary["confirmation"]) == 2
+    assert summary["best"]["latency_again_ms"] == summary["confirmation"][0]["latency_again_ms"]
+    best = summary["best"]
+    assert best["latency_ms"] == best["latency_again_ms"]
+    assert best["latency_first_ms"] == samples.latency_ms[best["sample"] - 1]
+    assert "timed again: cell" in out
+    (cache,) = (tmp_path / "cache").iterdir()
+    measured = [json.loads(line)["network"] for line in cache.read_text().split("\n\n")[1:]]
+    assert len(measured) == len(set(measured)) >= summary["distinct_networks"]
+
+
+def page_of(folder):
+    return (folder / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_networks_of_a_search_are_timed_and_the_best_timed_again_before_one_wins(
+    tmp_path, synthetic_tables
+):
+    settings = ("device=cmd://", "T=1s", "budget=3", "latency.confirm_top=2")
+    folders = (f"latency.cache={tmp_path / 'cache'}", f"runs={tmp_path / 'runs'}")
+
+    status, out, line = ended(search(*QUICK, *settings, *folders, data=synthetic_tables))
+
+    assert status == 0, line
+    assert "probe: measured live on" in out.splitlines()[0]
+    assert "probe: measured live on" in out.splitlines()[-1]
+    assert "timed again: cell" in out
+    (folder,) = tmp_path.glob("runs/*/*")
+    summary = json.loads((folder / "summary.json").read_text())
+    latency_ms = read_parquet(folder / "samples.parquet").latency_ms
+    best, (first, second) = summary["best"], summary["confirmation"]
+    assert (summary["latency_source"], summary["optimum"]) == ("probe", None)
+    assert best["latency_first_ms"] == first["latency_ms"] == latency_ms[first["sample"] - 1]
+    assert best["latency_ms"] == best["latency_again_ms"] == first["latency_again_ms"] > 0
+    assert f"timed again; {best['latency_first_ms']:.2f} ms at first" in page_of(folder)
+    assert first["accuracy_searched"] >= second["accuracy_searched"]
+    (cache,) = (tmp_path / "cache").iterdir()
+    times = [json.loads(line)["ms"] for line in cache.read_text().split("\n\n")[1:]]
+    assert {sorted(ms)[1] for ms in times} >= set(latency_ms)
+
+
+def wait_for(condition, process):
+    for _ in range(600):
+        with suppress(OSError):
+            found = condition()
+            if found:
+                return found
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.05)
+    raise AssertionError("it takes too long")
+
+
+def test_a_board_that_cannot_be_reached_is_one_line_and_leaves_no_run_behind(
+    tmp_path, synthetic_tables
+):
+    runs = tmp_path / "runs"
+
+    status, _, line = ended(
+        search("latency=probe", "device=cmd://false", f"runs={runs}", data=synthetic_tables)
+    )
+
+    assert (status, line) == (2, "edgenas: cmd://false: the command ended with status 1")
+    assert not runs.exists()

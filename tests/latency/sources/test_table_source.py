@@ -1,0 +1,449 @@
+"""Where latencies come from, and what is said of them."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from omegaconf import OmegaConf
+
+from latency.base import UnmeasuredError
+from latency.devices.bundled import shipped_paths
+from latency.devices.registry import registered
+from latency.models.regression import fit
+from latency.sources.table_source import (
+    AutoLatencyConfig,
+    NatsLatencyConfig,
+    RegressionLatencyConfig,
+    TableLatencyConfig,
+    Unmeasured,
+)
+from nas.accuracy.base import Dataset
+from nas.data.devices_report import known_devices
+from nas.spaces.nas_bench_201.features import cell_features
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS
+from runtime.machine.timing import Statistic
+from runtime.shell.errors import UserError
+
+JETSON = "jetson-nano/fp32/b1"
+ARCHITECTURES = NAS_BENCH_201.architectures
+LAW_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == ARCHITECTURES).sum(axis=1) * 3.0
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    data = tmp_path / "data"
+    data.mkdir()
+    monkeypatch.setenv("NAS_DATA", str(data))
+    monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(tmp_path / "cache"))
+    return data
+
+
+def write_column(folder, column, values_ms, indices):
+    with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["arch", column])
+        writer.writerows([NAS_BENCH_201.strings[i], values_ms[i]] for i in indices)
+
+
+def test_a_table_answers_with_what_the_file_holds(folder):
+    write_column(folder, "my-board", LAW_MS, range(15_625))
+
+    oracle = TableLatencyConfig().build("my-board", Dataset.cifar10)
+
+    assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
+    assert not oracle.predicted(ARCHITECTURES).any()
+    assert (oracle.device, oracle.source) == ("my-board", "table")
+    assert "15,625 measured cells" in oracle.description
+
+
+def test_an_id_and_its_column_name_the_same_device(folder):
+    write_column(folder, "latbench-embedded-gpu-jetson-nano-fp32", LAW_MS, range(100))
+
+    by_id = TableLatencyConfig().build(JETSON, Dataset.cifar100)
+    by_column = TableLatencyConfig().build(
+        "latbench-embedded-gpu-jetson-nano-fp32", Dataset.cifar100
+    )
+
+    assert by_id.device == by_column.device == JETSON
+    assert np.array_equal(by_id.table_ms, by_column.table_ms, equal_nan=True)
+
+
+def test_a_cell_that_was_not_measured_is_an_error_until_predictions_are_asked_for(folder):
+    write_column(folder, "my-board", LAW_MS, range(1_000))
+
+    strict = TableLatencyConfig().build("my-board", Dataset.cifar10)
+    filled = TableLatencyConfig(Unmeasured.regression).build("my-board", Dataset.cifar10)
+
+    assert "14,625 not measured" in strict.description
+    with pytest.raises(UnmeasuredError, match="my-board"):
+        strict.latency_ms(ARCHITECTURES[1_000])
+    assert np.array_equal(filled.latency_ms(ARCHITECTURES[:1_000]), LAW_MS[:1_000])
+    assert filled.latency_ms(ARCHITECTURES) == pytest.approx(LAW_MS, abs=0.5)
+    assert np.array_equal(filled.predicted(ARCHITECTURES), np.arange(15_625) >= 1_000)
+    assert "14,625 predicted by regression (held-out R2 " in filled.description
+
+
+def test_predictions_fill_a_registered_device_from_its_embedded_model(folder):
+    write_column(folder, "latbench-embedded-gpu-jetson-nano-fp32", LAW_MS, range(3))
+
+    table = AutoLatencyConfig().build(JETSON, Dataset.cifar100)
+    embedded = RegressionLatencyConfig().build(JETSON, Dataset.cifar100)
+
+    assert table.source == "table"
+    assert np.array_equal(table.latency_ms(ARCHITECTURES[:3]), LAW_MS[:3])
+    assert np.array_equal(
+        table.latency_ms(ARCHITECTURES[3:]), embedded.latency_ms(ARCHITECTURES[3:])
+    )
+
+
+def test_without_any_file_auto_predicts_and_says_so():
+    oracle = AutoLatencyConfig().build(JETSON, Dataset.cifar100)
+
+    assert oracle.source == "regression"
+    assert oracle.predicted(ARCHITECTURES).all()
+    assert "every latency is predicted" in oracle.description
+    assert "held-out R2" in oracle.description
+    assert "341 of them, without a path from input to output, are extrapolated" in (
+        oracle.description
+    )
+
+
+@pytest.mark.parametrize("device", registered()[:-1], ids=lambda device: device.id)
+def test_every_prediction_of_every_embedded_model_is_positive(device):
+    oracle = RegressionLatencyConfig().build(device.id, Dataset.cifar10)
+
+    assert (oracle.table_ms > 0).all()
+    assert oracle.tabular
+
+
+def test_an_embedded_model_needs_no_file_that_can_be_broken(folder):
+    (folder / "own.csv").write_text("arch,help-fpga\nnot an architecture,1\n", encoding="utf-8")
+
+    oracle = RegressionLatencyConfig().build("help-fpga", Dataset.cifar10)
+
+    assert "an embedded linear model of 15,625 cells" in oracle.description
+
+
+def test_regression_fits_a_device_that_has_no_embedded_model(folder):
+    write_column(folder, "my-board", LAW_MS, range(2_000))
+
+    oracle = RegressionLatencyConfig().build("my-board", Dataset.cifar10)
+
+    assert oracle.predicted(ARCHITECTURES).all()
+    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(LAW_MS, abs=0.5)
+    assert "fitted now on 2,000 cells" in oracle.description
+
+
+def test_regression_refuses_to_guess_from_a_handful_of_cells(folder):
+    write_column(folder, "my-board", LAW_MS, range(49))
+
+    with pytest.raises(
+        UserError, match=r"49 measured cells, regression needs 50; measure more.*networks=100"
+    ):
+        AutoLatencyConfig().build("my-board", Dataset.cifar10)
+
+
+def test_an_unknown_device_is_answered_with_the_nearest_names(folder):
+    write_column(folder, "my-board", LAW_MS, range(3))
+
+    with pytest.raises(UserError, match=r"'jetson-nano' is not known.*jetson-nano/fp32/b1.*list"):
+        AutoLatencyConfig().build("jetson-nano", Dataset.cifar10)
+    with pytest.raises(UserError, match="my-board"):
+        AutoLatencyConfig().build("my-bord", Dataset.cifar10)
+
+
+def test_a_table_that_is_not_there_is_answered_with_the_way_out():
+    with pytest.raises(UserError, match=r"no latency file.*latency=auto"):
+        TableLatencyConfig().build(JETSON, Dataset.cifar10)
+
+
+@pytest.mark.parametrize("wrong_ms", [0.0, -1.5])
+def test_a_latency_that_is_not_positive_is_named(folder, wrong_ms):
+    values_ms = LAW_MS.copy()
+    values_ms[7] = wrong_ms
+    write_column(folder, "my-board", values_ms, range(100))
+
+    with pytest.raises(UserError) as error:
+        AutoLatencyConfig().build("my-board", Dataset.cifar10)
+
+    for part in ("own.csv", "my-board", NAS_BENCH_201.strings[7], f"{wrong_ms:g} ms"):
+        assert part in str(error.value)
+
+
+H200 = "h200/torch-graph/fp32/b1"
+
+
+def test_our_own_table_is_found_on_a_bare_machine():
+    oracle = AutoLatencyConfig().build(H200, Dataset.cifar100)
+
+    assert (oracle.device, oracle.source) == (H200, "table")
+    assert not oracle.predicted(ARCHITECTURES).any()
+    assert "edgenas's own measurements" in oracle.description
+    assert "15,625 measured cells" in oracle.description
+
+
+@pytest.mark.parametrize("device", shipped_paths())
+def test_what_our_own_tables_lack_is_predicted_and_marked(device):
+    strict = TableLatencyConfig().build(device, Dataset.cifar100)
+    filled = AutoLatencyConfig().build(device, Dataset.cifar100)
+
+    lacking = ~strict.known(ARCHITECTURES)
+    assert np.array_equal(filled.predicted(ARCHITECTURES), lacking)
+    assert (filled.table_ms > 0).all()
+    by = "by the slowdown of" if "|" in device else "predicted by regression"
+    assert (by in filled.description) == lacking.any()
+
+
+@pytest.mark.parametrize("column", [H200, "edgenas-h200-torch-graph-fp32-b1"])
+def test_a_file_of_the_user_comes_before_our_own_table(folder, column):
+    write_column(folder, column, LAW_MS, range(100))
+
+    oracle = TableLatencyConfig().build(H200, Dataset.cifar100)
+
+    assert "100 measured cells" in oracle.description
+    assert np.array_equal(oracle.latency_ms(ARCHITECTURES[:100]), LAW_MS[:100])
+
+
+def test_a_cell_as_written_is_predicted_better_than_copied_from_one_that_is_the_same_network():
+    times_ms = TableLatencyConfig().build(H200, Dataset.cifar100).latency_ms(ARCHITECTURES)
+    networks = np.unique(NAS_BENCH_201.network_class)
+    others = np.setdiff1d(np.arange(15_625), networks)
+    model = fit(cell_features(ARCHITECTURES[networks]), times_ms[networks])
+
+    predicted_ms = model.predict_ms(cell_features(ARCHITECTURES[others]))
+    copied_ms = times_ms[NAS_BENCH_201.network_class[others]]
+
+    def typical_error(guessed_ms):
+        return np.median(np.abs(guessed_ms / times_ms[others] - 1))
+
+    assert typical_error(predicted_ms) < 0.01
+    assert typical_error(copied_ms) > 0.1
+
+
+def test_a_tail_of_our_own_tables_is_another_device_and_longer():
+    device = "xeon-emerald-rapids/onnxruntime/fp32/b1"
+    median = AutoLatencyConfig().build(device, Dataset.cifar100)
+    tail = AutoLatencyConfig(Statistic.p95).build(device, Dataset.cifar100)
+
+    measured = ~median.is_predicted
+    assert tail.device == f"{device}@p95"
+    assert (tail.table_ms[measured] >= median.table_ms[measured]).all()
+    assert np.array_equal(tail.is_predicted, median.is_predicted)
+
+
+def test_near_zero_latencies_are_kept_and_counted(folder):
+    connected = NAS_BENCH_201.live_edges(ARCHITECTURES).any(axis=1)
+    write_column(folder, "my-board", np.where(connected, LAW_MS, 0.02), range(15_625))
+
+    oracle = TableLatencyConfig().build("my-board", Dataset.cifar10)
+
+    assert oracle.table_ms.min() == 0.02
+    assert "341 cells without a path from input to output are under 0.1 ms" in oracle.description
+
+
+@pytest.mark.parametrize(
+    ("dataset", "said"),
+    [
+        (Dataset.cifar100, None),
+        (Dataset.cifar10, "measured for cifar100: same input"),
+        (Dataset.imagenet16, "measured for cifar100, on images 32 pixels wide, not 16"),
+    ],
+)
+def test_another_data_set_than_the_measured_one_is_said(dataset, said):
+    description = AutoLatencyConfig().build(JETSON, dataset).description
+
+    assert ("measured for" in description) == (said is not None)
+    assert said is None or said in description
+
+
+def test_whole_milliseconds_are_said():
+    assert (
+        "whole milliseconds"
+        in AutoLatencyConfig().build("help-pixel2", Dataset.cifar10).description
+    )
+
+
+def test_the_archive_knows_one_device(tmp_path):
+    with pytest.raises(UserError, match="choose device=gtx-1080ti/nats/b256"):
+        NatsLatencyConfig(tmp_path).build(JETSON, Dataset.cifar10)
+
+
+@pytest.mark.parametrize(
+    "config", [AutoLatencyConfig, TableLatencyConfig, RegressionLatencyConfig, NatsLatencyConfig]
+)
+def test_a_config_survives_omegaconf(config):
+    stored = OmegaConf.structured(config)
+
+    assert OmegaConf.get_type(stored) is config
+
+
+def test_unmeasured_is_chosen_by_its_name():
+    config = OmegaConf.merge(OmegaConf.structured(TableLatencyConfig), {"unmeasured": "regression"})
+
+    assert OmegaConf.to_object(config) == TableLatencyConfig(Unmeasured.regression)
+
+
+def test_every_device_has_a_row_with_what_a_search_can_use_now(folder):
+    write_column(folder, "help-fpga", LAW_MS, range(10))
+
+    rows = {row.device.id: row for row in known_devices()}
+
+    assert rows["fpga/b1"].sources == ("table", "regression")
+    assert rows["fpga/b1"].measured_cells == 10
+    assert rows[JETSON].sources == ("regression",)
+    assert rows[JETSON].measured_cells is None
+    assert rows[JETSON].quality.r2 > 0.95
+    assert rows["pixel-2/b1"].flaws[-1] == "whole milliseconds"
+    assert rows[H200].sources == ("table",)
+    assert rows[H200].measured_cells == 15_625
+
+
+def test_a_column_that_cannot_be_used_is_listed_with_the_reason(folder):
+    write_column(folder, "my-board", np.zeros(15_625), range(10))
+
+    row = known_devices()[-1]
+
+    assert (row.device.id, row.sources, row.quality) == ("my-board", (), None)
+    assert "0 ms" in row.flaws[0]
+
+
+def test_importing_the_sources_imports_no_slow_package():
+    code = "import sys, latency.sources.table_source; print({'torch', 'scipy', 'pyarrow'} & set(sys.modules))"
+
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert found.stdout.strip() == "set()"
+
+
+@pytest.mark.data
+def test_the_default_device_is_measured_but_for_341_cells(nas_data, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(nas_data))
+
+    oracle = AutoLatencyConfig().build(JETSON, Dataset.cifar100)
+
+    without_path = ~NAS_BENCH_201.live_edges(ARCHITECTURES).any(axis=1)
+    assert np.array_equal(oracle.predicted(ARCHITECTURES), without_path)
+    assert "15,284 measured cells; 341 predicted by regression" in oracle.description
+
+
+@pytest.mark.data
+def test_every_published_column_is_registered_and_usable(nas_data, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(nas_data))
+
+    rows = [
+        row
+        for row in known_devices()
+        if row.measured_cells is not None and row.device.id not in shipped_paths()
+    ]
+
+    assert len(rows) == 40
+    assert all(row.sources == ("table", "regression") for row in rows)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(("column", "cells"), [("help-raspi4", 157), ("help-pixel3", 202)])
+def test_known_near_zero_cells_are_said(nas_data, monkeypatch, column, cells):
+    monkeypatch.setenv("NAS_DATA", str(nas_data))
+
+    description = TableLatencyConfig().build(column, Dataset.cifar10).description
+
+    assert f"{cells} cells without a path" in description
+
+
+class TestInASituation:
+    """Columns of `my-board` and of `my-board|hog:memory`, where slow cells suffer more."""
+
+    SITUATED = "my-board|hog:memory"
+    SLOW_MS = 1.2 * LAW_MS**1.1
+
+    @pytest.fixture
+    def both(self, folder):
+        some = list(range(0, 15_625, 40))
+        with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["arch", "my-board", self.SITUATED])
+            for i in range(15_625):
+                slow_ms = self.SLOW_MS[i] if i in some else ""
+                writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], slow_ms])
+        return some
+
+    def test_the_rest_is_predicted_from_the_latency_alone(self, both):
+        oracle = AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+
+        assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(self.SLOW_MS, rel=0.02)
+        assert np.flatnonzero(~oracle.predicted(ARCHITECTURES)).tolist() == both
+        assert "15,234 predicted from my-board by the slowdown of 391 cells" in oracle.description
+        assert oracle.device == self.SITUATED
+
+    @pytest.mark.usefixtures("both")
+    def test_alone_the_same_board_is_another_device(self):
+        oracle = AutoLatencyConfig().build("my-board", Dataset.cifar10)
+
+        assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
+        assert oracle.device == "my-board"
+
+    def test_a_table_alone_says_nothing_of_cells_that_were_not_timed(self, both):
+        oracle = TableLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+
+        assert oracle.known(ARCHITECTURES).sum() == len(both)
+
+    def test_a_handful_of_cells_is_refused(self, folder):
+        with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["arch", "my-board", self.SITUATED])
+            for i in range(15_625):
+                writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], 9.0 if i < 5 else ""])
+
+        with pytest.raises(UserError, match=r"5 measured cells in common.*learned from 20"):
+            AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+
+    def test_a_known_board_is_known_in_a_situation_too(self):
+        with pytest.raises(UserError, match=r"jetson-nano/fp32/b1\|hog:memory"):
+            TableLatencyConfig().build(f"{JETSON}|hog:memory", Dataset.cifar100)
+
+    def _oracle(self, folder, situated_ms, cells):
+        with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["arch", "my-board", self.SITUATED])
+            for i in range(15_625):
+                told = situated_ms[i] if i in cells else ""
+                writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], told])
+        return AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+
+    def test_one_factor_is_taken_where_it_errs_less_on_held_out_cells(self, folder):
+        rng = np.random.default_rng(3)
+        outliers = np.where(rng.random(15_625) < 0.3, 4.0, 1.0)  # which no cell foretells
+
+        oracle = self._oracle(folder, 1.3 * LAW_MS * outliers, range(0, 15_625, 300))
+
+        predicted = oracle.predicted(ARCHITECTURES)
+        ratio = (oracle.latency_ms(ARCHITECTURES) / LAW_MS)[predicted]
+        assert ratio == pytest.approx(1.3)
+        assert "by one factor for all, which errs by 0.0% (median)" in oracle.description
+        assert "ridge regression by" in oracle.description
+        assert oracle.warnings == ()
+
+    def test_where_both_err_by_more_than_a_tenth_a_warning_says_so(self, folder):
+        noise = np.exp(np.random.default_rng(3).normal(0, 0.6, 15_625))
+
+        oracle = self._oracle(folder, LAW_MS * noise, range(0, 15_625, 300))
+
+        (warning,) = oracle.warnings
+        assert "predicted with a median error of" in warning
+
+    def test_what_was_measured_in_a_situation_only_asks_for_the_table_alone(self, folder):
+        write_column(folder, self.SITUATED, LAW_MS, range(100))
+
+        with pytest.raises(UserError, match=r"my-board was measured in situations only.*that too"):
+            AutoLatencyConfig().build(self.SITUATED, Dataset.cifar10)
+        with pytest.raises(UserError, match="without scenario="):
+            AutoLatencyConfig().build("my-board", Dataset.cifar10)
+
+    def test_a_tail_that_is_in_no_table_names_the_step_that_makes_one(self, both):
+        assert both
+        with pytest.raises(
+            UserError, match=r"nas.measure` with the same settings and statistic=p99"
+        ):
+            AutoLatencyConfig(Statistic.p99).build("my-board", Dataset.cifar10)

@@ -1,0 +1,66 @@
+"""Names become objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+
+from controller.rnn import RnnController
+from nas.config.build import CONF, NAMES, build, register
+from rewards.base import Reward
+from rewards.mnasnet import MnasReward
+
+
+@dataclass
+class FasterIsBetter(Reward):
+    """A sixth reward: the whole file that one would add."""
+
+    weight: float = 1.0
+
+    def score(self, accuracy, latency_ms):
+        return accuracy + self.weight * self.target_ms / latency_ms
+
+
+@pytest.fixture
+def composed():
+    def compose_with(*overrides):
+        register()
+        with initialize_config_dir(CONF, version_base="1.3"):
+            return compose("search", ["accuracy=surrogate", "latency=regression", *overrides])
+
+    yield compose_with
+    GlobalHydra.instance().clear()
+
+
+def test_a_sixth_reward_is_one_class_and_one_name(composed, monkeypatch):
+    monkeypatch.delenv("NAS_DATA", raising=False)
+    monkeypatch.setitem(NAMES["reward"], "faster", FasterIsBetter)
+
+    experiment = build(composed("reward=faster", "reward.weight=0.5", "T=0.02s"))
+
+    assert experiment.limit_ms == experiment.reward.target_ms == 20.0
+    assert experiment.reward(0.5, 10.0) == 1.5
+
+
+def test_the_defaults_are_the_command_of_the_readme(composed, monkeypatch):
+    monkeypatch.delenv("NAS_DATA", raising=False)
+
+    experiment = build(composed())
+
+    assert experiment.limit_ms == 17.0
+    assert experiment.oracle.device == "jetson-nano/fp32/b1"
+    assert isinstance(experiment.controller, RnnController)
+    assert experiment.landscape is not None
+    assert not np.isnan(experiment.landscape.latency_ms).any()
+
+
+def test_a_variant_in_yaml_is_the_same_reward_with_other_values(composed, monkeypatch):
+    monkeypatch.delenv("NAS_DATA", raising=False)
+
+    reward = build(composed("reward=mnasnet_hard")).reward
+
+    assert reward == MnasReward(17.0, exponent_within=0.0, exponent_beyond=-1.0)

@@ -1,0 +1,200 @@
+"""`python -m nas.measure device=...` on live boards: real agents, in processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+import psutil
+import pytest
+
+import latency.probe.config
+import nas.measure.command
+from latency.measuring.journal import read
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.keyed_table import read_csv_table
+
+QUICK = (
+    "dataset=imagenet16",
+    "networks=2",
+    "repeats=0",
+    "timing.samples=3",
+    "timing.warm_up_window=1",
+    "timing.warm_up_most=2",
+    "on_disturbance=flag",
+    "quiet.control_drift=1000",  # a test machine is not quiet; this is no measurement
+    "quiet.other_load=1000",
+    "quiet.clock_drop=1",
+    "latency.runtime=onnxruntime",
+    f"latency.python={sys.executable}",
+    "latency.tries=2",
+    "latency.backoff_s=0.01",
+    "board=board",
+)
+SLUG = "board-onnxruntime-fp32-b1"
+
+
+@pytest.fixture
+def run(in_process, tmp_path):
+    """Measures into the test's folder, in this process."""
+
+    def call(*overrides):
+        last_of_each = {text.split("=")[0]: text for text in (*QUICK, *overrides)}.values()
+        words = ["nas.measure", f"out={tmp_path / 'out'}", *last_of_each]
+        return in_process(nas.measure.command.main, words)
+
+    return call
+
+
+def journals(tmp_path):
+    return sorted(tmp_path.glob(f"out/{SLUG}.part-*-of-boards.journal.csv"))
+
+
+@pytest.fixture
+def over_ssh(sshd):
+    """(address, the setting to reach it)."""
+    port, ssh_config = sshd
+    return f"ssh://127.0.0.1:{port}", f"latency.ssh_config={ssh_config}"
+
+
+def test_boards_are_measured_into_one_table_whose_origin_says_what_they_told(
+    run, over_ssh, tmp_path
+):
+    ssh, reach = over_ssh
+    assert run("device=cmd://", "networks=1")[0] == 0
+    (first,) = journals(tmp_path)
+
+    status, stdout, stderr = run(f"device=[cmd://,{ssh}]", reach, "networks=3")
+
+    assert status == 0, stderr
+    assert "2 to go" in stdout
+    assert len(read(first)) >= 1  # what the first board had measured is not measured again
+    assert sum(len(read(path)) for path in journals(tmp_path)) == 3
+    table = read_csv_table(tmp_path / "out" / f"{SLUG}_ms.csv")
+    assert table.columns == ("board/onnxruntime/fp32/b1",)
+    assert (table.values[0][~np.isnan(table.values[0])] > 0).sum() == 3
+    origin = json.loads((tmp_path / "out" / f"{SLUG}_ms.json").read_text())
+    assert set(origin["boards"]) == {"cmd://", ssh}
+    assert origin["boards"][ssh]["python"] == sys.version.split()[0]
+    assert origin["identity"]["runtime"] == "onnxruntime"
+    assert origin["asked"]["threads"] == 1
+    assert "over the probe" in origin["measured"]
+    assert origin["networks_measured"] == 3
+
+
+@pytest.mark.slow
+def test_a_few_probes_of_a_board_are_measured_and_the_rest_is_predicted(run, over_ssh, tmp_path):
+    ssh, reach = over_ssh
+
+    status, stdout, stderr = run(
+        *(f"device={ssh}", reach, "networks=null", "probes=3", "transfer=true")
+    )
+
+    assert status == 0, stderr
+    assert "15,625 architectures predicted" in stdout
+    table = read_csv_table(tmp_path / "out" / f"{SLUG}-transferred.csv")
+    assert np.isfinite(table.column("board/onnxruntime/fp32/b1")).sum() == 3
+    assert np.isfinite(table.column("board/onnxruntime/fp32/b1@predicted")).all()
+    origin = json.loads((tmp_path / "out" / f"{SLUG}-transferred.json").read_text())
+    assert set(origin["measured"]["boards"]) == {ssh}
+    assert not list(tmp_path.glob("out/*_ms.*"))
+
+
+def test_a_board_that_is_lost_for_good_is_one_line_and_the_same_command_goes_on(
+    run, tmp_path, monkeypatch
+):
+    power = tmp_path / "power"
+    power.touch()
+    script = tmp_path / "board"
+    script.write_text(f'#!/bin/sh\ntest -e {power} || {{ echo power is off >&2; exit 1; }}\n"$@"\n')
+    script.chmod(0o755)
+    append, before = nas.measure.command.append, psutil.Process().children(recursive=True)
+
+    def append_and_cut_the_power(path, measured):
+        append(path, measured)
+        power.unlink()
+        for child in {*psutil.Process().children(recursive=True)}.difference(before):
+            child.kill()
+
+    monkeypatch.setattr("nas.measure.command.append", append_and_cut_the_power)
+    status, stdout, stderr = run(f"device=cmd://{script}")
+
+    assert status == 2, stdout
+    (line,) = stderr.splitlines()
+    assert f"cmd://{script}: " in line
+    assert "power is off" in line
+    assert "what was measured is kept, run the same command again to go on" in line
+    (journal,) = journals(tmp_path)
+    (kept,) = read(journal)
+
+    power.touch()
+    monkeypatch.setattr("nas.measure.command.append", append)
+    status, stdout, stderr = run(f"device=cmd://{script}")
+
+    assert status == 0, stderr
+    assert "1 to go" in stdout
+    assert [row["index"] for row in read(journal)][:1] == [kept["index"]]
+    assert len(read(journal)) == 2
+
+
+def test_a_network_that_the_board_cannot_run_stops_it_or_leaves_its_cell_empty(
+    run, tmp_path, monkeypatch
+):
+    exported, given = latency.probe.config._exported, []
+
+    def damaged(dataset, batch_size, number, takes):
+        given.append(number)  # the first is the control
+        content = exported(dataset, batch_size, number, takes)
+        return content[: len(content) // 2] if given[1:2] == [number] else content
+
+    monkeypatch.setattr("latency.probe.config._exported", damaged)
+    arguments = ("device=cmd://", "on_disturbance=flag")
+    status, stdout, stderr = run(*arguments)
+
+    assert status == 0, stderr
+    name = NAS_BENCH_201.strings[given[1]]
+    flat = " ".join(stdout.split())
+    assert f"flagged: cmd:// cannot run {name}: " in flat
+    assert "its cell stays empty" in flat
+    (journal,) = journals(tmp_path)
+    assert len(read(journal)) == 1
+
+    status, _, stderr = run("device=cmd://", "on_disturbance=stop")
+
+    assert status == 2
+    (line,) = stderr.splitlines()
+    assert f"cmd:// cannot run {name}" in line
+    assert len(read(journal)) == 1
+
+
+def test_another_load_on_the_board_stops_the_measurement(run, tmp_path):
+    status, _, stderr = run("device=cmd://", "on_disturbance=stop", "quiet.other_load=-1")
+
+    assert status == 2
+    (line,) = stderr.splitlines()
+    assert "cmd:// is not quiet: other processes keep" in line
+    assert not journals(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("device=jetson",), "device=jetson is none of cpu, cuda, nor the address of a board"),
+        (("device=ssh://-o",), "device=ssh://-o is not of the form"),
+        (("device=cmd://", "backend=onnxruntime"), "backend=onnxruntime is of this machine"),
+        (("device=cmd://", "precision=bf16"), "precision=bf16 is none of fp32, fp16"),
+        (("device=cmd://", "precision=fp16"), "precision fp16 needs tensorrt"),
+        (("device=cmd://", "shard=1/2"), "shard=1/2: parts are for tables of this machine"),
+        (("device=cmd://", "latency.tries=0"), "latency.tries=0 must be at least 1"),
+        (("device=cmd://false",), "cmd://false: the command ended with status 1"),
+    ],
+)
+def test_a_board_that_cannot_be_measured_is_one_line(run, tmp_path, overrides, said):
+    status, stdout, stderr = run(*overrides)
+
+    assert status == 2, stdout
+    (line,) = stderr.splitlines()
+    assert line.startswith("edgenas: ")
+    assert said in line
+    assert not (tmp_path / "out").exists()

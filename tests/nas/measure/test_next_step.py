@@ -1,0 +1,137 @@
+"""What a measurement says to do next: commands that can do their work."""
+
+import csv
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+from latency.measuring.folder import MeasurementFolder
+from latency.sources.corun_source import CorunLatencyConfig
+from latency.sources.table_source import AutoLatencyConfig
+from nas.accuracy.base import Dataset
+from nas.measure.next_step import next_step
+from nas.measure.plan import MeasureConfig, OnDisturbance, plan
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS
+from runtime.machine.timing import Statistic
+from runtime.network.backend import Backend
+
+BOARD = "b3/torch/fp32/b1"
+HOG = f"{BOARD}|hog:memory"
+SOLO_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == NAS_BENCH_201.architectures).sum(axis=1) * 3.0
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    """An empty folder of tables."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    monkeypatch.setenv("NAS_DATA", str(folder))
+    return folder
+
+
+def measured(out, device, networks, statistic=Statistic.median):
+    """As if so many networks had been measured: the table, and what is said to do next."""
+    config = MeasureConfig(
+        board="b3",
+        device="cpu",
+        backend=Backend.torch,
+        dataset=Dataset.cifar100,
+        batch_size=1,
+        core=0,
+        shard="1/1",
+        networks=networks,
+        repeats=0,
+        together=4,
+        statistic=statistic,
+        on_disturbance=OnDisturbance.flag,
+        seed=0,
+        out=str(out),
+        scenario="hog" if "|" in device else None,
+    )
+    folder = MeasurementFolder(config, device, {})
+    values = SOLO_MS * (1.3 if "|" in device else 1.0)
+    latency_ms = np.full(NAS_BENCH_201.size, np.nan)
+    chosen = plan(config)
+    latency_ms[chosen] = values[chosen]
+    tail = "" if statistic is Statistic.median else f"@{statistic.value}"
+    write_csv_table(folder.table, {f"{device}{tail}": latency_ms})
+    folder.origin.write_text(json.dumps({}))
+    words = ["board=b3", f"out={out}", f"networks={networks}", "shard=1/1"]
+    scenario = ["scenario=hog"] if "|" in device else []
+    return next_step(config, folder, latency_ms, [*words, *scenario])
+
+
+def commands(told):
+    """The lines that are commands, as lists of words."""
+    return [shlex.split(line) for line in told.splitlines()[1:]]
+
+
+def test_a_table_alone_of_too_few_cells_is_to_be_measured_further(tmp_path):
+    told = measured(tmp_path, BOARD, 24)
+
+    assert told.startswith("next: measure more; ")
+    assert "from 50 cells on, and here are 24" in told
+    assert commands(told) == [
+        ["python", "-m", "nas.measure", "board=b3", f"out={tmp_path}", "networks=100"]
+    ]
+
+
+def test_a_situation_without_a_table_alone_names_both_numbers_and_the_command_alone(tmp_path):
+    told = measured(tmp_path, HOG, 24)
+
+    assert (
+        "from 20 cells timed both in it and alone (here are 0), and alone from 50 (here are 0)"
+        in told
+    )
+    (alone,) = commands(told)
+    assert alone[3:] == ["board=b3", f"out={tmp_path}", "networks=100"]
+
+
+def test_a_situation_of_too_few_cells_is_to_be_measured_further_as_well(tmp_path):
+    alone, situated = commands(measured(tmp_path, HOG, 4))
+
+    assert "scenario=hog" not in alone
+    assert situated[-2:] == ["scenario=hog", "networks=40"]
+
+
+def test_with_a_small_table_alone_it_is_the_table_alone_that_lacks_cells(tmp_path):
+    measured(tmp_path, BOARD, 30)
+
+    (alone,) = commands(measured(tmp_path, HOG, 24))
+
+    assert alone[-1] == "networks=100"
+    assert "scenario=hog" not in alone
+
+
+@pytest.mark.parametrize("statistic", [Statistic.median, Statistic.p99])
+def test_with_enough_both_ways_the_search_that_is_named_can_be_built(tmp_path, data, statistic):
+    measured(tmp_path, BOARD, 60, statistic)
+
+    told = measured(tmp_path, HOG, 24, statistic)
+
+    copied, search = told.split(" <your folder of tables>, then search: NAS_DATA=<that folder> ")
+    files = shlex.split(copied.removeprefix("next: copy them: cp "))
+    assert [name.rpartition(".")[2] for name in files] == ["csv", "json", "csv", "json"]
+    for name in files:
+        path = tmp_path / name
+        (data / path.name).write_bytes(path.read_bytes())
+    words = dict(word.split("=", 1) for word in shlex.split(search)[3:])
+    assert words["device"] == HOG
+    assert words.get("latency.statistic", "median") == statistic.value
+    oracle = AutoLatencyConfig(statistic).build(words["device"], Dataset.cifar100)
+    limit_ms = float(words["T"].removesuffix("ms"))
+    within = oracle.latency_ms(NAS_BENCH_201.architectures) <= limit_ms
+    assert within.any()
+    assert CorunLatencyConfig("hog", statistic).build(BOARD, Dataset.cifar100).source == "corun"
+
+
+def test_a_table_alone_among_the_users_tables_counts(tmp_path, data):
+    with (data / "alone_ms.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["arch", BOARD])
+        writer.writerows(zip(NAS_BENCH_201.strings, SOLO_MS, strict=True))
+
+    assert measured(tmp_path, HOG, 24).startswith("next: copy them: cp ")

@@ -1,0 +1,345 @@
+"""Measuring, on a clock that the test turns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from latency.measuring.folder import MeasurementFolder
+from latency.measuring.journal import (
+    append,
+    judged,
+    latency_of_space,
+    mend,
+    read,
+    repeat_differences,
+    taken_beside,
+)
+from latency.measuring.machine import ThisMachine
+from nas.accuracy.base import Dataset
+from nas.measure.plan import CONTROL, MeasureConfig, OnDisturbance, chosen, completed, measure, plan
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.machine.stability import QuietConfig, Watch
+from runtime.machine.timing import Statistic, Stopwatch, TimingConfig
+from runtime.network.backend import Backend, Precision
+from runtime.shell.errors import UserError
+
+
+def config(**changes):
+    settings = {
+        "board": "board",
+        "device": "cpu",
+        "backend": Backend.torch,
+        "dataset": Dataset.cifar100,
+        "batch_size": 1,
+        "core": 0,
+        "shard": "1/1",
+        "networks": 6,
+        "repeats": 2,
+        "together": 4,
+        "statistic": Statistic.median,
+        "on_disturbance": OnDisturbance.stop,
+        "seed": 0,
+        "out": "unused",
+        "timing": TimingConfig(4, 2, 2, 0.05, 10, settle_s=0.01),
+    }
+    return MeasureConfig(**{**settings, **changes})
+
+
+class Machine:
+    """Network number n takes n microseconds, times the slowdown, of a clock that runs on demand."""
+
+    def __init__(self):
+        self.now_ns = 0
+        self.slowdown = 1.0
+
+    def inference(self, index):
+        def run():
+            self.now_ns += round(1000 * index * self.slowdown)
+
+        return run
+
+    @property
+    def stopwatch(self):
+        return Stopwatch(clock_ns=lambda: self.now_ns)
+
+    @property
+    def watch(self):
+        return Watch(QuietConfig(), [])
+
+
+def test_the_control_is_the_cell_of_3x3_convolutions():
+    assert NAS_BENCH_201.operations(NAS_BENCH_201.architectures[CONTROL]) == ("nor_conv_3x3",) * 6
+
+
+def test_the_id_of_a_device_says_its_precision():
+    def device_id(**changes):
+        return ThisMachine(config(**changes)).device_id
+
+    assert device_id() == "board/torch/fp32/b1"
+    assert device_id(precision=Precision.bf16) == "board/torch/bf16/b1"
+    assert device_id(backend=Backend.onnxruntime) == "board/onnxruntime/fp32/b1"
+    assert device_id(threads=4) == "board/torch-t4/fp32/b1"
+
+
+def test_parts_share_out_the_plan_and_repeat_what_another_has_measured():
+    whole = plan(config(networks=29, repeats=11)).tolist()
+    parts = [plan(config(networks=29, repeats=11, shard=f"{n}/4")).tolist() for n in (1, 2, 3, 4)]
+
+    assert sorted(index for part in parts for index in part) == sorted(whole)
+    assert all(len(set(part)) == len(part) for part in parts)
+
+
+@pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "a/b"])
+def test_a_part_that_there_is_not_is_refused(shard):
+    with pytest.raises(UserError, match="is not a part like"):
+        plan(config(shard=shard))
+
+
+def test_every_network_is_measured_once_and_some_are_repeated():
+    order = plan(config(networks=None, repeats=20))
+
+    assert len(order) == 6466 + 20
+    assert len(set(NAS_BENCH_201.network_class[order])) == 6466
+    assert sorted(np.flatnonzero(np.bincount(order) == 2)) == sorted(order[:20])
+
+
+@pytest.mark.parametrize("repeats", [1, 7, 30, 60])
+def test_repeats_are_spread_over_the_second_half_and_lie_half_of_all_networks_behind(repeats):
+    order = plan(config(networks=60, repeats=repeats)).tolist()
+
+    first = {index: order.index(index) for index in order}
+    again = [place for place, index in enumerate(order) if place != first[index]]
+
+    assert [order[place] for place in again] == list(first)[:repeats]
+    assert all(place - first[order[place]] >= 30 for place in again)
+    if repeats <= 30:  # one that is cut off after three quarters has half of them
+        assert sum(place < 45 + repeats / 2 for place in again) == pytest.approx(repeats / 2, abs=1)
+
+
+@pytest.mark.parametrize("changes", [{"networks": 0}, {"networks": 6467}, {"repeats": 7}])
+def test_a_number_of_networks_that_there_is_not_is_refused(changes):
+    with pytest.raises(UserError, match="is not between"):
+        plan(config(**changes))
+
+
+def test_each_network_gets_its_own_time_and_the_control_of_its_group():
+    machine = Machine()
+
+    groups = list(
+        measure([5, 7, 9], config(together=2), machine.inference, machine.stopwatch, machine.watch)
+    )
+
+    assert [len(group) for group in groups] == [2, 1]
+    for measured in (m for group in groups for m in group):
+        assert measured.samples.ms.tolist() == [measured.index / 1000] * 4
+        assert measured.control_ms == CONTROL / 1000
+        assert measured.disturbances == ()
+
+
+def disturbed(machine, groups):
+    yield next(groups)
+    machine.slowdown = 1.2
+    yield from groups
+
+
+def test_a_machine_that_is_not_quiet_stops_the_measurement_after_what_was_measured():
+    machine = Machine()
+    seen = []
+    groups = measure(
+        [5, 7, 9], config(together=1), machine.inference, machine.stopwatch, machine.watch
+    )
+
+    with pytest.raises(UserError, match=r"not quiet.*\+20.0%.*on_disturbance=flag"):
+        seen.extend(disturbed(machine, groups))
+
+    assert [measured.index for (measured,) in seen] == [5]
+
+
+def test_a_flagged_measurement_leaves_its_cell_empty(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    flagging = config(together=1, on_disturbance=OnDisturbance.flag)
+    groups = measure([0, 11, 284], flagging, machine.inference, machine.stopwatch, machine.watch)
+
+    for group in disturbed(machine, groups):
+        append(journal, group)
+
+    latency_ms = latency_of_space(judged(read(journal), 0.05), Statistic.median)
+    assert np.isnan(latency_ms[[11, 284]]).all()
+    assert latency_ms[0] == 0.0
+
+
+def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_came_first(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    machine.slowdown = 1.3
+    flagging = config(together=1, on_disturbance=OnDisturbance.flag)
+    for group in measure([5, 7], flagging, machine.inference, machine.stopwatch, machine.watch):
+        append(journal, group)
+        machine.slowdown = 1.0
+
+    first, second = judged(read(journal), 0.05)
+
+    assert "+30.0%" in first["disturbances"]
+    assert second["disturbances"] == ""
+
+
+def test_the_time_of_a_cell_is_not_that_of_another_which_is_the_same_network(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (pair,) = np.flatnonzero(np.bincount(NAS_BENCH_201.network_class) == 2)[:1]
+    (group,) = measure([int(pair)], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+
+    latency_ms = latency_of_space(read(journal), Statistic.median)
+
+    assert latency_ms[pair] == pair / 1000
+    assert np.isnan(latency_ms).sum() == NAS_BENCH_201.size - 1
+
+
+def test_the_noise_is_the_difference_of_repeats(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    for slowdown in (1.0, 1.03):
+        machine.slowdown = slowdown
+        for group in measure([500], config(), machine.inference, machine.stopwatch, machine.watch):
+            append(journal, group)
+
+    differences = repeat_differences(read(journal), Statistic.median)
+
+    assert differences.tolist() == pytest.approx([0.03])
+
+
+def beside(machine, journal, *takes):
+    taken = iter(takes)
+    for group in measure(
+        range(500, 500 + len(takes) // 2),
+        config(together=1),
+        machine.inference,
+        machine.stopwatch,
+        machine.watch,
+        beside_gb_per_s=lambda: next(taken),
+    ):
+        append(journal, group)
+
+
+def test_what_ran_beside_is_in_the_journal_without_what_it_took_while_networks_were_built(tmp_path):
+    journal = tmp_path / "journal.csv"
+    beside(Machine(), journal, [99.0, 99.0], [4.0, 1.0], [99.0, 99.0], [5.0, 1.5])
+
+    assert [row["beside_gb_per_s"] for row in read(journal)] == ["4.000 1.000", "5.000 1.500"]
+    assert taken_beside(judged(read(journal), 0.05)) == [4.5, 1.25]
+
+
+def test_where_nothing_ran_beside_nothing_is_told(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    for group in measure([5], config(), machine.inference, machine.stopwatch, machine.watch):
+        append(journal, group)
+
+    assert taken_beside(read(journal)) is None
+
+
+def test_a_journal_from_before_it_told_what_ran_beside_goes_on_as_it_is(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+    lines = journal.read_text().splitlines()
+    journal.write_text("".join(f"{line.rpartition(',')[0]}\n" for line in lines))
+    old = read(journal)
+
+    append(journal, group[1:])
+
+    assert [row["index"] for row in read(journal)] == ["5", "7", "7"]
+    assert read(journal)[:2] == old
+    assert taken_beside(read(journal)) is None
+
+
+def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+    journal.write_bytes(journal.read_bytes()[:-5])
+
+    mend(journal)
+    append(journal, group[1:])
+
+    assert [row["index"] for row in read(journal)] == ["5", "7"]
+
+
+def test_a_journal_whose_first_line_was_cut_off_by_a_kill_begins_anew(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+    journal.write_bytes(journal.read_bytes()[:20])
+
+    mend(journal)
+    append(journal, group)
+
+    assert [row["index"] for row in read(journal)] == ["5", "7"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line.replace(b"7,", b"15625,", 1),
+        lambda line: line.replace(b"7,", b"-1,", 1),
+        lambda line: line.replace(b"0.007", b"-0.007"),
+        lambda line: line.replace(b"0.007", b"nan"),
+        lambda line: line[:40] + b"\n",
+        lambda line: line[:-1] + b",1\n",
+        lambda line: line.replace(b"7,", b'"7,', 1),
+        lambda line: b"\xff\xfe" + line,
+    ],
+)
+def test_a_journal_that_was_damaged_is_refused_and_nothing_of_it_is_used(tmp_path, damage):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    append(journal, group)
+    *before, last = journal.read_bytes().splitlines(keepends=True)
+    assert damage(last) != last
+    journal.write_bytes(b"".join([*before, damage(last)]))
+
+    with pytest.raises(UserError, match=r"journal\.csv.* name another folder with out="):
+        read(journal)
+
+
+def test_the_origin_tells_of_networks_that_other_commands_have_measured():
+    now = config(networks=6)
+    more = plan(config(networks=9, repeats=0))
+    part = config(networks=6, shard="1/2")
+
+    assert chosen(now, plan(now)).endswith("in a random order (seed 0)")
+    assert chosen(part, plan(now)).endswith("in a random order (seed 0)")
+    assert chosen(now, more).endswith("; and 3 that other commands measured into the same folder")
+
+
+def test_a_mistake_does_not_make_a_fresh_folder_unusable(tmp_path):
+    own = config(out=str(tmp_path))
+    first = MeasurementFolder(own, "b/torch/fp32/b1", {"core": 99, "timing": {"samples": 30}})
+    first.require_same()  # and then core=99 was refused: nothing was timed
+
+    MeasurementFolder(own, "b/torch/fp32/b1", {"core": 0, "timing": {"samples": 30}}).require_same()
+
+
+def test_of_settings_that_differ_the_one_is_named(tmp_path):
+    own = config(out=str(tmp_path))
+    first = MeasurementFolder(own, "b/torch/fp32/b1", {"timing": {"samples": 30, "turn": 5}})
+    first.require_same()
+    first.journal.write_text("a line\n")
+    other = MeasurementFolder(own, "b/torch/fp32/b1", {"timing": {"samples": 15, "turn": 5}})
+
+    with pytest.raises(UserError, match=r"holds timing\.samples=30, not 15; name another folder"):
+        other.require_same()
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"seed": -1}, "seed=-1 must not be negative"),
+        ({"minutes": 0.0}, "minutes=0 must be above 0"),
+        ({"board": ""}, "board= must be letters"),
+        ({"board": "../x"}, r"board=\.\./x must be letters"),
+        ({"out": ""}, "out= is empty"),
+        ({"scenario": "hog", "device": "ssh://jetson"}, "install edgenas on the board"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_before_anything_is_written(changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        completed(config(**changes))

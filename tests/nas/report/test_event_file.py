@@ -1,0 +1,71 @@
+"""Event files: what torch's writer would have written, without torch."""
+
+import subprocess
+import sys
+
+from PIL import Image
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+from tensorboard.plugins.custom_scalar.layout_pb2 import (
+    Category,
+    Chart,
+    Layout,
+    MultilineChartContent,
+)
+from torch.utils.tensorboard import SummaryWriter
+
+from nas.report.event_file import EventFile
+
+SETTINGS = {"reward": "proposed", "lr": 0.5, "is_shared": True}
+RESULTS = {"gap": 0.25}
+
+
+def events_of(folder):
+    """What the files of a folder say, in their order; not when."""
+    found = []
+    for path in sorted(folder.glob("events*"), key=lambda path: int(path.name.split(".")[-1])):
+        for event in LegacyEventFileLoader(str(path)).Load():
+            if event.file_version and event.HasField("source_metadata"):
+                continue  # the beginning of a file
+            event.wall_time = 0
+            found.append(event)
+    return found
+
+
+def test_it_says_what_torchs_writer_says(tmp_path):
+    lines = MultilineChartContent(tag=["a", "b"])
+    charts = Layout(category=[Category(title="c", chart=[Chart(title="t", multiline=lines)])])
+    with SummaryWriter(str(tmp_path / "torch"), purge_step=3) as theirs:
+        theirs.add_text("sources", "a table")
+        theirs.add_custom_scalars({"c": {"t": ["Multiline", ["a", "b"]]}})
+        theirs.add_scalar("a", 0.5, 4)
+        theirs.add_hparams(SETTINGS, RESULTS, run_name=".", global_step=7)
+
+    ours = EventFile(tmp_path / "ours", purge_from=3, flush_s=5.0)
+    ours.text("sources", "a table")
+    ours.layout(charts)
+    ours.scalar("a", 0.5, 4)
+    ours.hparams(SETTINGS, RESULTS, 7)
+    ours.close()
+
+    assert events_of(tmp_path / "ours") == events_of(tmp_path / "torch")
+
+
+def test_a_picture_is_the_file_as_it_is(tmp_path):
+    picture = tmp_path / "picture.png"
+    Image.new("RGB", (3, 2)).save(picture)
+
+    ours = EventFile(tmp_path / "ours", purge_from=None, flush_s=5.0)
+    ours.image("figures/one", picture.read_bytes(), (3, 2), 7)
+    ours.close()
+
+    read = EventAccumulator(str(tmp_path / "ours"), {"images": 0})
+    (image,) = read.Reload().Images("figures/one")
+    assert (image.width, image.height, image.step) == (3, 2, 7)
+    assert image.encoded_image_string == picture.read_bytes()
+
+
+def test_writing_imports_no_torch():
+    program = "import sys, nas.report.event_file; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

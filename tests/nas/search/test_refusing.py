@@ -1,0 +1,190 @@
+"""A search that cannot work is one line, and nothing is lost."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+from searching import (
+    ON_TABLES,
+    XEON,
+    damaged,
+    one_line,
+    only_run,
+    resume,
+    search,
+)
+
+from nas.trials.trial import read_journal
+
+
+def test_a_search_on_measurements_only_is_refused_where_some_are_missing(search_here, tmp_path):
+    finished = search_here(
+        tmp_path, f"device={XEON}", "latency=table", "T=1ms", "budget=60", "reward=mnasnet"
+    )
+
+    line = one_line(finished)
+    assert f"9,287 of the 15,625 architectures were not measured on {XEON}" in line
+    assert "latency=auto, predicts them and marks them" in line
+
+
+@pytest.mark.parametrize(("controller", "library"), [("tpe", "optuna"), ("nsga2", "pymoo")])
+def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, controller, library):
+    without = f"import sys; sys.modules[{library!r}] = None; import runpy; sys.argv = sys.argv[1:]"
+    finished = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"{without}; runpy.run_module('nas.search', run_name='__main__')",
+            "nas.search",
+            f"controller={controller}",
+            f"runs={tmp_path}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert "pip install 'edgenas[searchers]'" in one_line(finished)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_table_with_holes_is_refused_before_the_first_sample(
+    search_here, tmp_path, synthetic_tables
+):
+    data = tmp_path / "data"
+    data.mkdir()
+    row = (synthetic_tables / "nb201_latency_ms.csv").read_text().splitlines()[7]
+    damaged(synthetic_tables, data, row, row.rsplit(",", 1)[0] + ",")
+    runs = tmp_path / "runs"
+
+    line = one_line(search_here(runs, *ON_TABLES, "latency=table", data=data))
+    filled = search_here(
+        runs, *ON_TABLES, "latency=table", "latency.unmeasured=regression", "budget=20", data=data
+    )
+
+    assert row.split(",")[1] in line
+    assert "latency.unmeasured=regression" in line
+    assert filled.returncode == 0, filled.stderr
+    assert "1 predicted by regression" in filled.stdout
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (("T=17",), "write T=17ms"),
+        (("T=0.1ms", "reward=constrained"), "cannot be met on synthetic-board"),
+        (("T=1ms",), "needs T > 1ms"),
+        (("budget=0",), "budget=0 must be at least 1"),
+        (("budget=many",), "budget"),
+        (("seed=-1",), "seed=-1 must be at least 0"),
+        (("device=synthetic-bord",), "synthetic-board"),
+        (("reward=best",), "constrained"),
+        (("dataset=mnist",), "cifar100"),
+        (("controller.lr=-1",), "controller.lr=-1 must be positive"),
+        (("controller.batch_size=0",), "controller.batch_size=0 must be at least 1"),
+        (("epochs=13",), "13"),
+        (("budgt=10",), "budgt"),
+        (("+budgt=10",), "neither added nor removed"),
+        (("reward.target_ms=5",), "set T="),
+        (("reward=absolute", "reward.slope=nan"), "must be negative"),
+        (("reward=mnasnet", "reward.exponent_beyond=nan"), "is not finite"),
+        (("controller.lr=inf",), "must be positive and finite"),
+        (("controller.hidden_size=1000000000",), "between 1 and"),
+        (("reward.latency_weight=2",), "between 0 and 1"),
+        (("latency=nats",), "latency.archive is not set"),
+        (("accuracy=nats",), "accuracy.archive is not set"),
+        (("reward=null",), "reward=null: each of these is chosen by its name"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_it_and_leaves_no_run(
+    search_here, tmp_path, synthetic_tables, overrides, said
+):
+    settings = {text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}
+
+    finished = search_here(tmp_path, *settings.values(), data=synthetic_tables)
+
+    assert said in one_line(finished)
+    assert not list(tmp_path.rglob("config.yaml"))
+
+
+@pytest.mark.parametrize("lr", ["1e300", "1e38"])
+def test_a_policy_that_diverges_is_one_line_that_names_the_setting(
+    search_here, tmp_path, synthetic_tables, lr
+):
+    finished = search_here(tmp_path, *ON_TABLES, f"controller.lr={lr}", data=synthetic_tables)
+
+    assert "lower controller.lr" in one_line(finished)
+    assert not list(tmp_path.rglob("summary.json"))
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "nan", "inf", "fast"])
+def test_a_latency_that_is_none_is_one_line_that_names_the_file(
+    search_here, tmp_path, synthetic_tables, value
+):
+    data = tmp_path / "data"
+    data.mkdir()
+    text = (synthetic_tables / "nb201_latency_ms.csv").read_text()
+    row = text.splitlines()[1]
+    damaged(synthetic_tables, data, row, row.rsplit(",", 1)[0] + "," + value)
+
+    line = one_line(search_here(tmp_path / "runs", *ON_TABLES, data=data))
+
+    assert "nb201_latency_ms.csv" in line
+
+
+@pytest.mark.parametrize("keep", [10_001, 10_000.5])
+def test_a_truncated_table_is_one_line_that_names_it(search_here, tmp_path, synthetic_tables, keep):
+    data = tmp_path / "data"
+    data.mkdir()
+    damaged(synthetic_tables, data, "", "")
+    lines = (data / "nb201_accuracy.csv").read_text().splitlines(keepends=True)
+    whole = lines[: int(keep)]
+    half = [lines[int(keep)][:40]] if keep % 1 else []
+    (data / "nb201_accuracy.csv").write_text("".join(whole + half))
+
+    line = one_line(search_here(tmp_path / "runs", *ON_TABLES, data=data))
+
+    assert "nb201_accuracy.csv" in line
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, synthetic_tables):
+    (tmp_path / "file").write_text("in the way")
+
+    line = one_line(search(tmp_path / "file" / "runs", *ON_TABLES, data=synthetic_tables))
+
+    assert str(tmp_path / "file") in line
+
+
+@pytest.mark.parametrize(
+    ("bytes_a_file", "budget", "full"),
+    [
+        pytest.param(100_000, 20_000, "samples.csv", marks=pytest.mark.slow),
+        (150_000, 2_000, "tensorboard"),
+    ],
+)
+def test_a_full_disk_is_one_line_and_loses_no_sample(
+    tmp_path, synthetic_tables, bytes_a_file, budget, full
+):
+    def no_larger_file():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (bytes_a_file, bytes_a_file))
+
+    finished = search(
+        tmp_path,
+        *ON_TABLES,
+        "controller.hidden_size=4",  # a small checkpoint
+        "controller.batch_size=1",
+        f"budget={budget}",
+        data=synthetic_tables,
+        preexec_fn=no_larger_file,
+    )
+
+    line = one_line(finished)
+    assert full in line
+    assert "resume=" in line
+    folder = only_run(tmp_path)
+    assert len(read_journal(folder / "samples.csv")) > 500
+    assert resume(folder, data=synthetic_tables).returncode == 0

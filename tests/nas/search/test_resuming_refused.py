@@ -1,0 +1,102 @@
+"""A search that cannot go on says why."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from searching import (
+    BUDGET,
+    ON_TABLES,
+    command,
+    has_sampled,
+    interrupted,
+    one_line,
+    only_run,
+    resume,
+    search,
+    wait_until,
+)
+
+from nas.trials.trial import read_journal
+
+
+def test_a_run_is_not_resumed_with_other_data(resume_here, tmp_path, synthetic_tables):
+    folder, *_ = interrupted(tmp_path, synthetic_tables, has_sampled(100), BUDGET)
+    other = tmp_path / "other"
+    other.mkdir()
+    for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
+        (other / name).write_bytes((synthetic_tables / name).read_bytes())
+    columns = (other / "nb201_accuracy.csv").read_text().splitlines()
+    changed = [columns[0]] + [f"{line.rsplit(',', 6)[0]}{',50.0' * 6}" for line in columns[1:]]
+    (other / "nb201_accuracy.csv").write_text("\n".join(changed) + "\n")
+
+    line = one_line(resume_here(folder, data=other))
+
+    assert "resume it with the data it was begun with" in line
+
+
+def test_a_run_on_tables_is_not_resumed_with_predictions(resume_here, tmp_path, synthetic_tables):
+    """Tables of a registered device, so that its embedded model could take over unnoticed."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
+        text = (synthetic_tables / name).read_text()
+        (data / name).write_text(text.replace("synthetic-board", "help-raspi4", 1))
+    runs = tmp_path / "runs"
+    folder, *_ = interrupted(runs, data, has_sampled(100), BUDGET, "device=help-raspi4", "T=20ms")
+
+    line = one_line(resume_here(folder, data=None))
+
+    assert "begun with accuracy=table" in line
+
+
+def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthetic_tables):
+    process = subprocess.Popen(
+        command(tmp_path, *ON_TABLES, "budget=100000000"),
+        env={**os.environ, "NAS_DATA": str(synthetic_tables)},
+        stdout=subprocess.DEVNULL,
+    )
+    with process:
+        try:
+            wait_until(lambda: any(map(has_sampled(100), tmp_path.glob("*/*"))), process)
+            refused = resume(only_run(tmp_path), data=synthetic_tables)
+        finally:
+            process.kill()
+
+    assert "is being written by another process" in one_line(refused)
+    assert len(read_journal(only_run(tmp_path) / "samples.csv")) > 0
+
+
+class TestResumeIsRefused:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def finished(cls, tmp_path_factory, synthetic_tables):
+        runs = tmp_path_factory.mktemp("runs")
+        search(runs, *ON_TABLES, "budget=20", data=synthetic_tables)
+        return only_run(runs)
+
+    def test_for_a_folder_that_is_no_run(self, resume_here, tmp_path, synthetic_tables):
+        line = one_line(resume_here(tmp_path, data=synthetic_tables))
+
+        assert "is not the folder of a run" in line
+
+    def test_for_a_run_that_has_finished(self, resume_here, finished, synthetic_tables):
+        assert "has finished already" in one_line(resume_here(finished, data=synthetic_tables))
+
+    def test_with_other_settings(self, resume_here, finished, synthetic_tables):
+        (finished / "summary.json").unlink()
+
+        line = one_line(resume_here(finished, "seed=3", data=synthetic_tables))
+
+        assert "leave out seed=3" in line
+
+    def test_with_a_corrupt_checkpoint(self, resume_here, finished, synthetic_tables):
+        (finished / "summary.json").unlink(missing_ok=True)
+        (finished / "samples.csv").write_text("index,accuracy,latency_ms,reward\n")
+        (finished / "checkpoint.npz").write_bytes(b"PK\x03\x04 not a checkpoint")
+
+        line = one_line(resume_here(finished, data=synthetic_tables))
+
+        assert "is not a checkpoint" in line

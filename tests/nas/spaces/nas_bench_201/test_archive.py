@@ -1,0 +1,146 @@
+"""The official archive through its own package, one cell at a time."""
+
+import bz2
+import pickle
+
+import pytest
+
+from nas.accuracy.base import Dataset
+from nas.spaces.nas_bench_201.archive import NatsArchive
+from runtime.shell.errors import UserError
+
+
+@pytest.mark.parametrize("dataset", Dataset)
+def test_a_cell_answers_for_validation_and_test_in_fractions(archive_folder, dataset):
+    archive = NatsArchive(archive_folder)
+
+    assert archive.accuracy(3, dataset, 200) == pytest.approx((0.40, 0.50))
+    assert archive.accuracy(3, dataset, 12) == pytest.approx((0.20, 0.30))
+    assert archive.accuracy(4, dataset, 200) == pytest.approx((0.60, 0.70))
+    assert archive.latency_ms(4, dataset) == pytest.approx(24)
+
+
+def test_it_knows_which_cells_it_has(archive_folder):
+    archive = NatsArchive(archive_folder)
+
+    assert [archive.has(index) for index in (2, 3, 4, 15_624)] == [False, True, True, False]
+
+
+def test_it_holds_one_cell_at_a_time(archive_folder):
+    archive = NatsArchive(archive_folder)
+    archive.latency_ms(3, Dataset.cifar10)
+    archive.latency_ms(4, Dataset.cifar10)
+
+    assert list(archive._api.arch2infos_dict) == [4]
+
+
+def test_a_cell_it_lacks_is_a_user_error_with_the_way_out(archive_folder):
+    with pytest.raises(UserError, match=r"has no cell 7 \(000007.*NATS-Bench") as caught:
+        NatsArchive(archive_folder).accuracy(7, Dataset.cifar10, 200)
+
+    assert str(archive_folder) in str(caught.value)
+
+
+def test_a_missing_folder_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match=r"nowhere is not a folder; unpack NATS-tss"):
+        NatsArchive(tmp_path / "nowhere")
+
+
+def test_a_missing_meta_file_is_a_user_error(tmp_path):
+    with pytest.raises(UserError, match=r"has no meta\.pickle\.pbz2; unpack NATS-tss"):
+        NatsArchive(tmp_path)
+
+
+def test_a_meta_file_of_something_else_is_a_user_error(archive_folder):
+    content = bz2.compress(pickle.dumps({"meta_archs": ["|none~0|"]}, 4))
+    (archive_folder / "meta.pickle.pbz2").write_bytes(content)
+
+    with pytest.raises(UserError, match="does not list the 15,625 architectures"):
+        NatsArchive(archive_folder)
+
+
+def test_code_in_a_cell_does_not_run(archive_folder, tmp_path):
+    class Hostile:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "made"), "w"))
+
+    content = bz2.compress(pickle.dumps({"12": Hostile()}, 4))
+    (archive_folder / "000003.pickle.pbz2").write_bytes(content)
+
+    with pytest.raises(UserError, match=r"asks to load \w+\.open"):
+        NatsArchive(archive_folder).accuracy(3, Dataset.cifar10, 200)
+
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_cell_under_another_ones_name_is_a_user_error(archive_folder):
+    (archive_folder / "000003.pickle.pbz2").rename(archive_folder / "000005.pickle.pbz2")
+
+    with pytest.raises(UserError, match="does not hold the results of cell 5"):
+        NatsArchive(archive_folder).latency_ms(5, Dataset.cifar10)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"percent": 120.0},
+        {"percent": float("nan")},
+        {"arch_index": "three"},
+        {"dataset_seed": {}},
+        {"all_results": {}},
+        {"all_results": None},
+        {"arch_str": "|none~0|"},
+    ],
+)
+def test_a_cell_with_impossible_contents_is_a_user_error(archive_folder, write_cell, changes):
+    write_cell(archive_folder, 3, **changes)
+
+    with pytest.raises(UserError, match="does not hold the results of cell 3"):
+        NatsArchive(archive_folder).accuracy(3, Dataset.cifar100, 200)
+
+
+def test_a_cell_that_is_no_dictionary_is_a_user_error(archive_folder):
+    content = bz2.compress(pickle.dumps(["high"], 4))
+    (archive_folder / "000003.pickle.pbz2").write_bytes(content)
+
+    with pytest.raises(UserError, match="does not hold the results of cell 3"):
+        NatsArchive(archive_folder).accuracy(3, Dataset.cifar100, 200)
+
+
+@pytest.mark.parametrize("latency_s", [float("nan"), float("inf"), -1.0, "fast", None, [1.0]])
+def test_an_impossible_latency_is_a_user_error(archive_folder, write_cell, latency_s):
+    write_cell(archive_folder, 3, latency_s=latency_s)
+
+    with pytest.raises(UserError, match="does not hold the results of cell 3"):
+        NatsArchive(archive_folder).latency_ms(3, Dataset.cifar100)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("index", "valid", "test", "latency_ms"),
+    [(0, 52.70, 52.9133, 13.1829), (11, 67.4533, 67.6067, 16.1389), (284, 61.68, 62.14, 11.145)],
+)
+def test_cifar100_of_three_cells_of_the_official_archive(nas_data, index, valid, test, latency_ms):
+    archive = NatsArchive(nas_data / "raw" / "nats-tss-sample")
+
+    accuracy = archive.accuracy(index, Dataset.cifar100, 200)
+
+    assert accuracy == pytest.approx((valid / 100, test / 100), abs=1e-6)
+    assert archive.latency_ms(index, Dataset.cifar100) == pytest.approx(latency_ms, abs=1e-4)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("dataset", Dataset)
+def test_reading_safely_changes_no_number(nas_data, dataset):
+    import nats_bench  # noqa: PLC0415 - only where there is data
+
+    folder = nas_data / "raw" / "nats-tss-sample"
+    official = nats_bench.create(str(folder), "tss", fast_mode=True, verbose=False)
+    name = "ImageNet16-120" if dataset is Dataset.imagenet16 else dataset.value
+    ours = NatsArchive(folder)
+
+    for index in (0, 11, 284):
+        info = official.get_more_info(index, name, hp="200", is_random=False)
+        _, test = ours.accuracy(index, dataset, 200)
+        assert 100 * test == pytest.approx(info["test-accuracy"], abs=1e-12)
+        assert ours.latency_ms(index, dataset) == 1000 * official.get_latency(index, name)

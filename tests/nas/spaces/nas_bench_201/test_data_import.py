@@ -1,0 +1,244 @@
+"""`import`: the official archive and HELP's files, converted or refused."""
+
+import numpy as np
+import pytest
+import torch
+
+from nas.accuracy.base import Dataset
+from nas.spaces.nas_bench_201.archive import NatsArchive
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.public.importing import import_paths
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import latency_files, parse_csv_table
+
+SIZE = NAS_BENCH_201.size
+
+
+def run(folder, *paths, partial=False):
+    return list(import_paths(paths, folder, partial=partial))
+
+
+@pytest.fixture
+def out(tmp_path):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def whole_archive(archive_folder, monkeypatch):
+    """The synthetic archive, as if it had every cell, each with its own numbers."""
+    for name, answer in {
+        "has": lambda _self, _index: True,
+        "accuracy": lambda _self, index, _dataset, epochs: (index / SIZE * epochs / 200, 0.5),
+        "latency_ms": lambda _self, index, dataset: 1.0 + index + len(dataset.value) / 100,
+    }.items():
+        monkeypatch.setattr(NatsArchive, name, answer)
+    return archive_folder
+
+
+def test_a_whole_archive_becomes_both_tables(whole_archive, out):
+    lines = run(out, whole_archive)
+
+    accuracy = parse_csv_table(out / "nb201_accuracy.csv")
+    assert set(accuracy.columns) == {
+        f"{dataset.value}_{what}"
+        for dataset in Dataset
+        for what in ("valid", "test", "epoch12_valid")
+    }
+    cells = np.arange(SIZE)
+    np.testing.assert_allclose(accuracy.column("cifar100_valid"), 100 * cells / SIZE)
+    np.testing.assert_allclose(accuracy.column("cifar100_epoch12_valid"), 6 * cells / SIZE)
+    np.testing.assert_allclose(accuracy.column("cifar100_test"), 50.0)
+    latency = parse_csv_table(out / "nb201_latency_nats_ms.csv")
+    np.testing.assert_allclose(latency.column("nats-gtx1080ti-cifar100"), 1.08 + cells)
+    assert [line.split()[0] for line in lines] == ["wrote", "wrote"]
+
+
+@pytest.mark.slow
+def test_a_whole_archive_takes_the_place_of_a_partial_one(archive_folder, out, request):
+    run(out, archive_folder, partial=True)
+    whole = request.getfixturevalue("whole_archive")
+
+    run(out, whole)
+
+    assert set(latency_files(out).values()) == {out / "nb201_latency_nats_ms.csv"}
+
+
+@pytest.mark.slow
+def test_an_accuracy_table_with_other_columns_is_left_as_it_is(whole_archive, out):
+    write_csv_table(out / "nb201_accuracy.csv", {"cifar100_mflops": np.ones(SIZE)})
+
+    lines = run(out, whole_archive)
+
+    assert "left" in lines[0]
+    assert parse_csv_table(out / "nb201_accuracy.csv").columns == ("cifar100_mflops",)
+
+
+def test_an_import_that_is_interrupted_leaves_nothing(whole_archive, out, monkeypatch):
+    def interrupt(_self, index, _dataset):
+        if index == 10:
+            raise KeyboardInterrupt
+        return 1.0
+
+    monkeypatch.setattr(NatsArchive, "latency_ms", interrupt)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(out, whole_archive)
+
+    assert list(out.iterdir()) == []
+
+
+def test_a_partial_archive_is_a_user_error_that_counts_what_is_missing(archive_folder, out):
+    with pytest.raises(UserError, match=r"holds 2 of 15,625 cells, 15,623 are missing.*--partial"):
+        run(out, archive_folder)
+
+    assert list(out.iterdir()) == []
+
+
+def test_a_partial_archive_gives_a_partial_latency_table_and_no_accuracy(archive_folder, out):
+    lines = run(out, archive_folder, partial=True)
+
+    (path,) = out.iterdir()
+    column = parse_csv_table(path).column("nats-gtx1080ti-cifar10")
+    assert path.name == "partial_latency_nats_ms.csv"
+    assert column[[3, 4]] == pytest.approx([12, 24])
+    assert np.isnan(np.delete(column, [3, 4])).all()
+    assert "wrote no accuracy table: it needs the whole space" in lines[1]
+
+
+def test_an_archive_without_any_cell_is_a_user_error(archive_folder, out):
+    for path in archive_folder.glob("0*"):
+        path.unlink()
+
+    with pytest.raises(UserError, match="holds 0 of 15,625 cells"):
+        run(out, archive_folder, partial=True)
+
+
+def help_file(tmp_path, content, name="my_board.pt"):
+    path = tmp_path / name
+    torch.save(content, path)
+    return path
+
+
+def test_a_help_file_becomes_a_column_named_after_it(tmp_path, out):
+    path = help_file(tmp_path, [1 + i / 8 for i in range(SIZE)])
+
+    (line,) = run(out, path)
+
+    column = parse_csv_table(out / "nb201_latency_help_ms.csv").column("help-my-board")
+    np.testing.assert_array_equal(column, 1 + np.arange(SIZE) / 8)
+    assert "help-my-board" in line
+
+
+def test_a_second_help_file_stands_beside_the_first(tmp_path, out):
+    run(out, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
+    run(out, help_file(tmp_path, [2] * SIZE, "b.pt"))
+
+    table = parse_csv_table(out / "nb201_latency_help_ms.csv")
+
+    assert table.columns == ("help-a", "help-b")
+    assert table.values[:, 0].tolist() == [1.5, 2]
+
+
+def test_a_device_that_another_table_has_is_not_written(tmp_path, out):
+    write_csv_table(out / "mine_ms.csv", {"help-a": np.ones(SIZE)})
+
+    (line,) = run(out, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
+
+    assert "did not write" in line
+    assert [path.name for path in out.iterdir()] == ["mine_ms.csv"]
+
+
+def test_the_index_of_help_is_checked_and_makes_no_column(tmp_path, out):
+    index = {text: row for row, text in enumerate(NAS_BENCH_201.strings)}
+    good = help_file(tmp_path, index, "str_arch2idx.pt")
+
+    run(out, good, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
+
+    assert parse_csv_table(out / "nb201_latency_help_ms.csv").columns == ("help-a",)
+    with pytest.raises(UserError, match="is only HELP's index"):
+        run(out, good)
+    index[NAS_BENCH_201.strings[0]] = 5
+    with pytest.raises(UserError, match="no index of the 15,625 architectures"):
+        run(out, help_file(tmp_path, index, "wrong.pt"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1.5] * 10, "holds a list of 10, HELP's files hold a list of 15,625"),
+        (1.5, "holds a float of 1"),
+        (torch.ones(SIZE), "holds a Tensor of 15625"),
+        ([1.5] * (SIZE - 1) + [0.0], "latency of cell 15624 is 0.0, not a positive number"),
+        ([-1.0] + [1.5] * (SIZE - 1), "latency of cell 0 is -1.0"),
+        ([float("nan")] + [1.5] * (SIZE - 1), "latency of cell 0 is nan"),
+        ([float("inf")] + [1.5] * (SIZE - 1), "latency of cell 0 is inf"),
+        ([True] + [1.5] * (SIZE - 1), "latency of cell 0 is True"),
+        (["1.5"] * SIZE, "latency of cell 0 is '1.5'"),
+    ],
+    ids=str,
+)
+def test_a_help_file_of_something_else_is_a_user_error(tmp_path, out, content, message):
+    with pytest.raises(UserError, match=message):
+        run(out, help_file(tmp_path, content))
+
+    assert list(out.iterdir()) == []
+
+
+class Hostile:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (self.path, "w"))
+
+
+def test_code_in_a_help_file_does_not_run(tmp_path, out):
+    path = help_file(tmp_path, [Hostile(str(tmp_path / "made"))])
+
+    with pytest.raises(UserError, match=r"is corrupt, or a pickle of more than plain numbers") as e:
+        run(out, path)
+
+    assert "\n" not in str(e.value)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"no torch file", b"PK\x03\x04broken"])
+def test_a_broken_help_file_is_a_user_error(tmp_path, out, content):
+    path = tmp_path / "a.pt"
+    path.write_bytes(content)
+
+    with pytest.raises(UserError, match=r"a\.pt is corrupt"):
+        run(out, path)
+
+
+def test_a_help_file_that_is_too_large_is_not_read(tmp_path, out):
+    path = tmp_path / "a.pt"
+    with path.open("wb") as file:
+        file.truncate(2**30)
+
+    with pytest.raises(UserError, match="larger than"):
+        run(out, path)
+
+
+def test_what_is_neither_is_a_user_error(archive_folder, tmp_path, out):
+    for paths in ([tmp_path / "x.tar"], [archive_folder, tmp_path / "a.pt"]):
+        with pytest.raises(UserError, match=r"neither a folder .* nor a \.pt file"):
+            run(out, *paths)
+
+
+def test_a_help_file_that_is_missing_is_an_error_with_its_name(tmp_path, out):
+    with pytest.raises(OSError, match=r"nowhere\.pt"):
+        run(out, tmp_path / "nowhere.pt")
+
+
+@pytest.mark.data
+def test_the_sample_of_the_official_archive_is_3_of_15625_cells(nas_data, out):
+    with pytest.raises(UserError, match="holds 3 of 15,625 cells, 15,622 are missing"):
+        run(out, nas_data / "raw" / "nats-tss-sample")
+    run(out, nas_data / "raw" / "nats-tss-sample", partial=True)
+
+    table = parse_csv_table(out / "partial_latency_nats_ms.csv")
+    assert table.column("nats-gtx1080ti-cifar100")[0] == pytest.approx(13.1829, abs=1e-4)

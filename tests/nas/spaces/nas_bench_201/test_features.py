@@ -1,0 +1,65 @@
+"""What the latency models see of a cell."""
+
+import numpy as np
+import pytest
+
+from latency.models.regression import embedded_models
+from nas.spaces.nas_bench_201.features import FEATURES, cell_features
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+
+
+def named(text):
+    return dict(zip(FEATURES, cell_features(NAS_BENCH_201.parse(text)), strict=True))
+
+
+def test_each_feature_has_one_name():
+    assert cell_features(NAS_BENCH_201.architectures[:2]).shape == (2, len(FEATURES))
+    assert len(set(FEATURES)) == len(FEATURES)
+
+
+def test_leading_axes_are_kept():
+    rows = NAS_BENCH_201.architectures[:6]
+
+    features = cell_features(rows.reshape(2, 3, 6))
+
+    assert np.array_equal(features, cell_features(rows).reshape(2, 3, -1))
+
+
+def test_the_embedded_models_were_fitted_on_these_features():
+    assert {model.features for model in embedded_models().values()} == {FEATURES}
+
+
+def test_an_operation_whose_result_is_dropped_is_written_but_not_needed():
+    found = named("|nor_conv_3x3~0|+|none~0|none~1|+|skip_connect~0|none~1|none~2|")
+
+    assert found["nor_conv_3x3 written on 0->1"] == 1
+    assert found["nor_conv_3x3 needed on 0->1"] == 0
+    assert found["nor_conv_3x3 live on 0->1"] == 0
+
+
+def test_an_operation_on_zeros_is_needed_but_not_live():
+    found = named("|none~0|+|none~0|nor_conv_1x1~1|+|skip_connect~0|none~1|skip_connect~2|")
+
+    assert found["nor_conv_1x1 needed on 1->2"] == 1
+    assert found["nor_conv_1x1 live on 1->2"] == 0
+
+
+@pytest.mark.parametrize("end", ["none", "skip_connect"])
+def test_a_cell_is_connected_by_a_path(end):
+    found = named(f"|nor_conv_3x3~0|+|none~0|nor_conv_1x1~1|+|none~0|none~1|{end}~2|")
+
+    has_path = end != "none"
+    assert found["connected"] == has_path
+    assert found["longest path in convolutions"] == 2 * has_path
+    assert found["longest path in 3x3 convolutions"] == has_path
+    assert found["longest path in edges"] == 3 * has_path
+    assert found["live nor_conv_1x1 * live nor_conv_3x3"] == has_path
+
+
+def test_live_edges_are_told_as_the_search_space_tells_them():
+    architectures = NAS_BENCH_201.architectures
+    live = [i for i, name in enumerate(FEATURES) if " live on " in name]
+
+    on_each_edge = cell_features(architectures)[:, live].reshape(-1, 6, 4).sum(axis=-1)
+
+    assert np.array_equal(on_each_edge, NAS_BENCH_201.live_edges(architectures))

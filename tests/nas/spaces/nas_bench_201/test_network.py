@@ -1,0 +1,73 @@
+"""An architecture becomes its network, and equal functions become equal networks."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from nas.accuracy.base import Dataset
+from nas.spaces.nas_bench_201.network import build_network, example_images
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.network.models.nas_bench_201 import CellNetwork
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+numbers = st.integers(0, NAS_BENCH_201.size - 1)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "classes", "size"),
+    [(Dataset.cifar10, 10, 32), (Dataset.cifar100, 100, 32), (Dataset.imagenet16, 120, 16)],
+)
+def test_a_network_has_the_classes_and_takes_the_images_of_its_data_set(dataset, classes, size):
+    network = build_network(NAS_BENCH_201.architectures[0], dataset).eval()
+    images = example_images(dataset, batch_size=2)
+
+    with torch.no_grad():
+        logits = network(images)
+
+    assert images.shape == (2, 3, size, size)
+    assert logits.shape == (2, classes)
+
+
+def test_each_edge_runs_the_operation_that_its_choice_names():
+    architecture = NAS_BENCH_201.parse(
+        "|none~0|+|skip_connect~0|nor_conv_1x1~1|+|nor_conv_3x3~0|avg_pool_3x3~1|none~2|"
+    )
+
+    network = build_network(architecture, Dataset.cifar10)
+
+    kinds = [type(layer).__name__ for layer in network.cells[0].layers]
+    assert kinds == ["Zero", "Identity", "ReluConvBn", "ReluConvBn", "AvgPool2d", "Zero"]
+    assert network.cells[0].layers[2].op[1].kernel_size == (1, 1)
+    assert network.cells[0].layers[3].op[1].kernel_size == (3, 3)
+
+
+def with_equal_kernels(architecture):
+    """Its network, in which all convolutions of one shape have one kernel."""
+    network = CellNetwork(
+        NAS_BENCH_201.operations(architecture), cells_per_stage=1, channels=4
+    ).double()
+    with torch.no_grad():
+        for module in network.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                same = torch.Generator().manual_seed(0)
+                module.weight.normal_(generator=same)
+        network.classifier.bias.zero_()
+    return network.eval()
+
+
+@settings(max_examples=30, deadline=None)
+@given(numbers, st.data())
+def test_architectures_of_one_function_class_compute_the_same_once_kernels_are_equal(number, data):
+    classes = NAS_BENCH_201.function_class
+    others = np.flatnonzero(classes == classes[number])
+    other = data.draw(st.sampled_from(others.tolist()))
+    images = example_images(Dataset.imagenet16).double()
+
+    with torch.no_grad():
+        a, b = (with_equal_kernels(NAS_BENCH_201.architectures[i])(images) for i in (number, other))
+
+    torch.testing.assert_close(a, b)

@@ -1,0 +1,153 @@
+"""The embedded surrogate: what it promises, what its card says, and how its script makes both."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from scipy import stats
+
+from nas.accuracy.base import Dataset, Split
+from nas.spaces.nas_bench_201.fitting.accuracy import Budget, fit_and_write
+from nas.spaces.nas_bench_201.fitting.accuracy_card import render
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.surrogate import (
+    CARD,
+    METADATA_KEY,
+    TARGETS,
+    WEIGHTS,
+    SurrogateAccuracyConfig,
+    load,
+)
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import ACCURACY_FILE, CsvTable, read_csv_table
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CELLS = NAS_BENCH_201.architectures
+QUESTIONS = [
+    (dataset, split, epochs)
+    for dataset in Dataset
+    for split, epochs in [(Split.auto, 200), (Split.test, 200), (Split.valid, 12)]
+]
+TINY = Budget(members=1, folds=2, epochs=3, batch_size=1024)
+
+
+@pytest.fixture(scope="module")
+def metadata():
+    with safe_open(WEIGHTS, framework="np") as file:
+        return json.loads(file.metadata()[METADATA_KEY])
+
+
+@pytest.fixture
+def made_up_table(tmp_path):
+    """Accuracies that grow with the operations' numbers, with noise, in percent."""
+    generator = np.random.default_rng(0)
+    columns = (*TARGETS, "cifar10_valid_std", "cifar100_std", "imagenet16_std")
+    noise = generator.normal(size=(len(columns), NAS_BENCH_201.size))
+    return CsvTable(tmp_path, columns, 40 + 2 * CELLS.sum(axis=-1) + noise)
+
+
+@pytest.mark.parametrize(("dataset", "split", "epochs"), QUESTIONS)
+def test_predictions_are_fractions_and_functions_of_the_function(dataset, split, epochs):
+    accuracy = SurrogateAccuracyConfig().build(dataset, split, epochs)
+
+    searched = accuracy(CELLS)
+
+    assert searched.min() >= 0
+    assert searched.max() <= 1
+    np.testing.assert_array_equal(searched, searched[NAS_BENCH_201.function_class])
+
+
+@pytest.mark.parametrize("dataset", Dataset)
+def test_a_cell_without_a_path_has_chance_accuracy(dataset):
+    accuracy = SurrogateAccuracyConfig().build(dataset, Split.valid, 200)
+
+    dead = CELLS[~NAS_BENCH_201.live_edges(CELLS).any(axis=-1)]
+
+    assert accuracy(dead) == pytest.approx(1 / dataset.num_classes)
+    assert accuracy.test(dead) == pytest.approx(1 / dataset.num_classes)
+
+
+def test_both_splits_are_known_after_200_epochs():
+    by_validation = SurrogateAccuracyConfig().build(Dataset.cifar100, Split.auto, 200)
+    by_test = SurrogateAccuracyConfig().build(Dataset.cifar100, Split.test, 200)
+
+    assert by_validation.split is Split.valid
+    np.testing.assert_array_equal(by_validation.tested, by_test.searched)
+    assert (by_validation.searched != by_test.searched).any()
+
+
+def test_after_12_epochs_there_is_no_test_split():
+    accuracy = SurrogateAccuracyConfig().build(Dataset.cifar10, Split.auto, 12)
+
+    assert accuracy.split is Split.valid
+    assert np.isnan(accuracy.test(CELLS)).all()
+    with pytest.raises(UserError, match="split=test"):
+        SurrogateAccuracyConfig().build(Dataset.cifar10, Split.test, 12)
+
+
+def test_other_lengths_of_training_are_refused():
+    with pytest.raises(UserError, match="epochs=50"):
+        SurrogateAccuracyConfig().build(Dataset.cifar10, Split.auto, 50)
+
+
+def test_the_user_is_told_that_it_is_a_predictor_and_how_good(metadata):
+    accuracy = SurrogateAccuracyConfig().build(Dataset.cifar100, Split.valid, 200)
+
+    held_out = metadata["held_out"]["function_class"]["cifar100_valid"]["all"]
+
+    assert accuracy.source == "surrogate"
+    assert accuracy.description == (
+        f"surrogate: predicted by a small model fitted on NATS-Bench (200 epochs), held-out "
+        f"tau {held_out['tau']:.2f}, MAE {held_out['mae']:.2f} points; not a measurement"
+    )
+
+
+def test_the_held_out_figures_meet_their_targets(metadata):
+    held_out = metadata["held_out"]["function_class"]["cifar100_valid"]["all"]
+
+    assert held_out["tau"] >= 0.90
+    assert held_out["mae"] <= 0.75
+
+
+def test_the_weights_are_smaller_than_300_kilobytes():
+    assert WEIGHTS.stat().st_size < 300_000
+
+
+def test_the_card_says_what_the_weights_record(metadata):
+    assert CARD.read_text(encoding="utf-8") == render(metadata)
+
+
+def test_importing_the_source_does_not_import_torch():
+    code = "import sys, nas.spaces.nas_bench_201.surrogate; sys.exit('torch' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_fit_runs_end_to_end_and_gives_the_same_files_twice(made_up_table, tmp_path):
+    files = [(tmp_path / f"{i}.safetensors", tmp_path / f"{i}.md") for i in range(2)]
+
+    for weights, card in files:
+        fit_and_write(made_up_table, TINY, weights, card)
+
+    (first, first_card), (second, second_card) = files
+    assert first.read_bytes() == second.read_bytes()
+    assert first_card.read_bytes() == second_card.read_bytes()
+    _, recorded = load(first)
+    assert first_card.read_text(encoding="utf-8") == render(recorded)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("target", ["cifar10_valid", "cifar100_valid", "imagenet16_valid"])
+def test_the_shipped_model_orders_the_table_no_worse_than_its_held_out_figure(
+    nas_data, metadata, target
+):
+    measured = read_csv_table(nas_data / ACCURACY_FILE).column(target)
+    accuracy = SurrogateAccuracyConfig().build(Dataset(target.split("_")[0]), Split.valid, 200)
+
+    tau = stats.kendalltau(accuracy(CELLS), measured).statistic
+
+    assert tau >= metadata["held_out"]["function_class"][target]["all"]["tau"]

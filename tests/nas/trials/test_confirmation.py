@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.confirmation import confirm, winner
+from nas.trials.trial import Samples
+
+DISTINCT = np.unique(NAS_BENCH_201.network_class)
+
+
+class Device:
+    """Second times by official number; remembers what it was asked."""
+
+    def __init__(self, again_ms):
+        self.again_ms = again_ms
+        self.asked = []
+
+    def measure_again(self, architectures):
+        indices = NAS_BENCH_201.index(architectures).tolist()
+        self.asked.append(indices)
+        return np.array([self.again_ms[index] for index in indices])
+
+
+def samples(indices, accuracy, latency_ms):
+    numbers = np.array(accuracy, np.float64), np.array(latency_ms, np.float64)
+    return Samples(NAS_BENCH_201.architectures[indices], *numbers, numbers[0])
+
+
+@pytest.fixture
+def abcd():
+    return DISTINCT[:4].tolist()
+
+
+def test_the_most_accurate_that_is_within_the_limit_twice_wins(abcd):
+    a, b, c, d = abcd
+    sampled = samples(abcd, [0.9, 0.8, 0.7, 0.95], [9.9, 9.0, 8.0, 11.0])
+    device, top = Device({a: 10.1, b: 9.1, c: 8.1, d: 1.0}), 2
+
+    timed = confirm(
+        sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
+    )
+
+    assert device.asked == [[a, b]]
+    assert [one.within_limit for one in timed] == [False, True]
+    assert (winner(timed).sample, winner(timed).latency_ms) == (1, 9.0)
+    assert winner(timed).latency_again_ms == 9.1
+
+
+def test_more_are_timed_only_while_none_is_within_the_limit_again(abcd):
+    a, b, c, d = abcd
+    sampled = samples(abcd, [0.9, 0.8, 0.7, 0.6], [9.9, 9.9, 9.9, 5.0])
+    device, top = Device({a: 10.1, b: np.nan, c: 10.2, d: 5.1}), 1
+
+    timed = confirm(
+        sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
+    )
+
+    assert device.asked == [[a], [b], [c], [d]]
+    assert winner(timed).sample == 3
+
+
+def test_on_a_device_that_is_too_slow_for_all_it_ends():
+    cells = DISTINCT[:50].tolist()
+    sampled = samples(cells, np.linspace(0.9, 0.5, 50), np.full(50, 9.9))
+    device = Device(dict.fromkeys(cells, 12.0))
+
+    timed = confirm(sampled, np.ones(50, bool), device.measure_again, top=2, limit_ms=10.0)
+
+    assert winner(timed) is None
+    assert [one for asked in device.asked for one in asked] == cells[:20]
+
+
+def test_nobody_wins_where_nobody_is_within_the_limit_again(abcd):
+    sampled = samples(abcd[:2], [0.9, 0.8], [9.9, 9.8])
+    device, top = Device(dict.fromkeys(abcd, 12.0)), 5
+
+    assert (
+        winner(
+            confirm(
+                sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
+            )
+        )
+        is None
+    )
+
+
+def test_a_cell_is_timed_once_and_another_of_the_same_network_by_itself():
+    twins = np.flatnonzero(NAS_BENCH_201.network_class == NAS_BENCH_201.network_class[0])[:2]
+    sampled = samples([*twins, twins[0]], [0.5, 0.6, 0.5], [5.0, 5.0, 5.0])
+    device, top = Device({twins[0]: 5.0, twins[1]: 11.0}), 5
+
+    timed = confirm(
+        sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
+    )
+
+    assert device.asked == [[twins[1], twins[0]]]
+    assert winner(timed).sample == 0

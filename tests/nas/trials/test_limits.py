@@ -1,0 +1,136 @@
+"""Limits beside the latency's, on synthetic tables and on the real energy table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nas.accuracy.base import Dataset
+from nas.config.energy import energy_of
+from nas.spaces.nas_bench_201.costs import parameters
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.limits import Limits, cost_text, limits_of
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import read_csv_table
+
+EVERYTHING = NAS_BENCH_201.architectures
+DEVICE = "raspberry-pi-5/litert/fp32/b1"
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch):
+    """Write synthetic energies, of a device that has a latency column too."""
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+    latency = {name: np.full(NAS_BENCH_201.size, 9.0) for name in ("board", "other")}
+    write_csv_table(tmp_path / "mine_ms.csv", latency)
+
+    def write(energies_mj, column="board", file="mine_mj.csv"):
+        write_csv_table(tmp_path / file, {column: energies_mj})
+        return tmp_path / file
+
+    return write
+
+
+def test_without_further_limits_all_are_within_them():
+    none = limits_of(None, None, "board", Dataset.cifar100)
+
+    assert not none
+    assert none.label == "T"
+    assert none.ratios(EVERYTHING[:12].reshape(3, 4, 6)).shape == (3, 4, 0)
+    assert none.met(EVERYTHING[:12].reshape(3, 4, 6)).shape == (3, 4)
+    assert none.all_met.all()
+
+
+def test_energy_and_parameters_are_held_against_their_limits(tables):
+    energy_mj = np.random.default_rng(0).uniform(1, 9, NAS_BENCH_201.size)
+    tables(energy_mj)
+
+    limits = limits_of("5mJ", "500k", "board", Dataset.cifar10)
+
+    counts = parameters(EVERYTHING, Dataset.cifar10)
+    batch = EVERYTHING[:12].reshape(3, 4, 6)
+    assert limits.label == "T, E and P"
+    assert [str(limit) for limit in limits.each] == ["E = 5 mJ", "P = 0.5 M"]
+    np.testing.assert_array_equal(limits.all_met, (energy_mj <= 5) & (counts <= 500_000))
+    np.testing.assert_array_equal(limits.met(batch), limits.all_met[:12].reshape(3, 4))
+    np.testing.assert_array_equal(limits.ratios(batch)[..., 0].ravel(), energy_mj[:12] / 5)
+    np.testing.assert_array_equal(limits.ratios(batch)[..., 1].ravel(), counts[:12] / 5e5)
+
+
+def test_energy_measured_for_another_data_set_says_so(tables):
+    tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")
+
+    same, other = (
+        limits_of("5mJ", None, DEVICE, dataset).each[0].source
+        for dataset in (Dataset.cifar100, Dataset.imagenet16)
+    )
+
+    assert "measured for" not in same
+    assert "measured for cifar100, on images 32 pixels wide, not 16" in other
+
+
+def test_a_device_without_energy_is_refused_with_those_that_have_it(tables):
+    tables(np.ones(NAS_BENCH_201.size))
+    tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")
+
+    with pytest.raises(UserError, match=f"no energy of other is known.*: board, {DEVICE}"):
+        limits_of("5mJ", None, "other", Dataset.cifar100)
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_folder_without_energy_is_refused_with_what_to_put_there():
+    with pytest.raises(UserError, match=r"no file .*_mj\.csv.*leave out E, or put one there"):
+        limits_of("5mJ", None, "board", Dataset.cifar100)
+
+
+def test_a_column_in_two_files_is_refused(tables):
+    tables(np.ones(NAS_BENCH_201.size))
+    tables(np.ones(NAS_BENCH_201.size), file="more_mj.csv")
+
+    with pytest.raises(UserError, match=r"energy column 'board' is in .*mine_mj.*more_mj"):
+        limits_of("5mJ", None, "board", Dataset.cifar100)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [(np.nan, r"of 1 architectures is empty, such as \|"), (0.0, "is 0 mJ"), (-2.0, "is -2 mJ")],
+)
+def test_an_energy_that_is_missing_or_not_positive_is_refused(tables, value, hint):
+    energies_mj = np.ones(NAS_BENCH_201.size)
+    energies_mj[77] = value
+    tables(energies_mj)
+
+    with pytest.raises(UserError, match=hint):
+        limits_of("5mJ", None, "board", Dataset.cifar100)
+
+
+@pytest.mark.data
+def test_the_energy_of_the_raspberry_pi_5_is_found_by_id_and_by_column(nas_data):
+    table = read_csv_table(nas_data / "nb201_energy_mj.csv")
+    column = "hw360-pi5-litert-cifar100"
+
+    for name in (DEVICE, column):
+        (limit,) = limits_of("5mJ", None, name, Dataset.cifar100).each
+        np.testing.assert_array_equal(limit.costs, table.column(column))
+    assert limit.costs[:3] == pytest.approx([2.57532, 12.08262, 9.14054])
+
+
+@pytest.mark.data
+@pytest.mark.usefixtures("nas_data")
+def test_the_error_for_another_device_names_both_runtimes_of_the_pi_5():
+    with pytest.raises(UserError, match=f"{DEVICE}, raspberry-pi-5/torch-mobile/fp32/b1"):
+        limits_of("5mJ", None, "help-raspi4", Dataset.cifar100)
+
+
+def test_no_limits_are_false_so_that_reports_can_stay_as_they_are():
+    assert not Limits()
+
+
+def test_a_small_count_is_written_out():
+    assert [cost_text(count, "") for count in (10.0, 1500.0, 860e3)] == ["10", "1,500", "0.86 M"]
+
+
+def test_the_energy_of_a_live_board_is_not_known():
+    with pytest.raises(UserError, match="of a live board, cmd://board, is not known; leave out E"):
+        energy_of("cmd://board")

@@ -1,0 +1,209 @@
+"""Profiles on disk, parameters from measurements, and buffers that are simulated."""
+
+from dataclasses import MISSING, fields, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from runtime.experiments.placement import table_iv
+from runtime.experiments.placement.by_size import by_size
+from runtime.experiments.placement.calibrate import SIZES, first_touch_ms_per_byte
+from runtime.experiments.placement.fitting import Observation, fitted, solved
+from runtime.experiments.placement.managed import MOST_BYTES, check_managed
+from runtime.experiments.placement.overhead import overhead_ms
+from runtime.experiments.placement.parameters import Hardware
+from runtime.experiments.placement.policy import MemoryPolicy
+from runtime.experiments.placement.profiles import Profile, read_profile, shipped
+from runtime.experiments.placement.simulated import SimulatedBuffer
+from runtime.experiments.placement.workload import Passes, Use, of_segment
+from runtime.network.decompose import Rule, decompose
+
+D, M, H = MemoryPolicy
+BUS = Hardware(
+    copy_start_ms=0.006,
+    to_device_ms_per_byte=1.8e-8,
+    to_host_ms_per_byte=1.9e-8,
+    first_touch_ms_per_byte=1e-7,
+    mapping_ms_per_byte=1e-7,
+    flush_cpu_ms=0.02,
+    flush_gpu_ms=0.0,
+    l2_ms=1e-8,
+    memory_ms=6.5e-7,
+    pinned_mapping_ms_per_byte=0.0,
+    pinned_start_ms=0.002,
+    write_ms=1e-7,
+    returning_ms_per_byte=5e-8,
+)
+JOBS = [(Passes(use, reuse), nbytes) for nbytes in SIZES for use in Use for reuse in (1, 4)]
+
+
+def test_parameters_are_found_again_from_what_they_give():
+    observations = [
+        Observation(
+            policy, job.application(nbytes), overhead_ms(policy, job.application(nbytes), BUS)
+        )
+        for job, nbytes in JOBS
+        for policy in MemoryPolicy
+    ]
+    found = fitted(observations, pass_ms_per_access=1e-8, first_touch_ms_per_byte=1e-7)
+    for field in fields(Hardware):
+        expected = getattr(BUS, field.name)
+        assert getattr(found, field.name) == pytest.approx(expected, rel=1e-6, abs=1e-9), field
+
+
+def sampled(sizes):
+    """A calibration that found just what the constants say."""
+    return [
+        {
+            "use": job.use.value,
+            "reuse": job.reuse,
+            "bytes": nbytes,
+            "resident": 1.0,
+            **{
+                policy.value: 1 + overhead_ms(policy, job.application(nbytes), BUS)
+                for policy in MemoryPolicy
+            },
+        }
+        for job, nbytes in JOBS
+        if nbytes in sizes
+    ]
+
+
+@pytest.mark.parametrize("policy", MemoryPolicy)
+@pytest.mark.parametrize("use", Use)
+def test_parameters_by_size_are_those_measured_and_between_them_close(policy, use):
+    curves = by_size(sampled(SIZES))
+    job = Passes(use, 16)
+    for nbytes in SIZES:
+        expected = overhead_ms(policy, job.application(nbytes), BUS)
+        assert curves.overhead_ms(policy, job, nbytes) == pytest.approx(expected, rel=1e-6)
+        between = overhead_ms(policy, job.application(2 * nbytes), BUS)
+        assert curves.overhead_ms(policy, job, 2 * nbytes) == pytest.approx(between, rel=0.15)
+
+
+def test_there_are_no_parameters_by_size_where_one_size_or_none_was_measured():
+    assert by_size(sampled(SIZES[:1])) is None
+    assert by_size([]) is None
+
+
+def test_without_a_measurement_of_a_policy_nothing_is_fitted():
+    one = Observation(D, Passes(Use.READ, 1).application(4096), 1.0)
+    with pytest.raises(ValueError, match="nothing was observed of policy H"):
+        fitted([one], pass_ms_per_access=0, first_touch_ms_per_byte=0)
+
+
+def test_a_parameter_that_would_be_negative_is_zero():
+    found = solved([[1, 1], [1, 2], [1, 3]], np.array([3.0, 2.0, 1.0]))
+    assert found[1] == 0
+    assert found[0] > 0
+
+
+def test_a_profile_is_read_as_it_was_written(tmp_path):
+    profile = Profile("a GPU", "measured", BUS, {"date": "today"}, {})
+    profile.write(tmp_path / "new" / "gpu.json")
+    assert read_profile(str(tmp_path / "new" / "gpu.json")) == profile
+
+
+@pytest.mark.parametrize("name", table_iv.DECISIONS)
+def test_a_board_of_the_source_says_what_is_published_and_how_each_stand_in_came_about(name):
+    profile = read_profile(name)
+    assert profile.kind == "assumed"
+    assert all(one["place"] for one in profile.published.values())
+    needed = {one.name for one in fields(Hardware) if one.default is MISSING}
+    assert profile.provenance.keys() == needed
+    assert not profile.hardware.is_discrete
+
+
+def test_the_h200s_profile_was_measured_and_gives_its_samples_again():
+    profile = read_profile("h200")
+    assert profile.kind == "measured"
+    assert profile.hardware.is_discrete
+    curves = by_size(profile.provenance["samples_ms"])
+    for one in profile.provenance["samples_ms"]:
+        if one["use"] == "read" and one["reuse"] == 4:
+            expected = one["H"] - one["resident"]
+            found = curves.overhead_ms(H, Passes(Use.READ, 4), one["bytes"])
+            assert found == pytest.approx(expected, rel=0.1)
+
+
+def test_the_shipped_profiles_are_these():
+    assert shipped() == ["agx", "h200", "tx2"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("{}", "holds no profile"),
+        ("[1]", "holds no profile"),
+        ("not json", "holds no profile"),
+        (100_000 * "[", "holds no profile"),
+        ("\udcff", "holds no profile"),  # no UTF-8
+        ('{"provenance": {"samples_ms": [{"bytes": 1}, {"bytes": 2}]}}', "holds no profile"),
+        ('{"name": "x", "kind": "measured", "provenance": {}, "hardware": {"speed": 1}}', "speed"),
+    ],
+)
+def test_a_file_that_is_no_profile_is_refused(content, told, tmp_path):
+    path = tmp_path / "p.json"
+    path.write_text(content, errors="surrogateescape")
+    with pytest.raises(ValueError, match=told):
+        read_profile(str(path))
+
+
+def test_an_unknown_profile_names_those_there_are():
+    with pytest.raises(ValueError, match="profile=nano is unknown; there are agx, h200, tx2"):
+        read_profile("nano")
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "taken", "free"),
+    [(0, 0, 2**40), (MOST_BYTES + 1, 0, 2**40), (2, MOST_BYTES - 1, 2**40), (1000, 0, 1999)],
+)
+def test_managed_memory_beyond_the_limits_is_refused(nbytes, taken, free):
+    with pytest.raises(ValueError, match="managed memory"):
+        check_managed(nbytes, taken, free)
+
+
+def test_managed_memory_within_the_limits_is_not():
+    check_managed(MOST_BYTES, 0, 2 * MOST_BYTES)
+
+
+@pytest.mark.parametrize("policy", MemoryPolicy)
+@pytest.mark.parametrize("use", Use)
+def test_a_simulated_buffer_computes_and_tells_the_models_time(policy, use):
+    job = Passes(use, 3)
+    application = replace(job.application(4096), execution_ms=0.5)
+    buffer = SimulatedBuffer(policy, application, BUS)
+    buffer.host[100] = 9
+    result = torch.zeros(())
+
+    took_ms = buffer.job(job.compute(result), returns=job.returns)()
+
+    assert buffer.is_simulated
+    assert took_ms == 0.5 + overhead_ms(policy, application, BUS)
+    assert buffer.footprint.total == 4096 * (2 if policy is D else 1)
+    if use is Use.READ:
+        assert float(result) == 9
+    else:
+        assert float(buffer.host[100]) == 12
+        assert float(buffer.host[0]) == 3
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_segment_of_a_network_runs_on_a_buffer_under_each_policy():
+    module, images = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), torch.randn(1, 3, 8, 8)
+    first = decompose(module, images, Rule.LAYER).segments[0]
+    application = Passes(Use.READ, 1).application(4 * images.numel(), 0.5)
+    with torch.inference_mode():
+        expected = first(images)
+        for policy in MemoryPolicy:
+            buffer = SimulatedBuffer(policy, application, BUS)
+            buffer.host.copy_(images.flatten())
+            output = torch.empty_like(expected)
+            buffer.job(of_segment(first, images, output), returns=False)()
+            assert torch.equal(output, expected)
+
+
+def test_fresh_memory_of_the_host_costs_something():
+    assert 0 < first_touch_ms_per_byte(2**22) < 1e-4

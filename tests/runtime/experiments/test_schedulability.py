@@ -1,0 +1,185 @@
+"""The schedulability study: its sets, its answers, and that it goes on where it was."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from runtime.experiments.schedulability.schedulability import (
+    FRAME_MS,
+    SCENARIOS,
+    THRESHOLDS,
+    schedulability,
+)
+from runtime.experiments.schedulability.study import run_study
+from runtime.experiments.schedulability.task_sets import task_sets
+from runtime.experiments.schedulability.verdict import published_size
+from runtime.mapping.config import StudyConfig
+from runtime.mapping.model.bundled import xavier_times
+from runtime.mapping.model.choices import choices
+from runtime.mapping.solving.bounds import quick_answers
+from runtime.mapping.solving.program import Answer, solve
+
+QUIET = Console(quiet=True)
+
+
+def shares(scenario, threshold, count=40):
+    found = schedulability(SCENARIOS[scenario], threshold, count=count, seed=0, time_limit_s=10)
+    return {one.column: one for one in found}
+
+
+def fit_on_the_reference_alone(scenario, threshold):
+    scenario = SCENARIOS[scenario]
+    first = dict([*scenario.columns.items()][:1])
+    alone = replace(scenario, columns=first)
+    (share,) = schedulability(alone, threshold, count=40, seed=0, time_limit_s=10)
+    return share.feasible
+
+
+def test_sets_fill_their_threshold_within_a_step():
+    table = xavier_times()
+    column = table.configurations.index("TC8")
+
+    drawn = task_sets(
+        table,
+        "TC8",
+        limit_ms=160,
+        slack_ms=20,
+        count=200,
+        generator=np.random.default_rng(0),
+    )
+
+    total_ms = drawn.ms[:, :, column].sum(1)
+    assert (total_ms <= 160).all()
+    assert (total_ms >= 140).all()
+    for size, own in zip(drawn.size, drawn.ms, strict=True):
+        assert (own[size:] == 0).all()
+        assert (own[:size, column] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "threshold", "published", "calibrated"),
+    [
+        ("nvdla", 1.0, 12.16, 12.7),
+        ("nvdla", 1.2, 14.66, 15.4),
+        ("gpu_tc", 1.0, 10.52, 10.5),
+        ("gpu_tc", 1.2, 11.27, 11.9),
+        ("gpu_rc", 1.0, 9.59, 10.3),
+        ("gpu_rc", 1.2, 10.54, 10.8),
+    ],
+)
+def test_sets_are_about_as_large_as_the_published_ones(scenario, threshold, published, calibrated):
+    chosen = SCENARIOS[scenario]
+    drawn = task_sets(
+        xavier_times().chosen(chosen.networks),
+        chosen.reference,
+        limit_ms=100 * threshold,
+        slack_ms=20,
+        count=1000,
+        generator=np.random.default_rng(1),
+    )
+
+    mean = drawn.size.mean()
+
+    columns = [*chosen.columns]
+    assert published_size(scenario, columns[1], threshold) == published
+    assert mean == pytest.approx(calibrated, abs=0.5)
+    assert mean == pytest.approx(published, rel=0.1)
+
+
+def test_a_set_at_100_percent_fits_on_its_reference():
+    for scenario in SCENARIOS:
+        assert fit_on_the_reference_alone(scenario, 1.0) == 40
+
+
+def test_above_100_percent_no_set_fits_on_its_reference_alone():
+    for scenario in SCENARIOS:
+        assert fit_on_the_reference_alone(scenario, 1.4) == 0
+
+
+def test_more_units_never_fit_less():
+    for scenario, threshold in (("gpu_tc", 1.6), ("gpu_rc", 1.4)):
+        feasible = [one.feasible for one in shares(scenario, threshold, count=20).values()]
+        assert feasible == sorted(feasible)
+        assert feasible[-1] > 0
+
+
+def test_2_8_is_reached_only_if_both_nvdla_as_one_are_a_third_unit():
+    column = "NVDLA+TC+RC+CPU"
+
+    assert shares("nvdla", 2.8)[column].feasible == 0
+    assert shares("nvdla-apart", 2.8)[column].feasible == 40
+
+
+def test_the_quick_answers_are_those_of_the_solver():
+    scenario = SCENARIOS["gpu_tc"]
+    table = xavier_times()
+    platform = scenario.platform.limited(scenario.columns["TC+RC+CPU"])
+    generator = np.random.default_rng(3)
+    settled = 0
+    for threshold in (1.4, 1.6, 1.8, 2.2):
+        drawn = task_sets(
+            table,
+            "TC8",
+            limit_ms=threshold * FRAME_MS,
+            slack_ms=20,
+            count=12,
+            generator=generator,
+        )
+        for size, ms in zip(drawn.size, drawn.ms, strict=True):
+            among = choices(ms[:size], table.configurations, platform)
+            (quick,), _ = quick_answers(among, among.ms[None], FRAME_MS, generator)
+            found = solve(among, FRAME_MS, any_will_do=True, time_limit_s=30).answer
+            if found is not Answer.unknown and quick != 0:
+                settled += 1
+                assert (quick == 1) == (found is Answer.feasible)
+    assert settled > 30
+
+
+def config(**changes):
+    values = {
+        "scenarios": ["gpu_rc"],
+        "thresholds": [1.0, 1.4],
+        "sets": 10,
+        "seed": 0,
+        "workers": 1,
+        "time_limit_s": 3.0,
+    }
+    return StudyConfig(**{**values, **changes})
+
+
+def test_a_study_goes_on_where_it_was(tmp_path):
+    run_study(tmp_path, config(thresholds=[1.0]), QUIET)
+    first = tmp_path / "cells" / "gpu_rc-1.0.json"
+    before = first.stat().st_mtime_ns
+
+    run_study(tmp_path, config(), QUIET)
+
+    assert first.stat().st_mtime_ns == before
+    rows = json.loads((tmp_path / "mapping.json").read_text())["rows"]
+    assert {row["threshold"] for row in rows} == {1.0, 1.4}
+    page = (tmp_path / "mapping.html").read_text()
+    assert "Regular cores first" in page
+    assert "default-src 'none'" in page
+
+
+def test_cells_of_other_settings_are_not_mixed(tmp_path):
+    run_study(tmp_path, config(thresholds=[1.0]), QUIET)
+
+    with pytest.raises(ValueError, match=r"was computed with .*'seed': 0.*give another folder"):
+        run_study(tmp_path, config(seed=1), QUIET)
+
+
+@pytest.mark.slow
+def test_workers_compute_what_one_process_does(tmp_path):
+    run_study(tmp_path / "one", config(), QUIET)
+    run_study(tmp_path / "two", config(workers=2), QUIET)
+
+    one, two = ((tmp_path / name / "mapping.json").read_text() for name in ("one", "two"))
+    assert one == two
+
+
+def test_thresholds_are_those_of_the_published_figures():
+    assert (len(THRESHOLDS), THRESHOLDS[0], THRESHOLDS[-1]) == (16, 1.0, 4.0)

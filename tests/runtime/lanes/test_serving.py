@@ -1,0 +1,191 @@
+"""`runtime.run`, the one line of a new user."""
+
+import json
+import math
+import re
+from collections import Counter
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import runtime
+from runtime.scheduling.arrivals import poisson
+from runtime.scheduling.chain import Request
+from runtime.scheduling.chrome_trace import write_trace
+from runtime.scheduling.policies.rules import OneLane
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "runtime-library.md"
+
+
+def small(seed):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 5)).eval()
+
+
+def test_modules_in_results_and_a_report_out():
+    models, x = [small(0), small(1)], torch.randn(1, 3, 8, 8)
+
+    report = runtime.run(models, inputs=[x, x], inferences=3, deadline_ms=1000, gpu=False)
+
+    with torch.inference_mode():
+        for model, output in zip(models, report.outputs, strict=True):
+            torch.testing.assert_close(output, model(x))
+    assert report.inferences == 6
+    assert report.misses == 0
+    assert all(0 < one.p50_ms <= one.p99_ms <= one.worst_ms for one in report.latencies)
+    assert all(0 <= share <= 1 for share in report.lane_use.values())
+    assert "makespan" in str(report)
+
+
+def test_two_models_and_a_deadline_are_enough():
+    torch.manual_seed(0)
+    wide = nn.Sequential(nn.Conv2d(3, 4, 3, stride=8), nn.AdaptiveAvgPool2d(1)).eval()
+    small_images = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(1352, 3)).eval()
+    values = nn.Sequential(nn.Linear(7, 2)).eval()
+
+    report = runtime.run(
+        [wide, small_images, values], policy="earliest_finish", deadline_ms=17, gpu=False
+    )
+
+    assert report.assumed_shapes == ((1, 3, 224, 224), (1, 1, 28, 28), (1, 7))
+    assert "inputs, assumed: 1x3x224x224, 1x1x28x28, 1x7" in str(report)
+    assert report.outputs[1].shape == (1, 3)
+
+
+def test_what_takes_no_image_is_told_of_in_one_line():
+    with pytest.raises(ValueError, match=r"model 0: what a Conv3d takes cannot be told; give it"):
+        runtime.run([nn.Conv3d(1, 1, 1).eval()])
+
+
+def test_the_slowdown_of_a_network_that_takes_no_longer_than_to_place_it_is_not_told():
+    x = torch.randn(1, 3, 8, 8)
+    large = nn.Sequential(nn.Conv2d(3, 64, 7), nn.Conv2d(64, 64, 7, padding=3)).eval()
+    wide = torch.randn(1, 3, 64, 64)
+
+    tiny = runtime.run([small(0), large], [x, wide], inferences=3, gpu=False)
+    none = runtime.run([large], [wide], inferences=3, gpu=False)
+
+    assert tiny.is_tiny == (True, False)
+    assert f"slowdowns are not told: alone, an inference takes {tiny.alone_ms[0]:.3f} ms" in str(
+        tiny
+    )
+    assert "throughput" not in str(tiny)
+    assert none.is_tiny == (False,)
+    assert f"slowdown {none.slowdowns[0]:.2f} (mean" in str(none)
+
+
+def test_frames_arrive_at_their_rate():
+    x = torch.randn(1, 3, 8, 8)
+
+    report = runtime.run([small(0)], [x], inferences=3, fps=100, rule="fused", gpu=False)
+
+    assert [request.arrival_ms for request in report.schedule.requests] == [0, 10, 20]
+    assert report.makespan_ms > 20
+
+
+def test_arrivals_of_ones_own_have_priorities_and_a_trace_that_opens(tmp_path):
+    x = torch.randn(1, 3, 8, 8)
+    generator = np.random.default_rng(0)
+    asked = [
+        *poisson(0, 3, 10, generator),
+        *(Request(1, 2.0 * i, deadline_ms=1000, priority=-1) for i in range(10)),
+    ]
+
+    report = runtime.run(
+        [small(0), small(1)], [x, x], requests=asked, order="priority", rule="fused", gpu=False
+    )
+
+    assert report.schedule.requests == tuple(asked)
+    assert report.inferences == 20
+    assert report.misses == 0
+    assert 0 < report.fairness <= 1
+    assert report.antt == pytest.approx(sum(report.slowdowns) / 2)
+    assert report.finish_spread_ms >= 0
+    write_trace(report.schedule, tmp_path / "trace.json")
+    opens_in_perfetto(json.loads((tmp_path / "trace.json").read_text()))
+    assert [*tmp_path.iterdir()] == [tmp_path / "trace.json"]
+
+
+def opens_in_perfetto(trace):
+    """What the format (Trace Event Format, 2016) asks of the events that are used here."""
+    begun, ends = Counter(), {}
+    for event in trace["traceEvents"]:
+        assert {"ph", "pid", "tid", "name"} <= event.keys()
+        if event["ph"] == "M":
+            assert event["name"] in {"process_name", "thread_name"}
+            assert isinstance(event["args"]["name"], str)
+            continue
+        assert event["ts"] >= 0
+        key = event["pid"], event["tid"]
+        if event["ph"] == "X":  # those of a track may touch, but not cross
+            assert event["ts"] >= ends.get(key, 0) - 1e-6
+            ends[key] = event["ts"] + event["dur"]
+        else:
+            begun[event["cat"], event["id"]] += {"b": 1, "e": -1}[event["ph"]]
+    assert set(begun.values()) == {0}
+    assert ends
+
+
+def test_a_network_of_which_nothing_is_asked_has_no_output():
+    x = torch.randn(1, 3, 8, 8)
+
+    report = runtime.run([small(0), small(1)], [x, x], requests=[Request(1)], gpu=False)
+
+    assert isinstance(report.outputs[0], CancelledError)
+    assert isinstance(report.outputs[1], torch.Tensor)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"requests": [Request(3)]}, "a request names network 3 of 1"),
+        ({"requests": []}, "one request at least"),
+        ({"requests": [Request(0)], "fps": 3}, "requests has arrivals and deadlines of its own"),
+        ({"order": "last"}, "order='last' must be one of first_come, priority, deadline"),
+        ({"policy": "best"}, "policy='best' must be one of earliest_finish"),
+        ({"rule": "cell"}, "rule='cell' must be one of layer"),
+        ({"policy": None}, "policy=None must be one of earliest_finish"),
+        ({"policy": OneLane}, "must be one of .*, or an object with a `place` method"),
+        ({"policy": OneLane(7)}, r"OneLane\(lane=7\) put job 0 of .* to lane 7 of"),
+        ({"policy": OneLane(-1)}, "to lane -1 of"),
+        ({"fps": 0}, "fps=0 must be above 0"),
+        ({"fps": math.nan}, "fps=nan must be above 0"),
+        ({"fps": "20"}, "fps='20' must be above 0"),
+        ({"fps": 1e-320}, "lets no second frame arrive"),
+        ({"deadline_ms": math.nan}, "deadline_ms=nan must be above 0"),
+        ({"inferences": 2.5}, "inferences=2.5 must be a whole number"),
+        ({"models": nn.ReLU()}, r"models is a ReLU; give a list, as models=\[...\]"),
+        ({"inputs": torch.zeros(1, 3, 8, 8)}, "inputs is a Tensor; give a list"),
+        ({"models": [None]}, "model 0 is None, not a torch.nn.Module"),
+        ({"inputs": [None]}, "input 0 must be a tensor that is not empty"),
+        ({"inputs": [torch.zeros(0, 3, 8, 8)]}, "input 0 must be a tensor that is not empty"),
+        ({"inputs": [torch.zeros(1, 4, 8, 8)]}, r"model 0 cannot be run with its input of shape"),
+        ({"inputs": [torch.zeros(1, 3, 8, 8).double()]}, "model 0 cannot be run with its input"),
+        ({"inferences": 0}, "inferences=0 must be above 0"),
+        ({"inputs": []}, "1 models and 0 inputs"),
+        ({"models": [nn.ReLU()]}, r"model 0 is in training mode; call .eval\(\) first"),
+    ],
+)
+def test_what_cannot_be_run_is_told_with_the_way_out(arguments, told):
+    given = {"models": [small(0)], "inputs": [torch.zeros(1, 3, 8, 8)], **arguments}
+    with pytest.raises(ValueError, match=told):
+        runtime.run(**given, gpu=False)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_told():
+    with pytest.raises(RuntimeError, match="gpu=True, but torch finds no CUDA device here"):
+        runtime.run([small(0)], [torch.zeros(1, 3, 8, 8)], gpu=True)
+
+
+def test_the_example_of_the_documentation_runs(capsys):
+    (example,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text("utf-8"), re.DOTALL)
+    assert len(example.splitlines()) <= 15
+
+    exec(compile(example, DOCUMENT.name, "exec"), {})  # noqa: S102 - our own documentation
+
+    assert "makespan" in capsys.readouterr().out

@@ -1,0 +1,438 @@
+"""A program computes what the module computes, wherever the module was cut."""
+
+import threading
+from collections import Counter
+from copy import deepcopy
+
+import pytest
+import torch
+from torch import nn
+from torch.fx.proxy import TraceError
+
+from runtime.network.decompose import Rule, decompose
+from runtime.network.kinds import Kind
+from runtime.network.models.alexnet import AlexNet
+from runtime.network.models.densenet import DenseLayer
+from runtime.network.models.nas_bench_201 import Cell, ResidualBlock
+from runtime.network.models.resnet import Block, ResNet
+from runtime.network.models.vgg import VGG
+from runtime.network.program import NETWORK_INPUT, Inference
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def run(module, x, rule=Rule.LAYER, **kwargs):
+    with torch.inference_mode():
+        return decompose(module, x, rule, **kwargs).run(x), module(x)
+
+
+def on_meta(build):
+    with torch.device("meta"):
+        return build().eval(), torch.empty(1, 3, 224, 224)
+
+
+@pytest.mark.parametrize("rule", [Rule.LAYER, Rule.UNFOLDED, Rule.WHOLE])
+def test_layers_one_by_one_give_the_very_bits_of_the_module(network, rule):
+    computed, plain = run(*network, rule)
+
+    assert torch.equal(computed, plain)
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("nas_bench_201", (Cell, ResidualBlock)),
+        ("resnet18", (Block,)),
+        ("resnet50", (Block,)),
+        ("densenet121", (DenseLayer,)),
+        ("vgg16", (nn.Sequential,)),
+        ("alexnet", (nn.Sequential,)),
+    ],
+)
+def test_cells_give_the_very_bits_of_the_module(networks, name, cells):
+    computed, plain = run(*networks[name], Rule.CELL, cells=cells)
+
+    assert torch.equal(computed, plain)
+
+
+def test_folding_changes_rounding_only(network):
+    module, x = network
+
+    computed, exact = run(deepcopy(module).double(), x.double(), Rule.FUSED)
+
+    torch.testing.assert_close(computed, exact, rtol=1e-9, atol=1e-12)
+
+
+def test_folding_in_single_precision_is_close(network):
+    computed, plain = run(*network, Rule.FUSED)
+
+    torch.testing.assert_close(computed, plain, rtol=1e-3, atol=1e-4)
+
+
+def test_a_network_without_batch_normalisation_is_fused_to_the_bit(networks):
+    computed, plain = run(*networks["vgg16"], Rule.FUSED)
+
+    assert torch.equal(computed, plain)
+
+
+def test_layers_are_named_and_of_known_kinds(networks):
+    program = decompose(*networks["resnet18"])
+
+    kinds = Counter(segment.kind for segment in program.segments)
+
+    assert kinds[Kind.CONV] == 20
+    assert kinds[Kind.NORM] == 20
+    assert kinds[Kind.ADD] == 8
+    assert kinds[Kind.POOL] == 2
+    assert kinds[Kind.LINEAR] == kinds[Kind.RESHAPE] == 1
+    assert kinds[Kind.OTHER] == 0
+    assert program.segments[0].name == "conv1"
+    assert {segment.name for segment in program.segments} >= {"layer2.0.downsample.1", "fc", "add"}
+
+
+def test_no_operation_of_the_families_is_of_an_unknown_kind(network):
+    assert all(segment.kind is not Kind.OTHER for segment in decompose(*network).segments)
+
+
+def test_normalisation_and_activation_stay_with_their_convolution(networks):
+    program = decompose(*networks["resnet18"], Rule.FUSED)
+
+    kinds = Counter(segment.kind for segment in program.segments)
+
+    # 5 identity shortcuts; of 17 activations, 8 follow a sum and serve two readers.
+    assert kinds == {
+        Kind.CONV: 20,
+        Kind.ADD: 8,
+        Kind.ACT: 8,
+        Kind.IDENTITY: 5,
+        Kind.POOL: 2,
+        Kind.RESHAPE: 1,
+        Kind.LINEAR: 1,
+    }
+
+
+def test_what_stands_before_a_convolution_goes_with_it_where_nothing_else_can_take_it(networks):
+    program = decompose(*networks["nas_bench_201"], Rule.FUSED)
+
+    kinds = Counter(segment.kind for segment in program.segments)
+
+    assert kinds[Kind.NORM] == 1  # before the global pool
+    assert kinds[Kind.ACT] == 0
+
+
+def test_a_folded_convolution_stores_no_normalisation():
+    module = nn.Sequential(nn.Conv2d(2, 3, 1, bias=False), nn.BatchNorm2d(3)).eval()
+
+    (segment,) = decompose(module, torch.zeros(1, 2, 4, 4), Rule.FUSED).segments
+
+    assert segment.weight_bytes == 4 * (3 * 2 + 3)
+
+
+def test_folding_leaves_the_module_alone():
+    module = nn.Sequential(nn.Conv2d(2, 3, 1), nn.BatchNorm2d(3)).eval()
+    nn.init.uniform_(module[1].weight, 2.0, 3.0)
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+
+    decompose(module, torch.zeros(1, 2, 4, 4), Rule.FUSED)
+
+    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+
+
+def test_a_normalisation_of_the_batch_itself_is_not_folded():
+    norm = nn.BatchNorm2d(3, track_running_stats=False)
+    module = nn.Sequential(nn.Conv2d(2, 3, 1), norm).eval()
+    x = torch.randn(4, 2, 5, 5)
+
+    computed, plain = run(module, x, Rule.FUSED)
+
+    assert torch.equal(computed, plain)
+
+
+def test_a_convolution_with_two_readers_keeps_its_normalisation_apart():
+    class TwoReaders(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(2, 2, 1)
+            self.norm = nn.BatchNorm2d(2)
+
+        def forward(self, x):
+            y = self.conv(x)
+            return self.norm(y) + y
+
+    program = decompose(TwoReaders().eval(), torch.zeros(1, 2, 3, 3), Rule.FUSED)
+
+    assert [segment.kind for segment in program.segments] == [Kind.CONV, Kind.NORM, Kind.ADD]
+
+
+def test_cells_are_segments_between_single_layers(networks):
+    module, x = networks["nas_bench_201"]
+
+    program = decompose(module, x, Rule.CELL, cells=(Cell, ResidualBlock))
+
+    assert [segment.name for segment in program.segments] == [
+        "stem.0",
+        "stem.1",
+        *(f"cells.{i}" for i in range(5)),
+        "lastact.0",
+        "lastact.1",
+        "global_pooling",
+        "flatten",
+        "classifier",
+    ]
+    assert [segment.kind for segment in program.segments[2:7]] == [Kind.CELL] * 5
+    assert program.segments[4].output_shape == (2, 8, 8, 8)
+    assert program.segments[4].output_bytes == 4 * 2 * 8**3
+
+
+def test_a_skip_is_read_from_the_segment_that_made_it(networks):
+    program = decompose(*networks["resnet18"])
+
+    inputs = {segment.name: segment.inputs for segment in program.segments}
+    index = {segment.name: i for i, segment in enumerate(program.segments)}
+
+    assert inputs["conv1"] == (NETWORK_INPUT,)
+    assert set(inputs["add_2"]) == {
+        index["layer2.0.bn2"],
+        index["layer2.0.downsample.1"],
+    }
+
+
+def test_a_value_is_dropped_after_its_last_use(network):
+    module, x = network
+    program = decompose(module, x)
+    needed_at = {
+        value: max((i for i, s in enumerate(program.segments) if value in s.inputs), default=value)
+        for value in range(NETWORK_INPUT, len(program))
+    }
+    inference = Inference(program, x)
+
+    for i in range(len(program)):
+        inference.step()
+        assert inference.live_values == {
+            value
+            for value in range(NETWORK_INPUT, i + 1)
+            if needed_at[value] > i or value == program.output
+        }
+
+
+def test_live_bytes_of_a_chain_are_two_neighbours():
+    module = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2), nn.Linear(2, 1)).eval()
+
+    program = decompose(module, torch.zeros(1, 4))
+
+    assert list(program.live_bytes()) == [4 * 8, 4 * (8 + 2), 4 * (2 + 1)]
+
+
+def test_the_output_is_asked_for_at_the_end(networks):
+    inference = Inference(decompose(*networks["alexnet"]), networks["alexnet"][1])
+    inference.step()
+
+    with pytest.raises(RuntimeError, match=r"21 of 22 segments have still to run"):
+        _ = inference.output
+
+
+@pytest.mark.parametrize(
+    ("build", "published_gmacs"),
+    [(AlexNet, 0.71), (VGG, 15.47), (lambda: ResNet(18), 1.81), (lambda: ResNet(152), 11.51)],
+)
+@pytest.mark.parametrize("rule", [Rule.LAYER, Rule.FUSED, Rule.WHOLE])
+def test_operations_are_those_of_torchvisions_table(build, published_gmacs, rule):
+    program = decompose(*on_meta(build), rule)
+
+    gmacs = sum(segment.flops for segment in program.segments) / 2e9
+
+    assert gmacs == pytest.approx(published_gmacs, abs=0.011)  # it prints two digits
+
+
+def test_the_name_of_a_rule_will_do():
+    module, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), torch.ones(1, 3, 8, 8)
+
+    assert len(decompose(module, x, "fused")) == len(decompose(module, x, Rule.FUSED)) == 1
+    assert len(decompose(module, x, "layer")) == 2
+
+
+def test_weights_are_counted_once_a_segment():
+    module, x = on_meta(VGG)
+
+    program = decompose(module, x)
+
+    assert sum(segment.weight_bytes for segment in program.segments) == 4 * 138_357_544
+
+
+def test_sizes_and_views_in_the_forward_are_computed_where_they_are_read():
+    class Shuffle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.tensor(3.0))
+
+        def forward(self, x):
+            n, c = x.shape[0], x.size(1)
+            a, b = torch.relu(x).chunk(2, dim=1)
+            return torch.cat([b, a], 1).view(n, c, -1) * self.scale
+
+    module, x = Shuffle().eval(), torch.randn(2, 4, 3, 3)
+
+    computed, plain = run(module, x)
+
+    assert torch.equal(computed, plain)
+
+
+def test_layers_in_place_work_as_in_the_module():
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(2, 2, 1)
+            self.relu = nn.ReLU(inplace=True)
+
+        def forward(self, x):
+            y = self.conv(x)
+            z = self.relu(y)
+            return z + y  # y was changed under its reader's hands
+
+    module, x = InPlace().eval(), torch.randn(2, 2, 3, 3)
+
+    for rule in (Rule.LAYER, Rule.FUSED):
+        computed, plain = run(module, x, rule)
+        assert torch.equal(computed, plain)
+
+
+def test_a_buffer_may_be_cut_to_the_length_of_the_input():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+            self.register_buffer("mask", torch.tril(torch.ones(16, 16, dtype=torch.bool)))
+
+        def forward(self, x):
+            length = x.shape[1]
+            weights = x @ x.transpose(1, 2)
+            return self.layer(weights.masked_fill(~self.mask[:length, :length], 0.0) @ x)
+
+    module, x = Masked().eval(), torch.randn(2, 5, 8)
+    with torch.no_grad():
+        assert torch.equal(decompose(module, x).run(x), module(x))
+
+
+def test_a_module_is_as_it_was_before_it_was_cut():
+    class Shifting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.layer(x) + torch.ones(8) + torch.full((8,), 2.0)
+
+    module, x = nn.Sequential(Shifting(), Shifting()).eval(), torch.randn(2, 8)
+    before = [{*vars(part)} for part in module.modules()]
+    programs = [decompose(module, x) for _ in range(2)]
+    assert [{*vars(part)} for part in module.modules()] == before
+    names = [
+        [name for segment in one.segments for name, _ in segment.body.named_buffers()]
+        for one in programs
+    ]
+    assert names[0] == names[1]
+    assert len(names[0]) == 4
+    with torch.no_grad():
+        assert torch.equal(programs[0].run(x), module(x))
+
+
+def test_networks_are_cut_beside_each_other_and_beside_others_that_run():
+    x = torch.randn(2, 8)
+    busy = nn.Sequential(*[nn.Linear(8, 8) for _ in range(4)]).eval()
+    program = decompose(busy, x)
+    calls = {"module": busy, "program": program.run}
+    with torch.no_grad():
+        expected = busy(x)
+    done, failures, right = threading.Event(), [], []
+
+    def call(name):
+        with torch.no_grad():
+            while not done.is_set():
+                right.append(torch.equal(calls[name](x), expected))
+
+    def cut(module):
+        for _ in range(10):
+            decompose(module, x)
+
+    def guarded(*job):
+        try:
+            job[0](*job[1:])
+        except BaseException as error:  # noqa: BLE001 - all of them are told
+            failures.append(error)
+
+    callers = [threading.Thread(target=guarded, args=(call, name)) for name in calls]
+    cutters = [threading.Thread(target=guarded, args=(cut, one)) for one in (busy, deepcopy(busy))]
+    for thread in (*callers, *cutters):
+        thread.start()
+    for thread in cutters:
+        thread.join()
+    done.set()
+    for thread in callers:
+        thread.join()
+    assert failures == []
+    assert all(right)
+    assert right
+
+
+def test_a_layer_used_twice_is_two_segments():
+    layer = nn.Linear(3, 3)
+    module, x = nn.Sequential(layer, layer).eval(), torch.randn(2, 3)
+
+    computed, plain = run(module, x)
+
+    assert torch.equal(computed, plain)
+    assert len(decompose(module, x)) == 2
+
+
+def test_a_module_in_training_mode_is_refused():
+    with pytest.raises(ValueError, match=r"call \.eval\(\) first"):
+        decompose(nn.Sequential(nn.Dropout()), torch.zeros(1))
+
+
+def test_cells_that_do_not_occur_are_refused_by_name():
+    with pytest.raises(ValueError, match="Sequential contains no Cell or Block"):
+        decompose(nn.Sequential(nn.ReLU()).eval(), torch.zeros(1), Rule.CELL, cells=(Cell, Block))
+
+
+def test_cells_belong_to_their_rule():
+    with pytest.raises(ValueError, match="rule 'cell' was given 0 classes"):
+        decompose(nn.ReLU().eval(), torch.zeros(1), Rule.CELL)
+    with pytest.raises(ValueError, match="rule 'whole' was given 1 classes"):
+        decompose(nn.ReLU().eval(), torch.zeros(1), Rule.WHOLE, cells=(Cell,))
+
+
+class Wrapped(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize("rule", [Rule.LAYER, Rule.WHOLE])
+def test_two_outputs_are_refused(rule):
+    with pytest.raises(ValueError, match="not one"):
+        decompose(Wrapped(lambda x: (x + 1, x)).eval(), torch.zeros(1), rule)
+
+
+def test_two_inputs_are_refused():
+    with pytest.raises(ValueError, match="takes 2 inputs"):
+        decompose(nn.Bilinear(1, 1, 1).eval(), torch.zeros(1))
+
+
+def test_a_layer_with_two_outputs_is_refused():
+    with pytest.raises(ValueError, match="layer 0 gives tuple"):
+        decompose(nn.Sequential(nn.LSTM(2, 2), nn.Identity()).eval(), torch.zeros(1, 1, 2))
+
+
+def test_control_flow_on_values_can_only_stay_whole():
+    class Branches(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x - 1
+
+    module, x = Branches().eval(), torch.ones(2)
+
+    with pytest.raises(TraceError):
+        decompose(module, x)
+    assert torch.equal(run(module, x, Rule.WHOLE)[0], module(x))

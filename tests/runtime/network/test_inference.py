@@ -1,0 +1,79 @@
+"""One inference as something to call."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from runtime.network.backend import Backend, Device, Precision
+from runtime.network.inference import prepare
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"),
+    [
+        (Precision.fp32, torch.float32),
+        (Precision.bf16, torch.bfloat16),
+        (Precision.fp16, torch.float16),
+    ],
+)
+def test_weights_input_and_output_have_the_precision(precision, dtype):
+    network = nn.Linear(4, 2)
+
+    output = prepare(network, torch.ones(1, 4), Device.cpu, Backend.torch, precision)()
+
+    assert output.dtype == network.weight.dtype == dtype
+
+
+def test_sixteen_bits_compute_nearly_the_same():
+    torch.manual_seed(0)
+    network, images = nn.Linear(64, 8), torch.randn(1, 64)
+
+    exact = prepare(network, images, Device.cpu, Backend.torch)().clone()
+    rounded = prepare(network, images, Device.cpu, Backend.torch, Precision.bf16)()
+
+    assert (rounded - exact).norm() < 0.02 * exact.norm()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_graph_keeps_its_weights_and_input_while_others_are_captured():
+    def convolution(seed, backend):
+        torch.manual_seed(seed)
+        return prepare(nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8), Device.cuda, backend)
+
+    expected = [convolution(seed, Backend.torch)().cpu() for seed in range(4)]
+
+    graphs = [convolution(seed, Backend.graph) for seed in range(4)]
+
+    for graph, output in zip(graphs, expected, strict=True):
+        torch.testing.assert_close(graph().cpu(), output)
+
+
+def test_onnx_runtime_computes_what_torch_does_on_an_input_bound_once():
+    torch.manual_seed(0)
+    network, images = nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8)
+    expected = prepare(network, images, Device.cpu, Backend.torch)()
+
+    run = prepare(network, images, Device.cpu, Backend.onnxruntime)
+    first = run().numpy().copy()
+    second = run().numpy()
+
+    np.testing.assert_allclose(first, expected.numpy(), atol=1e-5)
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "said"),
+    [
+        (Device.cpu, Precision.fp16, "computes in fp32, not fp16"),
+        (Device.cpu, Precision.bf16, "computes in fp32, not bf16"),
+        (Device.cuda, Precision.bf16, "computes in fp32 or fp16, not bf16"),
+        (Device.cuda, Precision.fp16, "no CUDAExecutionProvider"),
+    ],
+)
+def test_what_onnx_runtime_cannot_run_is_refused_with_the_reason(device, precision, said):
+    if device is Device.cuda and "no CUDA" in said and torch.cuda.is_available():
+        pytest.skip("needs a machine without CUDA")
+
+    with pytest.raises(ValueError, match=said):
+        prepare(nn.Linear(4, 2), torch.ones(1, 4), device, Backend.onnxruntime, precision)

@@ -1,0 +1,66 @@
+"""From torch to ONNX Runtime and back to the same numbers."""
+
+import weakref
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.formats.onnx_session import OnnxSession, Provider
+from runtime.network.models.nas_bench_201 import CellNetwork, example_input
+
+
+def test_a_network_computes_the_same_in_onnx_runtime():
+    torch.manual_seed(0)
+    network = CellNetwork(["nor_conv_3x3", "skip_connect", "avg_pool_3x3"] * 2, num_classes=10)
+    images = torch.randn_like(example_input(32))
+    with torch.inference_mode():
+        expected = network.eval()(images)
+
+    output = OnnxSession(onnx_bytes(network, [images]))(images.numpy())
+
+    np.testing.assert_allclose(output, expected.numpy(), atol=1e-4)
+
+
+def test_a_module_of_two_inputs_keeps_their_order():
+    class Difference(nn.Module):
+        def forward(self, a, b):
+            return a - b
+
+    a, b = torch.tensor([3.0]), torch.tensor([1.0])
+
+    session = OnnxSession(onnx_bytes(Difference(), [a, b]))
+
+    assert session(a.numpy(), b.numpy()) == 2.0
+
+
+def test_a_bound_input_lives_as_long_as_the_inference():
+    session, array = OnnxSession(onnx_bytes(nn.Identity(), [torch.ones(2)])), np.full(2, 3.0, "f4")
+    input_ = weakref.ref(array)
+    run = session.resident(array)
+
+    del array
+
+    assert input_() is not None
+    assert run().numpy().tolist() == [3.0, 3.0]
+
+
+def test_bytes_that_are_no_network_are_refused():
+    with pytest.raises(ValueError, match="cannot load the bytes given"):
+        OnnxSession(b"not a network")
+
+
+def test_an_absent_provider_is_named_with_those_there():
+    with pytest.raises(ValueError, match=r"no TensorrtExecutionProvider; it has .*CPUExecution"):
+        OnnxSession(b"", provider=Provider.tensorrt)
+
+
+def test_a_module_that_onnx_cannot_express_is_refused():
+    class Sorted(nn.Module):
+        def forward(self, x):
+            return torch.linalg.svd(x)[0]
+
+    with pytest.raises(RuntimeError, match="cannot write this network as ONNX"):
+        onnx_bytes(Sorted(), [torch.ones(2, 2)])

@@ -1,0 +1,148 @@
+"""Metrics and trace of a schedule small enough to check by eye."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from runtime.network.kinds import Kind
+from runtime.scheduling.arrivals import closed, periodic, poisson
+from runtime.scheduling.chain import Chain, Job, Lane, Request
+from runtime.scheduling.chrome_trace import trace_events, write_trace
+from runtime.scheduling.metrics import (
+    Latency,
+    antt,
+    deadline_misses,
+    finish_spread_ms,
+    jain_fairness,
+    latencies_ms,
+    latency,
+    makespan_ms,
+    overlap,
+    slowdowns,
+    stp,
+    turnaround_slowdowns,
+    utilisation,
+)
+from runtime.scheduling.schedule import Executed, Schedule
+
+A, B = (Chain(name, (Kind.CONV,), ((1.0, 1.0),)) for name in "AB")
+SCHEDULE = Schedule(
+    chains=(A, B),
+    lanes=(Lane("cpu"), Lane("gpu", asynchronous=True)),
+    requests=(Request(0, 2.0, 5.0), Request(1, 2.0, 3.0), Request(0, 4.0), Request(1, 4.0, 100.0)),
+    executed=(
+        Executed(Job(0, 0, 0), 0, 2.0, 6.0),
+        Executed(Job(1, 1, 0), 1, 3.0, 8.0),
+        Executed(Job(2, 0, 0), 0, 6.0, 12.0),
+    ),
+)
+"""Request 3 never completed."""
+NOTHING = Schedule((A,), (Lane("cpu"),), (), ())
+
+
+def test_the_makespan_counts_from_the_first_arrival():
+    assert makespan_ms(SCHEDULE) == 10
+
+
+def test_latencies_are_of_completed_requests():
+    assert latencies_ms(SCHEDULE, 0).tolist() == [4, 8]
+    assert latency(SCHEDULE, 0) == Latency(6.0, pytest.approx(7.96), 8.0)
+    assert latency(SCHEDULE, 1) == Latency(6.0, 6.0, 6.0)
+
+
+def test_a_turnaround_is_from_the_first_arrival_to_the_last_completion():
+    both = Schedule(SCHEDULE.chains, SCHEDULE.lanes, SCHEDULE.requests[:3], SCHEDULE.executed)
+
+    assert turnaround_slowdowns(both, [5, 3]).tolist() == [2, 2]
+    assert np.isnan(turnaround_slowdowns(SCHEDULE, [5, 3])[1])  # request 3 never completed
+    with pytest.raises(ValueError, match=r"\[0, 3\] ms alone for 2 networks"):
+        turnaround_slowdowns(both, [0, 3])
+
+
+def test_a_deadline_is_missed_by_being_late_or_never_done():
+    assert deadline_misses(SCHEDULE) == 2  # request 1 by 3 ms, and request 3
+
+
+def test_the_spread_is_between_networks():
+    assert finish_spread_ms(SCHEDULE) == 12 - 8
+
+
+def test_slowdown_throughput_turnaround_and_fairness():
+    slowed = slowdowns(SCHEDULE, alone_ms=[3.0, 1.5])
+
+    assert slowed.tolist() == [2, 4]
+    assert stp(slowed) == 3 / 4
+    assert antt(slowed) == 3
+    assert jain_fairness(slowed) == pytest.approx(0.75**2 / (2 * (0.5**2 + 0.25**2)))
+
+
+def test_utilisation_is_the_busy_share_of_each_bin():
+    assert utilisation(SCHEDULE, bin_ms=4).tolist() == [[0.5, 1, 1], [0.25, 1, 0]]
+
+
+def test_overlap_is_the_share_saved_of_what_can_be_saved():
+    assert overlap(20.0, 20.0, 12.0) == 0
+    assert overlap(20.0, 14.0, 12.0) == 0.75
+    assert overlap(20.0, 12.0, 12.0) == 1
+    assert overlap(20.0, 24.0, 12.0) == -0.5  # side by side can also lose
+    assert math.isnan(overlap(12.0, 12.0, 12.0))
+
+
+def test_nothing_run_measures_nothing():
+    assert makespan_ms(NOTHING) == finish_spread_ms(NOTHING) == deadline_misses(NOTHING) == 0
+    assert math.isnan(latency(NOTHING, 0).p99_ms)
+    assert np.isnan(slowdowns(NOTHING, [1.0])).all()
+    assert utilisation(NOTHING, 1.0).shape == (1, 0)
+
+
+@given(arrays(float, st.integers(1, 9), elements=st.floats(1, 1e3)))
+def test_fairness_lies_between_one_network_s_share_and_one(slowed):
+    assert 1 / len(slowed) - 1e-9 <= jain_fairness(slowed) <= 1 + 1e-9
+
+
+@given(st.integers(1, 9), st.floats(1, 1e3))
+def test_equal_slowdowns_are_fair(networks, slowdown):
+    assert jain_fairness(np.full(networks, slowdown)) == pytest.approx(1)
+
+
+def test_a_trace_holds_every_job_on_its_lane_and_every_completed_request(tmp_path):
+    write_trace(SCHEDULE, tmp_path / "trace.json")
+
+    read = json.loads((tmp_path / "trace.json").read_text())
+
+    assert read == trace_events(SCHEDULE)
+    by_phase = {
+        phase: [event for event in read["traceEvents"] if event["ph"] == phase] for phase in "MXbe"
+    }
+    assert [event["args"]["name"] for event in by_phase["M"]] == ["lanes", "cpu", "gpu", "requests"]
+    assert [(e["tid"], e["ts"], e["dur"], e["name"], e["cat"]) for e in by_phase["X"]] == [
+        (0, 2000, 4000, "A 0", "conv"),
+        (1, 3000, 5000, "B 0", "conv"),
+        (0, 6000, 6000, "A 0", "conv"),
+    ]
+    assert [(e["id"], e["ts"]) for e in by_phase["b"]] == [(0, 2000), (1, 2000), (2, 4000)]
+    assert [(e["id"], e["ts"]) for e in by_phase["e"]] == [(0, 6000), (1, 8000), (2, 12000)]
+
+
+def test_a_closed_set_asks_every_network_at_once():
+    assert closed(2, 2) == (Request(0), Request(1), Request(0), Request(1))
+
+
+def test_a_periodic_network_is_due_before_its_next_frame():
+    assert periodic(3, 10, 2, offset_ms=1) == (Request(3, 1, 10), Request(3, 11, 10))
+    assert periodic(0, 10, 1, deadline_ms=4) == (Request(0, 0, 4),)
+
+
+def test_random_arrivals_have_the_mean_gap_and_are_those_of_their_generator():
+    requests = poisson(1, 5.0, 4000, np.random.default_rng(0))
+
+    assert requests == poisson(1, 5.0, 4000, np.random.default_rng(0))
+    gaps_ms = np.diff([0.0] + [request.arrival_ms for request in requests])
+    assert gaps_ms.min() >= 0
+    assert gaps_ms.mean() == pytest.approx(5, rel=0.05)
+    assert gaps_ms.std() == pytest.approx(5, rel=0.05)

@@ -1,0 +1,194 @@
+"""Decisions computed by hand.
+
+QueueTime is figure 4-5 of the co-scheduling source; its cases follow the figure's text line by line.
+"""
+
+import math
+
+import pytest
+
+from runtime.network.kinds import Kind
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Chain, Job, Lane
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.base import Outlook, Placement, Policy, Situation
+from runtime.scheduling.policies.look_ahead import LookAhead
+from runtime.scheduling.policies.names import NAMES, named
+from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
+from runtime.scheduling.simulator import simulate
+
+CPU, GPU = 0, 1
+LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
+SYNC_MS = ((0.0, 0.0), (1.0, 0.0))
+"""A millisecond from the GPU to the CPU."""
+
+
+def situation(predicted_ms, queue_ms=(0.0, 0.0), *, lanes=LANES, previous=None, **known):
+    facts = {
+        "job": Job(0, 0, 0),
+        "kind": Kind.CONV,
+        "backlog_ms": queue_ms,
+        "ready_ms": 0.0,
+    }
+    return Situation(
+        lanes=lanes,
+        predicted_ms=predicted_ms,
+        queue_ms=queue_ms,
+        previous_lane=previous,
+        **(facts | known),
+    )
+
+
+@pytest.mark.parametrize(
+    ("predicted_ms", "queue_ms", "previous", "placed"),
+    [
+        ((5, 2), (0, 0), None, Placement(GPU, 2)),  # 0 + 2 >= 0 + 5 is false
+        ((2, 5), (0, 0), None, Placement(CPU, 2)),
+        ((3, 3), (0, 0), None, Placement(CPU, 3)),  # equal: >= holds
+        ((5, 2), (0, 4), None, Placement(CPU, 5)),  # 4 + 2 >= 0 + 5
+        ((5, 2), (0, 3), None, Placement(CPU, 5)),  # 3 + 2 >= 0 + 5, equal again
+        ((5, 2), (0, 3), GPU, Placement(GPU, 2)),  # T_c = 5 + 1: 3 + 2 >= 0 + 6 is false
+        ((5, 2), (0, 4), GPU, Placement(CPU, 6)),  # the charge includes T_s
+        ((5, 2), (0, 3), CPU, Placement(CPU, 5)),  # no T_s after the CPU
+        ((5, math.inf), (90, 0), None, Placement(CPU, 5)),  # the GPU cannot run it
+    ],
+)
+def test_figure_4_5_picks_by_queue_times(predicted_ms, queue_ms, previous, placed):
+    assert (
+        QueueTime(sync_ms=1).place(situation(predicted_ms, queue_ms, previous=previous)) == placed
+    )
+
+
+def test_among_equals_the_cpu_wins_wherever_it_stands():
+    assert QueueTime().place(situation((3, 3), lanes=LANES[::-1])) == Placement(1, 3)
+
+
+def test_figure_4_5_on_two_networks_of_three_jobs():
+    chains = [Chain(name, (Kind.CONV,) * 3, ((4.0, 3.0),) * 3) for name in "AB"]
+
+    schedule = simulate(chains, closed(2), LANES, QueueTime(sync_ms=1), sync_ms=SYNC_MS)
+
+    # QTime before each decision (cpu, gpu), in the order of the decisions:
+    # A0 (0, 0): 0+3 >= 0+4 no, gpu.    B0 (0, 3): 3+3 >= 0+4 yes, cpu.
+    # A1 (4, 3): 3+3 >= 4+4+1 no, gpu.  B0 taken: cpu 0.
+    # A2 (0, 6): 6+3 >= 0+4+1 yes, cpu: queued behind B0, QTime 5.
+    # 3 ms: A0 done, gpu 3.  4 ms: B1 (5, 3): 3+3 >= 5+4 no, gpu.  A2 taken, waits for A1: cpu 0.
+    # B2 (0, 6): 6+3 >= 0+4+1 yes, cpu: the running A2 does not count, as in the figure.
+    ran = {(e.job.network, e.job.index): (e.lane, e.start_ms, e.end_ms) for e in schedule.executed}
+    assert ran == {
+        (0, 0): (GPU, 0, 3),
+        (1, 0): (CPU, 0, 4),
+        (0, 1): (GPU, 3, 6),
+        (0, 2): (CPU, 6, 11),
+        (1, 1): (GPU, 6, 9),
+        (1, 2): (CPU, 11, 16),
+    }
+
+
+def test_the_earliest_finish_counts_the_running_job_too():
+    chains = [Chain(name, (Kind.CONV,) * 3, ((4.0, 3.0),) * 3) for name in "AB"]
+
+    schedule = simulate(chains, closed(2), LANES, EarliestFinish(SYNC_MS), sync_ms=SYNC_MS)
+
+    assert makespan_ms(schedule) < 16
+
+
+def test_the_earliest_finish_adds_backlog_delay_and_time():
+    policy = EarliestFinish(SYNC_MS)
+
+    assert policy.place(situation((2, 2), (3.0, 4.0))) == Placement(CPU, 2)
+    assert policy.place(situation((2, 2), (3.0, 3.5), previous=GPU)) == Placement(GPU, 2)
+    assert policy.place(situation((2, 2), (3.0, 4.5), previous=GPU)) == Placement(CPU, 3)
+
+
+def test_the_earliest_finish_knows_that_a_job_cannot_begin_before_the_one_before_it_ends():
+    idle_or_here = situation((2, 3), (0.0, 6.0), previous=GPU, ready_ms=6.0)
+
+    assert EarliestFinish(((0, 0), (2, 0))).place(idle_or_here) == Placement(GPU, 3)
+
+
+def test_three_lanes_share_by_the_same_rule():
+    lanes = (*LANES, Lane("gpu2", asynchronous=True))
+
+    assert QueueTime().place(situation((9, 4, 4), (0, 3, 2), lanes=lanes)) == Placement(2, 4)
+    assert QueueTime().place(situation((6, 4, 4), (0, 2, 2), lanes=lanes)) == Placement(CPU, 6)
+
+
+def test_convolutions_to_the_gpu_and_the_rest_to_the_cpu():
+    policy = ByKind({Kind.CONV: GPU}, otherwise=CPU)
+
+    assert policy.place(situation((5, 7), kind=Kind.CONV)) == Placement(GPU, 7)
+    assert policy.place(situation((5, 1), kind=Kind.POOL)) == Placement(CPU, 5)
+
+
+def test_half_the_networks_each():
+    lanes = [ByNetwork().place(situation((1, 1), job=Job(9, n, 0))).lane for n in range(4)]
+
+    assert lanes == [CPU, GPU, CPU, GPU]
+
+
+@pytest.mark.parametrize("policy", [ByKind({}, otherwise=GPU), ByKind({Kind.CONV: GPU}, CPU)])
+def test_a_fixed_lane_that_cannot_run_a_job_passes_it_on(policy):
+    assert policy.place(situation((5, math.inf))) == Placement(CPU, 5)
+
+
+def test_one_lane_gets_everything():
+    assert OneLane(GPU).place(situation((0, 9), (0, 99))) == Placement(GPU, 9)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [QueueTime(), EarliestFinish(), LookAhead(), OneLane(), ByKind({}, 0), ByNetwork()],
+    ids=lambda policy: type(policy).__name__,
+)
+def test_every_policy_has_the_interface(policy):
+    assert isinstance(policy, Policy)
+
+
+def ahead(first, *others, **known):
+    """A situation in which so much more is to be placed."""
+    own = Outlook(first, known.get("previous"), known.get("ready_ms", 0.0))
+    return situation(first[0][1], outlook=lambda: (own, *others), **known)
+
+
+def test_looking_ahead_leaves_the_lane_to_the_network_that_needs_it():
+    needs_the_gpu = Outlook(((True, (20.0, 4.0)),), None, 0.0)
+    now = ahead(((True, (5.0, 4.0)),), needs_the_gpu)
+
+    # To the GPU: done at 4, and the other at 8. To the CPU: done at 5, and the other at 4.
+    assert EarliestFinish().place(now) == Placement(GPU, 4)
+    assert LookAhead(depth=1).place(now) == Placement(CPU, 5)
+
+
+def test_looking_ahead_counts_delays_and_what_is_on_the_lanes():
+    rest = ((False, (2.0, 4.0)), (False, (2.0, 4.0)))
+    policy = LookAhead(((0.0, 0.0), (5.0, 0.0)), depth=2)
+
+    assert policy.place(ahead(rest, previous=CPU)) == Placement(CPU, 2)
+    assert policy.place(ahead(rest, previous=GPU)) == Placement(GPU, 4)
+    assert policy.place(ahead(rest, previous=GPU, queue_ms=(0.0, 9.0))) == Placement(CPU, 7)
+
+
+def test_a_job_without_a_lane_elsewhere_does_not_blind_looking_ahead():
+    lost = Outlook(((True, (math.inf, math.inf)),), None, 0.0)
+
+    assert LookAhead().place(ahead(((True, (math.inf, 2.0)),), lost)) == Placement(GPU, 2)
+
+
+@pytest.mark.parametrize(("depth", "horizon"), [(0, 4), (5, 4)])
+def test_looking_ahead_by_nothing_is_refused(depth, horizon):
+    with pytest.raises(ValueError, match=f"a depth of {depth} within a horizon of {horizon} jobs"):
+        LookAhead(depth=depth, horizon=horizon)
+
+
+def test_policies_have_names():
+    assert [type(named(name)) for name in NAMES] == [
+        QueueTime,
+        EarliestFinish,
+        LookAhead,
+        ByNetwork,
+    ]
+    assert named("queue_time", SYNC_MS) == QueueTime(1.0)
+    assert named("look_ahead", SYNC_MS) == LookAhead(SYNC_MS)
+    with pytest.raises(ValueError, match=r"'best'; there are queue_time, earliest_finish, look_"):
+        named("best")

@@ -1,0 +1,46 @@
+"""A command ends with one line and a status, never with a traceback."""
+
+import errno
+
+import pytest
+
+from runtime.shell.errors import UserError
+from runtime.shell.exit_status import one_line_errors
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        (UserError("T=0 is\nnot positive"), 2, "edgenas: T=0 is not positive\n"),
+        (OSError(errno.ENOSPC, "No space left", "/a/b"), 2, "edgenas: /a/b: No space left\n"),
+        (OSError(errno.ENOSPC, "No space left"), 2, "edgenas: No space left\n"),
+        (UserError("no \x1b]0;title\x07"), 2, "edgenas: no ?]0;title?\n"),
+        (OSError("odd"), 2, "edgenas: odd\n"),
+        (OSError(), 2, "edgenas: OSError\n"),
+        (KeyboardInterrupt(), 130, "edgenas: interrupted\n"),
+    ],
+)
+def test_what_a_user_can_mend_is_one_line_and_a_status(capsys, error, status, line):
+    with pytest.raises(SystemExit) as ended, one_line_errors():
+        raise error
+
+    assert ended.value.code == status
+    assert capsys.readouterr().err == line
+
+
+def test_a_bug_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError), one_line_errors():
+        raise ZeroDivisionError
+
+
+def test_it_decorates_a_command():
+    @one_line_errors()
+    def command(fail):
+        if fail:
+            raise UserError("no")
+        return 7
+
+    assert command(fail=False) == 7
+    for _ in range(2):
+        with pytest.raises(SystemExit):
+            command(fail=True)

@@ -1,0 +1,257 @@
+"""What is read ahead of the next inference: the same places, the same output, and no harm while idle."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import psutil
+import pytest
+import torch
+
+import runtime
+from runtime.weight_streaming.errors import WeightFileError
+from runtime.weight_streaming.files.readers import Tier
+from runtime.weight_streaming.opened import open_layers
+from runtime.weight_streaming.planning.planner import plan as planned
+from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
+from runtime.weight_streaming.profiling import unmeasured
+
+
+def ring_of(opened, layers, *, ahead=True):
+    """A plan that keeps nothing, with a ring of so many of the largest layer."""
+    count, nbytes = len(opened.layered.layers), layers * opened.layered.largest_bytes
+    return StreamPlan(Architecture.PLANNED, (False,) * count, nbytes, 0, 0.0, nbytes, ahead)
+
+
+@pytest.fixture
+def opened(chain):
+    module, x, _ = chain
+    one = open_layers(module, x)
+    yield one
+    one.close()
+
+
+class Recorded:
+    """A reader that says what it reads, and does something before one of its reads."""
+
+    def __init__(self, reader, events, at=0, harm=None):
+        self._reader = reader
+        self._events = events
+        self._left = at
+        self._harm = harm
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+    def read(self, layer, into, is_stopped=bool):
+        self._left -= 1
+        if self._left == 0:
+            self._harm()
+        self._reader.read(layer, into, is_stopped)
+        self._events.append(("read", layer))
+
+
+def failing():
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize(("slots", "in_a_lap"), [(1, 1), (2, 2), (4, 3), (6, 6)])
+def test_the_next_ones_first_layers_are_read_once_what_was_there_has_been_used(
+    chain, opened, slots, in_a_lap
+):
+    module, x, expected = chain
+    pipeline = opened.pipeline(ring_of(opened, slots), x)
+    count, inferences, events = len(opened.layered.layers), 4, []
+    pipeline._reader = Recorded(opened.reader, events)
+    compute = pipeline._compute
+    pipeline._compute = lambda running, layer, *more: (
+        compute(running, layer, *more),
+        events.append(("used", layer)),
+    )
+    for scale in range(1, inferences + 1):
+        with torch.no_grad():
+            assert torch.equal(pipeline.run(scale * x), module(scale * x))
+    pipeline.rest()
+    pipeline.close()
+
+    places = [place.offset for place in pipeline.buffers.route.host]
+    lies_there, reads, uses = {}, 0, 0
+    for what, layer in events:
+        if what == "read":
+            assert layer == reads % count
+            before = lies_there.get(places[layer])
+            assert before is None or before < uses  # its kernel has run
+            lies_there[places[layer]] = reads
+            reads += 1
+        else:
+            assert layer == uses % count
+            assert lies_there[places[layer]] == uses
+            uses += 1
+    assert uses == inferences * count
+    assert reads == uses + in_a_lap  # it waits with a full ring
+    assert torch.equal(expected, module(x))
+
+
+def test_it_waits_asleep(chain, opened):
+    _, x, _ = chain
+    pipeline = opened.pipeline(ring_of(opened, 2), x)
+    pipeline.run(x)
+    pipeline.rest()
+    (reader,) = pipeline._workers._threads
+
+    def processor_s():
+        (own,) = [one for one in psutil.Process().threads() if one.id == reader.native_id]
+        return own.user_time + own.system_time
+
+    before = processor_s()
+    time.sleep(0.2)
+    assert processor_s() - before < 0.05  # of that thread alone
+    pipeline.close()
+
+
+def test_after_it_was_emptied_an_inference_begins_like_the_first(chain, opened):
+    _, x, expected = chain
+    pipeline = opened.pipeline(ring_of(opened, 3), x)
+    events = []
+    pipeline._reader = Recorded(opened.reader, events)
+    for _ in range(3):
+        assert torch.equal(pipeline.run(x), expected)
+        pipeline.rest()
+        pipeline.empty()
+        assert events == [("read", layer) for layer in (0, 1, 2, 3, 4, 5, 0, 1, 2)]
+        events.clear()
+    pipeline.close()
+
+
+def test_without_it_nothing_is_read_between_inferences(chain, opened):
+    _, x, expected = chain
+    pipeline = opened.pipeline(ring_of(opened, 3, ahead=False), x)
+    events = []
+    pipeline._reader = Recorded(opened.reader, events)
+    assert torch.equal(pipeline.run(x), expected)
+    assert torch.equal(pipeline.run(x), expected)
+    time.sleep(0.05)
+    assert len(events) == 12
+    pipeline.close()
+
+
+@pytest.mark.parametrize("tier", list(Tier))
+def test_a_network_goes_on_by_itself_unless_it_is_told_not_to(chain, tier):
+    module, x, expected = chain
+    for ahead in (True, False):
+        with runtime.stream(module, x, budget="3MB", tier=tier, ahead=ahead) as small:
+            assert small.plan.ahead is ahead
+            assert small.plan.first_ms >= small.plan.predicted_ms > 0
+            for _ in range(4):
+                assert torch.equal(small(x), expected)
+
+
+def test_a_given_plan_says_itself_whether_it_goes_on(chain, opened):
+    module, x, expected = chain
+    one = planned(unmeasured(opened.layered), 3_200_000)
+    assert one.ahead
+    for plan in (one, replace(one, ahead=False)):
+        with runtime.stream(module, x, plan=StreamPlan.from_json(plan.to_json())) as small:
+            assert torch.equal(small(x), expected)
+            assert (small._pipeline.buffers.route.brought_ahead > 0) == plan.ahead
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_what_goes_wrong_between_two_calls_is_the_next_ones(chain, opened, at):
+    module, x, expected = chain
+    small = runtime.stream(module, plan=ring_of(opened, 2))
+    assert torch.equal(small(x), expected)
+    pipeline = small._pipeline
+    pipeline.empty()
+    reads = len(opened.layered.layers)
+    pipeline._reader = Recorded(pipeline._reader, [], reads + at, failing)
+
+    assert torch.equal(small(x), expected)  # it had all that it needed
+    pipeline.rest()
+    with pytest.raises(OSError, match="Input/output"):
+        small(x)
+    assert pipeline.buffers.host_bytes == 0
+    with pytest.raises(RuntimeError, match="closed after OSError"):
+        small(x)
+
+
+def test_what_went_wrong_for_a_call_that_never_came_is_nobodys(chain, opened):
+    module, x, expected = chain
+    with runtime.stream(module, x, plan=ring_of(opened, 2)) as small:
+        small._pipeline._reader = Recorded(small._pipeline._reader, [], 7, failing)
+        assert torch.equal(small(x), expected)
+        small._pipeline.rest()
+
+
+def test_a_pipeline_begins_anew_after_an_error(chain, opened):
+    _, x, expected = chain
+    pipeline = opened.pipeline(ring_of(opened, 2), x)
+
+    def run_often():
+        for _ in range(4):
+            assert torch.equal(pipeline.run(x), expected)
+
+    for at in range(1, 20):
+        pipeline._reader = Recorded(opened.reader, [], at, failing)
+        with pytest.raises(OSError, match="Input/output"):
+            run_often()
+        pipeline._reader = opened.reader
+        assert torch.equal(pipeline.run(x), expected)
+        pipeline.empty()
+    pipeline.close()
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda path: os.truncate(path, path.stat().st_size // 2),
+        lambda path: os.utime(path, ns=(1, 1)),
+    ],
+    ids=["truncated", "touched"],
+)
+def test_a_file_changed_between_two_calls_is_found_though_all_was_read_before(
+    chain, opened, tmp_path, harm
+):
+    module, x, expected = chain
+    path = tmp_path / "weights.safetensors"
+    small = runtime.stream(module, x, plan=ring_of(opened, 6), weights=path)
+    assert torch.equal(small(x), expected)
+    small._pipeline.rest()
+    harm(path)
+    with pytest.raises(WeightFileError, match="while it was open"):
+        small(x)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_the_child_of_a_fork_reads_for_itself(chain, opened):
+    _, x, expected = chain
+    pipeline = opened.pipeline(ring_of(opened, 2), x)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.rest()
+    child = os.fork()
+    if not child:
+        os._exit(0 if torch.equal(pipeline.run(x), expected) else 1)
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.close()
+
+
+@pytest.mark.slow
+def test_a_process_ends_though_its_network_was_never_closed():
+    script = """
+import torch, runtime
+from torch import nn
+model = nn.Sequential(*[nn.Linear(512, 512) for _ in range(6)]).eval()
+small = runtime.stream(model, budget="3MB")
+small(torch.randn(2, 512))
+print("done")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "done\n"
+    assert not done.stderr

@@ -1,0 +1,106 @@
+"""What waiting for weights costs, though they are there; and layers merged so that it is paid less."""
+
+import pytest
+import torch
+from torch import nn
+
+from runtime.network.decompose import Rule, decompose
+from runtime.weight_streaming.files.layers import MERGED_BYTES, MERGED_COPIES_BYTES, layered
+from runtime.weight_streaming.opened import open_layers
+from runtime.weight_streaming.pipeline.handover import handover_ms
+from runtime.weight_streaming.pipeline.progress import Stage
+from runtime.weight_streaming.pipeline.route import Route
+from runtime.weight_streaming.planning.recurrence import bound_ms, predicted, sequential_ms
+from runtime.weight_streaming.planning.ring import Place
+from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.together import Streaming, run_together
+from runtime.weight_streaming.profiling import profiling_plan
+
+
+def of(resident, ring):
+    return StreamPlan(Architecture.PLANNED, resident, 0, ring, 0.0, ring)
+
+
+def test_only_layers_that_are_not_resident_pay_for_waiting():
+    layers = [StreamedLayer(str(i), 4096, 0.0, 1.0, 10.0, handover_ms=0.5) for i in range(4)]
+    bound = 1 + 4 * 10 + 4 * 0.5
+    plan = of((False,) * 4, 4 * 4096)
+    assert predicted(layers, plan).predicted_ms == pytest.approx(bound)
+    assert bound_ms(layers, plan) == pytest.approx(bound)
+    assert sequential_ms(layers, plan) == pytest.approx(bound + 3)
+    (run,) = run_together([Streaming(layers, plan)])
+    assert run.makespan_ms == pytest.approx(bound)
+    half = predicted(layers, of((True, True, False, False), 2 * 4096))
+    assert half.predicted_ms == pytest.approx(41)
+
+
+@pytest.mark.parametrize(
+    ("stage", "expected"),
+    # layer 0 is resident; 1, 2 and 3 go through a ring of two
+    [(Stage.READ, 0.0), (Stage.COPY, 0.5), (Stage.KERNEL, 0.25)],
+)
+def test_a_handover_counts_from_the_last_that_a_stage_waits_for(stage, expected):
+    route = Route(
+        streamed=(1, 2, 3),
+        resident=(0,),
+        host=None,
+        device=(Place(0, None), Place(4096, None), Place(0, 0)),
+        is_synchronous=False,
+    )
+    began = {
+        (Stage.COPY, 1): 0.0,
+        (Stage.COPY, 2): 1.25,  # the one before ended at 1
+        (Stage.COPY, 3): 5.0,  # the kernel that leaves its place ended at 4.25
+        (Stage.KERNEL, 1): 3.25,
+        (Stage.KERNEL, 2): 4.5,
+        (Stage.KERNEL, 3): 6.25,
+    }
+    ended = {
+        (Stage.COPY, 1): 1.0,
+        (Stage.COPY, 2): 2.0,
+        (Stage.COPY, 3): 6.0,
+        (Stage.KERNEL, 0): 3.0,
+        (Stage.KERNEL, 1): 4.25,
+        (Stage.KERNEL, 2): 5.0,
+    }
+
+    def since_ms(end, begin):
+        return began[begin] - ended[end]
+
+    assert handover_ms(route, stage, since_ms) == expected
+
+
+def test_a_profile_knows_its_handovers(chain):
+    module, x, _ = chain
+    opened = open_layers(module, x)
+    pipeline = opened.pipeline(profiling_plan(opened.layered, Stages.READ_KERNEL, 3 * 2**20), x)
+    pipeline.run(x)
+    for stage in (Stage.READ, Stage.KERNEL):
+        assert 0 < pipeline.handover_ms(stage) < 1000
+    assert pipeline.handover_ms(Stage.COPY) == 0
+    pipeline.close()
+    layers = opened.profile(x, 3 * 2**20)
+    assert len({layer.handover_ms for layer in layers}) == 1
+    assert layers[0].handover_ms > 0
+    opened.close()
+
+
+def test_what_is_only_copied_is_merged_into_fewer_layers_that_begin_small():
+    small = [nn.Linear(128, 128, bias=False) for _ in range(100)]
+    one, _ = cut(*small)
+    assert one.largest_bytes == MERGED_BYTES  # there is no larger segment
+    merged, segments = cut(
+        *small, nn.Linear(128, 4096, bias=False), nn.Linear(4096, 1024, bias=False)
+    )
+    sizes = [layer.nbytes for layer in merged.layers]
+    assert sizes[:4] == [2**18, 2**19, 2**20, 2**21]
+    assert max(sizes) == 2**24  # a layer is not split
+    assert [i for layer in merged.layers for i in layer.segments] == [*range(segments)]
+
+
+def cut(*modules):
+    """For a GPU, and the number of segments."""
+    module = nn.Sequential(*modules).eval().to("meta")
+    program = decompose(module, torch.empty(1, 128, device="meta"), Rule.UNFOLDED)
+    layers, _ = layered(program, module, MERGED_COPIES_BYTES)
+    return layers, len(program)

@@ -1,0 +1,154 @@
+"""From the first call to the last: what is changed, kept and left behind, whoever else is there."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import runtime
+from runtime.weight_streaming.opened import open_layers
+
+DISK = Path("/var/tmp")  # noqa: S108 - only looked at
+
+
+def test_closing_waits_for_the_inference_under_way(chain):
+    module, x, expected = chain
+    small = runtime.stream(module, x, budget="3MB")
+    compute, began, ended = small._pipeline._compute, threading.Event(), []
+
+    def slow(*arguments):
+        began.set()
+        time.sleep(0.02)
+        compute(*arguments)
+
+    small._pipeline._compute = slow
+    caller = threading.Thread(target=lambda: ended.append(torch.equal(small(x), expected)))
+    caller.start()
+    began.wait()
+    small.close()
+    caller.join()
+    assert ended == [True]
+    with pytest.raises(RuntimeError, match="closed"):
+        small(x)
+
+
+def test_closing_amid_a_call_of_the_same_thread_is_done_at_its_end(chain):
+    """As a signal's handler does: it runs on the thread whose inference it interrupts."""
+    module, x, expected = chain
+    small = runtime.stream(module, x, budget="3MB")
+    compute, seen = small._pipeline._compute, []
+
+    def interrupted(*arguments):
+        small.close()
+        seen.append(small.memory.host)
+        with pytest.raises(RuntimeError, match="within a call"):
+            small(x)
+        compute(*arguments)
+
+    small._pipeline._compute = interrupted
+    assert torch.equal(small(x), expected)
+    assert min(seen) > 0
+    with pytest.raises(RuntimeError, match="closed"):
+        small(x)
+
+
+class Halving(nn.Module):
+    """Changes its input, as `nn.ReLU(inplace=True)` in front does."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Linear(256, 256) for _ in range(4)])
+
+    def forward(self, x):
+        return self.layers(x.mul_(0.5))
+
+
+def test_a_network_that_changes_its_input_is_made_ready_on_copies():
+    module, x = Halving().eval(), torch.randn(2, 256)
+    expected, given = module(x.clone()), x.clone()
+    with runtime.stream(module, given, budget="600kB") as small:
+        assert torch.equal(given, x)
+        assert torch.equal(small(given), expected)
+        assert torch.equal(given, 0.5 * x)
+    given = x.clone()
+    with runtime.stream(module, budget="600kB") as small:
+        assert torch.equal(small(given), expected)
+
+
+def test_a_weight_that_several_layers_use_is_counted_once():
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(256, 256)
+
+        def forward(self, x):
+            for _ in range(6):
+                x = torch.tanh(self.layer(x))
+            return x
+
+    module, x = Again().eval(), torch.randn(2, 256)
+    own = sum(weight.nbytes for weight in module.parameters())
+    with torch.no_grad(), runtime.stream(module, x, budget=2 * own) as small:
+        assert torch.equal(small(x), module(x))
+        assert own <= small.memory.weights < own + 6 * 4096
+    opened = open_layers(module, x)
+    assert opened.layered.weight_bytes > 5 * own
+    opened.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_streams_for_itself(chain):
+    module, x, expected = chain
+    with runtime.stream(module, x, budget="3MB") as small:
+        child = os.fork()
+        if not child:
+            right = False
+            try:
+                right = torch.equal(small(x), expected)
+            finally:
+                os._exit(0 if right else 1)
+        assert torch.equal(small(x), expected)
+        assert os.waitpid(child, 0) == (child, 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_killed_while_it_packs_leaves_no_file(chain, monkeypatch):
+    before = set(DISK.iterdir())
+
+    def killing(_file):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    child = os.fork()
+    if not child:
+        try:
+            monkeypatch.setattr(os, "fsync", killing)
+            runtime.stream(chain[0], chain[1], budget="3MB")
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
+    assert [one for one in set(DISK.iterdir()) - before if "edgenas" in one.name] == []
+
+
+def test_two_threads_may_pack_into_one_file(chain, tmp_path):
+    module, x, expected = chain
+    path, right = tmp_path / "weights.safetensors", []
+
+    def call():
+        with runtime.stream(module, x, budget="3MB", weights=path) as small:
+            right.append(torch.equal(small(x), expected))
+
+    for _ in range(3):
+        path.unlink(missing_ok=True)
+        threads = [threading.Thread(target=call) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert right == [True] * 6
+    assert [*tmp_path.iterdir()] == [path]

@@ -1,0 +1,247 @@
+"""A plain safetensors file is packed for a model that was never built, and nothing of it is believed."""
+
+import json
+from copy import deepcopy
+from weakref import ref
+
+import pytest
+import torch
+from safetensors.torch import save_file, save_model
+from torch import nn
+
+import runtime
+from runtime.weight_streaming.errors import WeightFileError
+from runtime.weight_streaming.files import plain_file
+from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES
+
+
+def chain_of(width=512):
+    return nn.Sequential(*[nn.Sequential(nn.Linear(width, width), nn.ReLU()) for _ in range(6)])
+
+
+class Tied(nn.Module):
+    """A weight with two names, buffers of both kinds of a batch normalisation, a scalar, a half."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(300, 300)
+        self.norm = nn.BatchNorm1d(300)
+        self.last = nn.Linear(300, 300)
+        self.last.weight = self.first.weight
+        self.unused = nn.Linear(7, 7)
+        self.register_buffer("scale", torch.tensor(1.5))
+        self.register_buffer("shift", torch.arange(300, dtype=torch.float16))
+
+    def forward(self, x):
+        return self.last(self.norm(self.first(x))) * self.scale + self.shift
+
+
+def built(build):
+    """The model with random values, an input and what comes of it; the same on the meta device."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module = build().eval()
+        for buffer in module.buffers():
+            if buffer.dtype is torch.float32:
+                buffer.uniform_(0.5, 2)
+        x = torch.randn(4, next(module.parameters()).shape[1])
+    with torch.device("meta"):
+        blank = build().eval()
+    with torch.no_grad():
+        return module, x, module(x), blank
+
+
+@pytest.mark.parametrize("build", [chain_of, Tied])
+@pytest.mark.parametrize("tier", ["ssd", "host"])
+def test_a_model_that_was_never_built_gives_what_the_loaded_one_does(build, tier, tmp_path):
+    module, x, expected, blank = built(build)
+    source, into = tmp_path / "plain.safetensors", tmp_path / "packed.safetensors"
+    save_model(module, str(source))  # keeps one name of a shared weight
+
+    assert runtime.stream.pack(blank, x, source=source, into=into) == into
+
+    with runtime.stream(blank, x, budget="3MB", tier=tier, weights=into) as small:
+        assert torch.equal(small(x), expected)
+    with runtime.stream(
+        module, x, budget="3MB", weights=into
+    ) as small:  # whose values are compared
+        assert torch.equal(small(x), expected)
+    assert all(one.is_meta for one in blank.parameters())
+    assert {path.name for path in tmp_path.iterdir()} == {source.name, into.name}
+
+
+def test_it_is_packed_as_a_run_of_the_built_model_packs_it(tmp_path):
+    module, x, _, blank = built(chain_of)
+    paths = [tmp_path / f"{name}.safetensors" for name in ("plain", "packed", "built")]
+    save_file(module.state_dict(), paths[0])
+    runtime.stream.pack(blank, x, source=paths[0], into=paths[1])
+    runtime.stream(module, x, budget="3MB", weights=paths[2]).close()
+
+    assert paths[1].read_bytes() == paths[2].read_bytes()
+
+
+def test_strides_of_the_model_are_kept_though_the_source_has_none(tmp_path):
+    module = nn.Sequential(nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)).eval()
+    module.to(memory_format=torch.channels_last)
+    x = torch.randn(1, 8, 9, 9)
+    source, into = tmp_path / "plain.safetensors", tmp_path / "packed.safetensors"
+    save_file({name: one.contiguous() for name, one in module.state_dict().items()}, source)
+
+    runtime.stream.pack(deepcopy(module).to("meta"), x, source=source, into=into)
+
+    with runtime.stream(module, x, budget="1MB", weights=into) as small, torch.no_grad():
+        assert torch.equal(small(x), module(x))
+
+
+def test_never_more_than_a_weight_is_in_memory(tmp_path, monkeypatch):
+    module, x, _, blank = built(lambda: chain_of(64))
+    source = tmp_path / "plain.safetensors"
+    save_file(module.state_dict(), source)
+    given, alive = [], []
+    honest = plain_file.PlainFile.read
+
+    def read(*arguments):
+        alive.append(sum(one() is not None for one in given))
+        value = honest(*arguments)
+        given.append(ref(value))
+        return value
+
+    monkeypatch.setattr(plain_file.PlainFile, "read", read)
+    runtime.stream.pack(blank, x, source=source, into=tmp_path / "packed.safetensors")
+
+    assert len(alive) == 12
+    assert max(alive) <= 1  # the one before it
+
+
+@pytest.fixture
+def plain(tmp_path):
+    """A model on the meta device, an input, its plain file and where nothing may be written."""
+    module, x, _, blank = built(lambda: chain_of(64))
+    source = tmp_path / "plain.safetensors"
+    save_file(module.state_dict(), source)
+    return blank, x, source, tmp_path / "packed.safetensors"
+
+
+def refused(plain, error=WeightFileError):
+    blank, x, source, into = plain
+    with pytest.raises(error) as caught:
+        runtime.stream.pack(blank, x, source=source, into=into)
+    assert "\n" not in str(caught.value)
+    assert [path.name for path in into.parent.iterdir()] == [source.name]
+    return str(caught.value)
+
+
+def with_header(source, change):
+    content = source.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode()
+    source.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
+
+
+NAME = "2.0.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda header: header.pop(NAME), f"has no '{NAME}', which the model has"),
+        (lambda header: header[NAME].update(shape=[32, 128]), "is 'F32' of [32, 128]"),
+        (lambda header: header[NAME].update(dtype="F16"), "the module's F32 of [64, 64]"),
+        (lambda header: header.update({NAME: [1]}), "is no tensor, the module's F32"),
+        (lambda header: header[NAME].update(data_offsets=[0, 4]), "is damaged"),
+        (lambda header: header[NAME].update(data_offsets=[-4, 16380]), "is damaged"),
+        (lambda header: header[NAME].update(data_offsets="ab"), "is damaged"),
+        (lambda header: header[NAME].update(data_offsets=[0.0, 16384.0]), "is damaged"),
+        (
+            lambda header: header[NAME].update(data_offsets=[1 << 70, (1 << 70) + 16384]),
+            "truncated",
+        ),
+    ],
+)
+def test_what_the_model_cannot_have_is_told_in_a_line_and_nothing_is_written(plain, change, said):
+    with_header(plain[2], change)
+
+    assert said in refused(plain)
+
+
+def test_a_truncated_source_is_told(plain):
+    source = plain[2]
+    source.write_bytes(source.read_bytes()[:-1])
+
+    assert "is truncated: it has" in refused(plain)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x04", (MOST_HEADER_BYTES + 1).to_bytes(8, "little") + b" " * 99]
+)
+def test_what_is_no_safetensors_file_is_told(plain, content):
+    plain[2].write_bytes(content)
+
+    assert "is no safetensors file" in refused(plain)
+
+
+def test_a_source_that_changes_while_it_is_read_is_told(plain, monkeypatch):
+    honest = plain_file.PlainFile.read
+
+    def read(file, name, weight):
+        if name == NAME:
+            plain[2].write_bytes(plain[2].read_bytes()[:2000])
+        return honest(file, name, weight)
+
+    monkeypatch.setattr(plain_file.PlainFile, "read", read)
+
+    assert "was changed while it was read" in refused(plain)
+
+
+def test_the_source_is_never_written_over(plain):
+    blank, x, source, _ = plain
+    before = source.read_bytes()
+
+    assert "is the source; name another file" in refused((blank, x, source, source), ValueError)
+    assert source.read_bytes() == before
+
+
+def test_a_buffer_that_no_file_has_is_refused_by_its_name(plain):
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = chain_of(64)
+            self.register_buffer("mask", torch.ones(64), persistent=False)
+
+        def forward(self, x):
+            return self.layers(x) * self.mask
+
+    module, x, expected, blank = built(Masked)
+    _, _, source, into = plain
+    save_file(module.state_dict(), source)
+
+    said = refused((blank, x, source, into), ValueError)
+    assert said.startswith("mask is not in the model's state_dict (a buffer with persistent=False")
+
+    runtime.stream.pack(module, x, source=source, into=into)  # a built model has its value
+    with runtime.stream(module, x, budget="1MB", weights=into) as small:
+        assert torch.equal(small(x), expected)
+
+
+def test_a_plain_file_as_weights_is_refused_with_what_packs_it(plain):
+    blank, x, source, _ = plain
+    with pytest.raises(WeightFileError) as caught:
+        runtime.stream(blank, x, budget="1MB", weights=source)
+
+    assert "was not packed for streaming; runtime.stream.pack(model, example, source=" in str(
+        caught.value
+    )
+
+
+def test_no_source_and_no_folder_are_told(plain):
+    blank, x, source, into = plain
+    with pytest.raises(FileNotFoundError, match=r"nothing\.safetensors"):
+        runtime.stream.pack(blank, x, source=source.with_name("nothing.safetensors"), into=into)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        runtime.stream.pack(blank, x, source=source, into=into / "folder" / "packed")
+    with pytest.raises(TypeError, match="the example must be one tensor"):
+        runtime.stream.pack(blank, None, source=source, into=into)
+    with pytest.raises(ValueError, match="training mode"):
+        runtime.stream.pack(blank.train(), x, source=source, into=into)

@@ -1,0 +1,323 @@
+"""When stages begin and end: by hand on small cases, by law on random ones."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.weight_streaming.planning.recurrence import (
+    bound_ms,
+    in_step,
+    overlap,
+    predicted,
+    sequential_ms,
+    slots,
+    timeline,
+)
+from runtime.weight_streaming.planning.ring import ByteRing, places
+from runtime.weight_streaming.planning.stages import Architecture, StreamedLayer, StreamPlan
+
+TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
+
+
+def network(*layers):
+    """Layers of (bytes, read, copy, kernel)."""
+    return [StreamedLayer(f"layer{i}", *layer) for i, layer in enumerate(layers)]
+
+
+def ring(layers, host, device=0, resident=()):
+    stays = tuple(i in resident for i in range(len(layers)))
+    kept = sum(layers[i].weight_bytes for i in resident)
+    return StreamPlan(Architecture.PLANNED, stays, host, device, 0.0, kept + host + device)
+
+
+@st.composite
+def networks(draw, most=8, sizes=None):
+    sizes = st.integers(0, 6) if sizes is None else sizes
+    layer = st.tuples(sizes, TIMES_MS, TIMES_MS, TIMES_MS)
+    return network(*draw(st.lists(layer, min_size=1, max_size=most)))
+
+
+@st.composite
+def planned(draw, **kinds):
+    """A network and rings for it."""
+    layers = draw(networks(**kinds))
+    largest = max(1, *(layer.weight_bytes for layer in layers))
+    host = draw(st.integers(largest, 3 * largest))
+    device = draw(st.just(0) | st.integers(largest, 3 * largest))
+    if device and draw(st.booleans()):
+        host = 0
+    resident = draw(st.sets(st.integers(0, len(layers) - 1)))
+    return layers, ring(layers, host, device, resident)
+
+
+def ahead(plan):
+    return replace(plan, ahead=True)
+
+
+def spans(stage):
+    return [span for span in stage if span is not None]
+
+
+@settings(max_examples=50)
+@given(planned())
+def test_a_timeline_is_lawful(case):
+    layers, plan = case
+    run = timeline(layers, plan, 1)
+
+    for stage in (run.read, run.copy, run.kernel):
+        for (_, end), (begin, _) in pairwise(spans(stage)):
+            assert end <= begin  # in order, one at a time
+    for layer, stays, read, copy, kernel in zip(
+        layers, plan.resident, run.read, run.copy, run.kernel, strict=True
+    ):
+        goes = layer.weight_bytes > 0 and not stays
+        assert (read is not None) == (goes and plan.host_ring_bytes > 0)
+        assert (copy is not None) == (goes and plan.device_ring_bytes > 0)
+        own = spans([read, copy, kernel])
+        for (_, end), (begin, _) in pairwise(own):
+            assert end <= begin
+        assert kernel[1] - kernel[0] == pytest.approx(layer.kernel_ms)
+
+
+@settings(max_examples=50)
+@given(planned())
+def test_bytes_between_two_stages_never_exceed_the_ring(case):
+    layers, plan = case
+    run = timeline(layers, plan, 1)
+    host_until = run.copy if plan.device_ring_bytes else run.kernel
+    for capacity, begins, ends in (
+        (plan.host_ring_bytes, run.read, host_until),
+        (plan.device_ring_bytes, run.copy, run.kernel),
+    ):
+        moments = {span[0] for span in spans(begins)}
+        for moment in moments:
+            held = sum(
+                layer.weight_bytes
+                for layer, begin, end in zip(layers, begins, ends, strict=True)
+                if begin is not None and begin[0] <= moment < end[1]
+            )
+            assert held <= capacity
+
+
+@settings(max_examples=50)
+@given(planned())
+def test_no_run_beats_its_bound_nor_needs_longer_than_one_stage_after_another(case):
+    layers, plan = case
+    makespan_ms = timeline(layers, plan, 1).makespan_ms
+    low, high = bound_ms(layers, plan), sequential_ms(layers, plan)
+
+    assert low <= makespan_ms + 1e-9
+    assert makespan_ms <= high + 1e-9
+    assert -1e-9 <= overlap(high, makespan_ms, low) <= 1 + 1e-9
+    assert low >= sum(layer.kernel_ms for layer in layers) - 1e-9
+
+
+@settings(max_examples=50)
+@given(networks(), st.integers(1, 4), st.integers(1, 4))
+def test_slots_follow_the_recurrence_as_it_is_printed(layers, host_slots, device_slots):
+    layers = [layer for layer in layers if layer.weight_bytes]
+    r, c, k = [], [], []
+    for i, layer in enumerate(layers):
+        r.append(max(r[-1:] + c[i - host_slots : i - host_slots + 1] * (i >= host_slots) + [0.0]))
+        r[i] += layer.read_ms
+        c.append(
+            max(*c[-1:], r[i], *k[i - device_slots : i - device_slots + 1] * (i >= device_slots))
+            if i
+            else r[0]
+        )
+        c[i] += layer.copy_ms
+        k.append(max(*k[-1:], c[i]) if i else c[0])
+        k[i] += layer.kernel_ms
+
+    run = slots(layers, host_slots, device_slots)
+
+    assert [end for _, end in run.read] == r
+    assert [end for _, end in run.copy] == c
+    assert [end for _, end in run.kernel] == k
+
+
+@settings(max_examples=50)
+@given(networks(sizes=st.just(3)), st.integers(1, 4), st.integers(1, 4))
+def test_of_layers_of_one_size_a_ring_is_as_many_slots_as_fit(layers, host, device):
+    assert timeline(layers, ring(layers, 3 * host, 3 * device), 1) == slots(layers, host, device)
+    assert timeline(layers, ring(layers, 3 * host + 2), 1) == slots(layers, host, None)
+
+
+@settings(max_examples=50)
+@given(networks(), st.integers(1, 4), st.integers(1, 4), st.integers(0, 2), st.integers(0, 2))
+def test_more_slots_never_take_longer(layers, host, device, more_host, more_device):
+    few = slots(layers, host, device).makespan_ms
+    assert slots(layers, host + more_host, device + more_device).makespan_ms <= few
+
+
+@settings(max_examples=50)
+@given(networks(), st.data())
+def test_a_faster_stage_never_makes_the_whole_slower(layers, data):
+    plan = ring(layers, data.draw(st.integers(6, 20)), data.draw(st.just(0) | st.integers(6, 20)))
+    i = data.draw(st.integers(0, len(layers) - 1))
+    old = layers[i]
+    new = StreamedLayer("faster", old.weight_bytes, 0.0, old.copy_ms / 2, old.kernel_ms / 2)
+    faster = [*layers[:i], new, *layers[i + 1 :]]
+
+    assert timeline(faster, plan, 1).makespan_ms <= timeline(layers, plan, 1).makespan_ms
+
+
+def test_a_larger_ring_can_be_slower_because_pieces_stay_whole():
+    layers = network((3, 4, 0, 0), (3, 4, 0, 4), (2, 0, 0, 3), (2, 0, 0, 1), (3, 3, 0, 3))
+
+    exact = timeline(layers, ring(layers, 5), 1).makespan_ms
+    larger = timeline(layers, ring(layers, 6), 1).makespan_ms
+
+    assert (exact, larger) == (21.0, 22.0)
+    assert timeline(layers, ring(layers, 13), 1).makespan_ms <= exact  # all of it
+
+
+@settings(max_examples=50)
+@given(networks(), st.integers(1, 3))
+def test_a_ring_of_one_layer_more_is_no_slower_than_slots_of_the_largest(layers, count):
+    """What a piece leaves unused at the end is less than the largest layer."""
+    largest = max(1, *(layer.weight_bytes for layer in layers))
+    ring_ms = timeline(layers, ring(layers, (count + 1) * largest), 1).makespan_ms
+    assert ring_ms <= slots(layers, count, None).makespan_ms
+
+
+def test_in_step_every_cycle_lasts_as_long_as_its_longest_stage():
+    layers = network((1, 3.0, 1.0, 2.0), (1, 1.0, 4.0, 5.0), (0, 9.0, 9.0, 1.0))
+
+    run = in_step(layers, (False, False, False))
+
+    # read 0 | read 1, copy 0 | copy 1, kernel 0 | kernel 1 | kernel 2
+    assert run.kernel == ((4.0, 6.0), (8.0, 13.0), (13.0, 14.0))
+    assert run.read == ((0.0, 3.0), (3.0, 4.0), None)
+    assert run.copy == ((3.0, 4.0), (4.0, 8.0), None)
+    assert run.makespan_ms == 14.0
+
+
+def test_two_stages_with_one_slot_take_turns_and_with_two_overlap():
+    layers = network(*[(4, 2.0, 0.0, 3.0)] * 3)
+
+    assert timeline(layers, ring(layers, 4), 1).makespan_ms == 15.0
+    assert timeline(layers, ring(layers, 8), 1).makespan_ms == 11.0
+    assert timeline(layers, ring(layers, 8), 1).stall_ms == (2.0, 0.0, 0.0)
+
+
+def test_a_resident_first_layer_hides_the_second_ones_read():
+    layers = network((4, 2.0, 0.0, 3.0), (4, 2.0, 0.0, 3.0))
+    assert timeline(layers, ring(layers, 4, resident=[0]), 1).makespan_ms == 6.0
+
+
+def test_preloaded_is_the_sum_of_the_kernels():
+    layers = network((4, 2.0, 1.0, 3.0), (0, 0.0, 0.0, 1.5))
+    plan = StreamPlan(Architecture.PRELOAD, (True, True), 0, 0, 0.0, 4)
+    assert predicted(layers, plan).predicted_ms == 4.5
+
+
+def test_weights_in_host_memory_are_copied_but_not_read():
+    layers = network(*[(4, 100.0, 2.0, 3.0)] * 3)
+    assert timeline(layers, ring(layers, 0, 8), 1).makespan_ms == 11.0
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 9), max_size=12), st.integers(9, 30))
+def test_a_ring_that_is_asked_in_the_same_order_gives_the_same_places(lengths, capacity):
+    """A reader that releases only when it has to finds every layer where the plan says."""
+    own = ByteRing(capacity, 1)
+    released = 0
+    for nbytes, place in zip(lengths, places(lengths, capacity, 1), strict=True):
+        while (offset := own.reserve(nbytes)) is None:
+            own.release()
+            released += 1
+        assert (offset, released - 1 if released else None) == (place.offset, place.after)
+
+
+def test_what_does_not_fit_is_refused():
+    layers = network((4, 1.0, 1.0, 1.0))
+    with pytest.raises(ValueError, match="4 bytes"):
+        timeline(layers, ring(layers, 3), 1)
+    with pytest.raises(ValueError, match="no ring"):
+        timeline(layers, ring(layers, 0), 1)
+    with pytest.raises(ValueError, match="a plan of 1 layers for 2"):
+        timeline([*layers, *layers], ring(layers, 4), 1)
+    with pytest.raises(ValueError, match="no slots"):
+        slots(layers, None, None)
+
+
+def test_in_a_row_the_first_read_is_beside_the_last_kernel():
+    layers = network(*[(4, 2.0, 0.0, 3.0)] * 4)
+    plan = predicted(layers, ahead(ring(layers, 8)), 1)
+
+    assert (plan.first_ms, plan.predicted_ms) == (14.0, 12.0)
+    run = timeline(layers, plan, 1)
+    assert run.read[0] == (-3.0, -1.0)  # as soon as the last but one has left its place
+    assert run.stall_ms == (0.0,) * 4
+    one_slot = predicted(layers, ahead(ring(layers, 4)), 1)
+    assert (one_slot.first_ms, one_slot.predicted_ms) == (20.0, 20.0)  # nothing is beside anything
+
+
+def test_in_a_row_a_slow_disk_never_rests():
+    layers = network(*[(4, 5.0, 0.0, 3.0)] * 4)
+    plan = predicted(layers, ahead(ring(layers, 8)), 1)
+    assert (plan.first_ms, plan.predicted_ms) == (23.0, 20.0)
+
+
+def test_with_a_copy_only_reads_go_on_into_the_next_inference():
+    layers = network(*[(4, 2.0, 1.0, 3.0)] * 4)
+    plan = predicted(layers, ahead(ring(layers, 8, 8)), 1)
+
+    assert (plan.first_ms, plan.predicted_ms) == (15.0, 13.0)
+    run = timeline(layers, plan, 1)
+    assert run.read[0][1] <= 0
+    assert run.copy[0] == (0.0, 1.0)
+
+
+def test_copies_go_on_where_nothing_is_read():
+    layers = network(*[(4, 100.0, 2.0, 3.0)] * 4)
+    plan = predicted(layers, ahead(ring(layers, 0, 8)), 1)
+    assert (plan.first_ms, plan.predicted_ms) == (14.0, 12.0)
+
+
+@settings(max_examples=60)
+@given(planned())
+def test_in_a_row_is_never_slower_than_from_empty_rings_nor_faster_than_its_bound(case):
+    layers, plan = case
+    from_empty = predicted(layers, plan, 1)
+    later = predicted(layers, ahead(plan), 1)
+
+    assert from_empty.predicted_ms == from_empty.first_ms
+    assert later.predicted_ms <= later.first_ms + 1e-9
+    assert later.predicted_ms >= bound_ms(layers, later) - 1e-9
+    assert bound_ms(layers, later) <= bound_ms(layers, plan) + 1e-9
+    kernels_ms = sum(layer.kernel_ms for layer in layers)
+    assert bound_ms(layers, later) >= kernels_ms - 1e-9
+
+
+@settings(max_examples=60)
+@given(planned())
+def test_in_a_row_bytes_never_exceed_the_ring_and_are_never_taken_while_in_use(case):
+    """Of one inference and the next, moved behind it by what it takes."""
+    layers, plan = case
+    plan = ahead(plan)
+    run = timeline(layers, plan, 1)
+    takes_ms = run.makespan_ms
+    begins, ends = (
+        (run.read, run.copy if plan.device_ring_bytes else run.kernel)
+        if plan.host_ring_bytes
+        else (run.copy, run.kernel)
+    )
+    capacity = plan.host_ring_bytes or plan.device_ring_bytes
+    uses = [
+        (begin[0] + later, end[1] + later, layer.weight_bytes)
+        for later in (0.0, takes_ms)
+        for layer, begin, end in zip(layers, begins, ends, strict=True)
+        if begin is not None
+    ]
+    for moment, _, _ in uses:
+        held = sum(nbytes for begin, end, nbytes in uses if begin <= moment < end - 1e-9)
+        assert held <= capacity
+    for (_, end), (begin, _) in pairwise(spans(begins)):
+        assert end <= begin
+    if spans(begins):
+        assert spans(begins)[-1][1] <= spans(begins)[0][0] + takes_ms + 1e-9

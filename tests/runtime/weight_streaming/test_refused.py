@@ -1,0 +1,212 @@
+"""What cannot be streamed is told in a line that names it, and before anything is taken."""
+
+import os
+import resource
+import signal
+import threading
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import runtime
+from runtime.weight_streaming.opened import open_layers
+from runtime.weight_streaming.several import Wanted, stream_several
+
+
+@pytest.mark.parametrize(
+    ("device", "message"),
+    [
+        ("mps", "device=mps must be cpu or cuda"),
+        ("meta", "device=meta must be cpu or cuda"),
+        ("toaster", "device='toaster' must be cpu or cuda"),
+    ],
+)
+def test_a_device_without_kernels_is_refused(chain, device, message):
+    with pytest.raises(ValueError, match=message):
+        runtime.stream(chain[0], chain[1], budget="3MB", device=device)
+
+
+def test_what_is_no_module_or_no_tensor_is_told(chain):
+    module, x, expected = chain
+    with pytest.raises(TypeError, match=r"a torch\.nn\.Module, not function"):
+        runtime.stream(lambda x: x, x, budget="3MB")
+    with pytest.raises(TypeError, match="the example must be one tensor, not ndarray"):
+        runtime.stream(module, np.zeros((4, 512)), budget="3MB")
+    with runtime.stream(module, x, budget="3MB") as small:
+        with pytest.raises(TypeError, match="the input must be one tensor, not list"):
+            small([x])
+        assert torch.equal(small(x), expected)
+
+
+@pytest.mark.parametrize("of", ["several", "layers"])
+def test_a_tier_is_known_by_its_name_wherever_one_is_given(chain, of):
+    module, x, _ = chain
+
+    def opened(tier):
+        if of == "layers":
+            return open_layers(module, x, tier=tier)
+        return stream_several([Wanted("one", module, x, 1e4)], budget="3MB", tier=tier)
+
+    with pytest.raises(ValueError, match="tier='tape' must be one of ssd, page_cache, host"):
+        opened("tape")
+    one = opened("host")
+    if of == "layers":
+        assert one.reader.tier.value == "host"
+    else:
+        assert one.memory["one"].kept > 0
+    one.close()
+
+
+class Asserting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        if type(x) is not torch.Tensor:
+            raise AssertionError
+        return self.layer(x)
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x, y):
+        return self.layer(x) + y
+
+
+def locked():
+    layer = nn.Linear(8, 8)
+    layer.lock = threading.Lock()
+    return nn.Sequential(layer)
+
+
+@pytest.mark.parametrize(
+    ("build", "why"),
+    [
+        (Asserting, "AssertionError"),
+        (Two, "takes 2 inputs"),
+        (locked, "cannot pickle '_thread.lock' object"),
+        (lambda: nn.Sequential(nn.LSTM(8, 8)), "layer 0 gives tuple, not one tensor"),
+    ],
+)
+def test_what_cannot_be_cut_is_told_in_one_line(build, why):
+    with pytest.raises(ValueError, match="cannot be cut into layers") as caught:
+        runtime.stream(build().eval(), torch.randn(2, 8), budget="3MB")
+    assert why in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe", "/dev/zero"])
+def test_what_is_no_file_is_refused_and_not_waited_for(chain, tmp_path, what):
+    path = tmp_path / what
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    with pytest.raises(OSError, match=f"{path} is no file; name one that"):
+        runtime.stream(chain[0], chain[1], budget="3MB", weights=path)
+
+
+def test_a_link_that_leads_nowhere_is_written_through(chain, tmp_path):
+    module, x, expected = chain
+    link, target = tmp_path / "link", tmp_path / "disk" / "target"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    for _ in range(2):
+        with runtime.stream(module, x, budget="3MB", weights=link) as small:
+            assert torch.equal(small(x), expected)
+    assert link.is_symlink()
+    assert target.is_file()
+
+
+def unwritten(chain, weights):
+    with pytest.raises(OSError, match="cannot be written") as caught:
+        runtime.stream(chain[0], chain[1], budget="3MB", weights=weights)
+    return f"{caught.value}\n".encode()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_disk_without_room_is_named_with_what_was_to_be_written(chain, tmp_path):
+    """A limit of the process ends the writing where a full disk would."""
+    path = tmp_path / "weights.safetensors"
+    read, told = os.pipe()
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
+        try:
+            os.write(told, unwritten(chain, None) + unwritten(chain, path))
+        finally:
+            os._exit(0)
+    os.close(told)
+    os.waitpid(child, 0)
+    with os.fdopen(read) as file:
+        lines = file.read().splitlines()
+    assert len(lines) == 2
+    for line, where in zip(lines, ("/var/tmp", path), strict=True):  # noqa: S108 - only named
+        assert f"6.3 MB of weights cannot be written to {where}: File too large" in line
+        assert "name a file on another disk as weights=" in line
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_two_inputs_are_told_from_one(chain):
+    module, x, expected = chain
+    with runtime.stream(module, x, budget="3MB") as small:
+        with pytest.raises(
+            TypeError, match="was given 2 inputs; one tensor goes in, and one comes"
+        ):
+            small(x, x)
+        assert torch.equal(small(x), expected)
+
+
+class Choosing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        if x.sum() > 0:
+            return self.layer(x)
+        return x
+
+
+class Counting(Choosing):
+    def forward(self, x):
+        for _ in range(int(x.sum())):
+            x = self.layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("build", "where"),
+    [
+        (lambda: nn.Sequential(Choosing()), r"\(Choosing.forward, line \d+: if x.sum\(\) > 0:\)"),
+        (
+            Counting,
+            r"TypeError: .*\(Counting.forward, line \d+: for _ in range\(int\(x.sum\(\)\)\):\)",
+        ),
+        (lambda: nn.LSTM(8, 8), r"\(LSTM.forward, line \d+: \S"),
+    ],
+)
+def test_where_control_flow_depends_on_values_is_told(build, where):
+    with pytest.raises(ValueError, match=where) as caught:
+        runtime.stream(build().eval(), torch.randn(2, 8), budget="3MB")
+    assert "\n" not in str(caught.value)
+
+
+def test_all_weights_in_memory_of_a_cpu_are_said_to_save_nothing(chain):
+    module, x, _ = chain
+    with runtime.stream(module, x, budget="3MB", tier="host") as small:
+        assert "keeps all weights: on a CPU that saves nothing" in small.said
+        assert small.memory.saved < 0
+
+
+def test_a_plan_is_printed_in_plain_numbers(chain):
+    module, x, _ = chain
+    with runtime.stream(module, x, budget="3MB") as small:
+        assert "np." not in f"{small.plan} {small.profile}"

@@ -1,0 +1,66 @@
+"""Two networks in one budget give their own outputs, in memory that is counted, and let it go."""
+
+import pytest
+import torch
+from torch import nn
+
+from runtime.weight_streaming.several import Wanted, stream_several
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def perceptron(width, layers):
+    torch.manual_seed(width)
+    parts = [part for _ in range(layers) for part in (nn.Linear(width, width), nn.ReLU())]
+    return nn.Sequential(*parts).eval()
+
+
+@pytest.fixture
+def wanted():
+    return [
+        Wanted("wide", perceptron(256, 4), torch.randn(2, 256), 10_000.0),
+        Wanted("deep", perceptron(192, 6), torch.randn(3, 192), 20_000.0),
+    ]
+
+
+@torch.inference_mode()
+def expected(wanted):
+    return {one.name: one.model(one.example) for one in wanted}
+
+
+def test_networks_beside_each_other_answer_as_if_they_were_resident(wanted):
+    outputs = expected(wanted)
+    inputs = {one.name: one.example for one in wanted}
+
+    with stream_several(wanted, budget="700kB") as both:
+        for _ in range(2):
+            answers = both.run(inputs)
+            for name, answer in answers.items():
+                assert torch.equal(answer.output, outputs[name])
+                assert answer.is_in_time
+                assert answer.took_ms > 0
+        assert sum(one.host for one in both.memory.values()) <= 700_000
+        assert all(one.strain < 1 for one in both.shares.values())
+        assert torch.equal(both("deep", inputs["deep"]), outputs["deep"])
+
+
+def test_a_closed_one_is_gone(wanted):
+    both = stream_several(wanted, budget="700kB")
+    both.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        both("wide", wanted[0].example)
+
+
+def test_a_budget_too_small_for_both_names_the_smallest(wanted):
+    with pytest.raises(ValueError, match="too small for wide, deep together"):
+        stream_several(wanted, budget="300kB")
+
+
+def test_networks_need_names_of_their_own(wanted):
+    with pytest.raises(ValueError, match="names of their own"):
+        stream_several([wanted[0], wanted[0]], budget="700kB")
+
+
+def test_an_unknown_network_is_refused_before_any_begins(wanted):
+    with stream_several(wanted, budget="700kB") as both, pytest.raises(KeyError, match="other"):
+        both.run({"wide": wanted[0].example, "other": wanted[0].example})

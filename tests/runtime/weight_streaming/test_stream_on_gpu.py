@@ -1,0 +1,241 @@
+"""Streaming onto a GPU. It needs no more than torch:
+
+python -m pytest tests/runtime/weight_streaming/test_stream_on_gpu.py --noconftest -c /dev/null -v -rA
+"""
+
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import runtime
+from runtime.network.models.nas_bench_201 import CellNetwork
+from runtime.network.models.vgg import VGG
+from runtime.weight_streaming.files.readers import Tier
+from runtime.weight_streaming.opened import open_layers
+from runtime.weight_streaming.pipeline.progress import Stage
+from runtime.weight_streaming.planning.architectures import (
+    asynchronous,
+    preloaded,
+    synchronous,
+    zero_copy,
+)
+from runtime.weight_streaming.planning.recurrence import is_streamed
+from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
+from runtime.weight_streaming.profiling import unmeasured
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here"),
+]
+
+OPERATIONS = (
+    "avg_pool_3x3",
+    "nor_conv_1x1",
+    "skip_connect",
+    "nor_conv_3x3",
+    "none",
+    "skip_connect",
+)
+MODELS = {
+    "vgg16": (lambda: VGG(16, width=16, num_classes=7), (2, 3, 224, 224)),
+    "nas_bench_201": (lambda: CellNetwork(OPERATIONS, cells_per_stage=1), (2, 3, 32, 32)),
+    "chain": (
+        lambda: nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(12)]).half(),
+        (64, 1024),
+    ),
+}
+
+
+def built(name):
+    torch.manual_seed(0)
+    build, shape = MODELS[name]
+    module = build().eval().cuda()
+    weight = next(module.parameters())
+    x = torch.randn(shape, device="cuda", dtype=weight.dtype)
+    with torch.no_grad():
+        return module, x, module(x)
+
+
+@pytest.mark.parametrize("tier", [Tier.HOST, Tier.SSD])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_architecture_gives_what_the_resident_network_gives(name, tier):
+    module, x, expected = built(name)
+    opened = open_layers(module, x, tier=tier)
+    layers = unmeasured(opened.layered)
+    plans = [preloaded(layers), synchronous(layers), asynchronous(layers), zero_copy(layers)]
+    if tier is Tier.HOST:
+        none = (False,) * len(layers)
+        ring = 2 * opened.layered.largest_bytes
+        plans = [
+            preloaded(layers),
+            StreamPlan(Architecture.SYNCHRONOUS, none, 0, ring, 0.0, ring),
+            StreamPlan(Architecture.ASYNCHRONOUS, none, 0, ring // 2, 0.0, ring // 2),
+            StreamPlan(Architecture.ZERO_COPY, none, 0, 0, 0.0, 0),
+        ]
+    for plan in plans:
+        assert any(is_streamed(layers, plan.resident)) == (
+            plan.architecture is not Architecture.PRELOAD
+        )
+        pipeline = opened.pipeline(plan, x)
+        for scale in (1, 2, 1):  # the second must not see anything of the first
+            with torch.no_grad():
+                assert torch.equal(pipeline.run(scale * x), module(scale * x)), plan.architecture
+        assert torch.equal(pipeline.run(x), expected)
+        assert len(pipeline.times) == len(layers)
+        late_ms = {stage: pipeline.handover_ms(stage) for stage in Stage}
+        assert all(0 <= one < 10 for one in late_ms.values())
+        if plan.architecture is Architecture.ASYNCHRONOUS:
+            assert late_ms[Stage.KERNEL] > 0
+        pipeline.close()
+    opened.close()
+
+
+@pytest.mark.parametrize("tier", [Tier.HOST, Tier.SSD])
+@pytest.mark.parametrize("name", MODELS)
+def test_what_is_brought_ahead_of_the_next_inference_is_what_it_needs(name, tier):
+    module, x, expected = built(name)
+    with torch.no_grad():
+        other = module(2 * x)
+    opened = open_layers(module, x, tier=tier)
+    none = (False,) * len(opened.layered.layers)
+    every_third = tuple(i % 3 == 0 for i in range(len(none)))
+    largest = opened.layered.largest_bytes
+    rings = {
+        Tier.HOST: [(0, largest), (0, 2 * largest), (0, 5 * largest)],
+        Tier.SSD: [(largest, largest), (3 * largest, 2 * largest), (2 * largest, 0)],
+    }[tier]
+    for resident in (none, every_third):
+        for host, device in rings:
+            plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, 0, ahead=True)
+            pipeline = opened.pipeline(plan, x)
+            for _ in range(3):
+                assert torch.equal(pipeline.run(x), expected)
+                assert torch.equal(pipeline.run(2 * x), other)
+            pipeline.rest()
+            assert pipeline.buffers.route.brought_ahead > 0
+            assert torch.equal(pipeline.run(x), expected)
+            pipeline.empty()
+            assert torch.equal(pipeline.run(2 * x), other)
+            assert all(one.kernel_ms >= 0 and one.copy_ms >= 0 for one in pipeline.times)
+            pipeline.run(x)
+            pipeline.close()  # in the middle of it
+    opened.close()
+
+
+def test_copies_for_the_next_inference_go_on_while_nobody_asks():
+    module, x, expected = built("chain")
+    opened = open_layers(module, x, tier=Tier.HOST)
+    ring = 3 * opened.layered.largest_bytes
+    none = (False,) * len(opened.layered.layers)
+    plan = StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring, ahead=True)
+    pipeline = opened.pipeline(plan, x)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.rest()
+    for ordinal in range(pipeline.buffers.route.brought_ahead):
+        assert torch.equal(
+            pipeline.buffers.target(ordinal).cpu(), pipeline.buffers.source(ordinal).cpu()
+        )
+    assert pipeline.buffers.route.brought_ahead == 3
+    pipeline.close()
+    opened.close()
+
+
+def test_kernels_that_are_kept_busy_wait_less_and_do_no_harm():
+    module, x, expected = built("chain")
+    opened = open_layers(module, x, tier=Tier.HOST)
+    ring = 2 * opened.layered.largest_bytes
+    none = (False,) * len(opened.layered.layers)
+    pipeline = opened.pipeline(StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring), x)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.keep_busy(5)
+    pipeline.run(x)
+    assert all(one.kernel_ms > 0 for one in pipeline.times)
+    pipeline.keep_busy(1)
+    assert torch.equal(pipeline.run(x), expected)
+    pipeline.close()
+    opened.close()
+
+
+def test_a_read_error_between_two_calls_is_the_next_ones():
+    module, x, expected = built("chain")
+    opened = open_layers(module, x, tier=Tier.SSD)
+    plan = replace(asynchronous(unmeasured(opened.layered)), ahead=True)
+    opened.close()
+    small = runtime.stream(module, x, plan=plan)
+    reads = iter(range(1000))
+    reader = small._opened.reader
+    honest = reader.read
+
+    def failing(layer, into, is_stopped=bool):
+        if next(reads) == len(plan.resident):
+            raise OSError(5, "Input/output error")
+        honest(layer, into, is_stopped)
+
+    reader.read = failing
+    assert torch.equal(small(x), expected)
+    small._pipeline.rest()
+    with pytest.raises(OSError, match="Input/output"):
+        small(x)
+    torch.cuda.synchronize()
+
+
+@pytest.mark.parametrize("tier", ["host", "ssd"])
+def test_a_budget_is_kept_and_memory_returned(tier):
+    module, x, expected = built("chain")
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    with runtime.stream(module, x, budget="14MB", tier=tier) as small:
+        for _ in range(5):
+            assert torch.equal(small(x), expected)
+        assert small.plan.memory_bytes <= 14e6
+        assert small.memory.pinned + small.memory.device <= 14e6
+        assert torch.cuda.memory_allocated() - before < 30e6
+    torch.cuda.synchronize()
+    assert torch.cuda.memory_allocated() - before < 1e6
+    assert "edgenas-stream" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_small_layers_are_copied_together_where_nothing_is_read():
+    torch.manual_seed(0)
+    module = nn.Sequential(*[nn.Linear(256, 256) for _ in range(64)], nn.Linear(256, 8192))
+    module = module.eval().cuda()
+    x = torch.randn(4, 256, device="cuda")
+    host, ssd = (open_layers(module, x, tier=tier) for tier in (Tier.HOST, Tier.SSD))
+    assert len(host.layered.layers) < len(ssd.layered.layers)
+    assert host.layered.largest_bytes == ssd.layered.largest_bytes
+    host.close()
+    ssd.close()
+    with torch.no_grad():
+        expected = module(x)
+    with runtime.stream(module, x, budget="9MB", tier="host") as small:
+        assert torch.equal(small(x), expected)
+        assert torch.equal(small(2 * x), module(2 * x))
+
+
+def test_a_read_error_is_raised_and_the_gpu_is_quiet_then():
+    module, x, _ = built("chain")
+    small = runtime.stream(module, x, budget="14MB")
+    small(x)
+    reader = small._opened.reader
+    honest, calls = reader.read, iter(range(1000))
+
+    def failing(layer, into, is_stopped=bool):
+        if next(calls) == 5:
+            raise OSError(5, "Input/output error")
+        honest(layer, into, is_stopped)
+
+    reader.read = failing
+    with pytest.raises(OSError, match="Input/output"):
+        small(x)
+    with pytest.raises(RuntimeError, match="closed after OSError"):
+        small(x)
+    torch.cuda.synchronize()
+
+
+def test_a_layer_that_writes_to_its_weights_is_refused():
+    module = nn.Sequential(nn.Embedding(1000, 256, max_norm=1.0), nn.Linear(256, 256)).eval().cuda()
+    with pytest.raises(ValueError, match="writes to its weights"):
+        runtime.stream(module, torch.randint(1000, (4,), device="cuda"), budget="10MB")

@@ -1,0 +1,382 @@
+"""`runtime.stream`: the resident network's output bit for bit, in less memory, whatever happens."""
+
+import errno
+import gc
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+import runtime
+from runtime.network.decompose import Rule, decompose
+from runtime.network.models.yolo import YOLOv4
+from runtime.weight_streaming.files.layers import layered
+from runtime.weight_streaming.files.readers import Tier
+from runtime.weight_streaming.opened import open_layers
+from runtime.weight_streaming.planning.architectures import (
+    asynchronous,
+    preloaded,
+    synchronous,
+    zero_copy,
+)
+from runtime.weight_streaming.planning.planner import BudgetTooSmallError
+from runtime.weight_streaming.planning.ring import PAGE_BYTES
+from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
+from runtime.weight_streaming.profiling import unmeasured
+from runtime.weight_streaming.sizes import parse_bytes
+
+ARCHITECTURES = (preloaded, synchronous, asynchronous, zero_copy)
+
+
+@pytest.fixture(scope="module")
+def opened(networks):
+    """VGG in layers of very different sizes, and what its pipelines should give."""
+    module, x = networks["vgg16"]
+    one = open_layers(module, x, tier=Tier.SSD)
+    with torch.no_grad():
+        yield one, x, module(x)
+    one.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "nas_bench_201",
+        "alexnet",
+        "vgg16",
+        "resnet18",
+        pytest.param("resnet50", marks=pytest.mark.slow),
+        pytest.param("densenet121", marks=pytest.mark.slow),
+    ],
+)
+def test_every_family_is_streamed_bit_for_bit(networks, name):
+    check_tier(*networks[name], "ssd")
+
+
+@pytest.mark.parametrize("tier", ["page_cache", "host"])
+def test_every_tier_gives_the_same(networks, tier):
+    check_tier(*networks["resnet18"], tier)
+
+
+def check_tier(module, x, tier):
+    with torch.no_grad():
+        expected, other = module(x), module(2 * x)
+    layers, _ = layered(decompose(module, x, Rule.UNFOLDED), module)
+    with runtime.stream(module, x, budget=layers.largest_bytes, tier=tier) as small:
+        assert small.plan.memory_bytes <= layers.largest_bytes
+        for _ in range(2):
+            assert torch.equal(small(x), expected)
+            assert torch.equal(small(2 * x), other)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_every_architecture_gives_the_same(opened, architecture):
+    one, x, expected = opened
+    pipeline = one.pipeline(architecture(unmeasured(one.layered)), x)
+    for _ in range(3):
+        assert torch.equal(pipeline.run(x), expected)
+    assert all(times.kernel_ms > 0 for times in pipeline.times)
+    pipeline.close()
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_plan_that_can_be_gives_the_same_and_never_exceeds_its_rings(opened, data):
+    one, x, expected = opened
+    layers = one.layered.layers
+    resident = data.draw(st.tuples(*[st.booleans()] * len(layers)))
+    sizes = [layer.nbytes for layer, stays in zip(layers, resident, strict=True) if not stays]
+    largest = max(sizes, default=0)
+    rings = st.integers(largest, 3 * largest)
+    host, device = data.draw(rings), data.draw(st.one_of(st.just(0), rings))
+    ahead = data.draw(st.booleans())
+    plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, 0, ahead)
+
+    pipeline = one.pipeline(plan, x)
+    for _ in range(1 + 2 * ahead):
+        assert torch.equal(pipeline.run(x), expected)
+    kept = sum(layer.nbytes for layer in layers) - sum(sizes)
+    pages = 3 * (PAGE_BYTES - 1)
+    assert pipeline.buffers.host_bytes <= kept + host + device + pages
+    for slots, capacity in (
+        (pipeline.buffers.route.host, host),
+        (pipeline.buffers.route.device, device),
+    ):
+        for slot, size in zip(slots or (), sizes, strict=False):
+            assert slot.offset + size <= capacity
+    pipeline.close()
+
+
+def test_a_layer_is_in_the_ring_only_once_what_was_there_has_been_used(chain):
+    module, x, expected = chain
+    one = open_layers(module, x)
+    count = len(one.layered.layers)
+    largest = one.layered.largest_bytes
+    plan = StreamPlan(Architecture.PLANNED, (False,) * count, 2 * largest, 0, 0.0, 2 * largest)
+    pipeline = one.pipeline(plan, x)
+    events = []
+    read, compute = one.reader.read, pipeline._compute
+    one.reader.read = lambda layer, *more: (events.append(("read", layer)), read(layer, *more))
+    pipeline._compute = lambda running, layer, *more: (
+        compute(running, layer, *more),
+        time.sleep(0.01),
+        events.append(("used", layer)),
+    )
+    assert torch.equal(pipeline.run(x), expected)
+    for layer in range(2, count):
+        assert events.index(("used", layer - 2)) < events.index(("read", layer))
+    assert events.index(("read", 1)) < events.index(("used", 0))  # beside each other
+    pipeline.close()
+    one.close()
+
+
+def test_a_view_of_a_weight_outlives_the_layer_it_lay_in():
+    class Token(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.token = nn.Parameter(torch.randn(1, 256))
+            self.layers = nn.ModuleList(nn.Linear(256, 256) for _ in range(4))
+
+        def forward(self, x):
+            token = self.token.expand(3, 256)
+            for layer in self.layers:
+                x = layer(x)
+            return x + token
+
+    module, x = Token().eval(), torch.randn(3, 256)
+    with torch.no_grad(), runtime.stream(module, x, budget=300_000) as small:
+        for _ in range(3):
+            assert torch.equal(small(x), module(x))
+
+
+def test_layers_that_share_a_weight_are_streamed():
+    shared = nn.Linear(256, 256)
+    module = nn.Sequential(shared, nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), shared).eval()
+    x = torch.randn(3, 256)
+    with torch.no_grad(), runtime.stream(module, x, budget=300_000) as small:
+        assert torch.equal(small(x), module(x))
+
+
+@pytest.mark.slow
+def test_a_graph_with_branches_of_yolos_shape_is_streamed():
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        module, x = YOLOv4(width=4).eval(), torch.randn(1, 3, 64, 64)
+    with torch.no_grad(), runtime.stream(module, x, budget="1MB") as small:
+        assert torch.equal(small(x), module(x))
+        assert small.memory.saved > 0.5
+
+
+def test_a_layer_that_writes_to_its_weights_is_refused():
+    module = nn.Sequential(nn.Embedding(1000, 256, max_norm=1.0), nn.Linear(256, 256)).eval()
+    with pytest.raises(ValueError, match="layer 0 writes to its weights"):
+        runtime.stream(module, torch.randint(1000, (4,)), budget="1.1MB")
+
+
+def test_a_budget_below_the_largest_layer_names_the_smallest_that_works(chain):
+    module, x, expected = chain
+    with pytest.raises(BudgetTooSmallError, match="smallest workable") as caught:
+        runtime.stream(module, x, budget="1MB")
+    with runtime.stream(module, x, budget=caught.value.smallest_bytes) as small:
+        assert torch.equal(small(x), expected)
+    with pytest.raises(ValueError, match="too small"):
+        runtime.stream(module, x, budget=caught.value.smallest_bytes - 1)
+
+
+@pytest.mark.parametrize(
+    "budget", ["64 parsecs", "", "-1MB", "0", "nan", "MB", 0, "1.2.3MB", "inf"]
+)
+def test_a_budget_that_is_no_size_is_refused(chain, budget):
+    with pytest.raises(ValueError, match="64MB"):
+        runtime.stream(chain[0], budget=budget)
+
+
+def test_sizes_are_read_as_people_write_them():
+    sizes = [parse_bytes(text) for text in ("64MB", "1.5 GiB", 4096, "2kb", "7 B", "1TB")]
+    assert sizes == [64_000_000, 3 * 2**29, 4096, 2000, 7, 10**12]
+
+
+def test_wrong_arguments_are_told_in_one_line(chain):
+    module, x, _ = chain
+    with pytest.raises(ValueError, match="budget, as"):
+        runtime.stream(module, x)
+    with pytest.raises(ValueError, match="tier='tape' must be one of ssd, page_cache, host"):
+        runtime.stream(module, x, budget="3MB", tier="tape")
+    with pytest.raises(ValueError, match="training mode"):
+        runtime.stream(nn.Linear(2, 2), budget="3MB")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device=cuda, but torch finds no CUDA device"):
+            runtime.stream(module.eval(), budget="64MB", device="cuda")
+    with pytest.raises(ValueError, match="no weights"):
+        runtime.stream(nn.Sequential(nn.ReLU(), nn.Flatten()).eval(), x, budget="3MB")
+    with pytest.raises(OSError, match="there is no folder"):
+        runtime.stream(module, x, budget="3MB", weights="/no/such/folder/weights")
+    plan = StreamPlan(Architecture.PLANNED, (False,) * 3, 10**7, 0, 0.0, 10**7)
+    with pytest.raises(ValueError, match="plan is of 3 layers, the network has 6"):
+        runtime.stream(module, x, plan=plan)
+    plan = StreamPlan(Architecture.PLANNED, (False,) * 6, 10**5, 0, 0.0, 10**5)
+    with pytest.raises(ValueError, match="do not fit"):
+        runtime.stream(module, x, plan=plan)
+
+
+def test_a_network_that_cannot_be_cut_is_told_so():
+    class Branching(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x):
+            return self.linear(x) if x.sum() > 0 else x
+
+    with pytest.raises(ValueError, match="cannot be cut into layers"):
+        runtime.stream(Branching().eval(), torch.randn(2, 8), budget="3MB")
+
+
+def test_without_an_example_the_first_call_makes_it_ready(chain):
+    module, x, expected = chain
+    small = runtime.stream(module, budget="3MB")
+    with pytest.raises(RuntimeError, match="before the first call"):
+        _ = small.plan
+    assert torch.equal(small(x), expected)
+    assert small.memory.host <= 3e6
+    with pytest.raises(ValueError, match=r"\(8, 512\).*\(4, 512\)"):
+        small(torch.cat([x, x]))
+    assert torch.equal(small(x), expected)
+    small.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        small(x)
+
+
+def test_a_plan_can_be_used_again(chain):
+    module, x, expected = chain
+    with runtime.stream(module, x, budget="3MB") as first:
+        plan = StreamPlan.from_json(first.plan.to_json())
+        assert len(first.profile) == 6
+    with runtime.stream(module, x, plan=plan) as second:
+        assert torch.equal(second(x), expected)
+        assert second.plan == plan
+
+
+def test_callers_from_several_threads_take_turns(chain):
+    module, x, expected = chain
+    right = []
+    with runtime.stream(module, x, budget="3MB") as small:
+        threads = [
+            threading.Thread(target=lambda: right.append(torch.equal(small(x), expected)))
+            for _ in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert right == [True] * 4
+
+
+def test_inference_mode_and_gradients_make_no_difference(chain):
+    module, x, expected = chain
+    with torch.inference_mode():
+        small = runtime.stream(module, x, budget="3MB")
+        assert torch.equal(small(x), expected)
+    assert torch.equal(small(x.requires_grad_()), expected)
+    small.close()
+
+
+class Faulty:
+    """A reader through which real bytes flow until something happens at one of its reads."""
+
+    def __init__(self, reader, at, harm):
+        self._reader = reader
+        self._left = at
+        self._harm = harm
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+    def read(self, layer, into, is_stopped=bool):
+        self._left -= 1
+        if self._left == 0:
+            self._harm()
+        self._reader.read(layer, into, is_stopped)
+
+
+def failing():
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("at", [1, 3, 6])
+@pytest.mark.parametrize(
+    ("harm", "error"),
+    [(failing, OSError), (lambda: os.kill(os.getpid(), signal.SIGINT), KeyboardInterrupt)],
+    ids=["read error", "Ctrl-C"],
+)
+@pytest.mark.parametrize("architecture", [synchronous, asynchronous, zero_copy])
+def test_what_goes_wrong_in_mid_stream_ends_all_threads_and_returns_the_memory(
+    chain, architecture, harm, error, at
+):
+    module, x, expected = chain
+    layers, _ = layered(decompose(module, x, Rule.UNFOLDED), module)
+    small = runtime.stream(module, x, plan=architecture(unmeasured(layers)))
+    assert torch.equal(small(x), expected)
+    pipeline, opened = small._pipeline, small._opened
+    pipeline._reader = Faulty(pipeline._reader, at, harm)
+
+    with pytest.raises(error):
+        small(x)
+    assert pipeline.buffers.host_bytes == 0
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        opened.reader.start_cold()
+    with pytest.raises(RuntimeError, match=rf"closed after {error.__name__}(: \[Errno|$)"):
+        small(x)
+
+
+def test_a_slow_disk_makes_it_slow_not_wrong(chain):
+    module, x, expected = chain
+    with runtime.stream(module, x, budget="3MB") as small:
+        reader = small._pipeline._reader
+        honest = reader.read
+
+        def slow(layer, into, is_stopped=bool):
+            time.sleep(0.02)
+            honest(layer, into, is_stopped)
+
+        reader.read = slow
+        assert torch.equal(small(x), expected)
+
+
+def test_memory_goes_back_to_the_system_on_close():
+    module = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).eval()
+    x = torch.randn(1, 1024)
+    with runtime.stream(module, x, budget="10MB") as small:
+        small(x)
+    gc.collect()
+    rss = psutil.Process().memory_info().rss
+    small = runtime.stream(module, x, budget="30MB")
+    small(x)
+    held = psutil.Process().memory_info().rss - rss
+    small.close()
+    left = psutil.Process().memory_info().rss - rss
+    assert held > 20e6
+    assert left < held - 20e6
+
+
+def test_no_file_is_left_behind(chain, tmp_path, monkeypatch):
+    module, x, _ = chain
+    disk, files = Path("/var/tmp"), Path("/proc/self/fd")  # noqa: S108 - only looked at
+    before, opened = set(disk.glob("edgenas-*")), len([*files.iterdir()])
+    with runtime.stream(module, x, budget="3MB") as small:
+        small(x)
+        assert set(disk.glob("edgenas-*")) == before
+    assert len([*files.iterdir()]) == opened
+    path = tmp_path / "weights.safetensors"
+    monkeypatch.setattr(os, "fsync", lambda _: failing())
+    with pytest.raises(OSError, match="Input/output"):
+        runtime.stream(module, x, budget="3MB", weights=path)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,186 @@
+"""Networks beside each other: by hand, and against the recurrence."""
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from runtime.weight_streaming.planning.model_error import errors, model_error, predict_ms
+from runtime.weight_streaming.planning.planner import front, smallest_budget
+from runtime.weight_streaming.planning.recurrence import timeline
+from runtime.weight_streaming.planning.sharing import Tenant, beside_others, share
+from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.together import Interference, Streaming, run_together
+
+TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
+LAYERS = st.builds(StreamedLayer, st.just("layer"), st.integers(0, 9), TIMES_MS, TIMES_MS, TIMES_MS)
+NETWORKS = st.lists(LAYERS, min_size=1, max_size=6)
+FACTORS = st.sampled_from([1.0, 1.25, 2.0])
+INTERFERENCES = st.builds(Interference, FACTORS, FACTORS, FACTORS, FACTORS)
+
+
+def of(*layers):
+    return [StreamedLayer(f"layer{i}", *layer) for i, layer in enumerate(layers)]
+
+
+def ring(layers, host, device=0):
+    return StreamPlan(
+        Architecture.PLANNED, (False,) * len(layers), host, device, 0.0, host + device
+    )
+
+
+@st.composite
+def streamings(draw):
+    layers = draw(NETWORKS)
+    stages = draw(st.sampled_from(Stages))
+    plan = draw(st.sampled_from(front(layers, stages=stages, alignment=1, ahead=False)))
+    return Streaming(layers, plan)
+
+
+@given(streamings())
+def test_alone_and_undisturbed_it_is_the_recurrence(one):
+    (run,) = run_together([one], alignment=1)
+    expected = timeline(one.layers, one.plan, 1)
+
+    assert run.makespan_ms == pytest.approx(expected.makespan_ms)
+    for ours, theirs in ((run.read, expected.read), (run.copy, expected.copy)):
+        assert [span is None for span in ours] == [span is None for span in theirs]
+    assert [end for _, end in run.kernel] == pytest.approx([end for _, end in expected.kernel])
+
+
+def test_a_kernel_is_slower_only_while_a_read_is_under_way():
+    layers = of((1, 2.0, 0.0, 4.0), (1, 2.0, 0.0, 4.0))
+    (run,) = run_together(
+        [Streaming(layers, ring(layers, 2))],
+        interference=Interference(kernel_beside_read=2.0),
+        alignment=1,
+    )
+    # beside the second read, of 2 ms, the first kernel does 1 ms of its 4
+    assert run.kernel == ((2.0, 7.0), (7.0, 11.0))
+
+
+def test_two_networks_share_the_disk_and_the_processor():
+    layers = of((1, 2.0, 0.0, 3.0))
+    both = [Streaming(layers, ring(layers, 1))] * 2
+
+    assert [run.makespan_ms for run in run_together(both, alignment=1)] == [10.0, 10.0]
+    assert [run.makespan_ms for run in run_together(both, processors=2, alignment=1)] == [7.0, 7.0]
+
+
+def test_a_network_that_begins_later_is_slowed_only_from_then_on():
+    layers = of((1, 4.0, 0.0, 0.0))
+    first, second = run_together(
+        [Streaming(layers, ring(layers, 1)), Streaming(layers, ring(layers, 1), begin_ms=2.0)],
+        alignment=1,
+    )
+    assert (first.makespan_ms, second.makespan_ms) == (6.0, 8.0)
+
+
+@settings(max_examples=25)
+@given(st.lists(streamings(), min_size=1, max_size=3), st.integers(1, 3), INTERFERENCES)
+def test_no_network_is_slower_than_predicted_for_the_worst_that_others_can_do(
+    networks, processors, interference
+):
+    runs = run_together(networks, processors=processors, interference=interference, alignment=1)
+    for one, run in zip(networks, runs, strict=True):
+        slowed = beside_others(one.layers, len(networks), processors, interference)
+        assert run.makespan_ms <= timeline(slowed, one.plan, 1).makespan_ms * (1 + 1e-9)
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.tuples(NETWORKS, st.sampled_from([1.0, 10.0, 40.0])), min_size=1, max_size=3),
+    st.integers(0, 60),
+    st.sampled_from([Stages.READ_KERNEL, Stages.READ_COPY_KERNEL]),
+)
+def test_shares_fit_the_budget_and_the_worst_strain_is_the_least_there_is(cases, more, stages):
+    tenants = [Tenant(f"net{i}", layers, limit) for i, (layers, limit) in enumerate(cases)]
+    slowed = [beside_others(one.layers, len(tenants)) for one in tenants]
+    budget = more + sum(smallest_budget(one, stages=stages, alignment=1) for one in slowed)
+
+    shares = share(tenants, budget, stages=stages, alignment=1)
+
+    assert sum(one.plan.memory_bytes for one in shares) <= budget
+    worst = max(one.strain for one in shares)
+    needed = 0  # for anything better than that
+    for tenant, layers in zip(tenants, slowed, strict=True):
+        better = [
+            plan.memory_bytes
+            for plan in front(layers, stages=stages, alignment=1, ahead=False)
+            if plan.predicted_ms / tenant.deadline_ms < worst * (1 - 1e-9)
+        ]
+        needed += better[0] if better else budget + 1
+    assert needed > budget
+
+
+@settings(max_examples=25)
+@given(st.lists(NETWORKS, min_size=1, max_size=3), st.integers(0, 60), st.integers(1, 2))
+def test_a_deadline_that_a_share_meets_is_met_when_all_run_at_once(networks, more, processors):
+    tenants = [Tenant(f"net{i}", layers, 20.0) for i, layers in enumerate(networks)]
+    least = sum(smallest_budget(one.layers, alignment=1) for one in tenants)
+    shares = share(tenants, least + more, processors=processors, alignment=1)
+
+    runs = run_together(
+        [Streaming(one.tenant.layers, one.plan) for one in shares],
+        processors=processors,
+        alignment=1,
+    )
+    for one, run in zip(shares, runs, strict=True):
+        assert run.makespan_ms <= one.plan.predicted_ms + 1e-9
+        assert run.makespan_ms / one.tenant.deadline_ms <= one.strain + 1e-9
+
+
+def test_the_network_with_the_tighter_deadline_gets_the_memory():
+    layers = of(*[(4, 2.0, 0.0, 2.0)] * 6)
+    tight, loose = share(
+        [Tenant("tight", layers, 30.0), Tenant("loose", layers, 300.0)], 16, alignment=1
+    )
+    assert tight.plan.memory_bytes > loose.plan.memory_bytes
+
+
+def test_a_budget_too_small_for_all_names_the_smallest():
+    layers = of((4, 1.0, 1.0, 1.0), (8, 1.0, 1.0, 1.0))
+    tenants = [Tenant("a", layers, 9.0), Tenant("b", layers, 9.0)]
+    with pytest.raises(ValueError, match=r"15 bytes is too small for a, b.* one is 16 bytes"):
+        share(tenants, 15, alignment=1)
+
+
+@pytest.mark.parametrize("deadline_ms", [0.0, -1.0, math.inf, math.nan])
+def test_a_deadline_must_be_a_time(deadline_ms):
+    with pytest.raises(ValueError, match="deadline"):
+        Tenant("a", [], deadline_ms)
+
+
+def test_interference_never_makes_faster():
+    with pytest.raises(ValueError, match=r"kernel_beside_copy=0\.5"):
+        Interference(kernel_beside_copy=0.5)
+
+
+def test_a_synchronous_pipeline_is_refused_beside_others():
+    layers = of((4, 1.0, 1.0, 1.0))
+    plan = StreamPlan(Architecture.SYNCHRONOUS, (False,), 8, 8, 0.0, 16)
+    with pytest.raises(ValueError, match="synchronous"):
+        run_together([Streaming(layers, plan)])
+
+
+def test_errors_of_a_model():
+    found = errors([99.0, 100.0, 104.0], [100.0, 100.0, 100.0])
+
+    assert found.configurations == 3
+    assert (found.median, found.worst, found.bias) == pytest.approx((0.01, 0.04, 0.0))
+    assert str(found).startswith("3 configurations: median 1.0%")
+    with pytest.raises(ValueError, match="no error"):
+        errors([], [])
+    with pytest.raises(ValueError, match="no error"):
+        errors([1.0], [0.0])
+
+
+def test_a_model_fed_with_the_true_interference_is_exact():
+    layers = of(*[(4, 2.0, 1.0, 3.0)] * 5)
+    slower = Interference(kernel_beside_read=1.3, kernel_beside_copy=1.2)
+    plans = [ring(layers, host, device) for host in (4, 8, 12) for device in (0, 4, 8)]
+    measured = [(plan, predict_ms(layers, plan, slower, 1)) for plan in plans]
+
+    assert model_error(layers, measured, slower, 1).worst == 0.0
+    assert model_error(layers, measured, None, 1).bias < 0.0

@@ -1,0 +1,398 @@
+"""Packed weights: read by others, and refused whenever they are not what they should be."""
+
+import errno
+import json
+import mmap
+import os
+import tempfile
+from copy import deepcopy
+
+import psutil
+import pytest
+import torch
+from safetensors import safe_open
+from torch import nn
+
+import runtime
+from runtime.network.decompose import Rule, decompose
+from runtime.weight_streaming import opened
+from runtime.weight_streaming.errors import WeightFileError
+from runtime.weight_streaming.files import readers
+from runtime.weight_streaming.files.host_memory import HostMemory
+from runtime.weight_streaming.files.layers import layered
+from runtime.weight_streaming.files.page_cache import cached_bytes, is_told
+from runtime.weight_streaming.files.readers import FileReader, Tier
+from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES, pack
+from runtime.weight_streaming.planning.architectures import zero_copy
+from runtime.weight_streaming.profiling import unmeasured
+
+PAGE = 4096
+
+
+def cut(module, x):
+    return layered(decompose(module, x, Rule.UNFOLDED), module)
+
+
+def packed(module, x, path):
+    layers, values = cut(module, x)
+    pack(layers, values, path)
+    return layers, values
+
+
+def read_all(reader, layers):
+    memory = HostMemory(layers.weight_bytes, pinned=False)
+    places, at = [], 0
+    for i, layer in enumerate(layers.layers):
+        reader.read(i, memory.window(at, layer.nbytes))
+        places.append(memory.bytes[at : at + layer.nbytes])
+        at += layer.nbytes
+    return memory, places
+
+
+def test_the_safetensors_library_reads_what_was_packed(networks, tmp_path):
+    module, x = networks["resnet18"]
+    path = tmp_path / "weights.safetensors"
+    packed(module, x, path)
+    used = {name for name, _ in module.named_parameters()}
+
+    with safe_open(path, "pt") as file:
+        assert used <= set(file.keys())
+        for name in used:
+            assert torch.equal(file.get_tensor(name), module.state_dict()[name])
+
+
+def test_each_layer_begins_at_a_page_of_the_file(chain, tmp_path):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    reader = FileReader(path, layers, values)
+
+    assert path.stat().st_size % PAGE == 0
+    assert all(extent.offset % PAGE == 0 for extent in reader._extents)
+    reader.close()
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, direct, tmp_path):
+    module, x = networks["resnet18"]
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    reader = FileReader(path, layers, values, direct=direct)
+    memory, places = read_all(reader, layers)
+
+    with torch.no_grad():
+        assert torch.equal(layers.bound(places).run(x), module(x))
+    reader.close()
+    memory.close()
+
+
+def test_strides_survive_so_that_no_other_kernel_is_chosen(tmp_path):
+    module = nn.Conv2d(8, 8, 3).eval().to(memory_format=torch.channels_last)
+    x = torch.randn(1, 8, 9, 9)
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    reader = FileReader(path, layers, values)
+    memory, places = read_all(reader, layers)
+
+    (segment,) = layers.bound(places).segments
+    (weight, _) = segment.body.parameters()
+    assert weight.stride() == module.weight.stride()
+    assert torch.equal(weight, module.weight)
+    reader.close()
+    memory.close()
+
+
+def test_direct_reads_leave_nothing_in_the_page_cache(chain, tmp_path):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    reader = FileReader(path, layers, values)
+    if "refused" in reader.said:
+        pytest.skip(f"no direct reads here: {reader.said}")
+    reader.start_cold()
+    memory, _ = read_all(reader, layers)
+
+    assert reader.held_bytes == 0
+    buffered = FileReader(path, layers, values, direct=False)
+    for i, layer in enumerate(layers.layers):
+        buffered.read(i, memory.window(0, layer.nbytes))
+    assert buffered.held_bytes >= layers.weight_bytes
+    for one in (reader, buffered, memory):
+        one.close()
+
+
+def test_a_file_system_without_direct_reads_is_told_and_still_cold(chain, tmp_path, monkeypatch):
+    module, x, expected = chain
+    real_open = os.open
+
+    def refusing(path, flags, *more, **named):
+        if flags & os.O_DIRECT:
+            raise OSError(22, "Invalid argument")
+        return real_open(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", refusing)
+    path = tmp_path / "weights.safetensors"
+    with runtime.stream(module, x, budget="3MB", weights=path) as small:
+        assert torch.equal(small(x), expected)
+        assert "O_DIRECT was refused (Invalid argument)" in small.said
+        assert small.memory.page_cache < small.memory.weights / 2
+
+
+def test_a_truncated_file_is_refused(chain, tmp_path):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    for size in (path.stat().st_size - 1, PAGE, 5, 0):
+        os.truncate(path, size)
+        with pytest.raises(WeightFileError, match=r"truncated|no safetensors file"):
+            FileReader(path, layers, values)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00" * 64,
+        (2**63).to_bytes(8, "little") + b"{}",
+        (MOST_HEADER_BYTES + 1).to_bytes(8, "little") + b" " * 100,
+        (2).to_bytes(8, "little") + b"[]",
+        (6).to_bytes(8, "little") + b'{"a":}',
+        (2).to_bytes(8, "little") + b"{}" + b" " * 7_000_000,
+        (10**6).to_bytes(8, "little") + b"[" * 10**6 + b" " * 7_000_000,
+    ],
+)
+def test_what_is_no_packed_file_is_refused(chain, tmp_path, content):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(WeightFileError, match=r"weights\.safetensors"):
+        runtime.stream(module, x, budget="3MB", weights=path)
+    assert path.read_bytes() == content
+
+
+def test_weights_of_another_model_are_refused(chain, tmp_path):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    packed(module, x, path)
+    others = {
+        "6 layers, the module has 5": module[:5],
+        "its '0.0.weight' is 'F32'": nn.Sequential(
+            nn.Sequential(nn.Linear(512, 640), nn.ReLU()),
+            nn.Sequential(nn.Linear(640, 512), nn.ReLU()),
+            *module[2:],
+        ),
+        "not the module's": nn.Sequential(
+            *module[:5], nn.Sequential(nn.Linear(512, 512), nn.ReLU())
+        ),
+        "it has no '5.weight'": nn.Sequential(*module[:5], nn.Linear(512, 512)),
+        "the module has no '5.0.bias'": nn.Sequential(
+            *module[:5], nn.Sequential(nn.Linear(512, 512, bias=False), nn.ReLU())
+        ),
+    }
+    for message, other in others.items():
+        with pytest.raises(WeightFileError, match="another model") as caught:
+            runtime.stream(other.eval(), x, budget="5MB", weights=path)
+        assert message in str(caught.value)
+
+
+def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(
+    chain, tmp_path, monkeypatch
+):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = cut(deepcopy(module), x)
+    values["0.0.weight"].data.mul_(2)
+
+    def overtaken(*own):
+        pack(*own)
+        pack(layers, values, path)
+
+    monkeypatch.setattr(opened, "pack", overtaken)
+    with pytest.raises(WeightFileError, match="not the module's"):
+        runtime.stream(module, x, budget="3MB", weights=path)
+
+
+def test_a_changed_header_is_refused(chain, tmp_path):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["0.0.weight"]["data_offsets"] = [0, 2**62]
+    text = json.dumps(header, separators=(",", ":")).encode().ljust(length)
+    path.write_bytes(content[:8] + text + content[8 + length :])
+    with pytest.raises(WeightFileError, match=r"0\.0\.weight"):
+        FileReader(path, layers, values)
+
+
+def rewritten(path, change):
+    """The file with another header."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = change(content[8 : 8 + length])
+    path.write_bytes(len(header).to_bytes(8, "little") + header + content[8 + length :])
+
+
+def nested(header):
+    content = json.loads(header)
+    content["__metadata__"]["edgenas.stream"] = "[" * 200_000
+    return json.dumps(content).encode()
+
+
+def named_for_a_terminal(header):
+    content = json.loads(header)
+    content["0.0.weight"]["dtype"] = "\n\x1b[31m" + 10**5 * "z"
+    text = json.dumps(content).encode()
+    return text.ljust(-(-(len(text) + 8) // PAGE) * PAGE - 8)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (nested, "not packed for streaming"),
+        (lambda header: header + b"   ", "begin amid a page"),
+        (named_for_a_terminal, "another model"),
+    ],
+)
+def test_a_header_made_to_harm_is_refused_in_one_short_line(chain, tmp_path, change, message):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, values = packed(module, x, path)
+    rewritten(path, change)
+    with pytest.raises(WeightFileError, match=message) as caught:
+        FileReader(path, layers, values)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 1000
+
+
+def test_a_damaged_layer_is_found_before_it_is_used(chain, tmp_path):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    layers, _ = packed(module, x, path)
+    with path.open("r+b") as file:
+        file.seek(-PAGE * 10, os.SEEK_END)
+        file.write(b"\x07")
+    reader = FileReader(path, layers, {})
+    with pytest.raises(WeightFileError, match="damaged"):
+        read_all(reader, layers)
+    reader.close()
+
+
+def test_a_file_changed_or_truncated_while_it_is_open_stops_the_inference(chain, tmp_path):
+    module, x, expected = chain
+    for number, harm in enumerate(
+        (
+            lambda path: os.truncate(path, path.stat().st_size // 2),
+            lambda path: path.write_bytes(path.read_bytes()[:-1] + b"\x07"),
+            lambda path: os.utime(path, ns=(1, 1)),
+        )
+    ):
+        path = tmp_path / f"{number}.safetensors"
+        with runtime.stream(module, x, budget="3MB", weights=path) as small:
+            assert torch.equal(small(x), expected)
+            harm(path)
+            with pytest.raises(WeightFileError, match=r"while it was open|ended in layer"):
+                small(x)
+            with pytest.raises(RuntimeError, match="closed after WeightFileError"):
+                small(x)
+
+
+def test_a_read_error_names_the_file_and_the_layer(chain, tmp_path, monkeypatch):
+    module, x, _ = chain
+    path = tmp_path / "weights.safetensors"
+    with runtime.stream(module, x, budget="3MB", weights=path) as small:
+        monkeypatch.setattr(os, "preadv", lambda *_: os.pread(-1, 1, 0))
+        with pytest.raises(
+            OSError, match=rf"layer \d\.0 cannot be read from {path}: Bad file"
+        ) as caught:
+            small(x)
+        assert caught.value.errno == errno.EBADF
+
+
+def test_a_change_that_hides_its_time_is_found_where_all_is_checked(chain, tmp_path):
+    module, x, expected = chain
+    path = tmp_path / "weights.safetensors"
+    plan = zero_copy(unmeasured(cut(module, x)[0]))
+    with runtime.stream(module, x, plan=plan, weights=path, always_checked=True) as small:
+        assert torch.equal(small(x), expected)
+        before = path.stat()
+        with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapped:
+            mapped[len(mapped) // 2] ^= 1
+            mapped.flush()
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with pytest.raises(WeightFileError, match="damaged"):
+            small(x)
+
+
+def test_weights_may_come_from_the_file_alone(chain, tmp_path):
+    module, x, expected = chain
+    path = tmp_path / "weights.safetensors"
+    packed(module, x, path)
+    with torch.device("meta"):
+        empty = nn.Sequential(
+            *[nn.Sequential(nn.Linear(512, 512), nn.ReLU()) for _ in range(6)]
+        ).eval()
+    with runtime.stream(empty, x, budget="3MB", weights=path) as small:
+        assert torch.equal(small(x), expected)
+    with pytest.raises(ValueError, match="meta device"):
+        runtime.stream(empty, x, budget="3MB")
+
+
+def test_the_reader_tells_its_tier(chain, tmp_path):
+    module, x, _ = chain
+    layers, values = packed(module, x, tmp_path / "w")
+    for direct, tier in ((True, Tier.SSD), (False, Tier.PAGE_CACHE)):
+        reader = FileReader(tmp_path / "w", layers, values, direct=direct)
+        assert reader.tier is tier
+        reader.close()
+
+
+def test_the_page_cache_of_a_file_larger_than_memory_can_be_asked(tmp_path):
+    path = tmp_path / "sparse"
+    path.touch()
+    os.truncate(path, psutil.virtual_memory().total + psutil.swap_memory().total + 2**31)
+    with path.open("r+b") as file:
+        file.seek(2**31)
+        file.write(b"z" * PAGE)
+        file.flush()
+        assert cached_bytes(file.fileno()) >= PAGE
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no tmpfs here")  # noqa: S108 - for a file of its own
+def test_a_file_in_memory_is_not_called_a_disk(chain):
+    module, x, expected = chain
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
+        runtime.stream(module, x, budget="3MB", weights=f"{folder}/weights") as small,
+    ):
+        assert torch.equal(small(x), expected)
+        assert "not from a disk" in small.said
+        assert small.memory.page_cache >= small.memory.weights
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_of_a_file_that_one_may_only_read_the_system_does_not_tell_what_it_caches(tmp_path):
+    path = tmp_path / "weights"
+    path.write_bytes(PAGE * b"z")
+    path.chmod(0o444)
+    file = os.open(path, os.O_RDONLY)
+    child = os.fork()
+    if not child:
+        os.seteuid(65534)
+        os._exit(is_told(file))
+    _, status = os.waitpid(child, 0)
+    assert status == 0
+    assert is_told(file)
+    os.close(file)
+
+
+def test_where_the_system_does_not_tell_all_is_counted_and_said(chain, tmp_path, monkeypatch):
+    module, x, expected = chain
+    monkeypatch.setattr(readers, "is_told", lambda _: False)
+    monkeypatch.setattr(readers, "cached_bytes", lambda file: os.fstat(file).st_size)
+    with runtime.stream(module, x, budget="3MB", weights=tmp_path / "weights") as small:
+        assert torch.equal(small(x), expected)
+        assert "counted as if in the page cache" in small.said
+        assert small.memory.page_cache >= small.memory.weights
