@@ -1,11 +1,11 @@
-"""What docs/runtime.md shows runs as it stands there."""
+"""The examples of the documentation run as they are printed."""
 
 import re
 from pathlib import Path
 
 
 def test_the_shortest_program_runs(capsys):
-    page = Path(__file__).parents[2] / "docs" / "runtime.md"
+    page = Path(__file__).parents[2] / "docs" / "reference" / "runtime.md"
     (program,) = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
     exec(compile(program, str(page), "exec"), {})  # noqa: S102 - a page of our own
@@ -14,7 +14,7 @@ def test_the_shortest_program_runs(capsys):
 
 
 def test_the_shortest_streamed_network_runs(capsys, tmp_path, monkeypatch):
-    page = Path(__file__).parents[2] / "docs" / "streaming.md"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "run-a-network-larger-than-memory.md"
     programs = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
 

@@ -18,7 +18,7 @@ from runtime.scheduling.chain import Request
 from runtime.scheduling.chrome_trace import write_trace
 from runtime.scheduling.policies.rules import OneLane
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "runtime-library.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "how-to" / "run-many-networks.md"
 
 
 def small(seed):

@@ -128,8 +128,8 @@ def test_a_board_of_several_times_is_one_for_each_combination():
 def test_what_the_first_boards_leave_is_what_the_mapper_answers_for_the_tasks_of_the_document(
     tmp_path,
 ):
-    """The five frames of docs/variants.md, and the first boards of conf/experiment/variants.yaml."""
-    text = (ROOT / "docs" / "variants.md").read_text(encoding="utf-8")
+    """The five frames of benchmarks/results/variants.md, and the first boards of conf/experiment/variants.yaml."""
+    text = (ROOT / "benchmarks" / "results" / "variants.md").read_text(encoding="utf-8")
     (tasks,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
     (units,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     (tmp_path / "tasks.csv").write_text(tasks, encoding="utf-8")
