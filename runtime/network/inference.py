@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from runtime.network.backend import Backend, Device, Precision
-from runtime.network.cuda.graph import CAPTURE_WARM_UP
+from runtime.network.cuda.graph import CAPTURE_WARM_UP, CapturedGraph
 from runtime.network.cuda.on_stream import on_stream
 
 _DTYPES = {
@@ -70,22 +66,6 @@ def prepare(
     return eager if backend is Backend.torch else _captured(eager)
 
 
-def streamed(network: nn.Module, images: Tensor, budget: str) -> Callable[[], object]:
-    """One inference on the CPU whose weights come from a file through so much memory.
-
-    The file and the memory are given back when the callable is dropped.
-
-    Raises:
-      ValueError: if the budget is too small for the largest layer.
-    """
-    from runtime.weight_streaming.streamed import stream  # noqa: PLC0415 - of this way only
-
-    small = stream(network.eval(), images, budget=budget)
-    inference = partial(small, images)
-    weakref.finalize(inference, small.close)
-    return inference
-
-
 def _in_onnx_runtime(
     network: nn.Module, images: Tensor, device: Device, precision: Precision, threads: int
 ) -> Callable[[], object]:
@@ -117,21 +97,4 @@ def _captured(eager: Callable[[], Tensor]) -> Callable[[], Tensor]:
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         output = eager()
-    return _Captured(graph, eager, output)
-
-
-@final
-@dataclass(frozen=True)
-class _Captured:
-    """A graph, and what it reads: it knows addresses, not owners.
-
-    The next capture gives all memory without an owner back to the device.
-    """
-
-    graph: torch.cuda.CUDAGraph
-    eager: Callable[[], Tensor]  # owns weights and input
-    output: Tensor
-
-    def __call__(self) -> Tensor:
-        self.graph.replay()
-        return self.output
+    return CapturedGraph(graph, eager, output)

@@ -19,7 +19,6 @@ import torch
 
 from runtime.contention.hogs.hog import Hog, Place, RunningHog
 from runtime.contention.hogs.python_hog import hog_on
-from runtime.network.cuda.captured import Kept
 from runtime.network.cuda.graph import GraphEngine
 from runtime.network.cuda.sm_slices import GRAIN, SmSlice, SmSlices
 from runtime.network.cuda.streams import Streams, streams
@@ -142,10 +141,8 @@ def _streaming(kernels: int, stream: torch.cuda.Stream) -> tuple[Callable[[], ob
 
     with torch.cuda.stream(stream):
         launch(0)
-    replays = [
-        Kept(GraphEngine(stream).recorded(partial(launch, k))[0], launch) for k in range(_PIECES)
-    ]
-    turns = cycle(replays)
+    graphs = [GraphEngine(stream).capture(partial(launch, k)) for k in range(_PIECES)]
+    turns = cycle(graphs)
 
     def next_one() -> None:
         next(turns)()

@@ -47,7 +47,8 @@ class Branches(Ready):
                 stream.synchronize()
         engine = lanes[0].engine
         assert isinstance(engine, GraphEngine)
-        self._replay, self._written = engine.recorded(self._fork_and_join)
+        captured = engine.capture(self._fork_and_join)
+        self._replay, self._written = captured.graph.replay, captured.output  # no cycle with self
 
     def _fork_and_join(self) -> list[Tensor]:
         stem = self._branches[0][0]

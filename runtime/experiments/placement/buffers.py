@@ -16,7 +16,6 @@ from torch import Tensor
 from runtime.experiments.placement.managed import ManagedMemory
 from runtime.experiments.placement.policy import Footprint, MemoryPolicy, footprint
 from runtime.experiments.placement.workload import Compute
-from runtime.network.cuda.captured import Kept
 from runtime.network.cuda.graph import GraphEngine
 from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
 
@@ -142,7 +141,7 @@ class GpuBuffer(Buffer):
             compute(self.device)  # what is loaded lazily cannot be captured
             on.synchronize()
             self._host.zero_()
-            return Kept(engine.recorded(whole)[0], whole)
+            return engine.capture(whole).replay
 
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
         """Times of the GPU's own clock; of managed memory also the host's first touch afterwards."""
@@ -168,7 +167,7 @@ class GpuBuffer(Buffer):
         with torch.cuda.stream(self._stream):
             compute(self.device)
             self._stream.synchronize()
-            return timed(Kept(self._engine.recorded(alone)[0], alone), self._stream)
+            return timed(self._engine.capture(alone).replay, self._stream)
 
     def write(self) -> None:
         """The host writes an element of each page; managed pages come to it, all others were there."""

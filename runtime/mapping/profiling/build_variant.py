@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from runtime.mapping.model.variant import How, Numbers, Variant
 from runtime.network.backend import Device
-from runtime.network.cuda.captured import Kept
 from runtime.network.cuda.graph import CAPTURE_WARM_UP
 
 _DTYPES = {
@@ -207,9 +206,9 @@ def _on_gpu(variant: Variant, module: nn.Module, at: Tensor, stream: torch.cuda.
     launch: Callable[[], None] = eager
     if variant.how is How.graph:
         with _tf32(tf32):
-            replay, written = GraphEngine(stream).recorded(infer)
-        last[:] = [written]
-        launch = Kept(replay, infer)
+            captured = GraphEngine(stream).capture(infer)
+        last[:] = [captured.output]
+        launch = captured.replay
     return Built(run, launch, put, lambda: last[0].float().cpu())
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TypeVar, final
+from dataclasses import dataclass
+from typing import Generic, TypeVar, final
 
 import torch
 from torch import Tensor
@@ -17,11 +18,35 @@ from runtime.network.program import Segment
 CAPTURE_WARM_UP = 3
 """Eager calls before a capture, as torch asks for: they let cuDNN choose its kernels."""
 
-Written = TypeVar("Written")
+Output = TypeVar("Output")
 
 _BROKEN: list[torch.cuda.CUDAGraph] = []
 """Of captures that could not be ended: torch's allocator of pinned memory goes on asking them
 whether they capture, so they must not die."""
+
+
+@final
+@dataclass(frozen=True)
+class CapturedGraph(Generic[Output]):
+    """A captured CUDA graph and the owners of the memory that it reads and writes.
+
+    The graph itself holds addresses only: memory without an owner goes back to the device.
+    """
+
+    graph: torch.cuda.CUDAGraph
+    compute: Callable[[], Output]
+    """The captured function; it owns the inputs and the weights."""
+    output: Output
+    """Overwritten by each replay."""
+
+    def __call__(self) -> Output:
+        """Launch the graph on the current stream and return its output without waiting for it."""
+        self.graph.replay()
+        return self.output
+
+    def replay(self) -> None:
+        """Launch the graph on the current stream."""
+        self.graph.replay()
 
 
 @final
@@ -72,29 +97,29 @@ class GraphEngine(Engine):
                     return value
                 return output.copy_(value)
 
-            replay, written = self.recorded(compute)
-            replay()  # so that who is captured next finds an example
+            captured = self.capture(compute)
+            captured.graph.replay()  # the next segment's inputs then hold an example
             self._stream.synchronize()
-        return replay, written
+        return captured.graph.replay, captured.output
 
-    def recorded(self, compute: Callable[[], Written]) -> tuple[Compute, Written]:
-        """A replay of what `compute` launches on the engine's stream, and what it gave.
+    def capture(self, compute: Callable[[], Output]) -> CapturedGraph[Output]:
+        """Capture what `compute` launches on the engine's stream.
 
-        What was captured before stays valid if this raises.
+        Earlier graphs of this engine stay valid if this raises.
 
         Raises:
-          BaseException: what `compute` does; RuntimeError if it cannot be captured.
+          BaseException: whatever `compute` raises; RuntimeError if it cannot be captured.
         """
         graph = torch.cuda.CUDAGraph()
         try:
-            written = self._capture(graph, compute)
+            output = self._capture(graph, compute)
         except BaseException:
             self._mend(graph)
             raise
         self._first = self._first or graph
-        return graph.replay, written
+        return CapturedGraph(graph, compute, output)
 
-    def _capture(self, graph: torch.cuda.CUDAGraph, compute: Callable[[], Written]) -> Written:
+    def _capture(self, graph: torch.cuda.CUDAGraph, compute: Callable[[], Output]) -> Output:
         """`torch.cuda.graph` would wait for the whole device and empty torch's cache each time."""
         with (
             torch.cuda.stream(self._stream),
@@ -104,9 +129,9 @@ class GraphEngine(Engine):
         ):
             self._stream.synchronize()
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
-            written = compute()
+            output = compute()
             graph.capture_end()
-        return written
+        return output
 
     def _mend(self, failed: torch.cuda.CUDAGraph) -> None:
         """Ends a capture, in whatever state it is, and goes on with another pool.

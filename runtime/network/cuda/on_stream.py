@@ -1,6 +1,6 @@
-"""A network on one stream of a GPU: each call waits for that stream, and for nothing else there.
+"""Inference on one CUDA stream: each call waits for that stream and for no other.
 
-What else runs on the device, hogs or other networks, then counts only as far as it slows this one.
+Other work on the device (hogs, other networks) then counts only as far as it slows this network down.
 """
 
 from __future__ import annotations
@@ -10,28 +10,26 @@ from functools import partial
 
 import torch
 
-from runtime.network.cuda.captured import Kept
 from runtime.network.cuda.graph import CAPTURE_WARM_UP, GraphEngine
 
 
 def on_stream(
     eager: Callable[[], torch.Tensor], stream: torch.cuda.Stream, *, captured: bool
 ) -> Callable[[], object]:
-    """The same on a stream, captured as one graph or as it is.
+    """Return a callable that runs one inference on a stream, waits for it and returns its output.
 
     Args:
-      eager: one inference; what it reads lies on the stream's device and is written no more.
-      stream: perhaps of a slice of the multiprocessors, perhaps with a priority.
-      captured: whether calls replay a graph, whose one output each of them overwrites.
+      eager: one inference; its inputs are on the stream's device and are not changed any more.
+      stream: any stream, also one of an SM slice or with a priority.
+      captured: whether a call replays a CUDA graph; all calls then return one output tensor, which
+        each of them overwrites.
     """
     torch.cuda.current_stream(stream.device).synchronize()
     for _ in range(CAPTURE_WARM_UP):
         _waited(stream, eager)
     if not captured:
         return partial(_waited, stream, eager)
-    engine = GraphEngine(stream)
-    replay, output = engine.recorded(eager)
-    return partial(_waited, stream, Kept(replay, (engine, eager, output)))
+    return partial(_waited, stream, GraphEngine(stream).capture(eager))
 
 
 def _waited(stream: torch.cuda.Stream, work: Callable[[], object]) -> object:
