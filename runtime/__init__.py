@@ -15,5 +15,5 @@ def __getattr__(name: str) -> Any:
 
         return run
     if name == "stream":
-        return import_module("runtime.stream")  # a package that is called as the function
+        return import_module("runtime.weight_streaming")  # a package that is called as the function
     raise AttributeError(f"module 'runtime' has no attribute {name!r}")

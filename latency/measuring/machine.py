@@ -206,7 +206,8 @@ class ThisMachine:
         import torch  # noqa: PLC0415 - after its threads have been told how to wait
 
         from nas.spaces.nas_bench_201.network import build_network, example_images  # noqa: PLC0415 - imports torch
-        from runtime.network.inference import prepare, streamed  # noqa: PLC0415 - imports torch
+        from runtime.network.inference import prepare  # noqa: PLC0415 - imports torch
+        from runtime.weight_streaming.streamed import streamed_inference  # noqa: PLC0415 - imports torch
 
         config, device, core = self._config, self._device, self._core
         torch.set_num_threads(config.threads)
@@ -217,7 +218,7 @@ class ThisMachine:
             network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
             try:
                 if self._scenario.memory_budget is not None:
-                    prepared = streamed(network, images, self._scenario.memory_budget)
+                    prepared = streamed_inference(network, images, self._scenario.memory_budget)
                 else:
                     prepared = prepare(
                         network,

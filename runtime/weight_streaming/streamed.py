@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -274,6 +275,20 @@ def stream(
     )
     budget_bytes = None if budget is None else parse_bytes(budget)
     return Streamed(opening, example, budget_bytes=budget_bytes, plan=plan, ahead=ahead)
+
+
+def streamed_inference(network: nn.Module, images: Tensor, budget: str) -> Callable[[], object]:
+    """Return a callable that runs one inference of `stream(network, budget=budget)` on `images`.
+
+    The weight file and the memory are released when the callable is garbage-collected.
+
+    Raises:
+      ValueError: if the budget is too small for the largest layer.
+    """
+    network_in_budget = stream(network.eval(), images, budget=budget)
+    inference = partial(network_in_budget, images)
+    weakref.finalize(inference, network_in_budget.close)
+    return inference
 
 
 def _known(name: str | torch.device) -> torch.device:
