@@ -28,20 +28,19 @@ import onnx
 import onnxruntime
 import torch
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.network import build_network, example_images
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
 from runtime.network.backend import Backend, Device
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.inference import prepare
 
 PAIRS = 10
-IMAGES = example_images(Dataset.cifar100)
+IMAGES = example_images(TASKS["cifar100"])
 
 
 def network(index):
-    return build_network(NAS_BENCH_201.architectures[index], Dataset.cifar100)
+    return build_network(NAS_BENCH_201.rows[index], TASKS["cifar100"])
 
 
 def optimised_operations(index):

@@ -38,11 +38,10 @@ from rich.console import Console
 
 from latency.measuring.folder import MeasurementFolder, rows_of
 from latency.measuring.machine import ThisMachine
-from nas.accuracy.base import Dataset
 from nas.config.build import CONF
 from nas.measure.plan import CONTROL, MeasureConfig
 from nas.measure.table import write_measured_table
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.stability import QuietConfig
 from runtime.machine.timing import Stopwatch
 from runtime.network.backend import Backend, Device
@@ -61,8 +60,8 @@ def core_worker(core, connection):
     from runtime.network.inference import prepare  # noqa: PLC0415
 
     torch.set_num_threads(1)
-    images = example_images(Dataset.cifar100)
-    network = build_network(NAS_BENCH_201.architectures[CONTROL], Dataset.cifar100)
+    images = example_images(TASKS["cifar100"])
+    network = build_network(NAS_BENCH_201.rows[CONTROL], TASKS["cifar100"])
     control = {name: prepare(network, images, Device.cpu, Backend(name)) for name in BACKENDS}
     stopwatch = Stopwatch()
     connection.send("ready")

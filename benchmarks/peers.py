@@ -91,7 +91,7 @@ def optuna_nsga2(tables, seed, numbers):
 
 def _suggested(trial):
     choices = [trial.suggest_categorical(str(d), range(5)) for d in range(6)]
-    return int(NAS_BENCH_201.index(np.array(choices)))
+    return int(NAS_BENCH_201.numbers(np.array(choices)))
 
 
 class Cells(Problem):
@@ -102,7 +102,7 @@ class Cells(Problem):
         self.tables, self.numbers = tables, numbers
 
     def _evaluate(self, x, out, *_args, **_kwargs):
-        asked = NAS_BENCH_201.index(x.astype(np.int64))
+        asked = NAS_BENCH_201.numbers(x.astype(np.int64))
         self.numbers.extend(asked.tolist())
         out["F"] = np.stack([-self.tables.accuracy[asked], self.tables.latency_ms[asked]], axis=1)
 
@@ -128,7 +128,7 @@ def reinforce(learning_rate):
         for _ in range(BUDGET):
             policy = torch.distributions.Categorical(logits=logits)
             choices = policy.sample()
-            number = int(NAS_BENCH_201.index(choices.numpy()))
+            number = int(NAS_BENCH_201.numbers(choices.numpy()))
             numbers.append(number)
             reward = float(tables.accuracy[number])
             if tables.limit_ms is not None:
@@ -162,7 +162,7 @@ def ours(name):
             budget=TPE_BUDGET if name == "tpe" else BUDGET,
             batch_size=config.controller.batch_size,
         ):
-            numbers.extend(NAS_BENCH_201.index(step.architectures[0]).tolist())
+            numbers.extend(NAS_BENCH_201.numbers(step.architectures[0]).tolist())
 
     return run
 

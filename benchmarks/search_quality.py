@@ -44,7 +44,8 @@ def trajectories(experiment, seeds):
         batch_size=config.controller.batch_size,
     )
     found = [
-        (NAS_BENCH_201.index(step.architectures), step.accuracy, step.latency_ms) for step in steps
+        (NAS_BENCH_201.numbers(step.architectures), step.accuracy, step.latency_ms)
+        for step in steps
     ]
     return (np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True))
 

@@ -19,10 +19,9 @@ from latency.models.process import Known, unlike
 from latency.models.regression import embedded_models, judge
 from latency.sources.nats import NATS_DEVICE
 from latency.sources.table_source import RegressionLatencyConfig
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.costs import mflops
 from nas.spaces.nas_bench_201.known_devices import known_from, known_latency
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 TRAINING = (
     *("help-1080ti-1", "help-1080ti-32", "help-1080ti-256", "help-silver-4114"),
@@ -37,7 +36,7 @@ TEST = (
 SIBLINGS = {"Google Pixel 2": {"Google Pixel 3"}}  # boards that are nearly one another
 COUNTS = (10, 30, 100)
 DRAWS = 5
-ARCHITECTURES = NAS_BENCH_201.architectures
+ARCHITECTURES = NAS_BENCH_201.rows
 
 
 def measured(column):
@@ -45,7 +44,7 @@ def measured(column):
 
 
 def shipped(device):
-    return RegressionLatencyConfig().build(device.id, Dataset.cifar100).latency_ms(ARCHITECTURES)
+    return RegressionLatencyConfig().build(device.id, TASKS["cifar100"]).latency_ms(ARCHITECTURES)
 
 
 def training_tables():
@@ -108,7 +107,7 @@ def one_hot_ridge(_known, cells, latency_ms):
 
 def flops(_known, cells, latency_ms):
     """Latency as a line in FLOPs."""
-    count = mflops(ARCHITECTURES, Dataset.cifar10)
+    count = mflops(ARCHITECTURES, TASKS["cifar10"])
     slope, intercept = np.polyfit(count[cells], latency_ms, 1)
     return np.maximum(slope * count + intercept, 1e-3)
 

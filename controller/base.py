@@ -7,8 +7,41 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from jaxtyping import Float64, Int64
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
+
+
+@runtime_checkable
+class Choices(Protocol):
+    """What a searcher needs of a search space: rows of D choices, and nothing of networks."""
+
+    num_choices: tuple[int, ...]  # number of options at each position
+
+    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
+        """Set switched-off positions to 0, so that one architecture is one row."""
+
+    def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Return True where a row is an architecture of the space."""
+
+    def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
+        """Draw valid architectures uniformly over the options of each position."""
+
+    def neighbours(self, architecture: Int64[ndarray, "D"]) -> Int64[ndarray, "n D"]:
+        """Valid architectures that differ from this one in exactly one choice."""
+
+
+@runtime_checkable
+class EnumerableChoices(Choices, Protocol):
+    """Choices few enough to be listed: numbered from 0 to `size` - 1."""
+
+    size: int
+
+    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
+        """Architecture of each number."""
+
+    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
+        """Number of each architecture."""
 
 
 class DivergedError(Exception):

@@ -2,10 +2,84 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
+
+from runtime.network.task import Task
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+
+@runtime_checkable
+class Space(Protocol):
+    """What latency needs of a search space: architectures as rows, and their networks."""
+
+    name: str  # part of every cache key, table and device record
+    num_choices: tuple[int, ...]
+    tasks: Mapping[str, Task]
+    feature_names: tuple[str, ...]
+    resources: Path | None  # folder of `devices.yaml`, `measured/` and `regression.safetensors`
+
+    def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
+        """Map architectures that are the same network to one row of them."""
+
+    def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
+        """Draw valid architectures uniformly over the options of each position."""
+
+    def text(self, architecture: Int64[ndarray, "D"]) -> str:
+        """Write an architecture as one line; `parse` reads it."""
+
+    def parse(self, text: str) -> Int64[ndarray, "D"]:
+        """Read what `text` wrote.
+
+        Raises:
+          UserError: if the text is no architecture of this space.
+        """
+
+    def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
+        """Numbers that latency is roughly linear in, named by `feature_names`."""
+
+    def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
+        """Group number of each row; cross-validation holds out whole groups."""
+
+    def costs(
+        self, architectures: Int64[ndarray, "*n D"], task: Task
+    ) -> Mapping[str, Float64[ndarray, "*n"]]:
+        """`parameters`, `flops` (multiply-accumulates) and `weight_bytes`."""
+
+    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """Build the untrained network."""
+
+    def example_input(
+        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
+    ) -> Tensor:
+        """Noise in the shape of the network's images."""
+
+    def control(self) -> Int64[ndarray, "D"]:
+        """The architecture that is timed throughout a measurement, as its control."""
+
+
+@runtime_checkable
+class EnumerableSpace(Space, Protocol):
+    """A space whose architectures are numbered, from 0 to `size` - 1."""
+
+    size: int
+
+    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
+        """Architecture of each number."""
+
+    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
+        """Number of each architecture.
+
+        Raises:
+          IndexError: if a choice lies outside the space.
+        """
 
 
 class UnmeasuredError(LookupError):

@@ -79,7 +79,7 @@ def synthetic_tables(tmp_path_factory):
     Accuracy for the three data sets, and latency of `synthetic-board` (2.5 to about 30 ms).
     """
     generator = np.random.default_rng(0)
-    architectures = NAS_BENCH_201.architectures
+    architectures = NAS_BENCH_201.rows
     worth = np.array([0.0, 2.0, 6.0, 8.0, 1.0])[architectures].sum(-1) / 48
     cost_ms = np.array([0.0, 0.1, 2.0, 4.5, 1.0])[architectures].sum(-1)
     percent = 100 * np.clip(0.3 + 0.4 * worth + generator.normal(0, 0.01, len(worth)), 0.01, 0.99)

@@ -22,9 +22,9 @@ from latency.devices.registry import (
     solo_id,
     unregistered,
 )
-from nas.accuracy.base import Dataset
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import Statistic
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
     PREDICTED,
@@ -173,18 +173,18 @@ def _shipped(device: Device) -> MeasuredLatency | None:
 @cache
 def without_path() -> Bool[ndarray, "15625"]:
     """Which cells have no path from input to output, in official order; 341 of them."""
-    live = NAS_BENCH_201.live_edges(NAS_BENCH_201.architectures)
+    live = NAS_BENCH_201.live_edges(NAS_BENCH_201.rows)
     return np.logical_not(live.any(axis=-1))
 
 
-def input_caveats(device: Device, dataset: Dataset) -> list[str]:
+def input_caveats(device: Device, task: Task) -> list[str]:
     """What to know where the search's data set is not the one that was timed."""
     if device.dataset is None:
         return ["input size not stated by the source"]
-    timed = Dataset(device.dataset)
-    if timed is dataset:
+    timed = TASKS[device.dataset]
+    if timed == task:
         return []
-    if timed.image_size != dataset.image_size:
-        sides = f"{timed.image_size} pixels wide, not {dataset.image_size}"
-        return [f"measured for {timed.value}, on images {sides}"]
-    return [f"measured for {timed.value}: same input, another last layer"]
+    if timed.image_side != task.image_side:
+        sides = f"{timed.image_side} pixels wide, not {task.image_side}"
+        return [f"measured for {timed.name}, on images {sides}"]
+    return [f"measured for {timed.name}: same input, another last layer"]

@@ -49,7 +49,7 @@ class LiveBoards:
         self._config, self._tell = config, tell
         connected = config.latency.connect(
             config.addresses,
-            config.dataset,
+            config.task,
             tell,
             precision=Precision(config.precision.value),
             batch_size=config.batch_size,
@@ -66,7 +66,7 @@ class LiveBoards:
         self.deciding: dict[str, Any] = {
             "identity": asdict(found),
             "asked": connected.settings.request(found.runtime),
-            "dataset": config.dataset.value,
+            "dataset": config.task.name,
             "agent": agent.VERSION,
         }
         self._states: dict[str, dict[str, Any]] = {}

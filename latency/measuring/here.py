@@ -14,11 +14,11 @@ from omegaconf import OmegaConf
 
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.machine import ThisMachine
-from nas.accuracy.base import Dataset
 from nas.measure.plan import MeasureConfig, OnDisturbance
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Backend, Device, Precision
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 _DEFAULTS = Path(__file__).parents[2] / "conf" / "measure.yaml"
@@ -30,14 +30,14 @@ _BACKENDS = {
 
 
 def timed_here(
-    device: str, scenario: str, dataset: Dataset, here: Device
+    device: str, scenario: str, task: Task, here: Device
 ) -> Callable[[Statistic, Int64[ndarray, "n 6"]], Float64[ndarray, " n"]]:
     """What times architectures here, as the device's id says: board/runtime/precision/batch.
 
     Raises:
       UserError: if the id says too little, or this machine cannot do it.
     """
-    config = _config(device, scenario, dataset, here)
+    config = _config(device, scenario, task, here)
     try:
         machine = ThisMachine(config)
     except UserError as error:
@@ -46,7 +46,7 @@ def timed_here(
         ) from error
 
     def timed(statistic: Statistic, architectures: Int64[ndarray, "n 6"]) -> Float64[ndarray, " n"]:
-        numbers = NAS_BENCH_201.index(architectures).tolist()
+        numbers = NAS_BENCH_201.numbers(architectures).tolist()
         with TemporaryDirectory() as place:
             folder = MeasurementFolder(replace(config, out=place), machine.device_id, {})
             _, rounds = machine.rounds(numbers, folder)
@@ -56,7 +56,7 @@ def timed_here(
     return timed
 
 
-def _config(device: str, scenario: str, dataset: Dataset, here: Device) -> MeasureConfig:
+def _config(device: str, scenario: str, task: Task, here: Device) -> MeasureConfig:
     values = OmegaConf.load(_DEFAULTS)
     merged = OmegaConf.merge(
         OmegaConf.structured(MeasureConfig),
@@ -73,7 +73,7 @@ def _config(device: str, scenario: str, dataset: Dataset, here: Device) -> Measu
             backend=_BACKENDS[runtime],
             precision=Precision(precision),
             batch_size=int(batch.removeprefix("b")),
-            dataset=dataset,
+            dataset=task.name,
             scenario=scenario,
             on_disturbance=OnDisturbance.flag,
         )

@@ -211,11 +211,11 @@ class ThisMachine:
 
         config, device, core = self._config, self._device, self._core
         torch.set_num_threads(config.threads)
-        images = example_images(config.dataset, batch_size=config.batch_size)
+        images = example_images(config.task, batch_size=config.batch_size)
         stream = beside.stream if beside is not None and device is Device.cuda else None
 
         def inference(index: int) -> Callable[[], object]:
-            network = build_network(NAS_BENCH_201.architectures[index], config.dataset)
+            network = build_network(NAS_BENCH_201.rows[index], config.task)
             try:
                 if self._scenario.memory_budget is not None:
                     prepared = streamed_inference(network, images, self._scenario.memory_budget)

@@ -67,7 +67,7 @@ def predicted_ms(device: Device, model: EmbeddedModel) -> Float64[ndarray, "1562
 @cache
 def _space_features(once_per_network: bool) -> Float64[ndarray, "15625 88"]:
     """Features of what was timed: the cell itself, or the first cell that is the same network."""
-    architectures = NAS_BENCH_201.architectures
+    architectures = NAS_BENCH_201.rows
     if once_per_network:
         architectures = NAS_BENCH_201.canonical(architectures)
     return cell_features(architectures)

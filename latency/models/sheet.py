@@ -76,7 +76,7 @@ def read_probes(path: Path) -> Probes:
     """
     taken: dict[int, float] = {}
     for where, arch, text in _rows(path):
-        index = int(NAS_BENCH_201.index(_architecture(arch, where)))
+        index = int(NAS_BENCH_201.numbers(_architecture(arch, where)))
         latency_ms = _milliseconds(text, arch, where)
         if taken.setdefault(index, latency_ms) != latency_ms:
             raise UserError(

@@ -21,16 +21,16 @@ from latency.probe.farm import Farm
 from latency.probe.link import Link
 from latency.probe.oracle import Networks
 from latency.probe.settings import Precision, Runtime, Settings
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.stability import QuietConfig
 from runtime.machine.timing import TimingConfig
+from runtime.network.task import Task
 from runtime.shell.errors import UserError, require_at_least_1
 
 OPSET = 13
 """Of the ONNX files: what TensorRT 8.2 of JetPack 4.6 reads, and all that is newer."""
 
-_CONTROL = int(NAS_BENCH_201.index(NAS_BENCH_201.from_operations(["nor_conv_3x3"] * 6)))
+_CONTROL = int(NAS_BENCH_201.numbers(NAS_BENCH_201.from_operations(["nor_conv_3x3"] * 6)))
 """The slowest network of the space, as in `nas.measure`."""
 
 _MOST = 100_000
@@ -65,7 +65,7 @@ class BoardsConfig:
     def connect(
         self,
         device: str,
-        dataset: Dataset,
+        task: Task,
         tell: Callable[[str], None],
         *,
         precision: Precision,
@@ -87,10 +87,10 @@ class BoardsConfig:
             raise UserError(
                 f"latency.backoff_s={self.backoff_s:g} must not be negative, {_MOST:,} at most"
             )
-        side = dataset.image_size
+        side = task.image_side
         shape = (batch_size, 3, side, side)
         settings = Settings(self.runtime, precision, shape, threads, core, timing)
-        export = lru_cache(_WRITTEN)(partial(_exported, dataset, batch_size))
+        export = lru_cache(_WRITTEN)(partial(_exported, task, batch_size))
         control = cache(partial(export, _CONTROL))
         patience = Patience(self.silence_s, self.tries, self.backoff_s)
         boards = [
@@ -143,10 +143,10 @@ def _number_of(architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
 
 
 def _own_number_of(architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
-    return np.asarray(NAS_BENCH_201.index(architectures))
+    return np.asarray(NAS_BENCH_201.numbers(architectures))
 
 
-def _exported(dataset: Dataset, batch_size: int, number: int, takes: str) -> bytes:
+def _exported(task: Task, batch_size: int, number: int, takes: str) -> bytes:
     """An architecture's untrained network, as ONNX or as TorchScript."""
     import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
 
@@ -157,8 +157,8 @@ def _exported(dataset: Dataset, batch_size: int, number: int, takes: str) -> byt
     before = torch.get_num_threads()
     torch.set_num_threads(1)  # idle threads would spin while a board on this machine measures
     try:
-        network = build_network(NAS_BENCH_201.architectures[number], dataset)
-        images = example_images(dataset, batch_size=batch_size)
+        network = build_network(NAS_BENCH_201.rows[number], task)
+        images = example_images(task, batch_size=batch_size)
         if takes == "torchscript":
             return torchscript_bytes(network, [images])
         return onnx_bytes(network, [images], opset=OPSET)

@@ -19,13 +19,13 @@ from latency.devices.registry import SITUATED, id_of_statistic
 from latency.models.noise import origin_beside
 from latency.sources.table import TableLatency
 from latency.sources.table_source import AutoLatencyConfig, by_architecture
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.contention.isolation.budget import GB, MB
 from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.scenario import Scenario
 from runtime.contention.sensitivity import LEAST_LEVELS, fit
 from runtime.machine.timing import Statistic
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import data_folder, latency_files
 
@@ -45,7 +45,7 @@ class _Level:
 
 
 def simulated(
-    device: str, scenario: Scenario, solo: TableLatency, statistic: Statistic, dataset: Dataset
+    device: str, scenario: Scenario, solo: TableLatency, statistic: Statistic, task: Task
 ) -> TableLatency:
     """Every latency predicted, unless the limit is above what the hogs take without one.
 
@@ -54,18 +54,18 @@ def simulated(
       scenario: hogs held to a limit.
       solo: latencies alone.
       statistic: of all of them.
-      dataset: that the networks are for.
+      task: that the networks are for.
 
     Raises:
       UserError: if no situation like it was measured.
     """
     limit = scenario.limit_mb_per_s
-    unlimited = _unlimited(device, scenario, statistic, dataset)
+    unlimited = _unlimited(device, scenario, statistic, task)
     if unlimited is not None:
         return unlimited
     # what networks beside take has no limit to count with
     between = limit is not None and not scenario.beside
-    levels = _levels(device, len(scenario.hogs), solo, statistic, dataset) if between else []
+    levels = _levels(device, len(scenario.hogs), solo, statistic, task) if between else []
     if not levels or limit is None:
         raise UserError(
             f"nothing is known of {device}: it was not measured, nor were the same hogs under another "
@@ -83,13 +83,13 @@ def simulated(
             f"simulated: {solo.device} alone, slowed as between {told}, at {taken:.3g} GB/s; every "
             f"latency is predicted"
         ),
-        table_ms=by_architecture(solo.latency_ms(NAS_BENCH_201.architectures) * ratio),
+        table_ms=by_architecture(solo.latency_ms(NAS_BENCH_201.rows) * ratio),
         is_predicted=by_architecture(np.ones(NAS_BENCH_201.size, bool)),
     )
 
 
 def _unlimited(
-    device: str, scenario: Scenario, statistic: Statistic, dataset: Dataset
+    device: str, scenario: Scenario, statistic: Statistic, task: Task
 ) -> TableLatency | None:
     """The table of the same hogs without their limit, where none of them took more than that."""
     if scenario.limit_mb_per_s is None:
@@ -100,7 +100,7 @@ def _unlimited(
     limit = scenario.limit_mb_per_s * MB / GB
     if not taken or max(taken) > limit:
         return None
-    table = AutoLatencyConfig(statistic).build(name, dataset)
+    table = AutoLatencyConfig(statistic).build(name, task)
     return replace(
         table,
         device=id_of_statistic(device, statistic),
@@ -129,17 +129,17 @@ def _share(levels: list[_Level], taken: float, nearest: _Level) -> float:
 
 
 def _levels(
-    device: str, hogs: int, solo: TableLatency, statistic: Statistic, dataset: Dataset
+    device: str, hogs: int, solo: TableLatency, statistic: Statistic, task: Task
 ) -> list[_Level]:
     """Of the same hogs and the same all else, whatever held them."""
-    architectures = NAS_BENCH_201.architectures
+    architectures = NAS_BENCH_201.rows
     solo_ms = solo.latency_ms(architectures)
     found = []
     for name, path in {**latency_files(data_folder()), **shipped_paths()}.items():
         if SITUATED in name and "@" not in name and _unheld(name) == _unheld(device):
             taken = _limit_gb_per_s(name, hogs) or sum(_taken_by_each_gb_per_s(path))
             if taken:
-                table = AutoLatencyConfig(statistic).build(name, dataset)
+                table = AutoLatencyConfig(statistic).build(name, task)
                 found.append(_Level(name, taken, table.latency_ms(architectures) / solo_ms))
     return found
 

@@ -19,10 +19,10 @@ from latency.sources.between_limits import simulated
 from latency.sources.corun import CorunLatency
 from latency.sources.table import TableLatency
 from latency.sources.table_source import AutoLatencyConfig, LatencyConfig
-from nas.accuracy.base import Dataset
 from runtime.contention.scenario import Scenario, scenario_named
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 _TAILS = tuple(f"@{one.value}" for one in Statistic if one is not Statistic.median)
@@ -38,7 +38,7 @@ class CorunLatencyConfig(LatencyConfig):
     confirm_top: int = 0
     here: Device = Device.cpu  # where the networks run that are timed at the end
 
-    def build(self, device: str, dataset: Dataset) -> LatencyOracle:
+    def build(self, device: str, task: Task) -> LatencyOracle:
         """The oracle of a device that is named as it is alone.
 
         Raises:
@@ -57,10 +57,10 @@ class CorunLatencyConfig(LatencyConfig):
             )
         if self.confirm_top < 0:
             raise UserError(f"latency.confirm_top={self.confirm_top} must not be negative")
-        table = self._table(device, scenario, dataset)
+        table = self._table(device, scenario, task)
         if not self.confirm_top:
             return table
-        here = timed_here(device, str(self.scenario), dataset, self.here)
+        here = timed_here(device, str(self.scenario), task, self.here)
         return CorunLatency(table, self.confirm_top, partial(here, self.statistic))
 
     def _scenario(self) -> Scenario:
@@ -71,15 +71,15 @@ class CorunLatencyConfig(LatencyConfig):
         except ValueError as error:
             raise UserError(str(error)) from error
 
-    def _table(self, device: str, scenario: Scenario, dataset: Dataset) -> TableLatency:
+    def _table(self, device: str, scenario: Scenario, task: Task) -> TableLatency:
         alone_id = device_named(device, self.statistic).id.partition("@")[0]
         name = f"{alone_id}{scenario.suffix}"
         solo = AutoLatencyConfig(self.statistic)
         if not scenario.suffix or self._is_measured(name):
-            table = solo.build(name, dataset)
+            table = solo.build(name, task)
             return replace(table, source="corun")
-        alone = solo.build(device, dataset)
-        return simulated(name, scenario, alone, self.statistic, dataset)
+        alone = solo.build(device, task)
+        return simulated(name, scenario, alone, self.statistic, task)
 
     def _is_measured(self, name: str) -> bool:
         try:

@@ -19,9 +19,9 @@ from latency.probe.config import BoardsConfig, require_times
 from latency.probe.oracle import OnDisturbance, ProbeLatency
 from latency.probe.settings import Precision
 from latency.sources.table_source import LatencyConfig
-from nas.accuracy.base import Dataset
 from runtime.machine.stability import QuietConfig
 from runtime.machine.timing import Statistic, TimingConfig
+from runtime.network.task import Task
 from runtime.shell.errors import UserError, require_at_least_1
 from runtime.shell.exit_status import reason
 
@@ -45,7 +45,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
     unrunnable_ms: float | None = None  # beyond T
     cache: Path | None = None
 
-    def build(self, device: str, dataset: Dataset) -> ProbeLatency:
+    def build(self, device: str, task: Task) -> ProbeLatency:
         """The oracle over the boards at the addresses in `device`.
 
         Raises:
@@ -55,14 +55,14 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
         self._check()
         folder = (self.cache or Path(platformdirs.user_cache_dir("edgenas")) / "probe").expanduser()
         try:
-            return self._build(device, dataset, folder)
+            return self._build(device, task, folder)
         except CacheError as error:
             raise UserError(
                 f"what is measured cannot be kept: {reason(error)}; name another folder with "
                 f"latency.cache=<folder>"
             ) from error
 
-    def _build(self, device: str, dataset: Dataset, folder: Path) -> ProbeLatency:
+    def _build(self, device: str, task: Task, folder: Path) -> ProbeLatency:
         require_writable(folder)  # before a board is kept busy
         console = Console(highlight=False, emoji=False)
 
@@ -76,7 +76,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
         )
         connected = self.connect(
             device,
-            dataset,
+            task,
             tell,
             precision=self.precision,
             batch_size=self.batch_size,
@@ -92,7 +92,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             "device": found.device(settings),
             "identity": asdict(found),
             "settings": settings.request(found.runtime),
-            "dataset": dataset.value,
+            "dataset": task.name,
             "agent": agent.VERSION,
         }
         kept = Cache(folder, key, about)

@@ -11,8 +11,8 @@ from typing import final
 from latency.devices.measured import device_named
 from latency.sources.mapped import Left, MappedLatency
 from latency.sources.table_source import AutoLatencyConfig, LatencyConfig
-from nas.accuracy.base import Dataset
 from runtime.machine.timing import Statistic
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.units import milliseconds
 
@@ -30,7 +30,7 @@ class MappedLatencyConfig(LatencyConfig):
     limit: str = "${T}"
     statistic: Statistic = Statistic.median
 
-    def build(self, device: str, dataset: Dataset) -> MappedLatency:
+    def build(self, device: str, task: Task) -> MappedLatency:
         """All tables, measured or predicted as `latency=auto` has them, as one."""
         named = [_named(text) for text in self.left]
         names = [device, *(name for name, _ in named)]
@@ -43,9 +43,7 @@ class MappedLatencyConfig(LatencyConfig):
             )
         auto = AutoLatencyConfig(self.statistic)
         return MappedLatency(
-            tuple(
-                Left(auto.build(name, dataset), ms) for name, ms in zip(names, left_ms, strict=True)
-            )
+            tuple(Left(auto.build(name, task), ms) for name, ms in zip(names, left_ms, strict=True))
         )
 
 

@@ -53,15 +53,15 @@ def situated_from_solo(device: Device, measured: MeasuredLatency, alone: TableLa
     Raises:
       UserError: if too few were.
     """
-    solo_ms = alone.latency_ms(NAS_BENCH_201.architectures)
-    timed = np.isfinite(measured.values_ms) & ~alone.predicted(NAS_BENCH_201.architectures)
+    solo_ms = alone.latency_ms(NAS_BENCH_201.rows)
+    timed = np.isfinite(measured.values_ms) & ~alone.predicted(NAS_BENCH_201.rows)
     if timed.sum() < FEWEST_CELLS:
         raise UserError(
             f"{measured.path}: {device.column} and {alone.device} have {timed.sum()} measured cells in "
             f"common, and a slowdown is learned from {FEWEST_CELLS}; measure both with the same `python "
             f"-m nas.measure`, once with scenario= and once without, and networks={2 * FEWEST_CELLS}"
         )
-    features = cell_features(NAS_BENCH_201.architectures)
+    features = cell_features(NAS_BENCH_201.rows)
     known = (
         solo_ms[timed],
         measured.values_ms[timed],

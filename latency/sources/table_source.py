@@ -29,9 +29,9 @@ from latency.models.regression import EmbeddedModel, embedded_models
 from latency.sources.nats import NATS_DEVICE, NatsLatency
 from latency.sources.situated import situated_from_solo
 from latency.sources.table import TableLatency
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.timing import Statistic
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import data_folder
 
@@ -48,7 +48,7 @@ class LatencyConfig(ABC):
     """One source of latencies."""
 
     @abstractmethod
-    def build(self, device: str, dataset: Dataset) -> LatencyOracle:
+    def build(self, device: str, task: Task) -> LatencyOracle:
         """Make the oracle of a device, named by its id or its column.
 
         Raises:
@@ -63,12 +63,12 @@ class AutoLatencyConfig(LatencyConfig):
 
     statistic: Statistic = Statistic.median
 
-    def build(self, device: str, dataset: Dataset) -> TableLatency:
+    def build(self, device: str, task: Task) -> TableLatency:
         """A table with its holes filled, or the embedded model where no file has the device."""
         found, measured = _measured(device, self.statistic)
         if measured is None:
-            return _predicted_table(found, None, dataset)
-        return _measured_table(found, measured, dataset, Unmeasured.regression)
+            return _predicted_table(found, None, task)
+        return _measured_table(found, measured, task, Unmeasured.regression)
 
 
 @final
@@ -79,7 +79,7 @@ class TableLatencyConfig(LatencyConfig):
     unmeasured: Unmeasured = Unmeasured.error
     statistic: Statistic = Statistic.median
 
-    def build(self, device: str, dataset: Dataset) -> TableLatency:
+    def build(self, device: str, task: Task) -> TableLatency:
         """Read the device's column."""
         found, measured = _measured(device, self.statistic)
         if measured is None:
@@ -88,7 +88,7 @@ class TableLatencyConfig(LatencyConfig):
                 f"{found.id}; `python -m nas.data list` says which devices have one, "
                 f"latency=auto falls back to predictions"
             )
-        return _measured_table(found, measured, dataset, self.unmeasured)
+        return _measured_table(found, measured, task, self.unmeasured)
 
 
 @final
@@ -98,12 +98,12 @@ class RegressionLatencyConfig(LatencyConfig):
 
     statistic: Statistic = Statistic.median
 
-    def build(self, device: str, dataset: Dataset) -> TableLatency:
+    def build(self, device: str, task: Task) -> TableLatency:
         """The embedded model; a device that has none is fitted on its measured cells."""
         found = device_named(device, self.statistic)
         if found.id in embedded_models():
-            return _predicted_table(found, None, dataset)
-        return _predicted_table(*_measured(device, self.statistic), dataset)
+            return _predicted_table(found, None, task)
+        return _predicted_table(*_measured(device, self.statistic), task)
 
 
 @final
@@ -113,7 +113,7 @@ class NatsLatencyConfig(LatencyConfig):
 
     archive: Path = MISSING  # the unpacked folder, NATS-tss-v1_0-3ffb9-simple
 
-    def build(self, device: str, dataset: Dataset) -> NatsLatency:
+    def build(self, device: str, task: Task) -> NatsLatency:
         """Open the archive; cells are read when they are asked for."""
         if device_named(device).id != NATS_DEVICE:
             raise UserError(
@@ -123,9 +123,9 @@ class NatsLatencyConfig(LatencyConfig):
 
         archive = NatsArchive(Path(self.archive).expanduser())
         return NatsLatency(
-            description=f"nats: archive {self.archive}, {dataset.value}, batch of 256",
-            number_of=NAS_BENCH_201.index,
-            latency_ms_of=lambda index: archive.latency_ms(index, dataset),
+            description=f"nats: archive {self.archive}, {task.name}, batch of 256",
+            number_of=NAS_BENCH_201.numbers,
+            latency_ms_of=lambda index: archive.latency_ms(index, task),
             holds=archive.has,
         )
 
@@ -150,7 +150,7 @@ def _measured(name: str, statistic: Statistic) -> tuple[Device, MeasuredLatency 
 
 
 def _measured_table(
-    device: Device, measured: MeasuredLatency, dataset: Dataset, unmeasured: Unmeasured
+    device: Device, measured: MeasuredLatency, task: Task, unmeasured: Unmeasured
 ) -> TableLatency:
     values_ms = measured.values_ms
     missing = np.isnan(values_ms)
@@ -163,7 +163,7 @@ def _measured_table(
             f"{missing.sum():,} predicted from them by nas.transfer, as {measured.path} has them"
         )
     elif filled and device.is_situated:
-        alone = AutoLatencyConfig(device.statistic).build(solo_id(device.id), dataset)
+        alone = AutoLatencyConfig(device.statistic).build(solo_id(device.id), task)
         situated = situated_from_solo(device, measured, alone)
         values_ms = np.where(missing, situated.latency_ms, values_ms)
         said.append(
@@ -178,7 +178,7 @@ def _measured_table(
         said += _extrapolation(model, missing)
     elif missing.any():
         said.append(f"{missing.sum():,} not measured")
-    said += [*measured.flaws, *device.flaws, *input_caveats(device, dataset)]
+    said += [*measured.flaws, *device.flaws, *input_caveats(device, task)]
     return TableLatency(
         device=device.id,
         source="table",
@@ -189,9 +189,7 @@ def _measured_table(
     )
 
 
-def _predicted_table(
-    device: Device, measured: MeasuredLatency | None, dataset: Dataset
-) -> TableLatency:
+def _predicted_table(device: Device, measured: MeasuredLatency | None, task: Task) -> TableLatency:
     model, fitted_now = model_of(device, measured)
     fitted = "fitted now on" if fitted_now else "an embedded linear model of"
     how = (
@@ -199,7 +197,7 @@ def _predicted_table(
         f"of {device.source} ({model.quality})"
     )
     everywhere = np.ones(NAS_BENCH_201.size, bool)
-    said = [how, *_extrapolation(model, everywhere), *device.flaws, *input_caveats(device, dataset)]
+    said = [how, *_extrapolation(model, everywhere), *device.flaws, *input_caveats(device, task)]
     return TableLatency(
         device=device.id,
         source="regression",
@@ -219,5 +217,5 @@ def _extrapolation(model: EmbeddedModel, predicted: Bool[ndarray, "15625"]) -> l
 def by_architecture(official: Shaped[ndarray, "15625"]) -> Shaped[ndarray, "5 5 5 5 5 5"]:
     """Values in official order, as an array indexed by architecture."""
     choices = np.moveaxis(np.indices(NAS_BENCH_201.num_choices), 0, -1)
-    grid: Shaped[ndarray, "5 5 5 5 5 5"] = official[NAS_BENCH_201.index(choices)]
+    grid: Shaped[ndarray, "5 5 5 5 5 5"] = official[NAS_BENCH_201.numbers(choices)]
     return grid

@@ -13,8 +13,8 @@ from latency.models.sheet import read_probes
 from latency.models.transferred import transfer_from
 from latency.sources.table import TableLatency
 from latency.sources.table_source import LatencyConfig, by_architecture
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.network.task import Task
 
 
 @final
@@ -24,7 +24,7 @@ class TransferLatencyConfig(LatencyConfig):
 
     probes: str = MISSING  # CSV with the columns arch and latency_ms
 
-    def build(self, device: str, dataset: Dataset) -> TableLatency:
+    def build(self, device: str, task: Task) -> TableLatency:
         """Predict the space; the data set is the one that the probes were timed for."""
         found = transfer_from(device, read_probes(Path(self.probes)))
         is_predicted = np.ones(NAS_BENCH_201.size, bool)
@@ -33,7 +33,7 @@ class TransferLatencyConfig(LatencyConfig):
             "transfer: all but the probes are predicted",
             found.summary,
             found.comparison,
-            f"the probes are taken to be networks for {dataset.value}",
+            f"the probes are taken to be networks for {task.name}",
         ]
         return TableLatency(
             device=device,

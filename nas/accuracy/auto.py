@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from nas.accuracy.base import AccuracyConfig, Dataset, Split
+from nas.accuracy.base import Accuracy, AccuracyConfig, Space, Split
+from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
-from nas.accuracy.tabular import TabularAccuracy
-from nas.spaces.nas_bench_201.surrogate import SurrogateAccuracyConfig
+from runtime.network.task import Task
 from runtime.shell.keyed_table import ACCURACY_FILE, data_folder
 
 
@@ -17,7 +17,7 @@ from runtime.shell.keyed_table import ACCURACY_FILE, data_folder
 class AutoAccuracyConfig(AccuracyConfig):
     """No settings: what is there decides."""
 
-    def build(self, dataset: Dataset, split: Split, epochs: int) -> TabularAccuracy:
+    def build(self, space: Space, task: Task, split: Split, epochs: int) -> Accuracy:
         """The table's answers if its file is there, else the surrogate's.
 
         Raises:
@@ -25,4 +25,4 @@ class AutoAccuracyConfig(AccuracyConfig):
         """
         has_table = (data_folder() / ACCURACY_FILE).is_file()
         chosen = TableAccuracyConfig() if has_table else SurrogateAccuracyConfig()
-        return chosen.build(dataset, split, epochs)
+        return chosen.build(space, task, split, epochs)

@@ -10,23 +10,7 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-
-class Dataset(Enum):
-    """The three data sets of NAS-Bench-201; the value is the name in files and on the command."""
-
-    cifar10 = "cifar10"
-    cifar100 = "cifar100"
-    imagenet16 = "imagenet16"  # ImageNet16-120
-
-    @property
-    def num_classes(self) -> int:
-        """How many classes a network tells apart."""
-        return {Dataset.cifar10: 10, Dataset.cifar100: 100, Dataset.imagenet16: 120}[self]
-
-    @property
-    def image_size(self) -> int:
-        """Side of the square images, in pixels."""
-        return 16 if self is Dataset.imagenet16 else 32
+from runtime.network.task import Task
 
 
 class Split(Enum):
@@ -37,12 +21,41 @@ class Split(Enum):
     test = "test"
 
 
+@runtime_checkable
+class Space(Protocol):
+    """What an accuracy source needs of a search space."""
+
+    name: str
+
+    def text(self, architecture: Int64[ndarray, "D"]) -> str:
+        """Write an architecture as one line."""
+
+    def parse(self, text: str) -> Int64[ndarray, "D"]:
+        """Read what `text` wrote.
+
+        Raises:
+          UserError: if the text is no architecture of this space.
+        """
+
+
+@runtime_checkable
+class HasSurrogate(Space, Protocol):
+    """A space with an embedded model of accuracy, the answer of `accuracy=surrogate`."""
+
+    def surrogate(self, task: Task, split: Split, epochs: int) -> Accuracy:
+        """Predict accuracies.
+
+        Raises:
+          UserError: if the model does not know this split or length of training.
+        """
+
+
 @dataclass
 class AccuracyConfig(ABC):
     """Settings of an accuracy source; `build` opens it."""
 
     @abstractmethod
-    def build(self, dataset: Dataset, split: Split, epochs: int) -> Accuracy:
+    def build(self, space: Space, task: Task, split: Split, epochs: int) -> Accuracy:
         """The source's answers for one data set, split and length of training.
 
         Raises:

@@ -11,10 +11,11 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
-from nas.accuracy.base import AccuracyConfig, Dataset, Split
+from nas.accuracy.base import AccuracyConfig, Space, Split
 from nas.spaces.nas_bench_201.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, check_epochs
+from runtime.network.task import Task
 
 
 @final
@@ -24,7 +25,7 @@ class NatsAccuracyConfig(AccuracyConfig):
 
     archive: Path = MISSING  # the unpacked folder, NATS-tss-v1_0-3ffb9-simple
 
-    def build(self, dataset: Dataset, split: Split, epochs: int) -> NatsAccuracy:
+    def build(self, space: Space, task: Task, split: Split, epochs: int) -> NatsAccuracy:  # noqa: ARG002
         """Open the archive; cells are read when they are asked for.
 
         Raises:
@@ -32,7 +33,7 @@ class NatsAccuracyConfig(AccuracyConfig):
         """
         check_epochs(epochs)
         searched = Split.valid if split is Split.auto else split
-        return NatsAccuracy(NatsArchive(Path(self.archive).expanduser()), dataset, searched, epochs)
+        return NatsAccuracy(NatsArchive(Path(self.archive).expanduser()), task, searched, epochs)
 
 
 @final
@@ -41,7 +42,7 @@ class NatsAccuracy:
     """Asks the archive once for each architecture, and remembers."""
 
     archive: NatsArchive
-    dataset: Dataset
+    task: Task
     split: Split
     epochs: int
     source: str = "nats"
@@ -52,7 +53,7 @@ class NatsAccuracy:
     def description(self) -> str:
         """One line for the user: where the numbers come from, epochs and seeds."""
         return (
-            f"nats: archive {self.archive.folder}, {self.dataset.value} {self.split.value} "
+            f"nats: archive {self.archive.folder}, {self.task.name} {self.split.value} "
             f"after {self.epochs} epochs, mean over its seeds"
         )
 
@@ -66,7 +67,7 @@ class NatsAccuracy:
 
     def known(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n"]:
         """Which architectures the archive holds."""
-        indices = NAS_BENCH_201.index(architectures)
+        indices = NAS_BENCH_201.numbers(architectures)
         held = [self.archive.has(int(i)) for i in indices.reshape(-1)]
         return np.array(held, bool).reshape(indices.shape)
 
@@ -81,12 +82,12 @@ class NatsAccuracy:
     def _ask(
         self, architectures: Int64[ndarray, "*n 6"], split: Split, epochs: int
     ) -> Float64[ndarray, "*n"]:
-        indices = NAS_BENCH_201.index(architectures)
+        indices = NAS_BENCH_201.numbers(architectures)
         position = (Split.valid, Split.test).index(split)
         numbers = [self._one(int(i), epochs)[position] for i in indices.reshape(-1)]
         return np.array(numbers, np.float64).reshape(indices.shape)
 
     def _one(self, index: int, epochs: int) -> tuple[float, float]:
         if (index, epochs) not in self._known:
-            self._known[index, epochs] = self.archive.accuracy(index, self.dataset, epochs)
+            self._known[index, epochs] = self.archive.accuracy(index, self.task, epochs)
         return self._known[index, epochs]

@@ -9,20 +9,21 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.accuracy.base import AccuracyConfig, Dataset, Split
+from nas.accuracy.base import AccuracyConfig, Space, Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, SHORT_EPOCHS, check_epochs
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import ACCURACY_FILE, CsvTable, data_folder, read_csv_table
 
 _IMPORT = "`python -m nas.data import FOLDER` makes it from the official archive"
 
 
-def accuracy_column(dataset: Dataset, split: Split, epochs: int) -> str:
+def accuracy_column(task: Task, split: Split, epochs: int) -> str:
     """Name of a column of the accuracy table; its numbers are percent."""
     length = "" if epochs == FULL_EPOCHS else f"epoch{epochs}_"
-    return f"{dataset.value}_{length}{split.value}"
+    return f"{task.name}_{length}{split.value}"
 
 
 @final
@@ -30,7 +31,7 @@ def accuracy_column(dataset: Dataset, split: Split, epochs: int) -> str:
 class TableAccuracyConfig(AccuracyConfig):
     """The table in the data folder; see `runtime.shell.keyed_table`."""
 
-    def build(self, dataset: Dataset, split: Split, epochs: int) -> TabularAccuracy:
+    def build(self, space: Space, task: Task, split: Split, epochs: int) -> TabularAccuracy:  # noqa: ARG002
         """Read the two columns: what is searched on, and the test accuracy beside it.
 
         After 12 epochs only validation accuracy is searched on; the test accuracy reported
@@ -48,14 +49,14 @@ class TableAccuracyConfig(AccuracyConfig):
                 f"choose split=valid, or epochs={FULL_EPOCHS}"
             )
         table = _read()
-        searched = _chosen(table, dataset, split, epochs)
-        column = accuracy_column(dataset, searched, epochs)
+        searched = _chosen(table, task, split, epochs)
+        column = accuracy_column(task, searched, epochs)
         return TabularAccuracy(
             source="table",
             description=_describe(table, column, epochs, split),
             split=searched,
             searched=_fractions(table, column),
-            tested=_fractions(table, accuracy_column(dataset, Split.test, FULL_EPOCHS)),
+            tested=_fractions(table, accuracy_column(task, Split.test, FULL_EPOCHS)),
         )
 
 
@@ -69,10 +70,10 @@ def _read() -> CsvTable:
     return read_csv_table(path)
 
 
-def _chosen(table: CsvTable, dataset: Dataset, split: Split, epochs: int) -> Split:
+def _chosen(table: CsvTable, task: Task, split: Split, epochs: int) -> Split:
     if split is not Split.auto:
         return split
-    has_valid = accuracy_column(dataset, Split.valid, epochs) in table.columns
+    has_valid = accuracy_column(task, Split.valid, epochs) in table.columns
     return Split.valid if has_valid or epochs == SHORT_EPOCHS else Split.test
 
 

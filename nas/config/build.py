@@ -35,11 +35,13 @@ from latency.sources.table_source import (
 )
 from latency.sources.transfer import TransferLatencyConfig
 from nas.accuracy.auto import AutoAccuracyConfig
-from nas.accuracy.base import Accuracy, AccuracyConfig, Dataset, Split
+from nas.accuracy.base import Accuracy, AccuracyConfig, Split
 from nas.accuracy.nats import NatsAccuracyConfig
+from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import TableAccuracyConfig
+from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.spaces.nas_bench_201.surrogate import SurrogateAccuracyConfig
+from nas.spaces.registry import space_named
 from nas.trials.limits import Limits, limits_of
 from nas.trials.survey import Landscape, survey
 from rewards.absolute import AbsoluteReward
@@ -47,6 +49,7 @@ from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.units import milliseconds
 
@@ -98,7 +101,8 @@ class SearchConfig:
     E: str | None
     P: str | None
     device: Any  # a name; with latency=probe an address, or a list of them
-    dataset: Dataset
+    space: str
+    dataset: str  # a task of the space
     split: Split
     epochs: int
     budget: int
@@ -121,6 +125,8 @@ class Experiment:
     limit_ms: float
     reward: Reward
     controller: Controller
+    space: SearchSpace
+    task: Task
     accuracy: Accuracy
     oracle: LatencyOracle
     limits: Limits
@@ -172,6 +178,8 @@ def build(composed: DictConfig) -> Experiment:
     ):
         if value < least:
             raise UserError(f"{name}={value} must be at least {least}")
+    space = space_named(config.space)
+    task = task_named(space, config.dataset)
     try:
         controller = config.controller.build(NAS_BENCH_201.num_choices, [config.seed])
     except ValueError as error:
@@ -181,9 +189,11 @@ def build(composed: DictConfig) -> Experiment:
         limit_ms,
         config.reward,
         controller,
-        config.accuracy.build(config.dataset, config.split, config.epochs),
-        config.latency.build(_device(config, limit_ms), config.dataset),
-        limits_of(config.E, config.P, config.device, config.dataset),
+        space,
+        task,
+        config.accuracy.build(space, task, config.split, config.epochs),
+        config.latency.build(_device(config, limit_ms), task),
+        limits_of(config.E, config.P, config.device, task),
     )
 
 

@@ -16,8 +16,8 @@ from numpy import ndarray
 
 from latency.devices.measured import device_named, input_caveats
 from latency.devices.registry import Device, find
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import data_folder, energy_files, read_csv_table
 
@@ -32,10 +32,10 @@ class MeasuredEnergy:
     values_mj: Float64[ndarray, "15625"]  # in official order
     device: Device
 
-    def source(self, dataset: Dataset) -> str:
+    def source(self, task: Task) -> str:
         """Where it is from, and what to know where another data set's networks were measured."""
         said = f"table: {self.path.name}, column {self.column}"
-        return "; ".join([said, *input_caveats(self.device, dataset)])
+        return "; ".join([said, *input_caveats(self.device, task)])
 
 
 def energy_of(device: str) -> MeasuredEnergy:

@@ -11,10 +11,10 @@ from typing import final
 import numpy as np
 from rich.table import Table
 
-from nas.accuracy.base import Dataset, Split
+from nas.accuracy.base import Split
 from nas.data.devices_report import DeviceRow
 from nas.spaces.nas_bench_201.archive import FOLDER_NAME, NatsArchive
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, SHORT_EPOCHS
 from runtime.shell.keyed_table import ACCURACY_FILE, read_csv_table
 
@@ -58,8 +58,8 @@ def accuracy_rows(folder: Path) -> Iterator[AccuracyRow]:
         archive = NatsArchive(archive_folder)
         held = sum(archive.has(index) for index in range(NAS_BENCH_201.size))
         yield from (
-            AccuracyRow("nats", dataset.value, _ARCHIVE_SPLITS, held, FOLDER_NAME)
-            for dataset in Dataset
+            AccuracyRow("nats", dataset.name, _ARCHIVE_SPLITS, held, FOLDER_NAME)
+            for dataset in TASKS.values()
         )
 
 

@@ -16,12 +16,12 @@ from rich.console import Console
 
 from nas.config.build import CONF
 from nas.export.config import ExportConfig
+from nas.export.docstring import docstring
 from nas.export.folder import RECORD, filling, require_place
 from nas.export.found import Found, find
 from nas.export.readme import here_text, readme
 from nas.export.record import Checked, record
-from nas.export.source import network_source
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.shell.errors import UserError
 from runtime.shell.hydra_errors import one_line_hydra_errors
 
@@ -61,7 +61,7 @@ def export(config: ExportConfig, console: Console) -> Path:
     config.check()
     found = find(Path(config.run).expanduser(), config.which, config.cell)
     out = Path(config.out).expanduser() if config.out else found.run / "export"
-    require_place(out, found.cell, found.dataset)
+    require_place(out, found.cell, found.task)
     _say(console, f"cell {found.index} {found.cell}, {found.named} of {found.run}")
     _say(console, f"accuracy {found.accuracy_text}; latency {found.latency_text}")
     with filling(out) as folder, _one_thread():
@@ -92,13 +92,12 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
     from runtime.network.formats.onnx_session import OnnxSession  # noqa: PLC0415 - imports onnxruntime
 
-    network = networks.initialised(found.architecture, found.dataset, config.seed)
-    images = networks.images_of(found.dataset)
+    network = networks.initialised(found.architecture, found.task, config.seed)
+    images = networks.images_of(found.task)
     outputs = networks.outputs_of(network, images)
 
-    operations = NAS_BENCH_201.operations(found.architecture)
-    about = _about(found, config.seed)
-    source = network_source(operations, found.dataset.num_classes, about)
+    about = docstring(_about(found, config.seed))
+    source = f"{about}\n{SPACE.source(found.architecture, found.task)}"
     (folder / "network.py").write_text(source, encoding="utf-8")
     (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
 
@@ -143,7 +142,7 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
 
 def _about(found: Found, seed: int) -> list[str]:
     return [
-        f"NAS-Bench-201 cell {found.index} for {found.dataset.value}: {found.cell}",
+        f"NAS-Bench-201 cell {found.index} for {found.task.name}: {found.cell}",
         f"Accuracy: {found.accuracy_text}. Source: {found.accuracy_source}.",
         f"Latency: {found.latency_text}. Source: {found.latency_source}.",
         (

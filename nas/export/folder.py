@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from nas.accuracy.base import Dataset
 from nas.search.interruption import Interruption
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 RECORD = "export.json"
 """The file that makes a folder an export; it takes its place last."""
 
 
-def require_place(out: Path, cell: str, dataset: Dataset) -> None:
+def require_place(out: Path, cell: str, task: Task) -> None:
     """Refuse to write over anything but an earlier export of the same network.
 
     Raises:
@@ -39,7 +39,7 @@ def require_place(out: Path, cell: str, dataset: Dataset) -> None:
         raise UserError(
             f"{record} is not the record of an export; name another folder with out="
         ) from error
-    if held != (cell, dataset.value):
+    if held != (cell, task.name):
         raise UserError(
             f"out={out} holds the export of another network, {held[0]} for {held[1]}; "
             f"name another folder with out=, or remove that one"

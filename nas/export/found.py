@@ -12,11 +12,11 @@ from typing import Any, final
 from jaxtyping import Int64
 from numpy import ndarray
 
-from nas.accuracy.base import Dataset
-from nas.export.source import plain
+from nas.export.docstring import plain
 from nas.search.folder import RunFolder
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.trials.trial import read_parquet_row
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 _NO_SUMMARY = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
@@ -39,7 +39,7 @@ class Found:
     run: Path
     named: str  # best, mode, optimum, or sample
     architecture: Int64[ndarray, "6"]
-    dataset: Dataset
+    task: Task
     split: str
     epochs: int
     accuracy: float  # a fraction, on the split that was searched on
@@ -56,12 +56,12 @@ class Found:
     @property
     def cell(self) -> str:
         """The benchmark's string."""
-        return NAS_BENCH_201.format(self.architecture)
+        return NAS_BENCH_201.text(self.architecture)
 
     @property
     def index(self) -> int:
         """The official number."""
-        return int(NAS_BENCH_201.index(self.architecture))
+        return int(NAS_BENCH_201.numbers(self.architecture))
 
     @property
     def accuracy_text(self) -> str:
@@ -133,14 +133,14 @@ def _architecture(cell: str) -> Int64[ndarray, "6"]:
         return NAS_BENCH_201.parse(cell)
     if int(cell) >= NAS_BENCH_201.size:
         raise UserError(f"cell={cell} is not between 0 and {NAS_BENCH_201.size - 1:,}")
-    architecture: Int64[ndarray, "6"] = NAS_BENCH_201.architectures[int(cell)]
+    architecture: Int64[ndarray, "6"] = NAS_BENCH_201.rows[int(cell)]
     return architecture
 
 
 def _of_cell(
     summary: dict[str, Any], architecture: Int64[ndarray, "6"], folder: RunFolder
 ) -> tuple[dict[str, Any], str]:
-    index = int(NAS_BENCH_201.index(architecture))
+    index = int(NAS_BENCH_201.numbers(architecture))
     for which in Which:
         row = summary[which.value]
         if row is not None and row["index"] == index:
@@ -148,7 +148,7 @@ def _of_cell(
     sampled = read_parquet_row(folder.samples, index)
     if sampled is None:
         raise UserError(
-            f"cell {NAS_BENCH_201.format(architecture)} (number {index}) was not sampled in "
+            f"cell {NAS_BENCH_201.text(architecture)} (number {index}) was not sampled in "
             f"run={folder.path}, which knows nothing of it; its samples are in {folder.samples}"
         )
     return {**sampled, "accuracy_searched": sampled["accuracy"]}, "sample"
@@ -163,7 +163,7 @@ def _found(summary: dict[str, Any], row: dict[str, Any], run: Path, named: str) 
         run=run,
         named=named,
         architecture=NAS_BENCH_201.parse(row["arch"]),
-        dataset=Dataset(summary["dataset"]),
+        task=TASKS[summary["dataset"]],
         split=plain(str(summary["split"])),
         epochs=int(summary["epochs"]),
         accuracy=float(row["accuracy_searched"]),

@@ -13,9 +13,9 @@ from numpy import ndarray
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.network import build_network, example_images
 from runtime.network.formats.onnx_session import OnnxSession
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 IMAGES = 4
@@ -43,7 +43,7 @@ save_file({"outputs": outputs}, sys.argv[3])
 """
 
 
-def initialised(architecture: Int64[ndarray, "6"], dataset: Dataset, seed: int) -> nn.Module:
+def initialised(architecture: Int64[ndarray, "6"], task: Task, seed: int) -> nn.Module:
     """The untrained network of a seed, in evaluation mode.
 
     Torch's initialisation, then the statistics of a batch of noise in the batch normalisations:
@@ -52,8 +52,8 @@ def initialised(architecture: Int64[ndarray, "6"], dataset: Dataset, seed: int) 
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = build_network(architecture, dataset)
-        noise = torch.randn(_NORMALISED_ON, 3, dataset.image_size, dataset.image_size)
+        network = build_network(architecture, task)
+        noise = torch.randn(_NORMALISED_ON, 3, task.image_side, task.image_side)
     norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
     usual = [norm.momentum for norm in norms]
     for norm in norms:
@@ -113,6 +113,6 @@ def onnx_error(
     return float(np.abs(outputs - expected).max())
 
 
-def images_of(dataset: Dataset) -> Float[Tensor, "n 3 size size"]:
+def images_of(task: Task) -> Float[Tensor, "n 3 size size"]:
     """The noise that networks are compared on."""
-    return example_images(dataset, batch_size=IMAGES)
+    return example_images(task, batch_size=IMAGES)

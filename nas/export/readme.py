@@ -5,8 +5,8 @@ from __future__ import annotations
 from string import Template
 from typing import Any
 
+from nas.export.docstring import plain
 from nas.export.found import Found
-from nas.export.source import plain
 
 _README = Template("""# $cell
 
@@ -96,7 +96,7 @@ def readme(found: Found, record: dict[str, Any]) -> str:
     values = {
         "cell": f"`{found.cell}`",
         "index": str(found.index),
-        "dataset": found.dataset.value,
+        "dataset": found.task.name,
         "named": {"sample": "a sample"}.get(found.named, f"the {found.named}"),
         "limit": f"{found.limit_ms:g}",
         "device": _in_table(found.device),
@@ -108,7 +108,7 @@ def readme(found: Found, record: dict[str, Any]) -> str:
         "comparison": record["comparison"],
         "parameters": f"{record['parameters']:,}",
         "shape": ", ".join(map(str, record["input_shape"])),
-        "classes": str(found.dataset.num_classes),
+        "classes": str(found.task.num_classes),
         "error": f"{check['max_abs_error']:.2g}",
         "largest": f"{check['largest_logit']:.2g}",
         "tolerance": f"{check['tolerance']:g}",

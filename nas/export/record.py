@@ -36,7 +36,7 @@ def record(
             "index": found.index,
             "operations": list(NAS_BENCH_201.operations(found.architecture)),
         },
-        "dataset": found.dataset.value,
+        "dataset": found.task.name,
         "run": str(found.run),
         "named": found.named,
         "T_ms": found.limit_ms,

@@ -21,11 +21,13 @@ from latency.measuring.journal import Measurement
 from latency.models.process import FEWEST_PROBES
 from latency.models.transferred import choose_probes
 from latency.probe.config import BoardsConfig, addresses
-from nas.accuracy.base import Dataset
+from nas.spaces.base import task_named
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.registry import space_named
 from runtime.machine.stability import QuietConfig, Watch
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig, settle, time_interleaved
 from runtime.network.backend import Backend, Precision
+from runtime.network.task import Task
 from runtime.shell.errors import UserError, require_at_least_1
 
 CONTROL = 1462
@@ -52,7 +54,8 @@ class MeasureConfig:
     board: str | None  # None: as the board calls itself
     device: Any  # cpu, cuda, or the address of a board, or a list of them
     backend: Backend | None  # of this machine
-    dataset: Dataset
+    space: str
+    dataset: str  # a task of the space
     batch_size: int
     core: int | None
     shard: str
@@ -72,6 +75,15 @@ class MeasureConfig:
     timing: TimingConfig = field(default_factory=TimingConfig)
     quiet: QuietConfig = field(default_factory=QuietConfig)
     latency: BoardsConfig = field(default_factory=BoardsConfig)
+
+    @property
+    def task(self) -> Task:
+        """What the networks are built for.
+
+        Raises:
+          UserError: if the space has no such task.
+        """
+        return task_named(space_named(self.space), self.dataset)
 
     @property
     def is_remote(self) -> bool:

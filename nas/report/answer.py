@@ -123,7 +123,7 @@ def _nearest(samples: Samples, limits: Limits, wording: Wording) -> KeyFigure:
         if share > 1
     ]
     latency = milliseconds(float(samples.latency_ms[at]))
-    index = NAS_BENCH_201.index(samples.architectures[at])
+    index = NAS_BENCH_201.numbers(samples.architectures[at])
     costs = [limit.text(float(limit.costs[index])) for limit in limits.each]
     note = f"beyond {_listed(broken)}" if broken else "not within T when timed again"
     if not limits:

@@ -41,7 +41,7 @@ def front(
     Only samples that are `taking_part`, those within every limit but the latency's, make the found
     front, as with the true one.
     """
-    indices = NAS_BENCH_201.index(samples.architectures)
+    indices = NAS_BENCH_201.numbers(samples.architectures)
     _, first = np.unique(indices, return_index=True)
     first.sort()  # the sample at which each distinct cell first came
     latency_ms, percent = samples.latency_ms[first], samples.accuracy[first] * 100
@@ -184,7 +184,7 @@ def _marks(
                 **_points(
                     samples.latency_ms[[best]],
                     samples.accuracy[[best]] * 100,
-                    [lines_of(NAS_BENCH_201.format(samples.architectures[best]))],
+                    [lines_of(NAS_BENCH_201.text(samples.architectures[best]))],
                     [f"<br>found at sample {best + 1:,}"],
                 ),
                 "mode": "markers",

@@ -119,7 +119,7 @@ def _cells(evidence: Evidence, wording: Wording) -> list[Part | str]:
         fastest = int(np.argmin(evidence.samples.latency_ms))
         missed = wording.missed(float(evidence.samples.latency_ms[fastest]))
         architecture = evidence.samples.architectures[fastest]
-        cells[f"fastest sample, {missed}"] = NAS_BENCH_201.format(architecture)
+        cells[f"fastest sample, {missed}"] = NAS_BENCH_201.text(architecture)
     if optimum is not None and (best is None or optimum["index"] != best["index"]):
         cells[f"{wording.optimum} within {wording.label}"] = optimum["arch"]
     parsed = {name: NAS_BENCH_201.parse(text) for name, text in cells.items()}

@@ -67,11 +67,11 @@ def summarise(
             "latency_again_ms": again_ms,
         }
     optimum_index = None if landscape is None else landscape.optimum
-    optimum = None if optimum_index is None else entry(NAS_BENCH_201.architectures[optimum_index])
+    optimum = None if optimum_index is None else entry(NAS_BENCH_201.rows[optimum_index])
     gap = None
     if best is not None and optimum is not None:
         gap = optimum["accuracy_searched"] - best["accuracy_searched"]
-    indices = NAS_BENCH_201.index(samples.architectures)
+    indices = NAS_BENCH_201.numbers(samples.architectures)
     return {
         "schema": SCHEMA,
         **settings,
@@ -118,7 +118,7 @@ def _exactness(
     """
     if landscape is None:
         return {"space_latency_predicted": None, "optimum_exact": None}
-    predicted = oracle.predicted(NAS_BENCH_201.architectures)
+    predicted = oracle.predicted(NAS_BENCH_201.rows)
     exact = None
     if optimum_index is not None:
         rivals = landscape.accuracy > landscape.accuracy[optimum_index]
@@ -261,8 +261,8 @@ def _settled(summary: dict[str, Any]) -> str:
 def _again(samples: Samples, one: Candidate) -> dict[str, Any]:
     architecture = samples.architectures[one.sample]
     return {
-        "arch": NAS_BENCH_201.format(architecture),
-        "index": int(NAS_BENCH_201.index(architecture)),
+        "arch": NAS_BENCH_201.text(architecture),
+        "index": int(NAS_BENCH_201.numbers(architecture)),
         "sample": one.sample + 1,
         "accuracy_searched": float(samples.accuracy[one.sample]),
         "latency_ms": one.latency_ms,
@@ -335,8 +335,8 @@ def _entry(
     latency_ms = float(oracle.latency_ms(row)[0])
     feasible = latency_ms <= limit_ms and bool(limits.met(row)[0])
     return {
-        "arch": NAS_BENCH_201.format(architecture),
-        "index": int(NAS_BENCH_201.index(row)[0]),
+        "arch": NAS_BENCH_201.text(architecture),
+        "index": int(NAS_BENCH_201.numbers(row)[0]),
         "accuracy_searched": searched,
         "accuracy_valid": searched if accuracy.split is Split.valid else None,
         "accuracy_test": None if np.isnan(test) else test,

@@ -64,7 +64,7 @@ def best_few(
     wording: Wording,
 ) -> Table | None:
     """The most accurate distinct networks within all limits; None if none was."""
-    indices = NAS_BENCH_201.index(samples.architectures)
+    indices = NAS_BENCH_201.numbers(samples.architectures)
     within = np.flatnonzero(feasible)
     order = within[np.lexsort((within, -samples.accuracy[within]))]
     # isomorphic cells were trained each on its own: of a network's, the most accurate

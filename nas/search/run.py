@@ -46,7 +46,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
     lines = [
         *_source_lines(experiment),
         (
-            f"searching {config.dataset.value} on {experiment.oracle.device}, "
+            f"searching {experiment.task.name} on {experiment.oracle.device}, "
             f"T = {experiment.limit_ms:g} ms, {further}reward={choices['reward']}, "
             f"controller={choices['controller']}, seed {config.seed}, {config.budget:,} samples"
         ),
@@ -86,7 +86,7 @@ def _short_sources(experiment: Experiment) -> str:
     accuracy, latency = experiment.accuracy.source, experiment.oracle.source
     if accuracy == "surrogate":
         accuracy = "predicted by the surrogate"
-    predicted = experiment.oracle.predicted(NAS_BENCH_201.architectures)
+    predicted = experiment.oracle.predicted(NAS_BENCH_201.rows)
     if predicted.all():
         latency = f"predicted by {latency}"
     elif predicted.any():
@@ -208,10 +208,11 @@ class Run:
         experiment, folder, config = self.experiment, self.folder, self.experiment.config
         samples = read_journal(folder.journal)
         mode = experiment.controller.mode()
-        settings = {
+        settings: dict[str, Any] = {
             "reward": self.choices["reward"],
             "controller": self.choices["controller"],
-            "dataset": config.dataset.value,
+            "space": experiment.space.name,
+            "dataset": experiment.task.name,
             "epochs": config.epochs,
             "seed": config.seed,
             "budget": config.budget,

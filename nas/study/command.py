@@ -157,7 +157,7 @@ def _command(given: Sequence[str]) -> str:
 
 def _is_predicted(plan: Plan) -> bool:
     return plan.accuracy.source == "surrogate" or any(
-        oracle.predicted(NAS_BENCH_201.architectures).any() for oracle in plan.oracles.values()
+        oracle.predicted(NAS_BENCH_201.rows).any() for oracle in plan.oracles.values()
     )
 
 
@@ -168,7 +168,7 @@ def _sources(plan: Plan) -> str:
         accuracy = f"accuracy from {plan.accuracy.source}, {plan.accuracy.split.value} split"
     parts = [accuracy]
     for name, oracle in plan.sources.items():
-        share = oracle.predicted(NAS_BENCH_201.architectures).mean()
+        share = oracle.predicted(NAS_BENCH_201.rows).mean()
         said = "" if not share else f", {share:.1%} of the cells predicted"
         parts.append(f"latency of {name} from {oracle.source}{said}")
     return "; ".join(parts)

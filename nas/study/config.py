@@ -9,7 +9,10 @@ from typing import final
 from omegaconf import MISSING
 
 from latency.sources.table_source import LatencyConfig
-from nas.accuracy.base import AccuracyConfig, Dataset, Split
+from nas.accuracy.base import AccuracyConfig, Split
+from nas.spaces.base import task_named
+from nas.spaces.registry import space_named
+from runtime.network.task import Task
 
 
 class Axis(Enum):
@@ -49,7 +52,8 @@ class StudyConfig:
     compare: Axis
     reference: str  # the reward or controller that the others are tested against; none if empty
     thesis: bool  # set the published figures beside the study's
-    dataset: Dataset
+    space: str
+    dataset: str  # a task of the space
     split: Split
     epochs: int
     grid: list[str]  # settings and their values: `controller.lr=0.001,0.01`
@@ -64,6 +68,15 @@ class StudyConfig:
     scenario: str | None = None  # of every device, with latency=corun
     accuracy: AccuracyConfig = MISSING
     latency: LatencyConfig = MISSING
+
+    @property
+    def task(self) -> Task:
+        """What the networks are trained for.
+
+        Raises:
+          UserError: if the space has no such task.
+        """
+        return task_named(space_named(self.space), self.dataset)
 
 
 FREE = ("workers", "backend", "worker", "runs", "folder", "resume")

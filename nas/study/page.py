@@ -72,7 +72,7 @@ def write_page(
     few = no_intervals(config.seeds)
     page = Page(
         f"Study: {config.name}",
-        f"{config.dataset.value}, {len(results.values)} cells of {config.seeds} seeds x "
+        f"{config.task.name}, {len(results.values)} cells of {config.seeds} seeds x "
         f"{config.budget:,} samples",
         [*([Note(few)] if few else []), *answer(results, situations), *notes],
         list(_key_figures(results)),

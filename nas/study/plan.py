@@ -23,6 +23,7 @@ from latency.base import LatencyOracle
 from latency.sources.mapped_source import MappedLatencyConfig
 from nas.accuracy.base import Accuracy
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.registry import space_named
 from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
 from nas.study.problems import Problems
@@ -100,7 +101,9 @@ def make_plan(composed: DictConfig) -> Plan:
         whole space, or no architecture meets a limit.
     """
     config = _checked(composed)
-    accuracy = config.accuracy.build(config.dataset, config.split, config.epochs)
+    accuracy = config.accuracy.build(
+        space_named(config.space), config.task, config.split, config.epochs
+    )
     problems = Problems(config, accuracy)
     maker = _Maker()
     jobs: dict[Cell, Job] = {}

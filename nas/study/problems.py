@@ -49,7 +49,7 @@ class Problems:
 
     def _add_named(self, name: str, limit: str) -> tuple[LatencyOracle, float]:
         if name not in self._by_name:
-            self._by_name[name] = self._config.latency.build(name, self._config.dataset)
+            self._by_name[name] = self._config.latency.build(name, self._config.task)
         oracle = self._by_name[name]
         limit_ms = _limit_ms(limit, self._accuracy, oracle)
         self._add(name, oracle, limit_ms)

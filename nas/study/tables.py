@@ -13,10 +13,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from numpy import ndarray
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
 from nas.study.plan import Plan
+from runtime.network.task import Task
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import ACCURACY_FILE, data_folder, read_csv_table
@@ -36,11 +36,11 @@ class Tables:
 
 def tables_of(plan: Plan) -> Tables:
     """Ask the study's sources for everything."""
-    everything = NAS_BENCH_201.architectures
+    everything = NAS_BENCH_201.rows
     return Tables(
         plan.accuracy(everything),
         plan.accuracy.test(everything),
-        _train_s(plan.accuracy.source, plan.config.dataset, plan.config.epochs),
+        _train_s(plan.accuracy.source, plan.config.task, plan.config.epochs),
         {name: oracle.latency_ms(everything) for name, oracle in plan.oracles.items()},
         {name: oracle.predicted(everything) for name, oracle in plan.oracles.items()},
     )
@@ -100,7 +100,7 @@ def load_tables(path: Path) -> Tables:
         raise UserError(f"{path} are not the tables of a study: {error}") from error
 
 
-def _train_s(source: str, dataset: Dataset, epochs: int) -> Float64[ndarray, "15625"]:
+def _train_s(source: str, task: Task, epochs: int) -> Float64[ndarray, "15625"]:
     """Seconds of one full training, which the accuracy table may hold beside its percents.
 
     Of a shorter one they are unknown.
@@ -109,7 +109,7 @@ def _train_s(source: str, dataset: Dataset, epochs: int) -> Float64[ndarray, "15
     if source != "table" or epochs != FULL_EPOCHS:
         return unknown
     table = read_csv_table(data_folder() / ACCURACY_FILE)
-    column = f"{dataset.value}_train_s"
+    column = f"{task.name}_train_s"
     return table.column(column) if column in table.columns else unknown
 
 

@@ -52,7 +52,7 @@ def trace(job: Job, seeds: Sequence[int], budget: int) -> Trace:
         budget=budget,
         batch_size=job.controller.batch_size,
     ):
-        index.append(NAS_BENCH_201.index(step.architectures).astype(np.uint16))
+        index.append(NAS_BENCH_201.numbers(step.architectures).astype(np.uint16))
         elapsed_s.append(time.perf_counter() - started_s)
     return Trace(np.array(seeds, np.int64), np.concatenate(index, axis=1), np.array(elapsed_s))
 

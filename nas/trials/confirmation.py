@@ -68,5 +68,5 @@ def _candidates(samples: Samples, feasible: Bool[ndarray, "n"]) -> Int64[ndarray
     """
     order = np.argsort(-samples.accuracy, kind="stable")
     order = order[feasible[order]]
-    _, first = np.unique(NAS_BENCH_201.index(samples.architectures[order]), return_index=True)
+    _, first = np.unique(NAS_BENCH_201.numbers(samples.architectures[order]), return_index=True)
     return np.asarray(order[np.sort(first)])

@@ -11,10 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.accuracy.base import Dataset
 from nas.config.energy import energy_of
 from nas.spaces.nas_bench_201.costs import parameters
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.network.task import Task
 from runtime.shell.units import millijoules, parameter_count
 
 _THOUSANDS = 10_000
@@ -49,7 +49,7 @@ class Limit:
 
     def of(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
         """What these cost."""
-        return np.asarray(self.costs[NAS_BENCH_201.index(architectures)])
+        return np.asarray(self.costs[NAS_BENCH_201.numbers(architectures)])
 
     def text(self, cost: float) -> str:
         """A cost with its unit."""
@@ -104,19 +104,19 @@ class Limits:
         """Each cost divided by its limit."""
         if not self.each:
             return np.empty((*architectures.shape[:-1], 0))
-        return np.asarray(self.all_ratios[NAS_BENCH_201.index(architectures)])
+        return np.asarray(self.all_ratios[NAS_BENCH_201.numbers(architectures)])
 
     def met(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n"]:
         """Which are within all of these limits."""
         if not self.each:
             return np.ones(architectures.shape[:-1], bool)
-        return np.asarray(self.all_met[NAS_BENCH_201.index(architectures)])
+        return np.asarray(self.all_met[NAS_BENCH_201.numbers(architectures)])
 
 
 NO_FURTHER_LIMITS = Limits()
 
 
-def limits_of(energy: str | None, count: str | None, device: str, dataset: Dataset) -> Limits:
+def limits_of(energy: str | None, count: str | None, device: str, task: Task) -> Limits:
     """The limits that a user wrote as E and P.
 
     Raises:
@@ -126,10 +126,10 @@ def limits_of(energy: str | None, count: str | None, device: str, dataset: Datas
     if energy is not None:
         bound_mj = millijoules(energy)
         measured = energy_of(device)
-        source = measured.source(dataset)
+        source = measured.source(task)
         each.append(Limit("E", "energy_mj", "mJ", bound_mj, source, measured.values_mj))
     if count is not None:
-        counts = parameters(NAS_BENCH_201.architectures, dataset).astype(float)
-        source = f"counted, for {dataset.num_classes} classes"
+        counts = parameters(NAS_BENCH_201.rows, task).astype(float)
+        source = f"counted, for {task.num_classes} classes"
         each.append(Limit("P", "parameters", "", parameter_count(count), source, counts))
     return Limits(tuple(each))

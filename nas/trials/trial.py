@@ -64,7 +64,7 @@ class Journal:
     def __call__(self, step: Step) -> None:
         """Write the step's samples and hand them to the operating system."""
         rows = zip(
-            NAS_BENCH_201.index(step.architectures[0]).tolist(),
+            NAS_BENCH_201.numbers(step.architectures[0]).tolist(),
             step.accuracy[0].tolist(),
             step.latency_ms[0].tolist(),
             step.rewards[0].tolist(),
@@ -88,7 +88,7 @@ def read_journal(path: Path) -> Samples:
         rows = [line.split(",") for line in _after_header(lines) if line.endswith("\n")]
         indices = np.array([int(row[0]) for row in rows], np.int64)
         numbers = np.array([[float(x) for x in row[1:]] for row in rows]).reshape(-1, 3)
-        architectures = NAS_BENCH_201.architectures[_in_space(indices)]
+        architectures = NAS_BENCH_201.rows[_in_space(indices)]
         _finite(numbers)
     except (OSError, ValueError, IndexError) as error:
         raise UserError(f"{path} is not the journal of a run: {error}") from error
@@ -139,7 +139,7 @@ def write_parquet(
     import pyarrow as pa  # noqa: PLC0415 - a run's first sample does not wait for it
     import pyarrow.parquet as pq  # noqa: PLC0415 - slow to import, and not always needed
 
-    indices = NAS_BENCH_201.index(samples.architectures)
+    indices = NAS_BENCH_201.numbers(samples.architectures)
     table = pa.table(
         {
             "sample": np.arange(len(samples)),
@@ -173,7 +173,7 @@ def read_parquet(path: Path) -> Samples:
     except (OSError, pa.ArrowException) as error:
         raise UserError(f"cannot read {path}: {error}") from error
     index, *numbers = (column.to_numpy() for column in table.columns)
-    return Samples(NAS_BENCH_201.architectures[index], *numbers)
+    return Samples(NAS_BENCH_201.rows[index], *numbers)
 
 
 def read_parquet_row(path: Path, index: int) -> dict[str, Any] | None:

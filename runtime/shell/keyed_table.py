@@ -82,7 +82,7 @@ class CsvTable:
     def grid(self, name: str) -> Float64[ndarray, "5 5 5 5 5 5"]:
         """One column as an array indexed by architecture."""
         grid = np.empty(NAS_BENCH_201.num_choices)
-        grid[tuple(NAS_BENCH_201.architectures.T)] = self.column(name)
+        grid[tuple(NAS_BENCH_201.rows.T)] = self.column(name)
         return grid
 
 

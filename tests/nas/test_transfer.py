@@ -19,13 +19,12 @@ from latency.models.transferred import (
 )
 from latency.sources.table_source import AutoLatencyConfig, TableLatencyConfig
 from latency.sources.transfer import TransferLatencyConfig
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.known_devices import known_latency
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import latency_files, read_csv_table
 
-ARCHITECTURES = NAS_BENCH_201.architectures
+ARCHITECTURES = NAS_BENCH_201.rows
 STRINGS = NAS_BENCH_201.strings
 DEVICES = 46
 
@@ -152,8 +151,8 @@ def test_a_predicted_table_never_passes_as_measured(tmp_path, found):
     write_transferred(tmp_path / "any name.csv", found)
 
     assert tuple(latency_files(tmp_path)) == ("my-board",)
-    strict = TableLatencyConfig().build("my-board", Dataset.cifar100)
-    auto = AutoLatencyConfig().build("my-board", Dataset.cifar100)
+    strict = TableLatencyConfig().build("my-board", TASKS["cifar100"])
+    auto = AutoLatencyConfig().build("my-board", TASKS["cifar100"])
     assert np.flatnonzero(strict.known(ARCHITECTURES)).tolist() == sorted(probes.index.tolist())
     assert np.array_equal(auto.predicted(ARCHITECTURES), ~strict.known(ARCHITECTURES))
     assert auto.latency_ms(ARCHITECTURES) == pytest.approx(found.latency_ms, abs=1e-6)
@@ -161,7 +160,7 @@ def test_a_predicted_table_never_passes_as_measured(tmp_path, found):
 
 
 def test_the_oracle_measures_nothing_but_the_probes(filled):
-    oracle = TransferLatencyConfig(str(filled)).build("my-board", Dataset.cifar100)
+    oracle = TransferLatencyConfig(str(filled)).build("my-board", TASKS["cifar100"])
 
     probes = read_probes(filled)
     expected = np.ones(len(STRINGS), bool)

@@ -6,8 +6,7 @@ CIFAR-10, cells by their official number; the CSV rounds to five digits after th
 import pytest
 
 from latency.sources.table_source import TableLatencyConfig
-from nas.accuracy.base import Dataset
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 PUBLISHED_MS = [
     (0, "raspberry-pi-4/b1", 10.481976820010459),
@@ -33,13 +32,13 @@ def published(nas_data, monkeypatch, tmp_path_factory):
     cache = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("NAS_DATA", str(nas_data))
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(cache))
-    return lambda device: TableLatencyConfig().build(device, Dataset.cifar10)
+    return lambda device: TableLatencyConfig().build(device, TASKS["cifar10"])
 
 
 @pytest.mark.data
 @pytest.mark.parametrize(("number", "device", "published_ms"), PUBLISHED_MS)
 def test_a_cell_takes_what_was_printed(published, number, device, published_ms):
-    latency_ms = published(device).latency_ms(NAS_BENCH_201.architectures[number])
+    latency_ms = published(device).latency_ms(NAS_BENCH_201.rows[number])
 
     assert latency_ms == pytest.approx(published_ms, abs=5e-6)
 
@@ -47,4 +46,4 @@ def test_a_cell_takes_what_was_printed(published, number, device, published_ms):
 @pytest.mark.data
 def test_cell_0_has_an_edge_gpu_time_in_print_but_not_in_the_table(published):
     with pytest.raises(LookupError, match="not measured"):
-        published("hwnas-edgegpu-tx2").latency_ms(NAS_BENCH_201.architectures[0])
+        published("hwnas-edgegpu-tx2").latency_ms(NAS_BENCH_201.rows[0])

@@ -11,33 +11,32 @@ import pytest
 import torch
 from nats_bench import create
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201 import costs as cost
 from nas.spaces.nas_bench_201.network import build_network
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 ARCHIVE_NAME = {
-    Dataset.cifar10: "cifar10",
-    Dataset.cifar100: "cifar100",
-    Dataset.imagenet16: "ImageNet16-120",
+    TASKS["cifar10"]: "cifar10",
+    TASKS["cifar100"]: "cifar100",
+    TASKS["imagenet16"]: "ImageNet16-120",
 }
 
 PUBLISHED = [
-    (0, Dataset.cifar10, 15.64737, 0.129306),
-    (0, Dataset.cifar100, 15.65322, 0.135156),
-    (0, Dataset.imagenet16, 3.91948, 0.136456),
-    (11, Dataset.cifar10, 113.95137, 0.802426),
-    (11, Dataset.cifar100, 113.95722, 0.808276),
-    (11, Dataset.imagenet16, 28.49548, 0.809576),
-    (284, Dataset.cifar10, 11.71521, 0.101306),
-    (284, Dataset.cifar100, 11.72106, 0.107156),
-    (284, Dataset.imagenet16, 2.93644, 0.108456),
+    (0, TASKS["cifar10"], 15.64737, 0.129306),
+    (0, TASKS["cifar100"], 15.65322, 0.135156),
+    (0, TASKS["imagenet16"], 3.91948, 0.136456),
+    (11, TASKS["cifar10"], 113.95137, 0.802426),
+    (11, TASKS["cifar100"], 113.95722, 0.808276),
+    (11, TASKS["imagenet16"], 28.49548, 0.809576),
+    (284, TASKS["cifar10"], 11.71521, 0.101306),
+    (284, TASKS["cifar100"], 11.72106, 0.107156),
+    (284, TASKS["imagenet16"], 2.93644, 0.108456),
 ]
 
 
 @pytest.mark.parametrize(("number", "dataset", "mflops", "million_parameters"), PUBLISHED)
 def test_flops_and_parameters_of_the_open_cells(number, dataset, mflops, million_parameters):
-    architecture = NAS_BENCH_201.architectures[number]
+    architecture = NAS_BENCH_201.rows[number]
 
     assert cost.mflops(architecture, dataset) == pytest.approx(mflops, rel=1e-12)
     assert cost.parameters(architecture, dataset) == round(million_parameters * 1e6)
@@ -46,7 +45,7 @@ def test_flops_and_parameters_of_the_open_cells(number, dataset, mflops, million
 @pytest.mark.parametrize(("number", "dataset", "_", "million_parameters"), PUBLISHED)
 def test_parameters_of_the_torch_networks_of_the_open_cells(number, dataset, _, million_parameters):
     with torch.device("meta"):
-        network = build_network(NAS_BENCH_201.architectures[number], dataset)
+        network = build_network(NAS_BENCH_201.rows[number], dataset)
 
     count = sum(parameter.numel() for parameter in network.parameters())
 
@@ -64,14 +63,14 @@ def test_the_numbers_above_are_the_archives(nas_data):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("dataset", Dataset)
+@pytest.mark.parametrize("dataset", TASKS.values())
 def test_flops_and_parameters_of_all_15625_cells(nas_data, dataset):
     with (nas_data / "nb201_accuracy.csv").open() as file:
         rows = list(csv.DictReader(file))
     mflops = np.array([float(row[f"{dataset.value}_mflops"]) for row in rows])
     parameters = np.array([int(row[f"{dataset.value}_params"]) for row in rows])
 
-    architectures = NAS_BENCH_201.architectures
+    architectures = NAS_BENCH_201.rows
 
     np.testing.assert_allclose(cost.mflops(architectures, dataset), mflops, rtol=1e-12)
     np.testing.assert_array_equal(cost.parameters(architectures, dataset), parameters)

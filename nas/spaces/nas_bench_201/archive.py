@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any, final
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.safe_pickle import load_bz2
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 FOLDER_NAME = "NATS-tss-v1_0-3ffb9-simple"
@@ -54,7 +54,7 @@ class NatsArchive:
         """Whether the archive holds this cell."""
         return self._file(index).is_file()
 
-    def accuracy(self, index: int, dataset: Dataset, epochs: int) -> tuple[float, float]:
+    def accuracy(self, index: int, task: Task, epochs: int) -> tuple[float, float]:
         """Top-1 of (validation, test), fractions, mean over the archive's seeds.
 
         CIFAR-10's validation accuracy is of training on half of the training set
@@ -63,14 +63,14 @@ class NatsArchive:
         Raises:
           UserError: if the archive lacks the cell, or its file is not what it should be.
         """
-        name = _OFFICIAL_NAMES[dataset.value]
+        name = _OFFICIAL_NAMES[task.name]
         trained_on_half = "cifar10-valid" if name == "cifar10" else name
         return (
             self._percent(index, trained_on_half, "valid-accuracy", epochs) / 100,
             self._percent(index, name, "test-accuracy", epochs) / 100,
         )
 
-    def latency_ms(self, index: int, dataset: Dataset) -> float:
+    def latency_ms(self, index: int, task: Task) -> float:
         """Milliseconds on a GTX 1080 Ti for a batch of 256, as the archive's makers timed it.
 
         Raises:
@@ -79,7 +79,7 @@ class NatsArchive:
         self._hold(index)
         try:
             latency_ms = (
-                1000 * self._api.get_cost_info(index, _OFFICIAL_NAMES[dataset.value])["latency"]
+                1000 * self._api.get_cost_info(index, _OFFICIAL_NAMES[task.name])["latency"]
             )
         except Exception as error:
             raise self._strange(index) from error

@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.space import OPERATIONS
+from runtime.network.task import Task
 
 CELLS_PER_STAGE = 5
 STAGES = ((16, 1), (32, 2), (64, 4))
@@ -25,7 +25,7 @@ _REDUCTIONS = tuple(pairwise(STAGES))
 _KERNELS = {"nor_conv_1x1": 1, "nor_conv_3x3": 3}
 
 
-def parameters(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Int64[ndarray, "*n"]:
+def parameters(architectures: Int64[ndarray, "*n 6"], task: Task) -> Int64[ndarray, "*n"]:
     """Number of trained values."""
     first, last = STAGES[0][0], STAGES[-1][0]
     stem = _weights(3, 3, first) + _normalisation(first)
@@ -33,7 +33,7 @@ def parameters(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Int64
         _residual_block(inputs, outputs) + 2 * _normalisation(outputs)
         for (inputs, _), (outputs, _) in _REDUCTIONS
     )
-    head = _normalisation(last) + _classifier(dataset)
+    head = _normalisation(last) + _classifier(task)
     edge = {
         name: sum(_weights(kernel, c, c) + _normalisation(c) for c, _ in STAGES)
         for name, kernel in _KERNELS.items()
@@ -41,18 +41,18 @@ def parameters(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Int64
     return np.asarray(stem + residual_blocks + head + _cells(edge, architectures))
 
 
-def mflops(architectures: Int64[ndarray, "*n 6"], dataset: Dataset) -> Float64[ndarray, "*n"]:
+def mflops(architectures: Int64[ndarray, "*n 6"], task: Task) -> Float64[ndarray, "*n"]:
     """Multiply-accumulates of one image, in millions."""
-    stem = _weights(3, 3, STAGES[0][0]) * _pixels(dataset, 1)
+    stem = _weights(3, 3, STAGES[0][0]) * _pixels(task, 1)
     residual_blocks = sum(
-        _residual_block(inputs, outputs) * _pixels(dataset, shrunk)
+        _residual_block(inputs, outputs) * _pixels(task, shrunk)
         for (inputs, _), (outputs, shrunk) in _REDUCTIONS
     )
     edge = {
-        name: sum(_weights(kernel, c, c) * _pixels(dataset, shrunk) for c, shrunk in STAGES)
+        name: sum(_weights(kernel, c, c) * _pixels(task, shrunk) for c, shrunk in STAGES)
         for name, kernel in _KERNELS.items()
     }
-    flops = stem + residual_blocks + _classifier(dataset) + _cells(edge, architectures)
+    flops = stem + residual_blocks + _classifier(task) + _cells(edge, architectures)
     return np.asarray(flops / 1e6)
 
 
@@ -76,8 +76,8 @@ def _residual_block(inputs: int, outputs: int) -> int:
     return _weights(3, inputs, outputs) + _weights(3, outputs, outputs) + shortcut
 
 
-def _pixels(dataset: Dataset, shrunk: int) -> int:
-    return (dataset.image_size // shrunk) ** 2
+def _pixels(task: Task, shrunk: int) -> int:
+    return (task.image_side // shrunk) ** 2
 
 
 def _normalisation(channels: int) -> int:
@@ -85,6 +85,6 @@ def _normalisation(channels: int) -> int:
     return 2 * channels
 
 
-def _classifier(dataset: Dataset) -> int:
+def _classifier(task: Task) -> int:
     """Weights and biases, each of which the counter also calls one FLOP."""
-    return (STAGES[-1][0] + 1) * dataset.num_classes
+    return (STAGES[-1][0] + 1) * task.num_classes

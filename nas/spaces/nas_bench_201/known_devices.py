@@ -14,10 +14,9 @@ from latency.devices.registry import Device, registered
 from latency.models.process import Known
 from latency.sources.nats import NATS_DEVICE
 from latency.sources.table_source import AutoLatencyConfig
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.costs import mflops
 from nas.spaces.nas_bench_201.features import cell_features
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 
 _WRITTEN_SD, _FLOPS_SD = 0.15, 0.085  # of one operation more, and of FLOPs, both standardised
 _WORKING = tuple(OPERATIONS.index(name) for name in OPERATIONS if name != "none")
@@ -35,8 +34,8 @@ def known_latency() -> Known:
       UserError: if a table is malformed.
     """
     devices = [device for device in registered() if device.id not in _LITTLE_KNOWN]
-    tables = [AutoLatencyConfig().build(device.id, Dataset.cifar100) for device in devices]
-    values = [table.latency_ms(NAS_BENCH_201.architectures) for table in tables]
+    tables = [AutoLatencyConfig().build(device.id, TASKS["cifar100"]) for device in devices]
+    values = [table.latency_ms(NAS_BENCH_201.rows) for table in tables]
     return known_from(devices, np.array(values))
 
 
@@ -68,9 +67,9 @@ def _consists_of(
     connected: Bool[ndarray, "15625"],
 ) -> tuple[Float64[ndarray, "15625 features"], Float64[ndarray, "15625 counts"]]:
     """Operations as written and FLOPs, scaled; and counts of live and of needed operations."""
-    architectures = NAS_BENCH_201.architectures
+    architectures = NAS_BENCH_201.rows
     written = np.stack([(architectures == op).sum(axis=1) for op in _WORKING], axis=1)
-    flops = np.log(mflops(architectures, Dataset.cifar10))[:, None]
+    flops = np.log(mflops(architectures, TASKS["cifar10"]))[:, None]
     features = cell_features(architectures)
     size = _EDGE_FLAGS[0] * _EDGE_FLAGS[1]
     needed, live = (

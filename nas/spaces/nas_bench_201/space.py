@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
@@ -23,6 +24,12 @@ OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_
 
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 """(from node, to node) of each choice; node 0 is the cell's input, node 3 its output."""
+
+TASKS = {
+    task.name: task
+    for task in (Task("cifar10", 10, 32), Task("cifar100", 100, 32), Task("imagenet16", 120, 16))
+}
+"""The three data sets of the benchmark; `imagenet16` is ImageNet16-120."""
 
 _NONE, _SKIP = OPERATIONS.index("none"), OPERATIONS.index("skip_connect")
 _STRING = "|{}~0|+|{}~0|{}~1|+|{}~0|{}~1|{}~2|"
@@ -37,7 +44,7 @@ class NasBench201:
     size: int = len(OPERATIONS) ** len(EDGES)
 
     @cached_property
-    def architectures(self) -> Int64[ndarray, "15625 6"]:
+    def rows(self) -> Int64[ndarray, "15625 6"]:
         """Every architecture, row i being number i of the official archive.
 
         The archive numbers the cells by a shuffle of their lexicographic order
@@ -51,10 +58,10 @@ class NasBench201:
     @cached_property
     def _index(self) -> Int64[ndarray, "5 5 5 5 5 5"]:
         index = np.empty(self.num_choices, np.int64)
-        index[tuple(self.architectures.T)] = np.arange(self.size)
+        index[tuple(self.rows.T)] = np.arange(self.size)
         return index
 
-    def index(self, architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
+    def numbers(self, architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
         """Number of each architecture in the official archive.
 
         Raises:
@@ -94,14 +101,14 @@ class NasBench201:
         """Operation name of each edge, in the order of `EDGES`."""
         return tuple(OPERATIONS[choice] for choice in architecture)
 
-    def format(self, architecture: Int64[ndarray, "6"]) -> str:
+    def text(self, architecture: Int64[ndarray, "6"]) -> str:
         """The benchmark's string of an architecture."""
         return _STRING.format(*self.operations(architecture))
 
     @cached_property
     def strings(self) -> tuple[str, ...]:
         """Every architecture's string, in official order."""
-        return tuple(self.format(row) for row in self.architectures)
+        return tuple(self.text(row) for row in self.rows)
 
     def neighbours(self, architecture: Int64[ndarray, "6"]) -> Int64[ndarray, "24 6"]:
         """The architectures that differ on exactly one edge."""
@@ -139,7 +146,7 @@ class NasBench201:
         `to_unique_str(consider_zero=True)`): skips are the identity, anything behind a
         `none` is zero, and the order of a sum does not matter.
         """
-        return _first_of_each([_unique_string(row) for row in self.architectures])
+        return _first_of_each([_unique_string(row) for row in self.rows])
 
     @cached_property
     def function_class(self) -> Int64[ndarray, "15625"]:
@@ -148,13 +155,11 @@ class NasBench201:
         Coarser than `network_class`, which tells x from x + 0 and (x + y) + z from
         x + (y + z). Cross-validation folds are cut along it, so that no function is in two.
         """
-        return _first_of_each([_sum_of_terms(row) for row in self.architectures])
+        return _first_of_each([_sum_of_terms(row) for row in self.rows])
 
     def canonical(self, architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n 6"]:
         """The first architecture, in official order, that is the same network."""
-        first: Int64[ndarray, "*n 6"] = self.architectures[
-            self.network_class[self.index(architectures)]
-        ]
+        first: Int64[ndarray, "*n 6"] = self.rows[self.network_class[self.numbers(architectures)]]
         return first
 
 

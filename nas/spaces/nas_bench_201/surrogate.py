@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.accuracy.base import AccuracyConfig, Dataset, Split
+from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 if TYPE_CHECKING:
@@ -29,53 +29,48 @@ CARD = Path(__file__).with_name("surrogate.md")
 METADATA_KEY = "fit"
 
 TARGETS = (
-    *(f"{dataset.value}_{split}" for dataset in Dataset for split in ("valid", "test")),
-    *(f"{dataset.value}_epoch12_valid" for dataset in Dataset),
+    *(f"{task.name}_{split}" for task in TASKS.values() for split in ("valid", "test")),
+    *(f"{task.name}_epoch12_valid" for task in TASKS.values()),
 )
 """What is predicted, by the columns' names in `nb201_accuracy.csv`."""
 
 
-@final
-@dataclass
-class SurrogateAccuracyConfig(AccuracyConfig):
-    """No settings: one model is embedded."""
+def surrogate(task: Task, split: Split, epochs: int) -> TabularAccuracy:
+    """Predict the whole space once.
 
-    def build(self, dataset: Dataset, split: Split, epochs: int) -> TabularAccuracy:
-        """Predict the whole space once.
-
-        Raises:
-          UserError: if the model was not fitted for this length of training or split.
-        """
-        if epochs not in {12, 200}:
-            raise UserError(f"epochs={epochs}: accuracy=surrogate predicts epochs=12 or epochs=200")
-        searched_split = Split.valid if split is Split.auto else split
-        if epochs == 12 and searched_split is Split.test:
-            raise UserError(
-                "split=test: after 12 epochs accuracy=surrogate knows split=valid only; "
-                "use split=valid or epochs=200"
-            )
-        length = "_epoch12" if epochs == 12 else ""
-        searched = f"{dataset.value}{length}_{searched_split.value}"
-        tested = f"{dataset.value}{length}_test"
-
-        ensemble, metadata = load(WEIGHTS)
-        accuracy = _predict_mean(ensemble)
-        held_out = metadata["held_out"]["function_class"][searched]["all"]
-        return TabularAccuracy(
-            source="surrogate",
-            description=(
-                f"surrogate: predicted by a small model fitted on NATS-Bench ({epochs} epochs), "
-                f"held-out tau {held_out['tau']:.2f}, MAE {held_out['mae']:.2f} points; "
-                f"not a measurement"
-            ),
-            split=searched_split,
-            searched=_grid(accuracy[:, TARGETS.index(searched)]),
-            tested=(
-                _grid(accuracy[:, TARGETS.index(tested)])
-                if tested in TARGETS
-                else np.full(NAS_BENCH_201.num_choices, np.nan)
-            ),
+    Raises:
+      UserError: if the model was not fitted for this length of training or split.
+    """
+    if epochs not in {12, 200}:
+        raise UserError(f"epochs={epochs}: accuracy=surrogate predicts epochs=12 or epochs=200")
+    searched_split = Split.valid if split is Split.auto else split
+    if epochs == 12 and searched_split is Split.test:
+        raise UserError(
+            "split=test: after 12 epochs accuracy=surrogate knows split=valid only; "
+            "use split=valid or epochs=200"
         )
+    length = "_epoch12" if epochs == 12 else ""
+    searched = f"{task.name}{length}_{searched_split.value}"
+    tested = f"{task.name}{length}_test"
+
+    ensemble, metadata = load(WEIGHTS)
+    accuracy = _predict_mean(ensemble)
+    held_out = metadata["held_out"]["function_class"][searched]["all"]
+    return TabularAccuracy(
+        source="surrogate",
+        description=(
+            f"surrogate: predicted by a small model fitted on NATS-Bench ({epochs} epochs), "
+            f"held-out tau {held_out['tau']:.2f}, MAE {held_out['mae']:.2f} points; "
+            f"not a measurement"
+        ),
+        split=searched_split,
+        searched=_grid(accuracy[:, TARGETS.index(searched)]),
+        tested=(
+            _grid(accuracy[:, TARGETS.index(tested)])
+            if tested in TARGETS
+            else np.full(NAS_BENCH_201.num_choices, np.nan)
+        ),
+    )
 
 
 def load(path: Path) -> tuple[CellEnsemble, dict[str, Any]]:
@@ -95,7 +90,7 @@ def load(path: Path) -> tuple[CellEnsemble, dict[str, Any]]:
 
 def chance(targets: Sequence[str]) -> Float64[ndarray, "targets"]:
     """Accuracy of a network that cannot see its input, as a fraction."""
-    return np.array([1 / Dataset(target.split("_")[0]).num_classes for target in targets])
+    return np.array([1 / TASKS[target.split("_")[0]].num_classes for target in targets])
 
 
 def _predict_mean(ensemble: CellEnsemble) -> Float64[ndarray, "15625 targets"]:
@@ -107,5 +102,5 @@ def _predict_mean(ensemble: CellEnsemble) -> Float64[ndarray, "15625 targets"]:
 
 def _grid(of_cell: Float64[ndarray, "15625"]) -> Float64[ndarray, "5 5 5 5 5 5"]:
     grid = np.empty(NAS_BENCH_201.num_choices)
-    grid[tuple(NAS_BENCH_201.architectures.T)] = of_cell
+    grid[tuple(NAS_BENCH_201.rows.T)] = of_cell
     return grid

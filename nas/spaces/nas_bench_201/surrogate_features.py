@@ -36,7 +36,7 @@ class Functions:
 def functions() -> Functions:
     """The 4,930 functions of the space; cells of one function share one row."""
     first_cells, of_cell = np.unique(NAS_BENCH_201.function_class, return_inverse=True)
-    architectures = NAS_BENCH_201.architectures[first_cells]
+    architectures = NAS_BENCH_201.rows[first_cells]
     counts = path_counts(architectures)
     paths = np.concatenate([counts, counts > 0], axis=-1).astype(np.float32)
     standardised = (paths - paths.mean(axis=0)) / paths.std(axis=0)

@@ -12,9 +12,8 @@ from latency.base import LiveOracle
 from latency.measuring.here import timed_here
 from latency.sources.corun_source import CorunLatencyConfig
 from latency.sources.table_source import AutoLatencyConfig
-from nas.accuracy.base import Dataset
 from nas.data.devices_report import known_devices
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.contention.isolation.budget import GB, MB
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device
@@ -22,7 +21,7 @@ from runtime.shell.errors import UserError
 
 BOARD = "my-board/onnxruntime/fp32/b1"
 HOG = f"{BOARD}|hog:memory"
-ARCHITECTURES = NAS_BENCH_201.architectures
+ARCHITECTURES = NAS_BENCH_201.rows
 SOLO_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == ARCHITECTURES).sum(axis=1) * 3.0
 HOG_MS = 1.2 * SOLO_MS**1.1
 TAKEN_GB_PER_S = 20.0
@@ -57,7 +56,7 @@ def held_to(tmp_path, mb_per_s):
 
 
 def test_a_measured_situation_is_a_table_and_its_holes_are_predicted():
-    oracle = CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+    oracle = CorunLatencyConfig("hog").build(BOARD, TASKS["cifar10"])
 
     assert (oracle.device, oracle.source) == (HOG, "corun")
     assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(HOG_MS, rel=0.02)
@@ -68,7 +67,7 @@ def test_a_measured_situation_is_a_table_and_its_holes_are_predicted():
 def test_between_two_situations_the_slowdown_is_drawn(tmp_path):
     half = held_to(tmp_path, TAKEN_GB_PER_S / 2 * GB / MB)
 
-    oracle = CorunLatencyConfig(half).build(BOARD, Dataset.cifar10)
+    oracle = CorunLatencyConfig(half).build(BOARD, TASKS["cifar10"])
 
     # one level beside the network alone: a line, of which this is the middle
     expected_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) / 2)
@@ -87,7 +86,7 @@ def test_with_three_levels_the_curve_bends(tmp_path, folder):
     write_table(folder, "half", {named: gentle_ms}, some, TAKEN_GB_PER_S / 2)
     quarter = held_to(tmp_path, TAKEN_GB_PER_S / 4 * GB / MB)
 
-    oracle = CorunLatencyConfig(quarter).build(BOARD, Dataset.cifar10)
+    oracle = CorunLatencyConfig(quarter).build(BOARD, TASKS["cifar10"])
 
     slower = oracle.latency_ms(ARCHITECTURES) / SOLO_MS - 1
     assert (slower < 0.1 * (HOG_MS / SOLO_MS - 1)).all()
@@ -103,7 +102,7 @@ def test_beyond_what_was_measured_nothing_is_told(tmp_path, folder):
     with pytest.raises(
         UserError, match=r"the most that was measured is 20 GB/s of the hogs, not 40"
     ):
-        CorunLatencyConfig(twice).build(BOARD, Dataset.cifar10)
+        CorunLatencyConfig(twice).build(BOARD, TASKS["cifar10"])
 
 
 @pytest.mark.parametrize("isolation", ["budget", "fine_lock"])
@@ -113,9 +112,9 @@ def test_a_limit_above_what_the_hog_takes_without_one_is_answered_with_that_tabl
     path = tmp_path / "held.yaml"
     path.write_text(f"hogs: [memory]\nisolation: {isolation}\nlimit_mb_per_s: 30000\n")
 
-    oracle = CorunLatencyConfig(str(path)).build(BOARD, Dataset.cifar10)
+    oracle = CorunLatencyConfig(str(path)).build(BOARD, TASKS["cifar10"])
 
-    unlimited = CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+    unlimited = CorunLatencyConfig("hog").build(BOARD, TASKS["cifar10"])
     assert (oracle.table_ms == unlimited.table_ms).all()
     assert (oracle.is_predicted == unlimited.is_predicted).all()
     assert oracle.device == f"{HOG}+{isolation}+limit:30000"
@@ -137,20 +136,20 @@ def test_a_limit_above_what_the_hog_takes_without_one_is_answered_with_that_tabl
 )
 def test_what_cannot_be_is_one_line(config, device, complaint):
     with pytest.raises(UserError, match=complaint):
-        config.build(device, Dataset.cifar10)
+        config.build(device, TASKS["cifar10"])
 
 
 def test_a_device_that_does_not_say_how_it_runs_cannot_be_timed_here(folder):
     write_table(folder, "short", {"board|hog:memory": HOG_MS, "board": SOLO_MS}, range(15_625))
 
     with pytest.raises(UserError, match="device=board does not say how"):
-        CorunLatencyConfig("hog", confirm_top=2).build("board", Dataset.cifar10)
+        CorunLatencyConfig("hog", confirm_top=2).build("board", TASKS["cifar10"])
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_the_best_are_timed_here_beside_the_hog():
     before = os.sched_getaffinity(0)
-    oracle = CorunLatencyConfig("hog", confirm_top=1).build(BOARD, Dataset.cifar10)
+    oracle = CorunLatencyConfig("hog", confirm_top=1).build(BOARD, TASKS["cifar10"])
     assert isinstance(oracle, LiveOracle)
     smallest = ARCHITECTURES[np.flatnonzero((ARCHITECTURES == 0).all(1))]
 
@@ -169,14 +168,14 @@ def test_what_networks_beside_take_cannot_be_drawn_between_limits(tmp_path):
     path.write_text("hogs: [memory]\nbeside: [nb201]\nisolation: budget\nlimit_mb_per_s: 1000\n")
 
     with pytest.raises(UserError, match=r"nothing is known of .*beside:nb201"):
-        CorunLatencyConfig(str(path)).build(BOARD, Dataset.cifar10)
+        CorunLatencyConfig(str(path)).build(BOARD, TASKS["cifar10"])
 
 
 def test_a_situation_that_was_not_measured_is_answered_with_those_that_were():
     with pytest.raises(UserError, match=r"hog:memroy was not measured; of this .*hog:gpu_memory,"):
-        AutoLatencyConfig().build("h200/torch-graph/fp32/b1|hog:memroy", Dataset.cifar10)
+        AutoLatencyConfig().build("h200/torch-graph/fp32/b1|hog:memroy", TASKS["cifar10"])
     with pytest.raises(UserError, match=r"xeon.* was not measured; .* is it in no situation"):
-        AutoLatencyConfig().build("xeon-emerald-rapids/torch/fp32/b1|x", Dataset.cifar10)
+        AutoLatencyConfig().build("xeon-emerald-rapids/torch/fp32/b1|x", TASKS["cifar10"])
 
 
 def test_what_was_measured_in_situations_is_listed():
@@ -188,7 +187,7 @@ def test_what_was_measured_in_situations_is_listed():
 
 def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
     by_id, by_setting = (
-        config.build(f"h200/torch-graph/fp32/b1|sm:16{tail}", Dataset.cifar10)
+        config.build(f"h200/torch-graph/fp32/b1|sm:16{tail}", TASKS["cifar10"])
         for config, tail in (
             (AutoLatencyConfig(), "@p99"),
             (AutoLatencyConfig(Statistic.p99), ""),
@@ -198,19 +197,19 @@ def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
     assert by_id.device == by_setting.device == "h200/torch-graph/fp32/b1|sm:16@p99"
     assert (by_id.table_ms == by_setting.table_ms).all()
     with pytest.raises(UserError, match=r"is of p99, but latency\.statistic=p95"):
-        AutoLatencyConfig(Statistic.p95).build(f"{HOG}@p99", Dataset.cifar10)
+        AutoLatencyConfig(Statistic.p95).build(f"{HOG}@p99", TASKS["cifar10"])
 
 
 def test_a_gpu_that_is_not_asked_for_is_told_in_the_words_of_a_search():
     with pytest.raises(UserError, match=r"latency\.here=cpu: scenario=sm16 speaks of a GPU"):
-        timed_here(BOARD, "sm16", Dataset.cifar10, Device.cpu)
+        timed_here(BOARD, "sm16", TASKS["cifar10"], Device.cpu)
 
 
 def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
     write_table(folder, "hog", {HOG: -HOG_MS}, range(100))
 
     with pytest.raises(UserError, match="a latency is positive"):
-        CorunLatencyConfig("hog").build(BOARD, Dataset.cifar10)
+        CorunLatencyConfig("hog").build(BOARD, TASKS["cifar10"])
 
 
 def searched(in_process, tmp_path, *words):

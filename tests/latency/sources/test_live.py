@@ -40,7 +40,7 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
         "latency.runtime=onnxruntime",
         *QUICK,
     )
-    none, twin, other = NAS_BENCH_201.architectures[[0, 0, 5]]
+    none, twin, other = NAS_BENCH_201.rows[[0, 0, 5]]
 
     latency_ms = found.oracle.latency_ms(np.stack([none, twin, other]))
 

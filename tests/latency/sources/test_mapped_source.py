@@ -9,18 +9,17 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from latency.sources.mapped_source import MappedLatencyConfig
-from nas.accuracy.base import Dataset
 from nas.config.build import CONF, build, register
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
 
 GPU, CPU = "h200/torch-graph/fp32/b1", "xeon-emerald-rapids/onnxruntime/fp32/b1"
 
 
 def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
-    oracle = MappedLatencyConfig([f"{CPU} 2ms"], limit="0.8ms").build(GPU, Dataset.cifar10)
+    oracle = MappedLatencyConfig([f"{CPU} 2ms"], limit="0.8ms").build(GPU, TASKS["cifar10"])
 
-    every = NAS_BENCH_201.architectures
+    every = NAS_BENCH_201.rows
     gpu_ms, cpu_ms = (one.latency.latency_ms(every) for one in oracle.devices)
     fits = (gpu_ms <= 0.8) | (cpu_ms <= 2)
     assert 0 < (gpu_ms <= 0.8).sum() < fits.sum() < len(fits)
@@ -49,7 +48,7 @@ def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
 )
 def test_other_devices_are_named_once_each_with_a_time(left, said):
     with pytest.raises(UserError, match=said) as refused:
-        MappedLatencyConfig(left, limit="1ms").build(GPU, Dataset.cifar10)
+        MappedLatencyConfig(left, limit="1ms").build(GPU, TASKS["cifar10"])
 
     assert "\n" not in str(refused.value)
 

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from nas.accuracy.base import Accuracy, Dataset, Split
+from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.table import TableAccuracyConfig
 from nas.spaces.nas_bench_201.csv_writer import write_csv_table
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
 
 SIZE = NAS_BENCH_201.size
-TWO = NAS_BENCH_201.architectures[[0, 9930]]
+TWO = NAS_BENCH_201.rows[[0, 9930]]
 
 
 @pytest.fixture
@@ -31,8 +32,8 @@ def full_table(table):
     table(cifar100_valid=70.0, cifar100_test=71.0, cifar100_epoch12_valid=40.0)
 
 
-def build(split=Split.auto, epochs=200, dataset=Dataset.cifar100):
-    return TableAccuracyConfig().build(dataset, split, epochs)
+def build(split=Split.auto, epochs=200, dataset=TASKS["cifar100"]):
+    return TableAccuracyConfig().build(SPACE, dataset, split, epochs)
 
 
 @pytest.mark.usefixtures("full_table")
@@ -100,7 +101,7 @@ def test_a_data_set_that_the_file_lacks_is_a_user_error(table):
     table(cifar100_test=71.0)
 
     with pytest.raises(UserError, match=r"nb201_accuracy\.csv has no column 'cifar10_test'") as e:
-        build(dataset=Dataset.cifar10)
+        build(dataset=TASKS["cifar10"])
 
     assert "split=test" not in str(e.value)
 
@@ -148,7 +149,7 @@ def test_the_best_cifar100_test_accuracy_is_the_published_one(nas_data, monkeypa
 
     accuracy = build()
 
-    tested = accuracy.test(NAS_BENCH_201.architectures)
+    tested = accuracy.test(NAS_BENCH_201.rows)
     assert int(tested.argmax()) == 9930
     assert tested.max() == pytest.approx(0.735133, abs=1e-6)
-    assert accuracy(NAS_BENCH_201.architectures[0]) == pytest.approx(0.5270, abs=1e-6)
+    assert accuracy(NAS_BENCH_201.rows[0]) == pytest.approx(0.5270, abs=1e-6)

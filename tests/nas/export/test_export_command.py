@@ -19,7 +19,6 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
-from nas.accuracy.base import Dataset
 from nas.export.command import export
 from nas.export.config import ExportConfig
 from nas.export.folder import require_place
@@ -27,7 +26,7 @@ from nas.export.found import find
 from nas.export.network import images_of, initialised, outputs_of
 from nas.export.record import Checked, record
 from nas.export.this_machine import device_id
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import TimingConfig
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.shell.errors import UserError
@@ -88,8 +87,8 @@ def test_the_files_are_the_network_of_the_run(exported, run):
     folder, _, record = exported
     best = json.loads((run / "summary.json").read_text())["best"]
     architecture = NAS_BENCH_201.parse(best["arch"])
-    network = initialised(architecture, Dataset.cifar100, seed=5)
-    images = images_of(Dataset.cifar100)
+    network = initialised(architecture, TASKS["cifar100"], seed=5)
+    images = images_of(TASKS["cifar100"])
     expected = outputs_of(network, images)
 
     assert record["cell"]["arch"] == best["arch"]
@@ -105,9 +104,9 @@ def test_an_export_is_known_again_as_that_of_its_network(exported):
     folder, _, record = exported
     cell = record["cell"]["arch"]
 
-    require_place(folder, cell, Dataset.cifar100)
+    require_place(folder, cell, TASKS["cifar100"])
     with pytest.raises(UserError, match="another network"):
-        require_place(folder, cell, Dataset.cifar10)
+        require_place(folder, cell, TASKS["cifar10"])
 
 
 def test_what_is_predicted_and_untrained_is_called_so_wherever_it_is_read(exported):

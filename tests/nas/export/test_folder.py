@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from nas.accuracy.base import Dataset
 from nas.export.folder import RECORD, filling, require_place
+from nas.spaces.nas_bench_201.space import TASKS
 from runtime.shell.errors import UserError
 
 CELL = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
@@ -51,7 +51,7 @@ def test_an_export_of_the_same_network_is_replaced_and_other_files_stay(tmp_path
     (tmp_path / "network.py").write_text("old")
     (tmp_path / "network-fp16.engine").write_text("built on the board")
 
-    require_place(tmp_path, CELL, Dataset.cifar10)
+    require_place(tmp_path, CELL, TASKS["cifar10"])
     write_export(tmp_path)
 
     assert (tmp_path / "network.py").read_text() == "x = 1\n"
@@ -69,16 +69,16 @@ def test_an_export_of_another_network_is_not_replaced(tmp_path, cell, dataset):
     write_export(tmp_path)
 
     with pytest.raises(UserError, match="holds the export of another network"):
-        require_place(tmp_path, cell, Dataset(dataset))
+        require_place(tmp_path, cell, TASKS[dataset])
 
 
 def test_a_folder_of_other_files_is_not_written_to(tmp_path):
     (tmp_path / "thesis.txt").touch()
 
     with pytest.raises(UserError, match="holds other files; name another"):
-        require_place(tmp_path, CELL, Dataset.cifar10)
+        require_place(tmp_path, CELL, TASKS["cifar10"])
     with pytest.raises(UserError, match="is a file"):
-        require_place(tmp_path / "thesis.txt", CELL, Dataset.cifar10)
+        require_place(tmp_path / "thesis.txt", CELL, TASKS["cifar10"])
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"cell": 1}', "\xff", "[" * 99_999])
@@ -86,4 +86,4 @@ def test_a_record_that_is_none_is_not_replaced(tmp_path, content):
     (tmp_path / RECORD).write_bytes(content.encode("latin-1"))
 
     with pytest.raises(UserError, match="is not the record of an export"):
-        require_place(tmp_path, CELL, Dataset.cifar10)
+        require_place(tmp_path, CELL, TASKS["cifar10"])

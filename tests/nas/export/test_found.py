@@ -38,7 +38,7 @@ def test_a_sample_is_found_by_string_and_by_number_with_the_values_of_the_run(ru
     from nas.trials.trial import read_parquet  # noqa: PLC0415 - as the code does
 
     samples = read_parquet(run / "samples.parquet")
-    index = int(NAS_BENCH_201.index(samples.architectures[0]))
+    index = int(NAS_BENCH_201.numbers(samples.architectures[0]))
 
     for cell in (str(index), NAS_BENCH_201.strings[index]):
         found = find(run, None, cell)

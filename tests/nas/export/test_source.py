@@ -7,10 +7,9 @@ import ast
 import pytest
 import torch
 
-from nas.accuracy.base import Dataset
 from nas.export.network import images_of, initialised, outputs_of
 from nas.export.source import network_source
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -23,7 +22,7 @@ CELLS = {
 }
 
 
-@pytest.mark.parametrize("dataset", [Dataset.cifar100, Dataset.imagenet16])
+@pytest.mark.parametrize("dataset", [TASKS["cifar100"], TASKS["imagenet16"]])
 @pytest.mark.parametrize("cell", CELLS.values(), ids=CELLS.keys())
 def test_the_text_computes_what_the_searched_network_computes_bit_by_bit(cell, dataset):
     architecture = NAS_BENCH_201.parse(cell)
@@ -42,7 +41,7 @@ def test_the_text_computes_what_the_searched_network_computes_bit_by_bit(cell, d
 def test_an_untrained_output_depends_on_the_image_even_behind_45_convolutions():
     slowest = NAS_BENCH_201.from_operations(["nor_conv_3x3"] * 6)
 
-    outputs = outputs_of(initialised(slowest, Dataset.cifar10, 0), images_of(Dataset.cifar10))
+    outputs = outputs_of(initialised(slowest, TASKS["cifar10"], 0), images_of(TASKS["cifar10"]))
 
     assert (outputs - outputs[0]).abs().max() > 0.01
 
@@ -53,7 +52,7 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_generator_of_others
     expected = torch.rand(3)
     torch.manual_seed(7)
 
-    first, again, other = (initialised(cell, Dataset.cifar10, seed) for seed in (0, 0, 1))
+    first, again, other = (initialised(cell, TASKS["cifar10"], seed) for seed in (0, 0, 1))
 
     assert torch.equal(torch.rand(3), expected)
     weights = [network.state_dict()["stem.0.weight"] for network in (first, again, other)]

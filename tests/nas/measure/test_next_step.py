@@ -10,17 +10,16 @@ import pytest
 from latency.measuring.folder import MeasurementFolder
 from latency.sources.corun_source import CorunLatencyConfig
 from latency.sources.table_source import AutoLatencyConfig
-from nas.accuracy.base import Dataset
 from nas.measure.next_step import next_step
 from nas.measure.plan import MeasureConfig, OnDisturbance, plan
 from nas.spaces.nas_bench_201.csv_writer import write_csv_table
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Backend
 
 BOARD = "b3/torch/fp32/b1"
 HOG = f"{BOARD}|hog:memory"
-SOLO_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == NAS_BENCH_201.architectures).sum(axis=1) * 3.0
+SOLO_MS = 2 + (OPERATIONS.index("nor_conv_3x3") == NAS_BENCH_201.rows).sum(axis=1) * 3.0
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +37,7 @@ def measured(out, device, networks, statistic=Statistic.median):
         board="b3",
         device="cpu",
         backend=Backend.torch,
-        dataset=Dataset.cifar100,
+        dataset=TASKS["cifar100"],
         batch_size=1,
         core=0,
         shard="1/1",
@@ -121,11 +120,11 @@ def test_with_enough_both_ways_the_search_that_is_named_can_be_built(tmp_path, d
     words = dict(word.split("=", 1) for word in shlex.split(search)[3:])
     assert words["device"] == HOG
     assert words.get("latency.statistic", "median") == statistic.value
-    oracle = AutoLatencyConfig(statistic).build(words["device"], Dataset.cifar100)
+    oracle = AutoLatencyConfig(statistic).build(words["device"], TASKS["cifar100"])
     limit_ms = float(words["T"].removesuffix("ms"))
-    within = oracle.latency_ms(NAS_BENCH_201.architectures) <= limit_ms
+    within = oracle.latency_ms(NAS_BENCH_201.rows) <= limit_ms
     assert within.any()
-    assert CorunLatencyConfig("hog", statistic).build(BOARD, Dataset.cifar100).source == "corun"
+    assert CorunLatencyConfig("hog", statistic).build(BOARD, TASKS["cifar100"]).source == "corun"
 
 
 def test_a_table_alone_among_the_users_tables_counts(tmp_path, data):

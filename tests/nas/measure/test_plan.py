@@ -16,9 +16,8 @@ from latency.measuring.journal import (
     taken_beside,
 )
 from latency.measuring.machine import ThisMachine
-from nas.accuracy.base import Dataset
 from nas.measure.plan import CONTROL, MeasureConfig, OnDisturbance, chosen, completed, measure, plan
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.stability import QuietConfig, Watch
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig
 from runtime.network.backend import Backend, Precision
@@ -30,7 +29,7 @@ def config(**changes):
         "board": "board",
         "device": "cpu",
         "backend": Backend.torch,
-        "dataset": Dataset.cifar100,
+        "dataset": TASKS["cifar100"],
         "batch_size": 1,
         "core": 0,
         "shard": "1/1",
@@ -69,7 +68,7 @@ class Machine:
 
 
 def test_the_control_is_the_cell_of_3x3_convolutions():
-    assert NAS_BENCH_201.operations(NAS_BENCH_201.architectures[CONTROL]) == ("nor_conv_3x3",) * 6
+    assert NAS_BENCH_201.operations(NAS_BENCH_201.rows[CONTROL]) == ("nor_conv_3x3",) * 6
 
 
 def test_the_id_of_a_device_says_its_precision():

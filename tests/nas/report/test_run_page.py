@@ -10,14 +10,14 @@ import pytest
 from controller.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.sources.table import TableLatency
-from nas.accuracy.base import Dataset, Split
+from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.report.front import front
 from nas.report.run_page import Evidence, run_page
 from nas.report.summary import summarise
 from nas.report.wording import Wording
 from nas.spaces.nas_bench_201.costs import parameters
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.trials.choice_history import OperationHistory
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.trials.survey import Landscape, survey
@@ -26,7 +26,7 @@ from nas.trials.trial import Samples
 GRID = NAS_BENCH_201.num_choices
 ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, GRID)
 LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
-BY_LATENCY = np.argsort(LATENCY_MS[tuple(NAS_BENCH_201.architectures.T)])
+BY_LATENCY = np.argsort(LATENCY_MS[tuple(NAS_BENCH_201.rows.T)])
 MACHINE = {
     "date": "2026-11-21T09:00:00+00:00",
     "python": "3.11.7",
@@ -55,7 +55,7 @@ def evidence_of(
     tested = ACCURACY - 0.01 if tests else np.full(GRID, np.nan)
     accuracy = TabularAccuracy(source, "made up", split, ACCURACY, tested)
     oracle = TableLatency(device, "table", "made up", latency_ms, np.full(GRID, predicted))
-    architectures = NAS_BENCH_201.architectures[np.asarray(indices)]
+    architectures = NAS_BENCH_201.rows[np.asarray(indices)]
     latencies = oracle.latency_ms(architectures)
     samples = Samples(architectures, accuracy(architectures), latencies, latencies)
     landscape = survey(accuracy, oracle, limit_ms, limits) if knows_space else None
@@ -196,7 +196,7 @@ def test_the_fastest_sample_is_beyond_t_or_beyond_another_limit():
 
 
 def limits_on_parameters(bound):
-    counts = parameters(NAS_BENCH_201.architectures, Dataset.cifar100).astype(float)
+    counts = parameters(NAS_BENCH_201.rows, TASKS["cifar100"]).astype(float)
     return Limits((Limit("P", "parameters", "", bound, "counted", counts),))
 
 
@@ -281,11 +281,9 @@ def test_without_the_whole_space_the_distance_is_unknown():
 
 def test_cells_of_the_space_that_were_not_measured_are_left_out():
     holes = LATENCY_MS.copy()
-    holes[tuple(NAS_BENCH_201.architectures[1000:].T)] = np.nan
+    holes[tuple(NAS_BENCH_201.rows[1000:].T)] = np.nan
     evidence = evidence_of(range(300))
-    landscape = Landscape(
-        evidence.landscape.accuracy, holes[tuple(NAS_BENCH_201.architectures.T)], 17.0
-    )
+    landscape = Landscape(evidence.landscape.accuracy, holes[tuple(NAS_BENCH_201.rows.T)], 17.0)
 
     html = html_of(Evidence(**{**vars(evidence), "landscape": landscape}))
 

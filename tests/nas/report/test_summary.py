@@ -31,7 +31,7 @@ def summary_of(
     """Of synthetic numbers."""
     accuracy = TabularAccuracy(source, "synthetic", split, ACCURACY, ACCURACY - 0.01)
     oracle = board(predicted=predicted) if oracle is None else oracle
-    architectures = NAS_BENCH_201.architectures[indices]
+    architectures = NAS_BENCH_201.rows[indices]
     latency_ms = oracle.latency_ms(architectures)
     samples = Samples(architectures, accuracy(architectures), latency_ms, latency_ms)
     return summarise(
@@ -80,7 +80,7 @@ def test_no_mark_is_cut_off_where_the_terminal_is_narrow():
 
 
 def test_an_optimum_is_exact_only_where_no_prediction_can_change_it():
-    everything = NAS_BENCH_201.architectures
+    everything = NAS_BENCH_201.rows
     accuracies = ACCURACY[tuple(everything.T)]
     within = np.flatnonzero(LATENCY_MS[tuple(everything.T)] <= 3)
     best = within[np.argmax(accuracies[within])]
@@ -115,7 +115,7 @@ def test_a_search_on_the_test_split_says_so_and_reports_no_validation_accuracy()
 
 
 def test_a_search_that_never_met_the_limit_has_no_best_and_says_what_to_do():
-    slow = np.argsort(LATENCY_MS[tuple(NAS_BENCH_201.architectures.T)])[-5:]
+    slow = np.argsort(LATENCY_MS[tuple(NAS_BENCH_201.rows.T)])[-5:]
 
     summary = summary_of(slow)
 
@@ -145,7 +145,7 @@ def test_twelve_epochs_are_told_apart_from_the_two_hundred_of_the_test_accuracy(
 
 def test_a_network_for_several_devices_is_told_where_it_fits_and_in_how_much():
     place = np.argwhere((LATENCY_MS > 30) & (LATENCY_MS < 34))[0]
-    slow, own_ms = int(NAS_BENCH_201.index(place)), LATENCY_MS[tuple(place)]
+    slow, own_ms = int(NAS_BENCH_201.numbers(place)), LATENCY_MS[tuple(place)]
     other = board("other board", LATENCY_MS / 2)
     oracle = MappedLatency((Left(board(predicted=True), 17.0), Left(other, 17.0)))
 

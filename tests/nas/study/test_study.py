@@ -190,7 +190,7 @@ def test_a_study_of_predictions_calls_them_so_in_every_file(study, tmp_path):
 def _rows(index):
     from nas.spaces.nas_bench_201.space import NAS_BENCH_201  # noqa: PLC0415 - one use
 
-    return NAS_BENCH_201.architectures[index]
+    return NAS_BENCH_201.rows[index]
 
 
 def test_the_same_study_finds_the_same_twice(plan_of):

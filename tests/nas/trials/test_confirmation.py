@@ -16,14 +16,14 @@ class Device:
         self.asked = []
 
     def measure_again(self, architectures):
-        indices = NAS_BENCH_201.index(architectures).tolist()
+        indices = NAS_BENCH_201.numbers(architectures).tolist()
         self.asked.append(indices)
         return np.array([self.again_ms[index] for index in indices])
 
 
 def samples(indices, accuracy, latency_ms):
     numbers = np.array(accuracy, np.float64), np.array(latency_ms, np.float64)
-    return Samples(NAS_BENCH_201.architectures[indices], *numbers, numbers[0])
+    return Samples(NAS_BENCH_201.rows[indices], *numbers, numbers[0])
 
 
 @pytest.fixture

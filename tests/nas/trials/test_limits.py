@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nas.accuracy.base import Dataset
 from nas.config.energy import energy_of
 from nas.spaces.nas_bench_201.costs import parameters
 from nas.spaces.nas_bench_201.csv_writer import write_csv_table
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.trials.limits import Limits, cost_text, limits_of
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import read_csv_table
 
-EVERYTHING = NAS_BENCH_201.architectures
+EVERYTHING = NAS_BENCH_201.rows
 DEVICE = "raspberry-pi-5/litert/fp32/b1"
 
 
@@ -33,7 +32,7 @@ def tables(tmp_path, monkeypatch):
 
 
 def test_without_further_limits_all_are_within_them():
-    none = limits_of(None, None, "board", Dataset.cifar100)
+    none = limits_of(None, None, "board", TASKS["cifar100"])
 
     assert not none
     assert none.label == "T"
@@ -46,9 +45,9 @@ def test_energy_and_parameters_are_held_against_their_limits(tables):
     energy_mj = np.random.default_rng(0).uniform(1, 9, NAS_BENCH_201.size)
     tables(energy_mj)
 
-    limits = limits_of("5mJ", "500k", "board", Dataset.cifar10)
+    limits = limits_of("5mJ", "500k", "board", TASKS["cifar10"])
 
-    counts = parameters(EVERYTHING, Dataset.cifar10)
+    counts = parameters(EVERYTHING, TASKS["cifar10"])
     batch = EVERYTHING[:12].reshape(3, 4, 6)
     assert limits.label == "T, E and P"
     assert [str(limit) for limit in limits.each] == ["E = 5 mJ", "P = 0.5 M"]
@@ -63,7 +62,7 @@ def test_energy_measured_for_another_data_set_says_so(tables):
 
     same, other = (
         limits_of("5mJ", None, DEVICE, dataset).each[0].source
-        for dataset in (Dataset.cifar100, Dataset.imagenet16)
+        for dataset in (TASKS["cifar100"], TASKS["imagenet16"])
     )
 
     assert "measured for" not in same
@@ -75,13 +74,13 @@ def test_a_device_without_energy_is_refused_with_those_that_have_it(tables):
     tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")
 
     with pytest.raises(UserError, match=f"no energy of other is known.*: board, {DEVICE}"):
-        limits_of("5mJ", None, "other", Dataset.cifar100)
+        limits_of("5mJ", None, "other", TASKS["cifar100"])
 
 
 @pytest.mark.usefixtures("tables")
 def test_a_folder_without_energy_is_refused_with_what_to_put_there():
     with pytest.raises(UserError, match=r"no file .*_mj\.csv.*leave out E, or put one there"):
-        limits_of("5mJ", None, "board", Dataset.cifar100)
+        limits_of("5mJ", None, "board", TASKS["cifar100"])
 
 
 def test_a_column_in_two_files_is_refused(tables):
@@ -89,7 +88,7 @@ def test_a_column_in_two_files_is_refused(tables):
     tables(np.ones(NAS_BENCH_201.size), file="more_mj.csv")
 
     with pytest.raises(UserError, match=r"energy column 'board' is in .*mine_mj.*more_mj"):
-        limits_of("5mJ", None, "board", Dataset.cifar100)
+        limits_of("5mJ", None, "board", TASKS["cifar100"])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +101,7 @@ def test_an_energy_that_is_missing_or_not_positive_is_refused(tables, value, hin
     tables(energies_mj)
 
     with pytest.raises(UserError, match=hint):
-        limits_of("5mJ", None, "board", Dataset.cifar100)
+        limits_of("5mJ", None, "board", TASKS["cifar100"])
 
 
 @pytest.mark.data
@@ -111,7 +110,7 @@ def test_the_energy_of_the_raspberry_pi_5_is_found_by_id_and_by_column(nas_data)
     column = "hw360-pi5-litert-cifar100"
 
     for name in (DEVICE, column):
-        (limit,) = limits_of("5mJ", None, name, Dataset.cifar100).each
+        (limit,) = limits_of("5mJ", None, name, TASKS["cifar100"]).each
         np.testing.assert_array_equal(limit.costs, table.column(column))
     assert limit.costs[:3] == pytest.approx([2.57532, 12.08262, 9.14054])
 
@@ -120,7 +119,7 @@ def test_the_energy_of_the_raspberry_pi_5_is_found_by_id_and_by_column(nas_data)
 @pytest.mark.usefixtures("nas_data")
 def test_the_error_for_another_device_names_both_runtimes_of_the_pi_5():
     with pytest.raises(UserError, match=f"{DEVICE}, raspberry-pi-5/torch-mobile/fp32/b1"):
-        limits_of("5mJ", None, "help-raspi4", Dataset.cifar100)
+        limits_of("5mJ", None, "help-raspi4", TASKS["cifar100"])
 
 
 def test_no_limits_are_false_so_that_reports_can_stay_as_they_are():

@@ -15,7 +15,7 @@ def steps(count, batch_size=2):
     for number in range(count):
         indices = generator.integers(0, NAS_BENCH_201.size, (1, batch_size))
         numbers = generator.random((3, 1, batch_size)) / 3
-        yield Step(number * batch_size, NAS_BENCH_201.architectures[indices], *numbers, {})
+        yield Step(number * batch_size, NAS_BENCH_201.rows[indices], *numbers, {})
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def test_rows_come_in_official_order_whatever_their_order_in_the_file(tmp_path):
 def test_a_grid_is_indexed_by_the_architecture(tmp_path):
     grid = read_csv_table(whole(tmp_path)).grid("ms")
 
-    assert grid[tuple(NAS_BENCH_201.architectures[9930])] == 9930 / 4
+    assert grid[tuple(NAS_BENCH_201.rows[9930])] == 9930 / 4
 
 
 def test_an_empty_field_is_not_measured(tmp_path):

@@ -17,13 +17,14 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from nas.accuracy.base import Dataset, Split
+from nas.accuracy.base import Split
 from nas.accuracy.table import accuracy_column
 from nas.data.storing import store_accuracy, store_latency
 from nas.spaces.nas_bench_201.archive import NatsArchive
 from nas.spaces.nas_bench_201.public.help_latency import TABLE_FILE, read_help_files
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, SHORT_EPOCHS
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 _Columns = dict[str, Float64[ndarray, "15625"]]
@@ -58,9 +59,9 @@ def import_paths(paths: Sequence[Path], folder: Path, *, partial: bool) -> Itera
     yield store_latency(folder / TABLE_FILE, columns)
 
 
-def latency_column(dataset: Dataset) -> str:
+def latency_column(task: Task) -> str:
     """Name of the archive's own latency: a GTX 1080 Ti, batch 256."""
-    return f"nats-gtx1080ti-{dataset.value}"
+    return f"nats-gtx1080ti-{task.name}"
 
 
 def _import_archive(archive: NatsArchive, folder: Path, *, partial: bool) -> Iterator[str]:
@@ -97,18 +98,18 @@ def _read(
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
         for index in progress.track(indices, description="read cells"):
-            for dataset in Dataset:
-                _put(latency, latency_column(dataset), index, archive.latency_ms(index, dataset))
+            for task in TASKS.values():
+                _put(latency, latency_column(task), index, archive.latency_ms(index, task))
                 if not with_accuracy:
                     continue
-                valid, test = archive.accuracy(index, dataset, FULL_EPOCHS)
-                short, _ = archive.accuracy(index, dataset, SHORT_EPOCHS)
+                valid, test = archive.accuracy(index, task, FULL_EPOCHS)
+                short, _ = archive.accuracy(index, task, SHORT_EPOCHS)
                 for split, epochs, fraction in (
                     (Split.valid, FULL_EPOCHS, valid),
                     (Split.test, FULL_EPOCHS, test),
                     (Split.valid, SHORT_EPOCHS, short),
                 ):
-                    column = accuracy_column(dataset, split, epochs)
+                    column = accuracy_column(task, split, epochs)
                     _put(accuracy, column, index, 100 * fraction)
     return accuracy, latency
 

@@ -9,16 +9,16 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.accuracy.base import Dataset, Split
+from nas.accuracy.base import Split
 from nas.accuracy.table import accuracy_column
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
 from runtime.shell.errors import UserError
 
 _PUBLISHED_NAMES = {
-    Dataset.cifar10: "CIFAR10TestAccuracy200Epochs",
-    Dataset.cifar100: "CIFAR100TestAccuracy200Epochs",
-    Dataset.imagenet16: "ImageNetTestAccuracy200Epochs",
+    TASKS["cifar10"]: "CIFAR10TestAccuracy200Epochs",
+    TASKS["cifar100"]: "CIFAR100TestAccuracy200Epochs",
+    TASKS["imagenet16"]: "ImageNetTestAccuracy200Epochs",
 }
 
 

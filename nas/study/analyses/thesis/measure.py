@@ -16,7 +16,6 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.accuracy.base import Dataset
 from nas.study.learning_curve import BINS, Course
 from nas.study.plan import Cell
 from nas.study.results import Comparison, Results
@@ -155,7 +154,7 @@ def is_the_thesis_problem(results: Results) -> bool:
     """Whether the published numbers may stand beside ours: same data set, limit and samples."""
     config = results.config
     at_limit = any(cell.limit_ms == T_MS for cell in results.values)
-    return config.dataset is Dataset.cifar100 and config.budget == SAMPLES and at_limit
+    return config.task.name == "cifar100" and config.budget == SAMPLES and at_limit
 
 
 def verdict(results: Results) -> str:

@@ -5,12 +5,12 @@ import pickle
 
 import pytest
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.archive import NatsArchive
+from nas.spaces.nas_bench_201.space import TASKS
 from runtime.shell.errors import UserError
 
 
-@pytest.mark.parametrize("dataset", Dataset)
+@pytest.mark.parametrize("dataset", TASKS.values())
 def test_a_cell_answers_for_validation_and_test_in_fractions(archive_folder, dataset):
     archive = NatsArchive(archive_folder)
 
@@ -28,15 +28,15 @@ def test_it_knows_which_cells_it_has(archive_folder):
 
 def test_it_holds_one_cell_at_a_time(archive_folder):
     archive = NatsArchive(archive_folder)
-    archive.latency_ms(3, Dataset.cifar10)
-    archive.latency_ms(4, Dataset.cifar10)
+    archive.latency_ms(3, TASKS["cifar10"])
+    archive.latency_ms(4, TASKS["cifar10"])
 
     assert list(archive._api.arch2infos_dict) == [4]
 
 
 def test_a_cell_it_lacks_is_a_user_error_with_the_way_out(archive_folder):
     with pytest.raises(UserError, match=r"has no cell 7 \(000007.*NATS-Bench") as caught:
-        NatsArchive(archive_folder).accuracy(7, Dataset.cifar10, 200)
+        NatsArchive(archive_folder).accuracy(7, TASKS["cifar10"], 200)
 
     assert str(archive_folder) in str(caught.value)
 
@@ -68,7 +68,7 @@ def test_code_in_a_cell_does_not_run(archive_folder, tmp_path):
     (archive_folder / "000003.pickle.pbz2").write_bytes(content)
 
     with pytest.raises(UserError, match=r"asks to load \w+\.open"):
-        NatsArchive(archive_folder).accuracy(3, Dataset.cifar10, 200)
+        NatsArchive(archive_folder).accuracy(3, TASKS["cifar10"], 200)
 
     assert not (tmp_path / "made").exists()
 
@@ -77,7 +77,7 @@ def test_a_cell_under_another_ones_name_is_a_user_error(archive_folder):
     (archive_folder / "000003.pickle.pbz2").rename(archive_folder / "000005.pickle.pbz2")
 
     with pytest.raises(UserError, match="does not hold the results of cell 5"):
-        NatsArchive(archive_folder).latency_ms(5, Dataset.cifar10)
+        NatsArchive(archive_folder).latency_ms(5, TASKS["cifar10"])
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_cell_with_impossible_contents_is_a_user_error(archive_folder, write_c
     write_cell(archive_folder, 3, **changes)
 
     with pytest.raises(UserError, match="does not hold the results of cell 3"):
-        NatsArchive(archive_folder).accuracy(3, Dataset.cifar100, 200)
+        NatsArchive(archive_folder).accuracy(3, TASKS["cifar100"], 200)
 
 
 def test_a_cell_that_is_no_dictionary_is_a_user_error(archive_folder):
@@ -104,7 +104,7 @@ def test_a_cell_that_is_no_dictionary_is_a_user_error(archive_folder):
     (archive_folder / "000003.pickle.pbz2").write_bytes(content)
 
     with pytest.raises(UserError, match="does not hold the results of cell 3"):
-        NatsArchive(archive_folder).accuracy(3, Dataset.cifar100, 200)
+        NatsArchive(archive_folder).accuracy(3, TASKS["cifar100"], 200)
 
 
 @pytest.mark.parametrize("latency_s", [float("nan"), float("inf"), -1.0, "fast", None, [1.0]])
@@ -112,7 +112,7 @@ def test_an_impossible_latency_is_a_user_error(archive_folder, write_cell, laten
     write_cell(archive_folder, 3, latency_s=latency_s)
 
     with pytest.raises(UserError, match="does not hold the results of cell 3"):
-        NatsArchive(archive_folder).latency_ms(3, Dataset.cifar100)
+        NatsArchive(archive_folder).latency_ms(3, TASKS["cifar100"])
 
 
 @pytest.mark.data
@@ -123,20 +123,20 @@ def test_an_impossible_latency_is_a_user_error(archive_folder, write_cell, laten
 def test_cifar100_of_three_cells_of_the_official_archive(nas_data, index, valid, test, latency_ms):
     archive = NatsArchive(nas_data / "raw" / "nats-tss-sample")
 
-    accuracy = archive.accuracy(index, Dataset.cifar100, 200)
+    accuracy = archive.accuracy(index, TASKS["cifar100"], 200)
 
     assert accuracy == pytest.approx((valid / 100, test / 100), abs=1e-6)
-    assert archive.latency_ms(index, Dataset.cifar100) == pytest.approx(latency_ms, abs=1e-4)
+    assert archive.latency_ms(index, TASKS["cifar100"]) == pytest.approx(latency_ms, abs=1e-4)
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("dataset", Dataset)
+@pytest.mark.parametrize("dataset", TASKS.values())
 def test_reading_safely_changes_no_number(nas_data, dataset):
     import nats_bench  # noqa: PLC0415 - only where there is data
 
     folder = nas_data / "raw" / "nats-tss-sample"
     official = nats_bench.create(str(folder), "tss", fast_mode=True, verbose=False)
-    name = "ImageNet16-120" if dataset is Dataset.imagenet16 else dataset.value
+    name = "ImageNet16-120" if dataset is TASKS["imagenet16"] else dataset.value
     ours = NatsArchive(folder)
 
     for index in (0, 11, 284):

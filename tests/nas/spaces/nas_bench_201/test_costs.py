@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201 import costs as cost
 from nas.spaces.nas_bench_201.network import build_network
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 numbers = st.integers(0, NAS_BENCH_201.size - 1)
 datasets = st.sampled_from(Dataset)
@@ -19,7 +18,7 @@ datasets = st.sampled_from(Dataset)
 def shapes_only(number, dataset):
     """The network of an architecture without memory or arithmetic behind it."""
     with torch.device("meta"):
-        return build_network(NAS_BENCH_201.architectures[number], dataset).eval()
+        return build_network(NAS_BENCH_201.rows[number], dataset).eval()
 
 
 @settings(max_examples=10, deadline=None)
@@ -27,7 +26,7 @@ def shapes_only(number, dataset):
 def test_parameters_are_those_of_the_torch_network(number, dataset):
     network = shapes_only(number, dataset)
 
-    count = cost.parameters(NAS_BENCH_201.architectures[number], dataset)
+    count = cost.parameters(NAS_BENCH_201.rows[number], dataset)
 
     assert count == sum(parameter.numel() for parameter in network.parameters())
 
@@ -44,14 +43,14 @@ def test_mflops_are_the_multiply_accumulates_that_torch_counts_and_the_classifie
         network(image)
 
     multiply_accumulates = counter.get_total_flops() / 2
-    mflops = cost.mflops(NAS_BENCH_201.architectures[number], dataset)
+    mflops = cost.mflops(NAS_BENCH_201.rows[number], dataset)
     assert mflops == pytest.approx((multiply_accumulates + dataset.num_classes) / 1e6, rel=1e-12)
 
 
-@pytest.mark.parametrize("dataset", Dataset)
+@pytest.mark.parametrize("dataset", TASKS.values())
 @pytest.mark.parametrize("of", [cost.mflops, cost.parameters])
 def test_any_leading_axes_cost_what_their_rows_cost(of, dataset):
-    architectures = NAS_BENCH_201.architectures[:24]
+    architectures = NAS_BENCH_201.rows[:24]
 
     together = of(architectures.reshape(2, 3, 4, 6), dataset)
 
@@ -64,7 +63,7 @@ def test_one_more_convolution_never_costs_less(of):
     operations = ("none", "skip_connect", "avg_pool_3x3", "nor_conv_1x1", "nor_conv_3x3")
     rows = np.stack([NAS_BENCH_201.from_operations([name] + ["none"] * 5) for name in operations])
 
-    free, _, _, small, large = costs = of(rows, Dataset.cifar10)
+    free, _, _, small, large = costs = of(rows, TASKS["cifar10"])
 
     assert (costs[:3] == free).all()
     assert free < small < large

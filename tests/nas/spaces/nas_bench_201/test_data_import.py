@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.archive import NatsArchive
 from nas.spaces.nas_bench_201.csv_writer import write_csv_table
 from nas.spaces.nas_bench_201.public.importing import import_paths
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import latency_files, parse_csv_table
 
@@ -44,7 +43,7 @@ def test_a_whole_archive_becomes_both_tables(whole_archive, out):
     accuracy = parse_csv_table(out / "nb201_accuracy.csv")
     assert set(accuracy.columns) == {
         f"{dataset.value}_{what}"
-        for dataset in Dataset
+        for dataset in TASKS.values()
         for what in ("valid", "test", "epoch12_valid")
     }
     cells = np.arange(SIZE)

@@ -13,12 +13,12 @@ def named(text):
 
 
 def test_each_feature_has_one_name():
-    assert cell_features(NAS_BENCH_201.architectures[:2]).shape == (2, len(FEATURES))
+    assert cell_features(NAS_BENCH_201.rows[:2]).shape == (2, len(FEATURES))
     assert len(set(FEATURES)) == len(FEATURES)
 
 
 def test_leading_axes_are_kept():
-    rows = NAS_BENCH_201.architectures[:6]
+    rows = NAS_BENCH_201.rows[:6]
 
     features = cell_features(rows.reshape(2, 3, 6))
 
@@ -57,7 +57,7 @@ def test_a_cell_is_connected_by_a_path(end):
 
 
 def test_live_edges_are_told_as_the_search_space_tells_them():
-    architectures = NAS_BENCH_201.architectures
+    architectures = NAS_BENCH_201.rows
     live = [i for i, name in enumerate(FEATURES) if " live on " in name]
 
     on_each_edge = cell_features(architectures)[:, live].reshape(-1, 6, 4).sum(axis=-1)

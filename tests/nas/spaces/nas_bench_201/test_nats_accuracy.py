@@ -4,17 +4,18 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from nas.accuracy.base import Accuracy, Dataset, Split
+from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.nats import NatsAccuracyConfig
 from nas.spaces.nas_bench_201.archive import NatsArchive
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
 
-TWO = NAS_BENCH_201.architectures[[3, 4]]
+TWO = NAS_BENCH_201.rows[[3, 4]]
 
 
 def build(folder, split=Split.auto, epochs=200):
-    return NatsAccuracyConfig(folder).build(Dataset.cifar100, split, epochs)
+    return NatsAccuracyConfig(folder).build(SPACE, TASKS["cifar100"], split, epochs)
 
 
 def test_it_keeps_the_promise_of_every_accuracy_source(archive_folder):
@@ -52,7 +53,7 @@ def test_it_keeps_the_shape_of_what_it_is_asked(archive_folder):
 
 
 def test_it_knows_which_architectures_it_has(archive_folder):
-    architectures = NAS_BENCH_201.architectures[[[3, 7], [4, 0]]]
+    architectures = NAS_BENCH_201.rows[[[3, 7], [4, 0]]]
 
     assert build(archive_folder).known(architectures).tolist() == [[True, False], [True, False]]
 
@@ -84,7 +85,7 @@ def test_two_sources_share_no_memory(archive_folder, write_cell):
 
 def test_a_cell_that_the_archive_lacks_is_a_user_error(archive_folder):
     with pytest.raises(UserError, match="has no cell 7"):
-        build(archive_folder)(NAS_BENCH_201.architectures[7])
+        build(archive_folder)(NAS_BENCH_201.rows[7])
 
 
 def test_another_number_of_epochs_is_a_user_error(archive_folder):
@@ -97,13 +98,13 @@ def test_the_folder_comes_from_yaml(archive_folder):
 
     config = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(NatsAccuracyConfig), yaml))
 
-    assert config.build(Dataset.cifar10, Split.auto, 200)(TWO) == pytest.approx([0.4, 0.6])
+    assert config.build(TASKS["cifar10"], Split.auto, 200)(TWO) == pytest.approx([0.4, 0.6])
 
 
 @pytest.mark.data
 def test_cell_0_on_cifar100_has_the_published_accuracies(nas_data):
     accuracy = build(nas_data / "raw" / "nats-tss-sample")
-    cell = NAS_BENCH_201.architectures[:1]
+    cell = NAS_BENCH_201.rows[:1]
 
     assert accuracy(cell) == pytest.approx([0.5270], abs=1e-6)
     assert accuracy.test(cell) == pytest.approx([0.529133], abs=1e-6)

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nas.accuracy.base import Dataset
 from nas.spaces.nas_bench_201.network import build_network, example_images
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.network.models.nas_bench_201 import CellNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -19,10 +18,10 @@ numbers = st.integers(0, NAS_BENCH_201.size - 1)
 
 @pytest.mark.parametrize(
     ("dataset", "classes", "size"),
-    [(Dataset.cifar10, 10, 32), (Dataset.cifar100, 100, 32), (Dataset.imagenet16, 120, 16)],
+    [(TASKS["cifar10"], 10, 32), (TASKS["cifar100"], 100, 32), (TASKS["imagenet16"], 120, 16)],
 )
 def test_a_network_has_the_classes_and_takes_the_images_of_its_data_set(dataset, classes, size):
-    network = build_network(NAS_BENCH_201.architectures[0], dataset).eval()
+    network = build_network(NAS_BENCH_201.rows[0], dataset).eval()
     images = example_images(dataset, batch_size=2)
 
     with torch.no_grad():
@@ -37,7 +36,7 @@ def test_each_edge_runs_the_operation_that_its_choice_names():
         "|none~0|+|skip_connect~0|nor_conv_1x1~1|+|nor_conv_3x3~0|avg_pool_3x3~1|none~2|"
     )
 
-    network = build_network(architecture, Dataset.cifar10)
+    network = build_network(architecture, TASKS["cifar10"])
 
     kinds = [type(layer).__name__ for layer in network.cells[0].layers]
     assert kinds == ["Zero", "Identity", "ReluConvBn", "ReluConvBn", "AvgPool2d", "Zero"]
@@ -65,9 +64,9 @@ def test_architectures_of_one_function_class_compute_the_same_once_kernels_are_e
     classes = NAS_BENCH_201.function_class
     others = np.flatnonzero(classes == classes[number])
     other = data.draw(st.sampled_from(others.tolist()))
-    images = example_images(Dataset.imagenet16).double()
+    images = example_images(TASKS["imagenet16"]).double()
 
     with torch.no_grad():
-        a, b = (with_equal_kernels(NAS_BENCH_201.architectures[i])(images) for i in (number, other))
+        a, b = (with_equal_kernels(NAS_BENCH_201.rows[i])(images) for i in (number, other))
 
     torch.testing.assert_close(a, b)

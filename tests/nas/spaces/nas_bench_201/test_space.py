@@ -40,7 +40,7 @@ def same_partition(a, b):
 )  # fmt: skip
 def test_architectures_are_numbered_as_in_the_official_archive(number, string):
     assert NAS_BENCH_201.strings[number] == string
-    assert NAS_BENCH_201.index(NAS_BENCH_201.parse(string)) == number
+    assert NAS_BENCH_201.numbers(NAS_BENCH_201.parse(string)) == number
 
 
 @pytest.mark.data
@@ -49,28 +49,28 @@ def test_every_architecture_is_numbered_as_in_the_official_archive(nas_data):
 
 
 def test_every_combination_of_choices_is_one_architecture():
-    rows = NAS_BENCH_201.architectures
+    rows = NAS_BENCH_201.rows
 
     assert rows.shape == (15_625, 6)
     assert len(np.unique(rows, axis=0)) == NAS_BENCH_201.size == 15_625
 
 
 def test_index_undoes_the_order_of_architectures_along_any_axes():
-    rows = NAS_BENCH_201.architectures.reshape(5, 3125, 6)
+    rows = NAS_BENCH_201.rows.reshape(5, 3125, 6)
 
-    numbers = NAS_BENCH_201.index(rows)
+    numbers = NAS_BENCH_201.numbers(rows)
 
     np.testing.assert_array_equal(numbers, np.arange(15_625).reshape(5, 3125))
 
 
 def test_a_choice_outside_the_space_has_no_index():
     with pytest.raises(IndexError):
-        NAS_BENCH_201.index(np.array([0, 0, 0, 0, 0, 5]))
+        NAS_BENCH_201.numbers(np.array([0, 0, 0, 0, 0, 5]))
 
 
 @given(architectures)
 def test_a_string_is_parsed_back_into_its_architecture(architecture):
-    text = NAS_BENCH_201.format(architecture)
+    text = NAS_BENCH_201.text(architecture)
 
     np.testing.assert_array_equal(NAS_BENCH_201.parse(f" {text}\n"), architecture)
 
@@ -124,7 +124,7 @@ def test_a_neighbours_neighbours_contain_the_architecture(architecture, which):
 
 
 def test_an_edge_is_live_when_a_path_without_none_takes_it():
-    rows = NAS_BENCH_201.architectures
+    rows = NAS_BENCH_201.rows
     expected = np.zeros(rows.shape, bool)
     for path in PATHS:
         open_path = (rows[:, path] != OPERATIONS.index("none")).all(axis=1)
@@ -134,7 +134,7 @@ def test_an_edge_is_live_when_a_path_without_none_takes_it():
 
 
 def test_341_architectures_do_not_connect_input_and_output():
-    live = NAS_BENCH_201.live_edges(NAS_BENCH_201.architectures)
+    live = NAS_BENCH_201.live_edges(NAS_BENCH_201.rows)
 
     assert (~live.any(axis=-1)).sum() == 341
 
@@ -170,7 +170,7 @@ def test_a_class_bears_the_number_of_its_first_architecture(classes):
 
 
 def test_disconnected_architectures_are_one_function():
-    connected = NAS_BENCH_201.live_edges(NAS_BENCH_201.architectures).any(axis=-1)
+    connected = NAS_BENCH_201.live_edges(NAS_BENCH_201.rows).any(axis=-1)
 
     assert len(np.unique(NAS_BENCH_201.function_class[~connected])) == 1
 
@@ -182,14 +182,14 @@ def test_a_sum_with_zero_is_another_network_but_the_same_function():
         ["none", "skip_connect", "none", "none", "none", "nor_conv_3x3"]
     )
 
-    a, b = NAS_BENCH_201.index(np.stack([direct, by_node_2]))
+    a, b = NAS_BENCH_201.numbers(np.stack([direct, by_node_2]))
 
     assert NAS_BENCH_201.network_class[a] != NAS_BENCH_201.network_class[b]
     assert NAS_BENCH_201.function_class[a] == NAS_BENCH_201.function_class[b]
 
 
 def test_the_canonical_architecture_is_its_own_canonical_architecture():
-    rows = NAS_BENCH_201.architectures.reshape(5, 3125, 6)
+    rows = NAS_BENCH_201.rows.reshape(5, 3125, 6)
 
     canonical = NAS_BENCH_201.canonical(rows)
 

@@ -9,16 +9,17 @@ import pytest
 from safetensors import safe_open
 from scipy import stats
 
-from nas.accuracy.base import Dataset, Split
+from nas.accuracy.base import Split
+from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.spaces.nas_bench_201.fitting.accuracy import Budget, fit_and_write
 from nas.spaces.nas_bench_201.fitting.accuracy_card import render
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.surrogate import (
     CARD,
     METADATA_KEY,
     TARGETS,
     WEIGHTS,
-    SurrogateAccuracyConfig,
     load,
 )
 from runtime.shell.errors import UserError
@@ -26,10 +27,10 @@ from runtime.shell.keyed_table import ACCURACY_FILE, CsvTable, read_csv_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-CELLS = NAS_BENCH_201.architectures
+CELLS = NAS_BENCH_201.rows
 QUESTIONS = [
     (dataset, split, epochs)
-    for dataset in Dataset
+    for dataset in TASKS.values()
     for split, epochs in [(Split.auto, 200), (Split.test, 200), (Split.valid, 12)]
 ]
 TINY = Budget(members=1, folds=2, epochs=3, batch_size=1024)
@@ -52,7 +53,7 @@ def made_up_table(tmp_path):
 
 @pytest.mark.parametrize(("dataset", "split", "epochs"), QUESTIONS)
 def test_predictions_are_fractions_and_functions_of_the_function(dataset, split, epochs):
-    accuracy = SurrogateAccuracyConfig().build(dataset, split, epochs)
+    accuracy = SurrogateAccuracyConfig().build(SPACE, dataset, split, epochs)
 
     searched = accuracy(CELLS)
 
@@ -61,9 +62,9 @@ def test_predictions_are_fractions_and_functions_of_the_function(dataset, split,
     np.testing.assert_array_equal(searched, searched[NAS_BENCH_201.function_class])
 
 
-@pytest.mark.parametrize("dataset", Dataset)
+@pytest.mark.parametrize("dataset", TASKS.values())
 def test_a_cell_without_a_path_has_chance_accuracy(dataset):
-    accuracy = SurrogateAccuracyConfig().build(dataset, Split.valid, 200)
+    accuracy = SurrogateAccuracyConfig().build(SPACE, dataset, Split.valid, 200)
 
     dead = CELLS[~NAS_BENCH_201.live_edges(CELLS).any(axis=-1)]
 
@@ -72,8 +73,8 @@ def test_a_cell_without_a_path_has_chance_accuracy(dataset):
 
 
 def test_both_splits_are_known_after_200_epochs():
-    by_validation = SurrogateAccuracyConfig().build(Dataset.cifar100, Split.auto, 200)
-    by_test = SurrogateAccuracyConfig().build(Dataset.cifar100, Split.test, 200)
+    by_validation = SurrogateAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.auto, 200)
+    by_test = SurrogateAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.test, 200)
 
     assert by_validation.split is Split.valid
     np.testing.assert_array_equal(by_validation.tested, by_test.searched)
@@ -81,21 +82,21 @@ def test_both_splits_are_known_after_200_epochs():
 
 
 def test_after_12_epochs_there_is_no_test_split():
-    accuracy = SurrogateAccuracyConfig().build(Dataset.cifar10, Split.auto, 12)
+    accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS["cifar10"], Split.auto, 12)
 
     assert accuracy.split is Split.valid
     assert np.isnan(accuracy.test(CELLS)).all()
     with pytest.raises(UserError, match="split=test"):
-        SurrogateAccuracyConfig().build(Dataset.cifar10, Split.test, 12)
+        SurrogateAccuracyConfig().build(SPACE, TASKS["cifar10"], Split.test, 12)
 
 
 def test_other_lengths_of_training_are_refused():
     with pytest.raises(UserError, match="epochs=50"):
-        SurrogateAccuracyConfig().build(Dataset.cifar10, Split.auto, 50)
+        SurrogateAccuracyConfig().build(SPACE, TASKS["cifar10"], Split.auto, 50)
 
 
 def test_the_user_is_told_that_it_is_a_predictor_and_how_good(metadata):
-    accuracy = SurrogateAccuracyConfig().build(Dataset.cifar100, Split.valid, 200)
+    accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.valid, 200)
 
     held_out = metadata["held_out"]["function_class"]["cifar100_valid"]["all"]
 
@@ -146,7 +147,7 @@ def test_the_shipped_model_orders_the_table_no_worse_than_its_held_out_figure(
     nas_data, metadata, target
 ):
     measured = read_csv_table(nas_data / ACCURACY_FILE).column(target)
-    accuracy = SurrogateAccuracyConfig().build(Dataset(target.split("_")[0]), Split.valid, 200)
+    accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS[target.split("_")[0]], Split.valid, 200)
 
     tau = stats.kendalltau(accuracy(CELLS), measured).statistic
 

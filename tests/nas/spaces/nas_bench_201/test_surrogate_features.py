@@ -24,7 +24,7 @@ def test_paths_are_counted_by_their_sequence_of_operations(cell, sequences):
 
 
 def test_cells_of_one_function_have_the_same_paths():
-    counts = path_counts(NAS_BENCH_201.architectures)
+    counts = path_counts(NAS_BENCH_201.rows)
 
     np.testing.assert_array_equal(counts, counts[NAS_BENCH_201.function_class])
 
@@ -32,6 +32,6 @@ def test_cells_of_one_function_have_the_same_paths():
 def test_a_function_without_paths_is_a_cell_without_live_edges():
     known = functions()
 
-    connected = NAS_BENCH_201.live_edges(NAS_BENCH_201.architectures).any(axis=-1)
+    connected = NAS_BENCH_201.live_edges(NAS_BENCH_201.rows).any(axis=-1)
 
     np.testing.assert_array_equal(known.connected[known.of_cell], connected)

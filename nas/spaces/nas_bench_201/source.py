@@ -25,9 +25,7 @@ class Zero(nn.Module):
 
 '''
 
-_FILE = Template('''"""$about"""
-
-import torch
+_FILE = Template('''import torch
 from torch import nn
 
 
@@ -105,25 +103,18 @@ class Network(nn.Module):
 ''')
 
 
-def network_source(operations: Sequence[str], classes: int, about: Sequence[str]) -> str:
-    """The file's text; `about` are the paragraphs of its docstring, harmless whatever they hold."""
+def network_source(operations: Sequence[str], classes: int) -> str:
+    """The file's text, without a docstring of its own."""
     layers = "\n".join(
         f"{' ' * 16}{_LAYERS[name]},  # node {start} to node {end}: {name}"
         for name, (start, end) in zip(operations, EDGES, strict=True)
     )
     return _FILE.substitute(
-        about="\n\n".join(textwrap.fill(plain(paragraph), 99) for paragraph in about) + "\n",
         zero=_ZERO if "none" in operations else "",
         layers=layers,
         nodes=textwrap.indent("\n".join(_sums()), " " * 8),
         classes=classes,
     )
-
-
-def plain(text: str) -> str:
-    """Text of others that can end no docstring, and begin no line or escape of its own."""
-    printable = "".join(c if c.isprintable() else " " for c in text)
-    return printable.replace("\\", "/").replace('"', "'")
 
 
 def _sums() -> list[str]:

@@ -1,0 +1,29 @@
+"""`accuracy=surrogate`: accuracies predicted by the model that is embedded in a search space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from nas.accuracy.base import Accuracy, AccuracyConfig, HasSurrogate, Space, Split
+from runtime.network.task import Task
+from runtime.shell.errors import UserError
+
+
+@final
+@dataclass
+class SurrogateAccuracyConfig(AccuracyConfig):
+    """No settings: a space has one model, or none."""
+
+    def build(self, space: Space, task: Task, split: Split, epochs: int) -> Accuracy:
+        """The space's own model.
+
+        Raises:
+          UserError: if the space has none, or it does not know this split or length of training.
+        """
+        if not isinstance(space, HasSurrogate):
+            raise UserError(
+                f"accuracy=surrogate: space={space.name} has no embedded model of accuracy; choose "
+                f"another source"
+            )
+        return space.surrogate(task, split, epochs)

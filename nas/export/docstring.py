@@ -1,0 +1,18 @@
+"""What an exported file says of itself, harmless whatever the run's texts hold."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+
+def docstring(paragraphs: Sequence[str]) -> str:
+    """The paragraphs as a module's docstring."""
+    text = "\n\n".join(textwrap.fill(plain(paragraph), 99) for paragraph in paragraphs)
+    return f'"""{text}\n"""\n'
+
+
+def plain(text: str) -> str:
+    """Text of others that can end no docstring, and begin no line or escape of its own."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return printable.replace("\\", "/").replace('"', "'")

@@ -1,0 +1,1 @@
+"""Search spaces, each a plug-in."""

@@ -1,0 +1,17 @@
+"""What a network is trained for: how many classes it tells apart, in images of which size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True)
+class Task:
+    """A data set as a network sees it."""
+
+    name: str  # in files and on the command line
+    num_classes: int
+    image_side: int  # pixels; a space whose architectures choose the side may differ from it
+    channels: int = 3

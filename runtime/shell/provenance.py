@@ -1,0 +1,39 @@
+"""Kind of a number: measured, predicted and by what, trained, a penalty, or missing."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Kind(IntEnum):
+    """How a number came about. It is stored beside every number and printed with it.
+
+    The values are part of the files that runs leave: new kinds are appended.
+    """
+
+    missing = 0  # there is no number
+    measured = 1  # on a device, or a benchmark's own training
+    regression = 2  # predicted by a linear model of the same device
+    transfer = 3  # predicted from a few networks of the device and many of other devices
+    slowdown = 4  # predicted from the latency without other load
+    surrogate = 5  # predicted by an embedded model of accuracy
+    trained = 6  # on the user's images, to the fidelity of the trial
+    penalty = 7  # a network that the device cannot run counts as this slow
+
+    @property
+    def is_predicted(self) -> bool:
+        """Whether a model gave the number."""
+        return self in _PREDICTED
+
+    @property
+    def words(self) -> str:
+        """How the kind is printed: `measured`, `predicted by regression`, ..."""
+        return f"predicted by {_PREDICTED[self]}" if self in _PREDICTED else self.name
+
+
+_PREDICTED = {
+    Kind.regression: "regression",
+    Kind.transfer: "transfer",
+    Kind.slowdown: "the scenario's slowdown",
+    Kind.surrogate: "the surrogate",
+}
