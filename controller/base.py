@@ -89,6 +89,31 @@ class Controller(Protocol):
 
 
 @runtime_checkable
+class Trials(Protocol):
+    """Evaluated architectures, a batch for each replica, as `Controller.learn` takes them in."""
+
+    @property
+    def architectures(self) -> Int64[ndarray, "R B D"]:
+        """What was proposed, or given."""
+
+    @property
+    def accuracy(self) -> Float64[ndarray, "R B"]:
+        """Top-1 on the split that is searched on, a fraction; NaN where the trial failed."""
+
+    @property
+    def ratios(self) -> Float64[ndarray, "R B M"]:
+        """Each cost divided by its limit, the latency first; NaN where the trial failed."""
+
+    @property
+    def rewards(self) -> Float64[ndarray, "R B"]:
+        """What the reward made of them; NaN where the trial failed."""
+
+    @property
+    def failed(self) -> Bool[ndarray, "R B"]:
+        """True where there is no answer and there will be none."""
+
+
+@runtime_checkable
 class StochasticPolicy(Protocol):
     """A controller that draws each choice by probabilities it can tell."""
 

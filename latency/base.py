@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from runtime.network.task import Task
+from runtime.shell.provenance import is_predicted
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -84,6 +86,20 @@ class EnumerableSpace(Space, Protocol):
 
 class UnmeasuredError(LookupError):
     """An architecture has no latency on this device; the message says which, and the way out."""
+
+
+@final
+@dataclass(frozen=True)
+class Latencies:
+    """Answers of an oracle, and how each of them came about."""
+
+    ms: Float64[ndarray, "*n"]
+    kind: Int8[ndarray, "*n"]  # values of `runtime.shell.provenance.Kind`
+
+    @property
+    def is_predicted(self) -> Bool[ndarray, "*n"]:
+        """True where a model gave the latency."""
+        return is_predicted(self.kind)
 
 
 @runtime_checkable

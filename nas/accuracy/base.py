@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Protocol, final, runtime_checkable
 
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from runtime.network.task import Task
@@ -61,6 +61,15 @@ class AccuracyConfig(ABC):
         Raises:
           UserError: if it has no such answers.
         """
+
+
+@final
+@dataclass(frozen=True)
+class Accuracies:
+    """Answers of an accuracy source, and how each of them came about."""
+
+    fraction: Float64[ndarray, "*n"]  # top-1, in [0, 1]
+    kind: Int8[ndarray, "*n"]  # values of `runtime.shell.provenance.Kind`
 
 
 @runtime_checkable

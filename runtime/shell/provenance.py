@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+import numpy as np
+from jaxtyping import Bool, Int8
+from numpy import ndarray
+
 
 class Kind(IntEnum):
     """How a number came about. It is stored beside every number and printed with it.
@@ -29,6 +33,11 @@ class Kind(IntEnum):
     def words(self) -> str:
         """How the kind is printed: `measured`, `predicted by regression`, ..."""
         return f"predicted by {_PREDICTED[self]}" if self in _PREDICTED else self.name
+
+
+def is_predicted(kinds: Int8[ndarray, "*n"]) -> Bool[ndarray, "*n"]:
+    """True where a model gave the number."""
+    return np.isin(kinds, list(_PREDICTED))
 
 
 _PREDICTED = {

@@ -6,9 +6,9 @@ import ast
 
 import pytest
 import torch
+from nas.export.source import network_source
 
 from nas.export.network import images_of, initialised, outputs_of
-from nas.export.source import network_source
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 pytestmark = pytest.mark.usefixtures("one_thread")
