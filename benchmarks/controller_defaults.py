@@ -5,7 +5,7 @@
 Score: gap in accuracy (points, CIFAR-100 validation) between the best sample within T and the
 exact optimum, after 1,000 and 5,000 samples, mean over 4 of HELP's training devices x 2 rewards
 x 20 seeds; T is the latency that 30 % of the device's architectures meet. Beside it, the share of
-searches whose mean latency settles within T. docs/controller.md holds the table and the choice.
+searches whose mean latency settles within T. results/controller-defaults.md holds the table and the choice.
 """
 
 from __future__ import annotations

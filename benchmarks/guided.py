@@ -5,7 +5,7 @@
 
 CIFAR-100, searched and reported on test accuracy, in percent, defaults of conf/. They are held
 against their alternatives on other devices and data sets by the second command. Queries are distinct architectures evaluated, samples are all that
-were proposed. Intervals are bootstrap 95 % intervals over seeds. docs/guided.md holds the tables
+were proposed. Intervals are bootstrap 95 % intervals over seeds. results/guided.md holds the tables
 and what they say; without arguments the first command makes all of its own.
 """
 

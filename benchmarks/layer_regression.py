@@ -9,7 +9,7 @@
 a random grid of others, then the whole networks; it needs torch, NumPy and jaxtyping. `fit` splits
 the distinct layers in ten, predicts each tenth by a fit of the others, and each network by a fit of
 layers that are not in it. The published figures: R2 95.2 % (CPU) and 96.2 % (GPU), 94.6 % and 98.3 % within
-a tolerance that the source does not state. docs/layers.md says what is timed.
+a tolerance that the source does not state. results/layers.md describes what is timed.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
 
 HELP's split and sources (Lee et al., NeurIPS 2021): nine training devices, four validation devices,
 six test devices. All 15,625 cells are judged, the probes among them. Methods that draw their probes
-at random, of the cells with a path, are averaged over five draws, the same for each. docs/transfer.md holds the tables.
+at random, of the cells with a path, are averaged over five draws, the same for each.
+results/transfer.md holds the tables.
 """
 
 from __future__ import annotations

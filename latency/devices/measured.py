@@ -82,7 +82,7 @@ def device_named(name: str, statistic: Statistic = Statistic.median) -> Device:
         raise UserError(
             f"{name} was measured in situations only ({', '.join(in_situations)}), and what was not "
             f"measured in one is predicted from the latency alone; measure that too, with the same "
-            f"`python -m nas.measure` without scenario= (docs/situations.md)"
+            f"`python -m nas.measure` without scenario= (docs/how-to/search-in-a-scenario.md)"
         )
     known = {n for device in registered() for n in (device.id, device.column)}.union(columns)
     nearest = get_close_matches(name, sorted(known), cutoff=0.4)

@@ -175,7 +175,7 @@ def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float6
     """Milliseconds of every architecture that was measured undisturbed, else NaN.
 
     One that was measured several times counts with the median of them. Cells that are the same
-    network do not get its time: no runtime here finds out that they are (docs/measuring.md).
+    network do not get its time: no runtime here finds out that they are (docs/explanation/timing.md).
     """
     taken: dict[int, list[float]] = {}
     for row in rows:

@@ -84,7 +84,7 @@ class ThisMachine:
         if of.needs_gpu and self._device is not Device.cuda:
             raise UserError(
                 f"{named} speaks of a GPU's means; take device=cuda, or another scenario "
-                f"(docs/situations.md)"
+                f"(docs/how-to/search-in-a-scenario.md)"
             )
         if of.needs_stream and self._backend is Backend.onnxruntime:
             raise UserError(

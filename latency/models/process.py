@@ -6,7 +6,7 @@ an empirical covariance) and, for a device that differs otherwise, a kernel over
 of; what that is, the caller says. The level of a device is free: it comes from its probes alone.
 
 Every constant was chosen by predicting HELP's nine training devices from each other and its four
-validation devices from them (`docs/transfer.md`); around these values the error hardly moves.
+validation devices from them (`benchmarks/results/transfer.md`); around these values the error hardly moves.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How live boards are reached, and the networks that they are sent, which are written here.
 
-What a board is, `latency/probe/` knows; docs/probe.md is for its user.
+What a board is, `latency/probe/` knows; docs/how-to/search-on-a-live-board.md is for its user.
 """
 
 from __future__ import annotations

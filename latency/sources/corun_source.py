@@ -2,7 +2,7 @@
 
 A table measured in the situation (its holes filled from the latency alone and a fitted slowdown),
 else tables of the same hogs held to other limits, between which a curve is drawn; and at the end the
-best networks timed here, in the situation. docs/situations.md is for the user.
+best networks timed here, in the situation. docs/how-to/search-in-a-scenario.md is for the user.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`latency=probe`: the search's networks are written here, and timed on a live board.
 
-What the board is and how it is reached, `latency/probe/config.py` and `latency/probe/` know; docs/probe.md is
-for its user.
+What the board is and how it is reached, `latency/probe/config.py` and `latency/probe/` know;
+docs/how-to/search-on-a-live-board.md is for its user.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`latency=mapped`: one network, several devices that could run it, each with time left of its own.
 
-`python -m runtime.map` says what each leaves; docs/mapping.md is for the user.
+`python -m runtime.map` says what each leaves; docs/how-to/find-the-time-left.md is for the user.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def _measured(name: str, statistic: Statistic) -> tuple[Device, MeasuredLatency 
     if measured is None and device.is_situated:
         known = ", ".join(situations(solo_id(device.id))) or "it in no situation"
         raise UserError(
-            f"{device.id} was not measured; of this device there is {known} (docs/situations.md)"
+            f"{device.id} was not measured; of this device there is {known} (docs/how-to/search-in-a-scenario.md)"
         )
     if measured is None and device.statistic is not Statistic.median:
         tail = device.statistic.value

@@ -67,7 +67,7 @@ def measured(
         raise UserError(
             f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
             f"there say; make the machine quiet, or allow more with quiet.other_load= and the like "
-            f"(docs/measuring.md)"
+            f"(docs/how-to/measure-a-machine.md)"
         )
     return latency_ms, {
         "device": id_of_statistic(folder.device_id, config.statistic),

@@ -1,6 +1,6 @@
 """What a search found, as `summary.json` and as a table on the terminal.
 
-docs/summary.md documents every field of the file.
+docs/reference/files.md documents every field of the file.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def winner(timed: list[Candidate]) -> Candidate | None:
 def _candidates(samples: Samples, feasible: Bool[ndarray, "n"]) -> Int64[ndarray, " m"]:
     """Positions of feasible samples, the most accurate first, one a cell.
 
-    Cells of one network are timed each, for their times differ (docs/measuring.md).
+    Cells of one network are timed each, for their times differ (docs/explanation/timing.md).
     """
     order = np.argsort(-samples.accuracy, kind="stable")
     order = order[feasible[order]]

@@ -2,7 +2,7 @@
 
     hogs: [memory, memory]   # memory, spin, disk; gpu_memory, pcie on a GPU; each as often as it runs
     beside: [resnet50]       # networks that run again and again
-    isolation: fine_lock     # what protects the network; docs/contention.md lists the ways
+    isolation: fine_lock     # what protects the network; docs/reference/contention.md lists the ways
     limit_mb_per_s: 1000     # of each hog, where the isolation has a budget
     memory_budget: 2MB       # the network's weights are streamed through so much memory
     sms: 32                  # the GPU's multiprocessors that the network has

@@ -46,7 +46,7 @@ def enlarged(
     """The ring enlarged until the delay stops falling; nothing is resident.
 
     It grows in steps of a quarter until it is fast enough; then the gap below is halved. A size
-    between two that are too slow may be fast enough (`docs/streaming-model.md`) and is not found.
+    between two that are too slow may be fast enough (`docs/explanation/weight-streaming.md`) and is not found.
 
     Args:
       layers: the network.
