@@ -16,7 +16,7 @@ from runtime.experiments.dispatch.feed import Feed
 from runtime.experiments.dispatch.modes import _fill, _in_turns, _issue, _serially
 from runtime.experiments.dispatch.prepared import InlineStream, Ready
 from runtime.network.engine import EagerEngine
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 
 NETWORKS, JOBS, INFERENCES, ROUNDS = 4, 100, 20, 7
 LEAVE_THE_LOCK = ctypes.CDLL(None).getppid

@@ -12,7 +12,7 @@ from statistics import median
 
 import numpy as np
 
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane
 from runtime.scheduling.policies.look_ahead import LookAhead

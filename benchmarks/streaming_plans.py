@@ -3,7 +3,7 @@
     $ python benchmarks/streaming_plans.py
 
 Parts one and two for inferences from empty rings and for inferences in a row.
-Part one: random networks small enough for `runtime.weight_streaming.planning.optimal`, which tries all residents and all
+Part one: random networks small enough for `runtime.weight_streaming.planning.planner`, which tries all residents and all
 rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
 Part two: how often, and how much, a larger ring is slower than a smaller one.
 Part three: milliseconds of one front, the least of five.
@@ -16,11 +16,10 @@ import time
 
 import numpy as np
 
-from runtime.weight_streaming.planning.optimal import optimal_front
-from runtime.weight_streaming.planning.planner import front
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.planner import exhaustive_front, front
 from runtime.weight_streaming.planning.recurrence import timeline
-from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.trial import Trial
+from runtime.weight_streaming.planning.ring_sizing import RingSizing
 
 
 def network(draw, layers, sizes, load_ms=4.0):
@@ -38,7 +37,7 @@ def network(draw, layers, sizes, load_ms=4.0):
 
 def gaps(layers, stages, ahead):
     found = front(layers, stages=stages, alignment=1, ahead=ahead)
-    for best in optimal_front(layers, stages=stages, alignment=1, ahead=ahead):
+    for best in exhaustive_front(layers, stages=stages, alignment=1, ahead=ahead):
         near_ms = min(one.predicted_ms for one in found if one.memory_bytes <= best.memory_bytes)
         yield near_ms / best.predicted_ms - 1
 
@@ -67,7 +66,7 @@ def anomalies(draw, ahead):
     count, worst, networks = 0, 1.0, 2000
     for _ in range(networks):
         layers = network(draw, 8, [*range(1, 13)])
-        trial = Trial(layers, (False,) * len(layers), Stages.READ_KERNEL, 1, ahead=ahead)
+        trial = RingSizing(layers, (False,) * len(layers), Stages.READ_KERNEL, 1, ahead=ahead)
         least_ms, slower = np.inf, 1.0
         for size in trial.sizes.all():
             delay_ms = trial.plan(size, 0).predicted_ms

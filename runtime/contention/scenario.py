@@ -27,7 +27,7 @@ from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
 from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.situation import Situation
-from runtime.weight_streaming.sizes import parse_bytes
+from runtime.weight_streaming.byte_size import parse_bytes
 
 SHIPPED = Path(__file__).parents[2] / "conf" / "scenarios"
 

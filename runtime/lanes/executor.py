@@ -18,7 +18,7 @@ from torch import Tensor
 
 from runtime.lanes.cpu import Began, Ended, RealLane
 from runtime.network.completion import Completion
-from runtime.network.running import Runnable, Running
+from runtime.network.program import ActiveInference, SegmentedNetwork
 from runtime.scheduling.chain import Chain, Job, Request
 from runtime.scheduling.dispatcher import Dispatcher, Ticket
 from runtime.scheduling.order import Order
@@ -36,7 +36,7 @@ class LaneTimeoutError(RuntimeError):
 class Network:
     """What is run for a request."""
 
-    program: Runnable
+    program: SegmentedNetwork
     x: Tensor
     """The input of every request."""
     chain: Chain
@@ -171,7 +171,7 @@ class _Execution:
         self._dispatcher = dispatcher
         self._events = events
         self._begin_s = time.perf_counter()
-        self._inferences: dict[int, Running] = {}
+        self._inferences: dict[int, ActiveInference] = {}
         self._latest: dict[int, tuple[Job, Completion, Completion | None]] = {}
         """The last job put of each request, its completion and that of the job before it."""
         self._underway: list[dict[Job, Ticket]] = [{} for _ in lanes]

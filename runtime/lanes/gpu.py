@@ -15,7 +15,7 @@ from runtime.lanes.cpu import Began, Ended, Events, RealLane
 from runtime.network.completion import Completion, Compute
 from runtime.network.cuda.graph import GraphEngine
 from runtime.network.cuda.sm_slices import SmSlice
-from runtime.network.cuda.streams import streams
+from runtime.network.cuda.stream_pool import stream_pool
 from runtime.network.engine import EagerEngine, Engine
 from runtime.scheduling.chain import Lane
 from runtime.scheduling.dispatcher import Ticket
@@ -171,7 +171,7 @@ class GpuLane(RealLane, Closes):
         Raises:
           RuntimeError: if there is no such GPU.
         """
-        self._streams = streams(device) if sms is None else sms.streams
+        self._streams = stream_pool(device) if sms is None else sms.streams
         self._stream = self._streams.take(priority)
         default = f"gpu{device}" if sms is None else f"gpu{device}/sm{sms.count}"
         self._lane = Lane(default if name is None else name, asynchronous=True)

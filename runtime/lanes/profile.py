@@ -10,14 +10,14 @@ from torch import Tensor
 
 from runtime.lanes.cpu import RealLane
 from runtime.lanes.executor import Network, execute
-from runtime.network.running import Runnable
+from runtime.network.program import SegmentedNetwork
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain
 from runtime.scheduling.policies.rules import OneLane
 
 
 def measured_chain(
-    name: str, program: Runnable, x: Tensor, lanes: Sequence[RealLane], *, repeats: int = 10
+    name: str, program: SegmentedNetwork, x: Tensor, lanes: Sequence[RealLane], *, repeats: int = 10
 ) -> Chain:
     """The program's jobs with the median of their times, on one lane after the other.
 

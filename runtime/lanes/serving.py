@@ -14,9 +14,9 @@ from runtime.lanes.cpu import CpuLane, RealLane
 from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.lanes.report import Report, report_of
-from runtime.network.assumed_input import assumed_input
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
+from runtime.network.default_input import default_input
 from runtime.network.engine import OnnxEngine
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
@@ -55,7 +55,7 @@ def run(
     Args:
       models: in evaluation mode, of one tensor, giving one tensor.
       inputs: an input of each, with its batch first; None for random images of a size that each
-        takes (`assumed_input.py`), which the report names.
+        takes (`default_input.py`), which the report names.
       policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or an object of your
         own.
       inferences: of each network.
@@ -112,7 +112,7 @@ def _assumed(models: Sequence[nn.Module]) -> Iterator[Tensor]:
         if not isinstance(model, nn.Module):
             return  # as is told of it
         try:
-            yield assumed_input(model)
+            yield default_input(model)
         except ValueError as error:
             raise ValueError(f"model {i}: {error}") from error
 

@@ -14,9 +14,8 @@ from torch import Tensor
 from runtime.network.completion import Compute
 from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
 from runtime.network.engine import CPU, Engine, is_view, tried
-from runtime.network.kinds import Kind
-from runtime.network.program import NETWORK_INPUT, Program
-from runtime.network.running import Runnable, Running
+from runtime.network.program import NETWORK_INPUT, ActiveInference, Program, SegmentedNetwork
+from runtime.network.segment_kind import Kind
 
 
 class Handover(Enum):
@@ -30,7 +29,7 @@ class Handover(Enum):
 
 
 @final
-class Compiled(Runnable):
+class Compiled(SegmentedNetwork):
     """One inference at a time; it reads and writes the same memory each time.
 
     All segments' outputs are kept, as captured graphs demand, not only those still needed.
@@ -62,7 +61,7 @@ class Compiled(Runnable):
         if not devices or len(devices - {CPU}) > 1:
             raise ValueError(f"a network runs on one GPU, the CPU or both, not on {devices}")
         self._program = program
-        self._engines = tuple(None if one is None else one.of_one_network() for one in engines)
+        self._engines = tuple(None if one is None else one.for_network() for one in engines)
         self._devices = frozenset(devices)
         self._shared = handover is Handover.MAPPED and len(devices) > 1
         with torch.inference_mode(mode=False), torch.no_grad():
@@ -84,7 +83,7 @@ class Compiled(Runnable):
         """Whether an engine was given for the lane."""
         return self._engines[lane] is not None
 
-    def start(self, x: Tensor) -> Running:
+    def start(self, x: Tensor) -> ActiveInference:
         """Begins an inference; the one before it must be over.
 
         Raises:
@@ -180,7 +179,7 @@ class Compiled(Runnable):
 
 
 @final
-class _Inference(Running):
+class _Inference(ActiveInference):
     def __init__(self, compiled: Compiled, x: Tensor) -> None:
         self._compiled = compiled
         self._x = x

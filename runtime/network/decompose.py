@@ -17,8 +17,8 @@ from jaxtyping import Float
 from torch import Tensor, fx, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from runtime.network.kinds import Kind, kind_of
 from runtime.network.program import NETWORK_INPUT, Program, Segment
+from runtime.network.segment_kind import Kind, kind_of
 from runtime.network.subgraph import extract
 
 _SMALL = {Kind.NORM, Kind.ACT, Kind.IDENTITY}

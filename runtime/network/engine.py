@@ -34,7 +34,7 @@ class Engine(Protocol):
         """Where the tensors and the segments' weights must be."""
 
     @abstractmethod
-    def of_one_network(self) -> Engine:
+    def for_network(self) -> Engine:
         """For the segments of one network, whose jobs run one at a time and in their order.
 
         Only between such jobs may an engine share memory: jobs of two networks take turns, and what
@@ -74,7 +74,7 @@ class EagerEngine(Engine):
         """Where the tensors and the segments' weights must be."""
         return self._device
 
-    def of_one_network(self) -> Engine:
+    def for_network(self) -> Engine:
         """Itself: it keeps no memory."""
         return self
 
@@ -116,7 +116,7 @@ class OnnxEngine(Engine):
         """The CPU."""
         return CPU
 
-    def of_one_network(self) -> Engine:
+    def for_network(self) -> Engine:
         """Itself: its sessions keep no memory between two calls."""
         return self
 

@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import Protocol, final, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from runtime.network.completion import Compute
-from runtime.network.kinds import Kind
-from runtime.network.running import Running
+from runtime.network.segment_kind import Kind
 
 NETWORK_INPUT = -1
 """Stands for the network's input where the index of a segment would stand."""
+
+
+@runtime_checkable
+class ActiveInference(Protocol):
+    """One inference in progress; its jobs are requested in order, each once."""
+
+    @abstractmethod
+    def job(self, index: int, lane: int) -> Compute:
+        """Work of segment `index` for the lane, to be run after the previous job has ended."""
+
+    @property
+    @abstractmethod
+    def output(self) -> Tensor:
+        """The network's output, on the CPU or where it was computed; owned by the caller.
+
+        Raises:
+          RuntimeError: if some segments have not run yet.
+        """
+
+
+@runtime_checkable
+class SegmentedNetwork(Protocol):
+    """A network cut into segments that an executor runs one by one."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of segments."""
+
+    @property
+    @abstractmethod
+    def kinds(self) -> tuple[Kind, ...]:
+        """Kind of each segment."""
+
+    @abstractmethod
+    def runs_on(self, lane: int) -> bool:
+        """Return whether the lane can run this network."""
+
+    @abstractmethod
+    def start(self, x: Tensor) -> ActiveInference:
+        """Start an inference; the previous one of the same network must have ended."""
 
 
 @final
@@ -115,7 +155,7 @@ class Program:
 
 
 @final
-class Inference(Running):
+class Inference(ActiveInference):
     """One run of a program, a segment at a time; a value is dropped after its last use."""
 
     def __init__(self, program: Program, x: Float[Tensor, "n ..."]) -> None:

@@ -48,7 +48,7 @@ def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | P
       OSError: if a file cannot be read or written, or the source has not what the model needs.
       ValueError: if the model cannot be cut, or has values that no file can hold.
     """
-    from runtime.weight_streaming.files.packing import pack as packed  # noqa: PLC0415 - as above
+    from runtime.weight_streaming.packing import pack as packed  # noqa: PLC0415 - as above
 
     return packed(model, example, source=source, into=into)
 

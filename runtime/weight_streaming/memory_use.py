@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from runtime.weight_streaming.sizes import told_bytes
+from runtime.weight_streaming.byte_size import format_bytes
 
 
 @final
@@ -43,7 +43,7 @@ class MemoryUse:
 
     def __str__(self) -> str:
         parts = [
-            f"{told_bytes(value)} {name}"
+            f"{format_bytes(value)} {name}"
             for name, value in (
                 ("host", self.host),
                 ("pinned", self.pinned),
@@ -54,6 +54,6 @@ class MemoryUse:
             if value
         ]
         return (
-            f"{' + '.join(parts)} for {told_bytes(self.weights)} of weights ({-self.saved:+.1%}; "
+            f"{' + '.join(parts)} for {format_bytes(self.weights)} of weights ({-self.saved:+.1%}; "
             f"{-self.saved_of_two:+.1%} against two copies)"
         )

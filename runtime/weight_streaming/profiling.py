@@ -9,12 +9,12 @@ from statistics import median
 
 from torch import Tensor
 
-from runtime.weight_streaming.files.layers import Layered
+from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.readers import Reader
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline
 from runtime.weight_streaming.pipeline.progress import Stage
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
-from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
 
 _MOST_TIMES = 64
 """That a layer's kernels are run to keep a GPU busy."""
@@ -23,12 +23,12 @@ _BUSY = 3
 """How much longer than before the other times a GPU works before those of its kernels are believed."""
 
 
-def unmeasured(layered: Layered) -> list[StreamedLayer]:
+def unmeasured(layered: LayeredNetwork) -> list[StreamedLayer]:
     """The layers without their times: enough for what depends on bytes alone."""
     return [StreamedLayer(one.name, one.nbytes, 0.0, 0.0, 0.0) for one in layered.layers]
 
 
-def profiling_plan(layered: Layered, stages: Stages, budget_bytes: int) -> StreamPlan:
+def profiling_plan(layered: LayeredNetwork, stages: Stages, budget_bytes: int) -> StreamPlan:
     """Nothing resident, and rings in which stages overlap, as far as the budget allows.
 
     What a stage takes beside the others is more than what it takes alone.
@@ -48,7 +48,7 @@ def profiling_plan(layered: Layered, stages: Stages, budget_bytes: int) -> Strea
 
 
 def profiled(
-    layered: Layered,
+    layered: LayeredNetwork,
     pipeline: Pipeline,
     reader: Reader,
     x: Tensor,
@@ -85,14 +85,14 @@ def profiled(
         for _ in range(repeats):
             _run(pipeline, reader, x)
             runs.append(pipeline.times)
-            late.append([pipeline.handover_ms(stage) for stage in Stage])
+            late.append([pipeline.sync_ms(stage) for stage in Stage])
         layers = [_medians(own) for own in zip(*runs, strict=True)]
         return layers, [float(median(one)) for one in zip(*late, strict=True)]
 
     streamed, (reads_ms, copies_ms, kernels_ms) = measured(settle_s, repeats)
     busy = streamed
     if settle_s:
-        pipeline.keep_busy(_enough(streamed))
+        pipeline.repeat_kernels(_enough(streamed))
         is_read = any(one.read_ms for one in streamed)  # slowly, so that a run is a long one
         busy, _ = measured(_BUSY * settle_s, min(2, repeats) if is_read else repeats)
     return [
@@ -102,7 +102,7 @@ def profiled(
             read_ms=reads_ms + one.read_ms,
             copy_ms=copies_ms + one.copy_ms,
             kernel_ms=max(one.kernel_ms, at_work.kernel_ms),
-            handover_ms=kernels_ms,
+            sync_ms=kernels_ms,
         )
         for layer, one, at_work in zip(layered.layers, streamed, busy, strict=True)
     ]

@@ -16,15 +16,19 @@ from torch import Tensor, nn
 
 from runtime.network.engine import CPU
 from runtime.shell.closeable import Closes
+from runtime.weight_streaming.byte_size import parse_bytes
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
-from runtime.weight_streaming.opened import Opened, open_layers, require_streamable
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
+from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import BudgetTooSmallError, smallest_budget
 from runtime.weight_streaming.planning.planner import plan as planned
-from runtime.weight_streaming.planning.stages import StreamedLayer, StreamPlan
 from runtime.weight_streaming.profiling import unmeasured
-from runtime.weight_streaming.sizes import parse_bytes
+from runtime.weight_streaming.streamable import (
+    StreamableNetwork,
+    open_streamable,
+    require_streamable,
+)
 
 
 @final
@@ -38,7 +42,7 @@ class Streamed(Closes):
 
     def __init__(
         self,
-        opening: Callable[[Tensor], Opened],
+        opening: Callable[[Tensor], StreamableNetwork],
         example: Tensor | None,
         *,
         budget_bytes: int | None = None,
@@ -60,12 +64,12 @@ class Streamed(Closes):
         self._budget_bytes = budget_bytes
         self._plan = plan
         self._ahead = ahead
-        self._opening: Callable[[Tensor], Opened] | None = opening
+        self._opening: Callable[[Tensor], StreamableNetwork] | None = opening
         self._lock = RLock()  # a signal's handler may close amid a call of its own thread
         self._is_calling = False
         self._is_close_asked = False
         self._closed_by: str | None = None
-        self._opened: Opened | None = None
+        self._opened: StreamableNetwork | None = None
         self._pipeline: Pipeline | None = None
         self._layers: tuple[StreamedLayer, ...] = ()
         self._example: tuple[torch.Size, torch.dtype] | None = None
@@ -207,7 +211,7 @@ class Streamed(Closes):
         self._pipeline = opened.pipeline(self._plan, x)
         self._example = (x.shape, x.dtype)
 
-    def _made_plan(self, opened: Opened, x: Tensor) -> StreamPlan:
+    def _made_plan(self, opened: StreamableNetwork, x: Tensor) -> StreamPlan:
         assert self._budget_bytes is not None
         layers, stages = unmeasured(opened.layered), opened.stages
         smallest = smallest_budget(layers, stages=stages)
@@ -266,7 +270,7 @@ def stream(
     if weights is not None and not Path(weights).parent.is_dir():
         raise FileNotFoundError(f"weights={weights}: there is no folder {Path(weights).parent}")
     opening = partial(
-        open_layers,
+        open_streamable,
         model,
         tier=tier,
         weights=None if weights is None else Path(weights),

@@ -23,8 +23,8 @@ from runtime.weight_streaming.planning.architectures import (
     synchronous,
     zero_copy,
 )
+from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
 from runtime.weight_streaming.planning.recurrence import predicted
-from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
 
 PUBLISHED = {row.name: row for row in ROWS}
 

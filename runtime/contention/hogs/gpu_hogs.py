@@ -21,7 +21,7 @@ from runtime.contention.hogs.hog import Hog, Place, RunningHog
 from runtime.contention.hogs.python_hog import hog_on
 from runtime.network.cuda.graph import GraphEngine
 from runtime.network.cuda.sm_slices import GRAIN, SmSlice, SmSlices
-from runtime.network.cuda.streams import Streams, streams
+from runtime.network.cuda.stream_pool import StreamPool, stream_pool
 
 _READY_S = 60.0
 _PIECE = 2**26
@@ -62,14 +62,14 @@ def cut(victim_sms: int, device: int = 0) -> SmSlices:
     return SmSlices([victim_sms, most - victim_sms], device)
 
 
-def victim_streams(slices: Sequence[SmSlice], *, is_first: bool) -> tuple[Streams, int]:
+def victim_streams(slices: Sequence[SmSlice], *, is_first: bool) -> tuple[StreamPool, int]:
     """The network's, of its slice where there are slices; and its priority, the highest if first.
 
     Raises:
       ValueError: if there is no GPU.
     """
     check_gpu()
-    return (slices[0].streams if slices else streams(0)), _FIRST if is_first else 0
+    return (slices[0].streams if slices else stream_pool(0)), _FIRST if is_first else 0
 
 
 @final
@@ -197,7 +197,7 @@ class _HogThread(RunningHog):
         try:
             if self._core is not None:
                 os.sched_setaffinity(0, {self._core})  # this thread's only
-            stock = self._place.slice.streams if self._place.slice else streams(0)
+            stock = self._place.slice.streams if self._place.slice else stream_pool(0)
             stream = stock.take()
             move, piece = self._make(stream)
             stream.synchronize()

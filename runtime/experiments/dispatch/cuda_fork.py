@@ -12,8 +12,8 @@ from runtime.experiments.dispatch.prepared import Ready, Source, Stream
 from runtime.lanes.gpu import GpuLane
 from runtime.network.completion import Compute
 from runtime.network.cuda.graph import CAPTURE_WARM_UP, GraphEngine
-from runtime.network.kinds import Kind
 from runtime.network.program import Program
+from runtime.network.segment_kind import Kind
 
 
 @final

@@ -40,7 +40,7 @@ from runtime.experiments.dispatch.prepared import (
 )
 from runtime.lanes.cpu import one_core
 from runtime.network.backend import Device
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.shell.closeable import Closes
 
 

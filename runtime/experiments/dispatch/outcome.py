@@ -9,7 +9,7 @@ from typing import final
 
 from torch import Tensor
 
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.schedule import Executed, Schedule

@@ -25,7 +25,7 @@ from runtime.experiments.dispatch.outcome import Outcome, outcome
 from runtime.experiments.dispatch.prepared import Prepared, Ready, Source, Stream
 from runtime.lanes.cpu import one_core
 from runtime.network.completion import Compute
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.chain import Lane
 from runtime.scheduling.schedule import Schedule
 

@@ -18,9 +18,8 @@ from runtime.network.compiled import Compiled
 from runtime.network.completion import Completion, Compute, HostCompletion
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, Engine, OnnxEngine
-from runtime.network.kinds import Kind
-from runtime.network.program import Inference, Program
-from runtime.network.running import Running
+from runtime.network.program import ActiveInference, Inference, Program
+from runtime.network.segment_kind import Kind
 
 if TYPE_CHECKING:
     from runtime.network.cuda.sm_slices import SmSlice
@@ -198,7 +197,7 @@ class Prepared(Ready):
         program = source.program
         self._kinds = program.kinds
         self._captured = captured
-        self._running: Running
+        self._running: ActiveInference
         if captured:
             compiled = Compiled(program, source.x, [engine])
             self._running = compiled.start(source.x)

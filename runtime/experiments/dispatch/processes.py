@@ -30,7 +30,7 @@ from runtime.experiments.dispatch.modes import Executor
 from runtime.experiments.dispatch.outcome import Outcome, Ran, outcome
 from runtime.experiments.dispatch.prepared import Prepared, Setup, Source, Stream, open_stream
 from runtime.lanes.cpu import one_core
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 
 _HEAD_START_S = 0.02
 """Between the message and the moment at which all begin."""

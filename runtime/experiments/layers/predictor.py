@@ -21,8 +21,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 from torch import nn
 
-from runtime.network.kinds import Kind
 from runtime.network.program import NETWORK_INPUT, Program, Segment
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.chain import Chain
 from runtime.shell.atomic_file import write_whole
 

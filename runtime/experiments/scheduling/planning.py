@@ -13,7 +13,7 @@ from typing import final
 from runtime.experiments.dispatch.planned import Planned, shares
 from runtime.experiments.dispatch.prepared import Source
 from runtime.experiments.lanes_here import Lanes
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.bound import lower_bound_ms
 from runtime.scheduling.chain import Chain, Job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.chain import Chain, Lane
 
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))

@@ -30,7 +30,6 @@ from runtime.network.models.yolo import YOLOv4
 from runtime.page.results import Row, summary
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
-from runtime.weight_streaming.opened import SETTLE_S, Opened, open_layers
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
@@ -39,9 +38,10 @@ from runtime.weight_streaming.planning.architectures import (
     synchronous,
     zero_copy,
 )
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import front, plan, smallest_budget
 from runtime.weight_streaming.planning.recurrence import bound_ms, overlap, predicted, sequential_ms
-from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.streamable import SETTLE_S, StreamableNetwork, open_streamable
 
 _BUDGETS = (0.1, 0.2, 0.4, 0.7)
 """Of the weights."""
@@ -147,7 +147,7 @@ def _measured(config: BenchConfig, case: Case) -> Iterator[Row]:
         module = case.build().eval().to(case.dtype)
         x = torch.randn(case.shape).to(case.dtype)
     with ExitStack() as opened:
-        layers = open_layers(module, x, tier=case.tier)
+        layers = open_streamable(module, x, tier=case.tier)
         opened.callback(layers.close)
         bench = _Bench(case, layers, x, config.repeats)
         with torch.no_grad():
@@ -178,7 +178,7 @@ def _offloads(
 
 @final
 class _Bench:
-    def __init__(self, case: Case, opened: Opened, x: Tensor, repeats: int) -> None:
+    def __init__(self, case: Case, opened: StreamableNetwork, x: Tensor, repeats: int) -> None:
         self._case = case
         self._opened = opened
         self._x = x
@@ -348,7 +348,11 @@ class _Variant:
     """One plan, its memory taken."""
 
     def __init__(
-        self, bench: _Bench, opened: Opened, wanted: StreamPlan, layers: list[StreamedLayer]
+        self,
+        bench: _Bench,
+        opened: StreamableNetwork,
+        wanted: StreamPlan,
+        layers: list[StreamedLayer],
     ) -> None:
         self._bench = bench
         self._opened = opened

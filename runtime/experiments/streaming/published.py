@@ -21,7 +21,7 @@ from runtime.weight_streaming.planning.architectures import (
     synchronous,
     zero_copy,
 )
-from runtime.weight_streaming.planning.stages import StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import StreamedLayer, StreamPlan
 
 MIB = 2**20
 PRELOADED_MS = 160.8

@@ -13,9 +13,13 @@ from torch import Tensor, nn
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.driver import interleaved
 from runtime.page.results import Row, summary
+from runtime.weight_streaming.concurrent_networks import (
+    ConcurrentNetworks,
+    NetworkRequest,
+    stream_concurrently,
+)
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.planning.together import Streaming, run_together
-from runtime.weight_streaming.several import Several, Wanted, stream_several
+from runtime.weight_streaming.planning.interference import StreamedInference, simulate_concurrent
 
 _BUDGETS = (0.15, 0.4)
 """Of both networks' weights."""
@@ -62,11 +66,11 @@ def _measured(config: BenchConfig, unit: int) -> Iterator[Row]:
     for share in _BUDGETS:
         for factors in _DEADLINES:
             wanted = [
-                Wanted(name, model, inputs[name], factor * resident_ms[name])
+                NetworkRequest(name, model, inputs[name], factor * resident_ms[name])
                 for (name, model), factor in zip(models.items(), factors, strict=True)
             ]
             processors = 1 if config.on_gpu else None
-            with stream_several(
+            with stream_concurrently(
                 wanted, budget=int(share * weights), tier=tier, processors=processors
             ) as both:
                 for row in _rows(both, inputs, outputs, config):
@@ -81,11 +85,14 @@ def _measured(config: BenchConfig, unit: int) -> Iterator[Row]:
 
 
 def _rows(
-    both: Several, inputs: dict[str, Tensor], outputs: dict[str, Tensor], config: BenchConfig
+    both: ConcurrentNetworks,
+    inputs: dict[str, Tensor],
+    outputs: dict[str, Tensor],
+    config: BenchConfig,
 ) -> Iterator[Row]:
     shares = both.shares
-    simulated = run_together(
-        [Streaming(one.tenant.layers, one.plan) for one in shares.values()],
+    simulated = simulate_concurrent(
+        [StreamedInference(one.tenant.layers, one.plan) for one in shares.values()],
         processors=both.processors,
     )
     both.run(inputs)

@@ -70,7 +70,7 @@ class GraphEngine(Engine):
         """The stream's."""
         return self._stream.device
 
-    def of_one_network(self) -> Engine:
+    def for_network(self) -> Engine:
         """One on the same stream, with a pool of its own."""
         return GraphEngine(self._stream)
 

@@ -17,7 +17,7 @@ from typing import Any, final
 
 import torch
 
-from runtime.network.cuda.streams import Streams
+from runtime.network.cuda.stream_pool import StreamPool
 
 GRAIN = 8
 """SMs that are dealt out together."""
@@ -32,7 +32,7 @@ class SmSlice:
         self._driver = driver
         self._context = context
         self._device = device
-        self.streams = Streams(self._made)
+        self.streams = StreamPool(self._made)
         """Whose kernels run on these SMs only."""
         self.count = count
         """Its SMs."""
@@ -76,7 +76,7 @@ class SmSlices:
         """Waits for the slices' streams, and makes the GPU whole."""
         slices, self.slices = self.slices, []
         for one in slices:
-            one.streams.call_back()
+            one.streams.reclaim()
         if slices:
             self._spare.append(slices)
 

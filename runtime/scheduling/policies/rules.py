@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.policies.base import Placement, Policy, Situation
 
 Delays = Sequence[Sequence[float]]

@@ -70,7 +70,7 @@ class Layer:
 
 @final
 @dataclass(frozen=True)
-class Layered:
+class LayeredNetwork:
     """A program without its weights, and what must be where for it to run."""
 
     program: Program
@@ -111,7 +111,7 @@ class Layered:
 
 def layered(
     program: Program, module: nn.Module, merged_bytes: int = MERGED_BYTES
-) -> tuple[Layered, dict[str, Tensor]]:
+) -> tuple[LayeredNetwork, dict[str, Tensor]]:
     """The layers of a program that shares its weights with the module it was cut from, and these.
 
     A layer begins at a segment with weights; those without belong to the layer before them.
@@ -153,7 +153,7 @@ def layered(
     empty = [
         replace(segment, body=_with_tensors(segment.body, blanks)) for segment in program.segments
     ]
-    return Layered(Program(tuple(empty), program.output), tuple(layers)), values
+    return LayeredNetwork(Program(tuple(empty), program.output), tuple(layers)), values
 
 
 def named_weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

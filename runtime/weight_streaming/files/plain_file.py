@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from runtime.shell.closeable import Closes
-from runtime.weight_streaming.errors import WeightFileError
 from runtime.weight_streaming.files.layers import Weight
-from runtime.weight_streaming.files.readers import opened_file
+from runtime.weight_streaming.files.readers import open_for_reading
 from runtime.weight_streaming.files.weight_file import (
     BRIEF,
     Identity,
+    WeightFileError,
     dtype_name,
     read_header,
     told_entry,
@@ -37,7 +37,7 @@ class PlainFile(Closes):
           OSError: if it cannot be opened; WeightFileError if it is no safetensors file.
         """
         self._name = str(path)
-        self._file = opened_file(path)
+        self._file = open_for_reading(path)
         try:
             self._identity = Identity.of(self._file)
             self._entries, self._begin = read_header(self._file, self._name, self._identity.size)

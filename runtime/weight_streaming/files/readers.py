@@ -14,11 +14,16 @@ from typing import NoReturn, Protocol, final
 import numpy as np
 from torch import Tensor
 
-from runtime.weight_streaming.errors import WeightFileError
 from runtime.weight_streaming.files.host_memory import HostMemory
-from runtime.weight_streaming.files.layers import Layered
+from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.page_cache import cached_bytes, is_told
-from runtime.weight_streaming.files.weight_file import Extent, Identity, check_layer, read_extents
+from runtime.weight_streaming.files.weight_file import (
+    Extent,
+    Identity,
+    WeightFileError,
+    check_layer,
+    read_extents,
+)
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
 _CHUNK_BYTES = 32 * 2**20
@@ -98,7 +103,7 @@ class FileReader(Reader):
     def __init__(
         self,
         path: Path,
-        layered: Layered,
+        layered: LayeredNetwork,
         values: Mapping[str, Tensor],
         *,
         direct: bool = True,
@@ -126,7 +131,7 @@ class FileReader(Reader):
         self._always_checked = always_checked
         self._checked: set[int] = set()
         self._direct: int | None = None
-        self._file = opened_file(path) if file is None else file
+        self._file = open_for_reading(path) if file is None else file
         try:
             self._extents = read_extents(self._file, self._name, layered, values)
             self._identity = Identity.of(self._file)
@@ -265,7 +270,7 @@ class HostReader(Reader):
     """Keeps all weights in memory of the CPU and copies from there."""
 
     def __init__(
-        self, layered: Layered, fill: Callable[[int, memoryview], None], *, pinned: bool
+        self, layered: LayeredNetwork, fill: Callable[[int, memoryview], None], *, pinned: bool
     ) -> None:
         """Takes the memory and fills it, layer by layer.
 
@@ -331,7 +336,7 @@ class HostReader(Reader):
         return self._memory.window(self._begins[layer], self._layers[layer].nbytes)
 
 
-def opened_file(path: Path) -> int:
+def open_for_reading(path: Path) -> int:
     """A file descriptor for reading.
 
     Raises:

@@ -21,10 +21,9 @@ from typing import Any, BinaryIO, final
 import torch
 from torch import Tensor
 
-from runtime.weight_streaming.errors import WeightFileError
-from runtime.weight_streaming.files.layers import Layer, Layered, Weight
+from runtime.weight_streaming.byte_size import format_bytes
+from runtime.weight_streaming.files.layers import Layer, LayeredNetwork, Weight
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
-from runtime.weight_streaming.sizes import told_bytes
 
 MOST_HEADER_BYTES = 16 * 2**20
 """Of JSON: some 100,000 tensors."""
@@ -51,6 +50,10 @@ _DTYPES = {
 BRIEF = reprlib.Repr()
 """Of what a file says, so much that a line can hold it."""
 BRIEF.maxstring = 120
+
+
+class WeightFileError(OSError):
+    """A weight file is damaged, was changed or belongs to another model; none of it was used."""
 
 
 @final
@@ -80,7 +83,7 @@ class Identity:
         return cls(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
 
 
-def pack(layered: Layered, values: Mapping[str, Tensor], path: Path) -> None:
+def pack(layered: LayeredNetwork, values: Mapping[str, Tensor], path: Path) -> None:
     """Writes weights, given by name, into a file that is whole or not there.
 
     Raises:
@@ -101,7 +104,7 @@ def pack(layered: Layered, values: Mapping[str, Tensor], path: Path) -> None:
         raise
 
 
-def write(layered: Layered, values: Mapping[str, Tensor], file: BinaryIO) -> None:
+def write(layered: LayeredNetwork, values: Mapping[str, Tensor], file: BinaryIO) -> None:
     """Writes weights, given by name, a layer after another, onto the disk.
 
     Raises:
@@ -122,17 +125,17 @@ def write(layered: Layered, values: Mapping[str, Tensor], file: BinaryIO) -> Non
     os.fsync(file.fileno())
 
 
-def unwritable(error: OSError, layered: Layered, where: str) -> OSError:
+def unwritable(error: OSError, layered: LayeredNetwork, where: str) -> OSError:
     """What is said where weights cannot be written."""
     return OSError(
         error.errno,
-        f"{told_bytes(layered.weight_bytes)} of weights cannot be written to {where}: "
+        f"{format_bytes(layered.weight_bytes)} of weights cannot be written to {where}: "
         f"{error.strerror or error}; name a file on another disk as weights=",
     )
 
 
 def read_extents(
-    file: int, name: str, layered: Layered, values: Mapping[str, Tensor]
+    file: int, name: str, layered: LayeredNetwork, values: Mapping[str, Tensor]
 ) -> tuple[Extent, ...]:
     """Where each layer is, after the file's header was compared with the layers.
 
@@ -235,7 +238,7 @@ def _told(metadata: Any, name: str) -> list[Any]:
     raise WeightFileError(f"{name} {_NOT_PACKED}; {_PACK}, or name a file that is to be written")
 
 
-def _header(layered: Layered, digests: list[str]) -> bytes:
+def _header(layered: LayeredNetwork, digests: list[str]) -> bytes:
     """The header's length and its JSON, filled with spaces to whole pages."""
     entries: dict[str, Any] = {
         "__metadata__": {
@@ -291,7 +294,7 @@ def dtype_name(weight: Weight) -> str:
     return _DTYPES[weight.dtype]
 
 
-def _extents(layered: Layered, digests: list[str], begin: int) -> Iterator[Extent]:
+def _extents(layered: LayeredNetwork, digests: list[str], begin: int) -> Iterator[Extent]:
     for layer, digest in zip(layered.layers, digests, strict=True):
         yield Extent(begin, layer.nbytes, digest)
         begin += layer.nbytes

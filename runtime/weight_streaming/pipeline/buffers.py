@@ -11,11 +11,11 @@ from torch import Tensor
 from runtime.network.cuda.mapped_memory import on_gpu
 from runtime.network.engine import CPU
 from runtime.weight_streaming.files.host_memory import HostMemory
-from runtime.weight_streaming.files.layers import Layered
+from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.readers import HostReader, Reader
-from runtime.weight_streaming.pipeline.route import route
+from runtime.weight_streaming.pipeline.layout import layout_of
+from runtime.weight_streaming.planning.plan import StreamPlan
 from runtime.weight_streaming.planning.ring import Place
-from runtime.weight_streaming.planning.stages import StreamPlan
 
 
 class _Memory(Protocol):
@@ -60,20 +60,20 @@ class Buffers:
     """Where each layer is read to, copied to and used."""
 
     def __init__(
-        self, layered: Layered, plan: StreamPlan, reader: Reader, device: torch.device
+        self, layered: LayeredNetwork, plan: StreamPlan, reader: Reader, device: torch.device
     ) -> None:
         """Takes all memory and loads the residents.
 
         Raises:
-          ValueError: as `route`, or if nothing is read but the weights are not in memory.
+          ValueError: as `layout_of`, or if nothing is read but the weights are not in memory.
           OSError: as `Reader.read`; RuntimeError if the memory does not suffice.
         """
-        self.route = route(layered, plan)
+        self.layout = layout_of(layered, plan)
         self._layers = layered.layers
         self._reader = reader
         self._device = device
         self._is_pinned = device.type == "cuda"
-        if self.route.streamed and self.route.host is None and not isinstance(reader, HostReader):
+        if self.layout.streamed and self.layout.host is None and not isinstance(reader, HostReader):
             raise ValueError(
                 "a plan without a ring in host memory needs all weights there: tier=host, not "
                 f"{reader.tier.value}"
@@ -82,12 +82,12 @@ class Buffers:
             self._host = self._taken(opened, plan.host_ring_bytes, on_host=True)
             self._ring = self._taken(opened, plan.device_ring_bytes, on_host=False)
             begins = [0]
-            for i in self.route.resident:
+            for i in self.layout.resident:
                 begins.append(begins[-1] + layered.layers[i].nbytes)
             self._residents = self._taken(opened, begins[-1], on_host=False)
-            self._resident_begin = dict(zip(self.route.resident, begins, strict=False))
+            self._resident_begin = dict(zip(self.layout.resident, begins, strict=False))
             self._mapped: Tensor | None = None
-            if self._is_pinned and self.route.device is None and self.route.streamed:
+            if self._is_pinned and self.layout.device is None and self.layout.streamed:
                 whole = self._host.bytes if self._host else self._kept.bytes
                 self._mapped = on_gpu(whole, device)
             self._load_residents()
@@ -113,18 +113,18 @@ class Buffers:
     def window(self, ordinal: int) -> memoryview:
         """Where the streamed layer of this number is read to."""
         assert isinstance(self._host, HostMemory)
-        return self._host.window(self._place(self.route.host, ordinal).offset, self._size(ordinal))
+        return self._host.window(self._place(self.layout.host, ordinal).offset, self._size(ordinal))
 
     def source(self, ordinal: int) -> Tensor:
         """What is copied: the layer in the host's ring, or where it is kept."""
         if self._host is None:
-            return self._kept.place(self.route.streamed[ordinal])
-        return self._slice(self._host.bytes, self.route.host, ordinal)
+            return self._kept.place(self.layout.streamed[ordinal])
+        return self._slice(self._host.bytes, self.layout.host, ordinal)
 
     def target(self, ordinal: int) -> Tensor:
         """Where it is copied to."""
         assert self._ring is not None
-        return self._slice(self._ring.bytes, self.route.device, ordinal)
+        return self._slice(self._ring.bytes, self.layout.device, ordinal)
 
     def places(self) -> list[Tensor]:
         """Where the kernels find each layer of the network."""
@@ -132,7 +132,7 @@ class Buffers:
         for layer, begin in self._resident_begin.items():
             assert self._residents is not None
             found[layer] = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
-        for ordinal, layer in enumerate(self.route.streamed):
+        for ordinal, layer in enumerate(self.layout.streamed):
             found[layer] = self._used(ordinal)
         return [found[i] for i in range(len(self._layers))]
 
@@ -148,13 +148,13 @@ class Buffers:
         self._opened.close()
 
     def _used(self, ordinal: int) -> Tensor:
-        if self.route.device is not None:
+        if self.layout.device is not None:
             return self.target(ordinal)
         if self._mapped is None:
             return self.source(ordinal)
-        if self.route.host is not None:
-            return self._slice(self._mapped, self.route.host, ordinal)
-        begin = self._kept.begin(self.route.streamed[ordinal])
+        if self.layout.host is not None:
+            return self._slice(self._mapped, self.layout.host, ordinal)
+        begin = self._kept.begin(self.layout.streamed[ordinal])
         return self._mapped[begin : begin + self._size(ordinal)]
 
     def _taken(self, opened: ExitStack, nbytes: int, *, on_host: bool) -> _Memory | None:
@@ -178,7 +178,7 @@ class Buffers:
                 own = self._residents.bytes[begin : begin + self._layers[layer].nbytes]
                 own.copy_(self._reader.place(layer))
         elif self._residents is not None:
-            largest = max(self._layers[i].nbytes for i in self.route.resident)
+            largest = max(self._layers[i].nbytes for i in self.layout.resident)
             passing = HostMemory(largest, pinned=False)
             try:
                 for layer, begin in self._resident_begin.items():
@@ -194,7 +194,7 @@ class Buffers:
         return self._reader
 
     def _size(self, ordinal: int) -> int:
-        return self._layers[self.route.streamed[ordinal]].nbytes
+        return self._layers[self.layout.streamed[ordinal]].nbytes
 
     def _slice(self, whole: Tensor, ring: tuple[Place, ...] | None, ordinal: int) -> Tensor:
         begin = self._place(ring, ordinal).offset

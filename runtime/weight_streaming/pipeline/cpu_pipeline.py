@@ -12,16 +12,15 @@ import torch
 from torch import Tensor
 
 from runtime.network.engine import CPU
-from runtime.network.program import Program
-from runtime.network.running import Running
-from runtime.weight_streaming.files.layers import Layered
+from runtime.network.program import ActiveInference, Program
+from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.readers import Reader
 from runtime.weight_streaming.pipeline.buffers import Buffers
-from runtime.weight_streaming.pipeline.handover import handover_ms
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights
 from runtime.weight_streaming.pipeline.progress import Progress, Stage, StoppedError
+from runtime.weight_streaming.pipeline.sync_delay import sync_ms
 from runtime.weight_streaming.pipeline.workers import Workers
-from runtime.weight_streaming.planning.stages import StreamPlan
+from runtime.weight_streaming.planning.plan import StreamPlan
 
 _Needs = list[tuple[Stage, int]]
 
@@ -33,7 +32,7 @@ class CpuPipeline(Pipeline):
     The second is no use on a CPU; it is what the architectures with three stages are measured with.
     """
 
-    def __init__(self, layered: Layered, plan: StreamPlan, reader: Reader) -> None:
+    def __init__(self, layered: LayeredNetwork, plan: StreamPlan, reader: Reader) -> None:
         """Takes the memory and loads the residents.
 
         Raises:
@@ -42,16 +41,16 @@ class CpuPipeline(Pipeline):
         self._buffers = Buffers(layered, plan, reader, CPU)
         self._layers = layered.layers
         self._reader = reader
-        self._route = self._buffers.route
+        self._layout = self._buffers.layout
         self._began_s = np.zeros((len(Stage), len(self._layers)))
         self._ended_s = np.zeros((len(Stage), len(self._layers)))
-        self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
+        self._ordinals = {layer: i for i, layer in enumerate(self._layout.streamed)}
         jobs = []
-        if self._route.host is not None:
+        if self._layout.host is not None:
             jobs.append(self._read_all)
-        if self._route.device is not None:
+        if self._layout.device is not None:
             jobs.append(self._copy_all)
-        self._workers = Workers(jobs, len(self._route.streamed))
+        self._workers = Workers(jobs, len(self._layout.streamed))
         try:
             with torch.inference_mode(mode=False):
                 self._program: Program = layered.bound(self._buffers.places())
@@ -64,7 +63,7 @@ class CpuPipeline(Pipeline):
         """Its memory."""
         return self._buffers
 
-    def keep_busy(self, times: int) -> None:
+    def repeat_kernels(self, times: int) -> None:
         """It does not matter to a CPU, whose kernels take what they take beside reads."""
 
     def run(self, x: Tensor) -> Tensor:
@@ -87,18 +86,20 @@ class CpuPipeline(Pipeline):
         took_ms = 1e3 * (self._ended_s - self._began_s)
         return [LayerTimes(*took_ms[:, i].tolist()) for i in range(len(self._layers))]
 
-    def handover_ms(self, stage: Stage) -> float:
+    def sync_ms(self, stage: Stage) -> float:
         """How much later than it could each layer's stage began in the latest run; the median."""
-        if self._route.is_synchronous or self._route.is_ahead:
+        if self._layout.is_synchronous or self._layout.is_ahead:
             return 0.0
-        return handover_ms(
-            self._route, stage, lambda end, begin: 1e3 * (self._began_s[begin] - self._ended_s[end])
+        return sync_ms(
+            self._layout,
+            stage,
+            lambda end, begin: 1e3 * (self._began_s[begin] - self._ended_s[end]),
         )
 
     def rest(self) -> None:
         """Waits until all that is brought ahead is there."""
-        first = Stage.COPY if self._route.host is None else Stage.READ
-        self._workers.rest([(first, self._route.brought_ahead)])
+        first = Stage.COPY if self._layout.host is None else Stage.READ
+        self._workers.rest([(first, self._layout.prefetched_layers)])
 
     def empty(self) -> None:
         """The next inference begins with empty rings."""
@@ -126,9 +127,9 @@ class CpuPipeline(Pipeline):
         self, stage: Stage, progress: Progress, needs: Callable[[int], _Needs]
     ) -> Iterator[int]:
         """The streamed layers again and again, each when a stage may begin with it."""
-        needed = [needs(ordinal) for ordinal in range(len(self._route.streamed))]
+        needed = [needs(ordinal) for ordinal in range(len(self._layout.streamed))]
         for inferences in count():
-            if not self._route.goes_on(stage):
+            if not self._layout.prefetches(stage):
                 progress.wait_asked(inferences + 1)
             for ordinal, need in enumerate(needed):
                 progress.wait(need, inferences * len(needed))
@@ -137,7 +138,7 @@ class CpuPipeline(Pipeline):
                 yield ordinal
 
     def _read(self, ordinal: int, progress: Progress) -> None:
-        layer = self._route.streamed[ordinal]
+        layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
         if progress.is_stopped():  # perhaps in the middle of the layer
@@ -146,12 +147,12 @@ class CpuPipeline(Pipeline):
 
     def _copy(self, ordinal: int) -> None:
         """By NumPy: one thread, and Python's lock is free."""
-        layer = self._route.streamed[ordinal]
+        layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         np.copyto(self._buffers.target(ordinal).numpy(), self._buffers.source(ordinal).numpy())
         self._took(Stage.COPY, layer, began_s)
 
-    def _compute(self, running: Running, layer: int, versions: list[int]) -> None:
+    def _compute(self, running: ActiveInference, layer: int, versions: list[int]) -> None:
         began_s = time.perf_counter()
         for segment in self._layers[layer].segments:
             running.job(segment, 0)()
@@ -163,30 +164,30 @@ class CpuPipeline(Pipeline):
         self._began_s[stage, layer], self._ended_s[stage, layer] = began_s, time.perf_counter()
 
     def _before_read(self, ordinal: int) -> _Needs:
-        assert self._route.host is not None
-        leaves = Stage.KERNEL if self._route.device is None else Stage.COPY
-        needs = [*_left(leaves, self._route.host[ordinal].after)]
-        if self._route.is_synchronous:
+        assert self._layout.host is not None
+        leaves = Stage.KERNEL if self._layout.device is None else Stage.COPY
+        needs = [*_left(leaves, self._layout.host[ordinal].after)]
+        if self._layout.is_synchronous:
             needs += [(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)]
         return needs
 
     def _before_copy(self, ordinal: int) -> _Needs:
-        assert self._route.device is not None
-        needs = [*_left(Stage.KERNEL, self._route.device[ordinal].after)]
-        if self._route.host is not None:
+        assert self._layout.device is not None
+        needs = [*_left(Stage.KERNEL, self._layout.device[ordinal].after)]
+        if self._layout.host is not None:
             needs.append((Stage.READ, ordinal + 1))
-        if self._route.is_synchronous:
+        if self._layout.is_synchronous:
             needs.append((Stage.KERNEL, ordinal - 1))
         return needs
 
     def _before_kernel(self, ordinal: int) -> _Needs:
         needs = []
-        if self._route.device is not None:
+        if self._layout.device is not None:
             needs.append((Stage.COPY, ordinal + 1))
-        elif self._route.host is not None:
+        elif self._layout.host is not None:
             needs.append((Stage.READ, ordinal + 1))
-        if self._route.is_synchronous and self._route.host is not None:
-            needs.append((Stage.READ, min(ordinal + 2, len(self._route.streamed))))
+        if self._layout.is_synchronous and self._layout.host is not None:
+            needs.append((Stage.READ, min(ordinal + 2, len(self._layout.streamed))))
         return needs
 
 

@@ -23,18 +23,18 @@ from torch import Tensor
 from runtime.network.compiled import Compiled
 from runtime.network.completion import Compute
 from runtime.network.cuda.graph import GraphEngine
-from runtime.network.cuda.streams import streams
+from runtime.network.cuda.stream_pool import stream_pool
 from runtime.network.engine import Engine
 from runtime.network.program import NETWORK_INPUT, Program, Segment
-from runtime.weight_streaming.files.layers import Layered
+from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.readers import Reader
 from runtime.weight_streaming.pipeline.buffers import Buffers
-from runtime.weight_streaming.pipeline.handover import Done, handover_ms
-from runtime.weight_streaming.pipeline.launching import kernels_before, launch_order
+from runtime.weight_streaming.pipeline.launch_order import kernels_before, launch_order
 from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights
 from runtime.weight_streaming.pipeline.progress import Progress, Stage, StoppedError
+from runtime.weight_streaming.pipeline.sync_delay import Done, sync_ms
 from runtime.weight_streaming.pipeline.workers import Workers
-from runtime.weight_streaming.planning.stages import StreamPlan
+from runtime.weight_streaming.planning.plan import StreamPlan
 
 
 @final
@@ -42,7 +42,12 @@ class GpuPipeline(Pipeline):
     """Graphs are captured once, on weights at places that are the same in each inference."""
 
     def __init__(
-        self, layered: Layered, plan: StreamPlan, reader: Reader, x: Tensor, device: torch.device
+        self,
+        layered: LayeredNetwork,
+        plan: StreamPlan,
+        reader: Reader,
+        x: Tensor,
+        device: torch.device,
     ) -> None:
         """Takes the memory, loads the residents and captures each segment with its true weights.
 
@@ -53,19 +58,21 @@ class GpuPipeline(Pipeline):
         self._reader = reader
         self._device = device
         self._buffers = Buffers(layered, plan, reader, device)
-        self._stock = streams(torch.cuda.current_device() if device.index is None else device.index)
+        self._stock = stream_pool(
+            torch.cuda.current_device() if device.index is None else device.index
+        )
         self._compute, self._copier = self._stock.take(), self._stock.take()
-        self._route = self._buffers.route
-        self._ordinals = {layer: i for i, layer in enumerate(self._route.streamed)}
-        self._ahead = self._route.brought_ahead if self._route.host is None else 0
+        self._layout = self._buffers.layout
+        self._ordinals = {layer: i for i, layer in enumerate(self._layout.streamed)}
+        self._ahead = self._layout.prefetched_layers if self._layout.host is None else 0
         self._begun = 0  # copies for the next inference that are launched
         self._times = 1
         self._orders = {
-            begun: [*launch_order(self._route, len(self._layers), begun)]
+            begun: [*launch_order(self._layout, len(self._layers), begun)]
             for begun in {0, self._ahead}
         }
-        jobs = [self._read_all] if self._route.host is not None else []
-        streamed = len(self._route.streamed)
+        jobs = [self._read_all] if self._layout.host is not None else []
+        streamed = len(self._layout.streamed)
         self._workers = Workers(jobs, streamed)
         self._copies, self._copied = _events(streamed), _events(streamed)
         self._begins, self._ends = _events(len(self._layers)), _events(len(self._layers))
@@ -89,7 +96,7 @@ class GpuPipeline(Pipeline):
         """Its memory."""
         return self._buffers
 
-    def keep_busy(self, times: int) -> None:
+    def repeat_kernels(self, times: int) -> None:
         """From now on a layer's kernels run so many times, the last of which is timed.
 
         They have their true weights each time, but what a layer writes to in place it does again: the
@@ -124,30 +131,30 @@ class GpuPipeline(Pipeline):
         for layer in range(len(self._layers)):
             ordinal = self._ordinals.get(layer)
             copy_ms = 0.0
-            if ordinal is not None and self._route.device is not None:
+            if ordinal is not None and self._layout.device is not None:
                 copy_ms = self._copies[ordinal].elapsed_time(self._copied[ordinal])
             kernel_ms = self._begins[layer].elapsed_time(self._ends[layer])
             found.append(LayerTimes(1e3 * self._read_s[layer], copy_ms, kernel_ms))
         return found
 
-    def handover_ms(self, stage: Stage) -> float:
+    def sync_ms(self, stage: Stage) -> float:
         """How much later than it could each layer's stage began in the latest run; the median.
 
         By the GPU's clock; 0 of stages that wait for the host's or for each other's step, or that
         bring layers ahead.
         """
-        waits_for_host = self._route.host is not None and (
-            stage is not Stage.KERNEL or self._route.device is None
+        waits_for_host = self._layout.host is not None and (
+            stage is not Stage.KERNEL or self._layout.device is None
         )
-        if self._route.is_synchronous or self._route.is_ahead or waits_for_host:
+        if self._layout.is_synchronous or self._layout.is_ahead or waits_for_host:
             return 0.0
-        return handover_ms(self._route, stage, self._since_ms)
+        return sync_ms(self._layout, stage, self._since_ms)
 
     def rest(self) -> None:
         """Waits until all that is brought ahead is there."""
         self._copier.synchronize()
-        if self._route.host is not None:
-            self._workers.rest([(Stage.READ, self._route.brought_ahead)])
+        if self._layout.host is not None:
+            self._workers.rest([(Stage.READ, self._layout.prefetched_layers)])
 
     def empty(self) -> None:
         """The next inference begins with empty rings."""
@@ -179,9 +186,9 @@ class GpuPipeline(Pipeline):
         ordinal = self._ordinals.get(layer)
         if ordinal is None:
             return
-        if self._route.host is not None:
+        if self._layout.host is not None:
             self._read(ordinal, Progress())
-        if self._route.device is not None:
+        if self._layout.device is not None:
             self._transfer(ordinal)
             torch.cuda.synchronize(self._device)
 
@@ -200,7 +207,7 @@ class GpuPipeline(Pipeline):
         return kernels[layer] if stage is Stage.KERNEL else copies[self._ordinals[layer]]
 
     def _launch(self, progress: Progress, before: int, begun: int) -> None:
-        if self._route.is_synchronous:
+        if self._layout.is_synchronous:
             self._launch_in_step(progress, before)
             return
         for stage, number in self._orders[begun]:
@@ -223,28 +230,28 @@ class GpuPipeline(Pipeline):
                 progress.advance(Stage.COPY)
             if cycle >= 2:
                 progress.advance(Stage.KERNEL)
-            if self._route.host is not None:
+            if self._layout.host is not None:
                 progress.wait([(Stage.READ, min(cycle + 1, layers))], before)
 
     def _launch_copy(self, number: int, progress: Progress, before: int) -> None:
         """Of the inference's streamed layer of this number, or of the next one's, counted on."""
-        if self._route.host is not None:
+        if self._layout.host is not None:
             progress.wait([(Stage.READ, number + 1)], before)
-        if self._route.device is None:
+        if self._layout.device is None:
             return
-        used_by = kernels_before(self._route, number)
+        used_by = kernels_before(self._layout, number)
         if used_by is not None:
             self._copier.wait_event(self._ends[used_by])
-        ordinal = number % len(self._route.streamed)
+        ordinal = number % len(self._layout.streamed)
         self._copies[ordinal].record(self._copier)
         with torch.cuda.stream(self._copier):
             self._transfer(ordinal)
         self._copied[ordinal].record(self._copier)
-        if not self._route.is_synchronous:
+        if not self._layout.is_synchronous:
             progress.advance(Stage.COPY)
 
     def _launch_kernels(self, layer: int, ordinal: int | None, progress: Progress) -> None:
-        if ordinal is not None and self._route.device is not None:
+        if ordinal is not None and self._layout.device is not None:
             self._compute.wait_event(self._copied[ordinal])
         with torch.cuda.stream(self._compute):
             for _ in range(self._times - 1):
@@ -252,7 +259,7 @@ class GpuPipeline(Pipeline):
             self._begins[layer].record(self._compute)
             self._run_jobs(layer)
         self._ends[layer].record(self._compute)
-        if ordinal is not None and not self._route.is_synchronous:
+        if ordinal is not None and not self._layout.is_synchronous:
             progress.advance(Stage.KERNEL)
 
     def _run_jobs(self, layer: int) -> None:
@@ -264,26 +271,26 @@ class GpuPipeline(Pipeline):
 
     def _read_all(self, progress: Progress) -> None:
         """Launched is not over: what uses a layer's bytes has an event, which is waited for here."""
-        assert self._route.host is not None
-        if self._route.device is None:
-            leaves, events = Stage.KERNEL, [self._ends[i] for i in self._route.streamed]
+        assert self._layout.host is not None
+        if self._layout.device is None:
+            leaves, events = Stage.KERNEL, [self._ends[i] for i in self._layout.streamed]
         else:
             leaves, events = Stage.COPY, self._copied
         for inferences in count():
-            if not self._route.goes_on(Stage.READ):
+            if not self._layout.prefetches(Stage.READ):
                 progress.wait_asked(inferences + 1)
-            before = inferences * len(self._route.host)
-            for ordinal, place in enumerate(self._route.host):
+            before = inferences * len(self._layout.host)
+            for ordinal, place in enumerate(self._layout.host):
                 if place.after is not None:  # below 0 of the inference before
                     progress.wait([(leaves, place.after + 1)], before)
                     events[place.after].synchronize()
-                if self._route.is_synchronous:
+                if self._layout.is_synchronous:
                     progress.wait([(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)], before)
                 self._read(ordinal, progress)
                 progress.advance(Stage.READ)
 
     def _read(self, ordinal: int, progress: Progress) -> None:
-        layer = self._route.streamed[ordinal]
+        layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
         if progress.is_stopped():  # perhaps in the middle of the layer
@@ -312,7 +319,7 @@ class _LoadingEngine(Engine):
         """The GPU."""
         return self._engine.device
 
-    def of_one_network(self) -> Engine:
+    def for_network(self) -> Engine:
         """Itself: it is of one already."""
         return self
 

@@ -51,14 +51,14 @@ class Pipeline(Protocol):
         """Of each layer in the latest run."""
 
     @abstractmethod
-    def handover_ms(self, stage: Stage) -> float:
+    def sync_ms(self, stage: Stage) -> float:
         """How much later than it could each layer's stage began in the latest run; the median.
 
         0 where that cannot be told, as of stages that step together or bring layers ahead.
         """
 
     @abstractmethod
-    def keep_busy(self, times: int) -> None:
+    def repeat_kernels(self, times: int) -> None:
         """From now on a layer's kernels run so often that they seldom wait: for profiles alone.
 
         Outputs are of no use then.

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from runtime.weight_streaming.planning.capacities import Capacities
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import bound_ms, predicted
-from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
-from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes, aligned
 
 
 def preloaded(layers: Sequence[StreamedLayer]) -> StreamPlan:
@@ -65,7 +64,7 @@ def enlarged(
         plan = StreamPlan(Architecture.PLANNED, resident, host, device, 0.0, host + device, ahead)
         return predicted(layers, plan, alignment)
 
-    sizes = Capacities(lengths, alignment)
+    sizes = RingSizes(lengths, alignment)
     found = with_rings(sizes.largest)
     near_ms = bound_ms(layers, found) * (1 + max(tolerance, 1e-12))
     slow_bytes, fast_bytes = sizes.smallest - 1, sizes.largest

@@ -8,10 +8,14 @@ from typing import final
 
 import numpy as np
 
+from runtime.weight_streaming.planning.interference import (
+    Interference,
+    StreamedInference,
+    simulate_concurrent,
+)
+from runtime.weight_streaming.planning.plan import Architecture, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
-from runtime.weight_streaming.planning.stages import Architecture, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.together import Interference, Streaming, run_together
 
 
 @final
@@ -60,7 +64,9 @@ def predict_ms(
     """The makespan of a plan; a synchronous one is predicted without interference."""
     if interference is None or plan.architecture is Architecture.SYNCHRONOUS:
         return timeline(layers, plan, alignment).makespan_ms
-    (run,) = run_together([Streaming(layers, plan)], interference=interference, alignment=alignment)
+    (run,) = simulate_concurrent(
+        [StreamedInference(layers, plan)], interference=interference, alignment=alignment
+    )
     return run.makespan_ms
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
 
 from runtime.weight_streaming.planning.architectures import preloaded
-from runtime.weight_streaming.planning.descent import improved
-from runtime.weight_streaming.planning.pareto import pareto
+from runtime.weight_streaming.planning.local_search import improved
+from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan, pareto_front
 from runtime.weight_streaming.planning.residency import candidates, smallest
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
-from runtime.weight_streaming.planning.stages import Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.trial import Trial
+from runtime.weight_streaming.planning.ring_sizing import RingSizing
 
 _LAYER_STEPS = 60_000
 """Layers times inferences that are predicted in the search around the best."""
@@ -99,11 +99,39 @@ def front(
     """
     best = [preloaded(layers)]
     for resident in candidates(layers, stages, alignment):
-        trial = Trial(layers, resident, stages, alignment, ahead=ahead)
+        trial = RingSizing(layers, resident, stages, alignment, ahead=ahead)
         if not any(
             one.memory_bytes <= trial.smallest_bytes and one.predicted_ms <= trial.bound_ms
             for one in best
         ):
-            best = pareto([*best, *trial.growing()])
+            best = pareto_front([*best, *trial.growing()])
     tries = _LAYER_STEPS // max(1, len(layers)) // (_IN_A_ROW if ahead else 1)
     return improved(best, layers, stages, tries=tries, alignment=alignment, ahead=ahead)
+
+
+def exhaustive_front(
+    layers: Sequence[StreamedLayer],
+    *,
+    stages: Stages = Stages.READ_KERNEL,
+    alignment: int = PAGE_BYTES,
+    ahead: bool = True,
+) -> list[StreamPlan]:
+    """What `runtime.weight_streaming.planning.planner.front` looks for: every set of residents, every size of ring.
+
+    A network of n layers with weights has 2 ** n sets of residents, each up to n * (n + 1) / 2
+    sizes of a ring that matter, and their square where there are two rings.
+    """
+    return pareto_front(_all(layers, stages, alignment, ahead=ahead))
+
+
+def _all(
+    layers: Sequence[StreamedLayer], stages: Stages, alignment: int, *, ahead: bool
+) -> Iterator[StreamPlan]:
+    yield preloaded(layers)
+    for resident in product((False, True), repeat=len(layers)):
+        if any(one.weight_bytes and not kept for one, kept in zip(layers, resident, strict=True)):
+            trial = RingSizing(layers, resident, stages, alignment, ahead=ahead)
+            two = stages is Stages.READ_COPY_KERNEL
+            sizes = trial.sizes.all()
+            for host, device in product(sizes, sizes if two else [0]):
+                yield trial.plan(host or device, device or host)

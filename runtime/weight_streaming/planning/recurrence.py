@@ -11,7 +11,7 @@ and H what it takes to wait for weights that are there; 0 of a resident layer. I
 
 An inference begins with empty rings, r[-1] = c[-1] = k[-1] = 0, or in a row: k[-1] = 0 is then the end of
 the one before it, during which the first stage went on into this one as far as the ring let it
-(`runtime.weight_streaming.planning.ring.in_rounds`), so that r[-1] and what a layer waits for may be below 0.
+(`runtime.weight_streaming.planning.ring.cyclic_places`), so that r[-1] and what a layer waits for may be below 0.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from runtime.weight_streaming.planning.ring import PAGE_BYTES, in_rounds, places
-from runtime.weight_streaming.planning.stages import Architecture, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import Architecture, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.ring import PAGE_BYTES, cyclic_places, places
 
 Span = tuple[float, float]
 """Begin and end in milliseconds since the inference was asked for; below 0 while the one before ran."""
@@ -103,7 +103,7 @@ def placed(
     """
     if not lengths:
         return []
-    find = in_rounds if ahead else places
+    find = cyclic_places if ahead else places
     return [place.after for place in find(lengths, ring_bytes, alignment)]
 
 
@@ -154,7 +154,7 @@ def pipelined(
     return run
 
 
-def first_and_later(
+def first_and_steady(
     layers: Sequence[StreamedLayer],
     streams: Sequence[bool],
     host: Waits | None,
@@ -245,7 +245,7 @@ def _inference(
             ready = c = begin + layer.copy_ms
             copying = (begin, c)
             copied_ms.append(c)
-        begin = max(k, ready) + goes * layer.handover_ms
+        begin = max(k, ready) + goes * layer.sync_ms
         k = begin + layer.kernel_ms
         if goes:
             used_ms.append(k)
@@ -265,7 +265,7 @@ def _of(after: int, own_ms: Sequence[float], before_ms: Sequence[float]) -> floa
     return own_ms[after] if after >= 0 else before_ms[after]
 
 
-def in_step(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> Timeline:
+def lockstep(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> Timeline:
     """Read, copy and kernel of three neighbours, all of which end before the next three begin."""
     streams = is_streamed(layers, resident)
     count = len(layers)
@@ -295,8 +295,7 @@ def sequential_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     reads, copies = stages_of(plan)
     streams = is_streamed(layers, plan.resident)
     return math.fsum(
-        layer.kernel_ms
-        + goes * (layer.handover_ms + reads * layer.read_ms + copies * layer.copy_ms)
+        layer.kernel_ms + goes * (layer.sync_ms + reads * layer.read_ms + copies * layer.copy_ms)
         for layer, goes in zip(layers, streams, strict=True)
     )
 
@@ -308,7 +307,7 @@ def bound_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
     free, own = endless(sum(streams), ahead=False), endless(sum(streams), ahead=plan.ahead)
     host = own if reads else None
     device = (free if reads else own) if copies else None
-    _, run = first_and_later(layers, streams, host, device, ahead=plan.ahead)
+    _, run = first_and_steady(layers, streams, host, device, ahead=plan.ahead)
     return run.makespan_ms
 
 
@@ -341,6 +340,6 @@ def _both(
     if len(layers) != len(plan.resident):
         raise ValueError(f"a plan of {len(plan.resident)} layers for {len(layers)}")
     if plan.architecture is Architecture.SYNCHRONOUS:
-        return (in_step(layers, plan.resident),) * 2
+        return (lockstep(layers, plan.resident),) * 2
     streams, host, device = waits(layers, plan, alignment)
-    return first_and_later(layers, streams, host, device, ahead=plan.ahead)
+    return first_and_steady(layers, streams, host, device, ahead=plan.ahead)

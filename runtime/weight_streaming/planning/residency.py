@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from runtime.weight_streaming.planning.plan import Stages, StreamedLayer
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
-from runtime.weight_streaming.planning.stages import Stages, StreamedLayer
 
 
 def candidates(

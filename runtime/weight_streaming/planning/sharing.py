@@ -1,4 +1,4 @@
-"""Several streamed networks under one budget of memory.
+"""ConcurrentNetworks streamed networks under one budget of memory.
 
 The rule: the budget goes where the worst of the networks is, measured by its delay over its deadline.
 Each delay is predicted for the worst that the others can do: as if all of them read, copied and
@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
+from runtime.weight_streaming.planning.interference import Interference
+from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import front, smallest_budget
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
-from runtime.weight_streaming.planning.stages import Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.together import Interference
 
 
 @final
@@ -72,7 +72,7 @@ def share(
       tenants: the networks, which run at the same time.
       budget_bytes: for all their residents and rings.
       stages: of all of them.
-      processors: as in `runtime.weight_streaming.planning.together`.
+      processors: as in `runtime.weight_streaming.planning.interference`.
       interference: as there.
       alignment: of the rings.
 

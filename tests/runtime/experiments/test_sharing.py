@@ -14,7 +14,7 @@ from runtime.experiments.scheduling.planning import Plans
 from runtime.experiments.sharing import sharing
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import Rule
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.policies.rules import EarliestFinish
 from runtime.scheduling.schedule import Executed, Schedule

@@ -15,7 +15,7 @@ from runtime.experiments.streaming.offload import is_importable
 from runtime.experiments.tables import tables
 from runtime.page.results import Results
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.planning.stages import Architecture
+from runtime.weight_streaming.planning.plan import Architecture
 
 
 def config(**changes):
@@ -62,14 +62,14 @@ def test_every_variant_is_exact_and_its_memory_counted(tier, monkeypatch, one_th
 
 def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeypatch, one_thread):  # noqa: ARG001 - which keeps torch to one core
     monkeypatch.setattr(streaming, "_CONFIGURATIONS", 1)
-    honest = streaming.Opened.pipeline
+    honest = streaming.StreamableNetwork.pipeline
 
     def too_small(opened, plan, x):
         if plan.architecture is Architecture.PRELOAD:
             raise RuntimeError("out of memory")
         return honest(opened, plan, x)
 
-    monkeypatch.setattr(streaming.Opened, "pipeline", too_small)
+    monkeypatch.setattr(streaming.StreamableNetwork, "pipeline", too_small)
     rows = [*streaming._measured(config(), streaming.Case("tiny", tiny, (2, 384), Tier.HOST))]
 
     (failed,) = [row for row in rows if "error" in row]

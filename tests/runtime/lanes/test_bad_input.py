@@ -11,7 +11,7 @@ from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Control, Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.network.decompose import decompose
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import slowdowns, utilisation

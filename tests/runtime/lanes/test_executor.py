@@ -19,8 +19,8 @@ from runtime.lanes.cpu import Began, CpuLane, Ended, RealLane
 from runtime.lanes.executor import Control, LaneTimeoutError, Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.network.decompose import Rule, decompose
-from runtime.network.kinds import Kind
 from runtime.network.program import NETWORK_INPUT, Program, Segment
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Job, Request
 from runtime.scheduling.dispatcher import Ticket

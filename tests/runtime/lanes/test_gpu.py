@@ -28,11 +28,11 @@ from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
 from runtime.network.cuda.sm_slices import SmSlices
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import EagerEngine, OnnxEngine
-from runtime.network.kinds import Kind
 from runtime.network.models.densenet import DenseNet
 from runtime.network.models.nas_bench_201 import Cell, CellNetwork, ResidualBlock, example_input
 from runtime.network.models.resnet import Block, ResNet
 from runtime.network.models.vgg import VGG
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job
 from runtime.scheduling.dispatcher import Ticket

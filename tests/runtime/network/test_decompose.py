@@ -10,13 +10,13 @@ from torch import nn
 from torch.fx.proxy import TraceError
 
 from runtime.network.decompose import Rule, decompose
-from runtime.network.kinds import Kind
 from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.densenet import DenseLayer
 from runtime.network.models.nas_bench_201 import Cell, ResidualBlock
 from runtime.network.models.resnet import Block, ResNet
 from runtime.network.models.vgg import VGG
 from runtime.network.program import NETWORK_INPUT, Inference
+from runtime.network.segment_kind import Kind
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

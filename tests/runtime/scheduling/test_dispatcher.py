@@ -2,7 +2,7 @@
 
 import math
 
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.dispatcher import Dispatcher

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from runtime.experiments.scheduling.random_cases import LANES, SYNC_MS, random_case
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.optimum import best_schedule

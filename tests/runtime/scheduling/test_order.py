@@ -5,7 +5,7 @@ from collections import deque
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.metrics import deadline_misses
 from runtime.scheduling.order import Order, insert

@@ -13,7 +13,7 @@ from torch import nn
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.network.decompose import decompose
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.issuer import Issuer

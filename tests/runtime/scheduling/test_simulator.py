@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.issuer import Issuer

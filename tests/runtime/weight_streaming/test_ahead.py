@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import runtime
-from runtime.weight_streaming.errors import WeightFileError
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.opened import open_layers
+from runtime.weight_streaming.files.weight_file import WeightFileError
+from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
 from runtime.weight_streaming.planning.planner import plan as planned
-from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
 from runtime.weight_streaming.profiling import unmeasured
+from runtime.weight_streaming.streamable import open_streamable
 
 
 def ring_of(opened, layers, *, ahead=True):
@@ -29,7 +29,7 @@ def ring_of(opened, layers, *, ahead=True):
 @pytest.fixture
 def opened(chain):
     module, x, _ = chain
-    one = open_layers(module, x)
+    one = open_streamable(module, x)
     yield one
     one.close()
 
@@ -77,7 +77,7 @@ def test_the_next_ones_first_layers_are_read_once_what_was_there_has_been_used(
     pipeline.rest()
     pipeline.close()
 
-    places = [place.offset for place in pipeline.buffers.route.host]
+    places = [place.offset for place in pipeline.buffers.layout.host]
     lies_there, reads, uses = {}, 0, 0
     for what, layer in events:
         if what == "read":
@@ -156,7 +156,7 @@ def test_a_given_plan_says_itself_whether_it_goes_on(chain, opened):
     for plan in (one, replace(one, ahead=False)):
         with runtime.stream(module, x, plan=StreamPlan.from_json(plan.to_json())) as small:
             assert torch.equal(small(x), expected)
-            assert (small._pipeline.buffers.route.brought_ahead > 0) == plan.ahead
+            assert (small._pipeline.buffers.layout.prefetched_layers > 0) == plan.ahead
 
 
 @pytest.mark.parametrize("at", [1, 2])

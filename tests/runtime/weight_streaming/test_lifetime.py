@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import runtime
-from runtime.weight_streaming.opened import open_layers
+from runtime.weight_streaming.streamable import open_streamable
 
 DISK = Path("/var/tmp")  # noqa: S108 - only looked at
 
@@ -96,7 +96,7 @@ def test_a_weight_that_several_layers_use_is_counted_once():
     with torch.no_grad(), runtime.stream(module, x, budget=2 * own) as small:
         assert torch.equal(small(x), module(x))
         assert own <= small.memory.weights < own + 6 * 4096
-    opened = open_layers(module, x)
+    opened = open_streamable(module, x)
     assert opened.layered.weight_bytes > 5 * own
     opened.close()
 

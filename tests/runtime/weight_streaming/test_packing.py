@@ -10,9 +10,8 @@ from safetensors.torch import save_file, save_model
 from torch import nn
 
 import runtime
-from runtime.weight_streaming.errors import WeightFileError
 from runtime.weight_streaming.files import plain_file
-from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES
+from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES, WeightFileError
 
 
 def chain_of(width=512):

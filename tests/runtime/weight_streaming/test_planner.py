@@ -15,18 +15,17 @@ from runtime.weight_streaming.planning.architectures import (
     total_bytes,
     zero_copy,
 )
-from runtime.weight_streaming.planning.capacities import Capacities
-from runtime.weight_streaming.planning.optimal import optimal_front
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import (
     BudgetTooSmallError,
+    exhaustive_front,
     front,
     plan,
     smallest_budget,
 )
 from runtime.weight_streaming.planning.recurrence import bound_ms, timeline
 from runtime.weight_streaming.planning.residency import interleaved
-from runtime.weight_streaming.planning.ring import aligned, places
-from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.ring import RingSizes, aligned, places
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
 LAYERS = st.builds(StreamedLayer, st.just("layer"), st.integers(0, 9), TIMES_MS, TIMES_MS, TIMES_MS)
@@ -84,7 +83,7 @@ def test_a_front_is_near_the_best_there_is(stages, sizes):
     for seed in range(12):
         layers = chain(seed, 6, sizes)
         found = front(layers, stages=stages, alignment=1)
-        for best in optimal_front(layers, stages=stages, alignment=1):
+        for best in exhaustive_front(layers, stages=stages, alignment=1):
             affordable = [
                 one.predicted_ms for one in found if one.memory_bytes <= best.memory_bytes
             ]
@@ -98,7 +97,7 @@ def test_a_front_is_near_the_best_there_is(stages, sizes):
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=7), st.integers(1, 30))
 def test_between_the_sizes_that_matter_a_ring_behaves_the_same(lengths, more):
-    sizes = Capacities(lengths, 1)
+    sizes = RingSizes(lengths, 1)
     capacity = sizes.smallest + more
     exact = sizes.floor(capacity)
 

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.weight_streaming.planning.plan import Architecture, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import (
     bound_ms,
-    in_step,
+    lockstep,
     overlap,
     predicted,
     sequential_ms,
@@ -17,7 +18,6 @@ from runtime.weight_streaming.planning.recurrence import (
     timeline,
 )
 from runtime.weight_streaming.planning.ring import ByteRing, places
-from runtime.weight_streaming.planning.stages import Architecture, StreamedLayer, StreamPlan
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
 
@@ -187,7 +187,7 @@ def test_a_ring_of_one_layer_more_is_no_slower_than_slots_of_the_largest(layers,
 def test_in_step_every_cycle_lasts_as_long_as_its_longest_stage():
     layers = network((1, 3.0, 1.0, 2.0), (1, 1.0, 4.0, 5.0), (0, 9.0, 9.0, 1.0))
 
-    run = in_step(layers, (False, False, False))
+    run = lockstep(layers, (False, False, False))
 
     # read 0 | read 1, copy 0 | copy 1, kernel 0 | kernel 1 | kernel 2
     assert run.kernel == ((4.0, 6.0), (8.0, 13.0), (13.0, 14.0))

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import runtime
-from runtime.weight_streaming.opened import open_layers
-from runtime.weight_streaming.several import Wanted, stream_several
+from runtime.weight_streaming.concurrent_networks import NetworkRequest, stream_concurrently
+from runtime.weight_streaming.streamable import open_streamable
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_tier_is_known_by_its_name_wherever_one_is_given(chain, of):
 
     def opened(tier):
         if of == "layers":
-            return open_layers(module, x, tier=tier)
-        return stream_several([Wanted("one", module, x, 1e4)], budget="3MB", tier=tier)
+            return open_streamable(module, x, tier=tier)
+        return stream_concurrently([NetworkRequest("one", module, x, 1e4)], budget="3MB", tier=tier)
 
     with pytest.raises(ValueError, match="tier='tape' must be one of ssd, page_cache, host"):
         opened("tape")

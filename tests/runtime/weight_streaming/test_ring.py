@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.weight_streaming.planning.ring import ByteRing, aligned, in_rounds, places
+from runtime.weight_streaming.planning.ring import ByteRing, aligned, cyclic_places, places
 
 
 @settings(max_examples=50)
@@ -103,7 +103,7 @@ def test_in_rounds_whoever_waits_as_told_finds_its_bytes_free_and_no_sooner(
 ):
     """Released in order, as kernels end: all up to the one that is waited for."""
     capacity = aligned(max(lengths), alignment) + more
-    again = in_rounds(lengths, capacity, alignment)
+    again = cyclic_places(lengths, capacity, alignment)
     count, rounds = len(lengths), 3
 
     spans = [
@@ -136,7 +136,7 @@ def test_in_rounds_whoever_waits_as_told_finds_its_bytes_free_and_no_sooner(
 
 
 def test_the_next_round_waits_for_the_last_that_lay_where_it_begins():
-    found = in_rounds([4, 4, 2], 8, 1)
+    found = cyclic_places([4, 4, 2], 8, 1)
     assert [(one.offset, one.after) for one in found] == [(0, -2), (0, 0), (4, -1)]
 
 
@@ -145,7 +145,7 @@ def test_the_next_round_waits_for_the_last_that_lay_where_it_begins():
     [(31, 3, 2), (32, 3, 2), (33, 4, 3), (8, 7, 4), (31, 2, 1), (5, 5, 5)],
 )
 def test_laps_are_about_equally_long_so_that_nobody_waits_for_the_last(count, slots, least):
-    found = in_rounds([1] * count, slots, 1)
+    found = cyclic_places([1] * count, slots, 1)
     ahead = [
         i - (one.after % count if one.after >= 0 else one.after) for i, one in enumerate(found)
     ]
@@ -158,4 +158,4 @@ def test_in_rounds_there_are_no_more_laps_than_from_an_empty_ring(lengths, capac
     def laps(found):
         return sum(not one.offset for one in found)
 
-    assert laps(in_rounds(lengths, capacity, 1)) <= laps(places(lengths, capacity, 1))
+    assert laps(cyclic_places(lengths, capacity, 1)) <= laps(places(lengths, capacity, 1))

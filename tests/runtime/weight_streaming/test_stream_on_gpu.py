@@ -1,4 +1,4 @@
-"""Streaming onto a GPU. It needs no more than torch:
+"""StreamedInference onto a GPU. It needs no more than torch:
 
 python -m pytest tests/runtime/weight_streaming/test_stream_on_gpu.py --noconftest -c /dev/null -v -rA
 """
@@ -14,7 +14,6 @@ import runtime
 from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.network.models.vgg import VGG
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.opened import open_layers
 from runtime.weight_streaming.pipeline.progress import Stage
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
@@ -22,9 +21,10 @@ from runtime.weight_streaming.planning.architectures import (
     synchronous,
     zero_copy,
 )
+from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
 from runtime.weight_streaming.planning.recurrence import is_streamed
-from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
 from runtime.weight_streaming.profiling import unmeasured
+from runtime.weight_streaming.streamable import open_streamable
 
 pytestmark = [
     pytest.mark.gpu,
@@ -63,7 +63,7 @@ def built(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_every_architecture_gives_what_the_resident_network_gives(name, tier):
     module, x, expected = built(name)
-    opened = open_layers(module, x, tier=tier)
+    opened = open_streamable(module, x, tier=tier)
     layers = unmeasured(opened.layered)
     plans = [preloaded(layers), synchronous(layers), asynchronous(layers), zero_copy(layers)]
     if tier is Tier.HOST:
@@ -85,7 +85,7 @@ def test_every_architecture_gives_what_the_resident_network_gives(name, tier):
                 assert torch.equal(pipeline.run(scale * x), module(scale * x)), plan.architecture
         assert torch.equal(pipeline.run(x), expected)
         assert len(pipeline.times) == len(layers)
-        late_ms = {stage: pipeline.handover_ms(stage) for stage in Stage}
+        late_ms = {stage: pipeline.sync_ms(stage) for stage in Stage}
         assert all(0 <= one < 10 for one in late_ms.values())
         if plan.architecture is Architecture.ASYNCHRONOUS:
             assert late_ms[Stage.KERNEL] > 0
@@ -99,7 +99,7 @@ def test_what_is_brought_ahead_of_the_next_inference_is_what_it_needs(name, tier
     module, x, expected = built(name)
     with torch.no_grad():
         other = module(2 * x)
-    opened = open_layers(module, x, tier=tier)
+    opened = open_streamable(module, x, tier=tier)
     none = (False,) * len(opened.layered.layers)
     every_third = tuple(i % 3 == 0 for i in range(len(none)))
     largest = opened.layered.largest_bytes
@@ -115,7 +115,7 @@ def test_what_is_brought_ahead_of_the_next_inference_is_what_it_needs(name, tier
                 assert torch.equal(pipeline.run(x), expected)
                 assert torch.equal(pipeline.run(2 * x), other)
             pipeline.rest()
-            assert pipeline.buffers.route.brought_ahead > 0
+            assert pipeline.buffers.layout.prefetched_layers > 0
             assert torch.equal(pipeline.run(x), expected)
             pipeline.empty()
             assert torch.equal(pipeline.run(2 * x), other)
@@ -127,33 +127,33 @@ def test_what_is_brought_ahead_of_the_next_inference_is_what_it_needs(name, tier
 
 def test_copies_for_the_next_inference_go_on_while_nobody_asks():
     module, x, expected = built("chain")
-    opened = open_layers(module, x, tier=Tier.HOST)
+    opened = open_streamable(module, x, tier=Tier.HOST)
     ring = 3 * opened.layered.largest_bytes
     none = (False,) * len(opened.layered.layers)
     plan = StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring, ahead=True)
     pipeline = opened.pipeline(plan, x)
     assert torch.equal(pipeline.run(x), expected)
     pipeline.rest()
-    for ordinal in range(pipeline.buffers.route.brought_ahead):
+    for ordinal in range(pipeline.buffers.layout.prefetched_layers):
         assert torch.equal(
             pipeline.buffers.target(ordinal).cpu(), pipeline.buffers.source(ordinal).cpu()
         )
-    assert pipeline.buffers.route.brought_ahead == 3
+    assert pipeline.buffers.layout.prefetched_layers == 3
     pipeline.close()
     opened.close()
 
 
 def test_kernels_that_are_kept_busy_wait_less_and_do_no_harm():
     module, x, expected = built("chain")
-    opened = open_layers(module, x, tier=Tier.HOST)
+    opened = open_streamable(module, x, tier=Tier.HOST)
     ring = 2 * opened.layered.largest_bytes
     none = (False,) * len(opened.layered.layers)
     pipeline = opened.pipeline(StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring), x)
     assert torch.equal(pipeline.run(x), expected)
-    pipeline.keep_busy(5)
+    pipeline.repeat_kernels(5)
     pipeline.run(x)
     assert all(one.kernel_ms > 0 for one in pipeline.times)
-    pipeline.keep_busy(1)
+    pipeline.repeat_kernels(1)
     assert torch.equal(pipeline.run(x), expected)
     pipeline.close()
     opened.close()
@@ -161,7 +161,7 @@ def test_kernels_that_are_kept_busy_wait_less_and_do_no_harm():
 
 def test_a_read_error_between_two_calls_is_the_next_ones():
     module, x, expected = built("chain")
-    opened = open_layers(module, x, tier=Tier.SSD)
+    opened = open_streamable(module, x, tier=Tier.SSD)
     plan = replace(asynchronous(unmeasured(opened.layered)), ahead=True)
     opened.close()
     small = runtime.stream(module, x, plan=plan)
@@ -203,7 +203,7 @@ def test_small_layers_are_copied_together_where_nothing_is_read():
     module = nn.Sequential(*[nn.Linear(256, 256) for _ in range(64)], nn.Linear(256, 8192))
     module = module.eval().cuda()
     x = torch.randn(4, 256, device="cuda")
-    host, ssd = (open_layers(module, x, tier=tier) for tier in (Tier.HOST, Tier.SSD))
+    host, ssd = (open_streamable(module, x, tier=tier) for tier in (Tier.HOST, Tier.SSD))
     assert len(host.layered.layers) < len(ssd.layered.layers)
     assert host.layered.largest_bytes == ssd.layered.largest_bytes
     host.close()

@@ -18,20 +18,20 @@ from torch import nn
 import runtime
 from runtime.network.decompose import Rule, decompose
 from runtime.network.models.yolo import YOLOv4
+from runtime.weight_streaming.byte_size import parse_bytes
 from runtime.weight_streaming.files.layers import layered
 from runtime.weight_streaming.files.readers import Tier
-from runtime.weight_streaming.opened import open_layers
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
     preloaded,
     synchronous,
     zero_copy,
 )
+from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
 from runtime.weight_streaming.planning.planner import BudgetTooSmallError
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
-from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
 from runtime.weight_streaming.profiling import unmeasured
-from runtime.weight_streaming.sizes import parse_bytes
+from runtime.weight_streaming.streamable import open_streamable
 
 ARCHITECTURES = (preloaded, synchronous, asynchronous, zero_copy)
 
@@ -40,7 +40,7 @@ ARCHITECTURES = (preloaded, synchronous, asynchronous, zero_copy)
 def opened(networks):
     """VGG in layers of very different sizes, and what its pipelines should give."""
     module, x = networks["vgg16"]
-    one = open_layers(module, x, tier=Tier.SSD)
+    one = open_streamable(module, x, tier=Tier.SSD)
     with torch.no_grad():
         yield one, x, module(x)
     one.close()
@@ -107,8 +107,8 @@ def test_any_plan_that_can_be_gives_the_same_and_never_exceeds_its_rings(opened,
     pages = 3 * (PAGE_BYTES - 1)
     assert pipeline.buffers.host_bytes <= kept + host + device + pages
     for slots, capacity in (
-        (pipeline.buffers.route.host, host),
-        (pipeline.buffers.route.device, device),
+        (pipeline.buffers.layout.host, host),
+        (pipeline.buffers.layout.device, device),
     ):
         for slot, size in zip(slots or (), sizes, strict=False):
             assert slot.offset + size <= capacity
@@ -117,7 +117,7 @@ def test_any_plan_that_can_be_gives_the_same_and_never_exceeds_its_rings(opened,
 
 def test_a_layer_is_in_the_ring_only_once_what_was_there_has_been_used(chain):
     module, x, expected = chain
-    one = open_layers(module, x)
+    one = open_streamable(module, x)
     count = len(one.layered.layers)
     largest = one.layered.largest_bytes
     plan = StreamPlan(Architecture.PLANNED, (False,) * count, 2 * largest, 0, 0.0, 2 * largest)

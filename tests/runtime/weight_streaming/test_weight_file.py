@@ -15,14 +15,13 @@ from torch import nn
 
 import runtime
 from runtime.network.decompose import Rule, decompose
-from runtime.weight_streaming import opened
-from runtime.weight_streaming.errors import WeightFileError
+from runtime.weight_streaming import streamable
 from runtime.weight_streaming.files import readers
 from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import layered
 from runtime.weight_streaming.files.page_cache import cached_bytes, is_told
 from runtime.weight_streaming.files.readers import FileReader, Tier
-from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES, pack
+from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES, WeightFileError, pack
 from runtime.weight_streaming.planning.architectures import zero_copy
 from runtime.weight_streaming.profiling import unmeasured
 
@@ -207,7 +206,7 @@ def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(
         pack(*own)
         pack(layers, values, path)
 
-    monkeypatch.setattr(opened, "pack", overtaken)
+    monkeypatch.setattr(streamable, "pack", overtaken)
     with pytest.raises(WeightFileError, match="not the module's"):
         runtime.stream(module, x, budget="3MB", weights=path)
 

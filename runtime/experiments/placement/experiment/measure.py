@@ -58,11 +58,11 @@ class _Profiles:
                 self._made.append(read_profile(self.config.profile))
             elif self.config.on_gpu:
                 from runtime.experiments.placement.calibrate import calibrate  # noqa: PLC0415 - likewise
-                from runtime.network.cuda.streams import streams  # noqa: PLC0415 - for those who have a GPU
+                from runtime.network.cuda.stream_pool import stream_pool  # noqa: PLC0415 - for those who have a GPU
 
-                stream = streams(0).take()
+                stream = stream_pool(0).take()
                 self._made.append(calibrate(stream))
-                streams(0).give_back(stream)
+                stream_pool(0).give_back(stream)
             else:
                 self._made += [read_profile(name) for name in table_iv.DECISIONS]
         return self._made
@@ -135,11 +135,11 @@ _Measured = Iterator[tuple[Passes, dict[str, list[float]], float]]
 
 def _measured(config: BenchConfig, _: Hardware, use: Use, nbytes: int) -> _Measured:
     from runtime.experiments.placement.calibrate import placed  # noqa: PLC0415 - likewise
-    from runtime.network.cuda.streams import streams  # noqa: PLC0415 - for those who have a GPU
+    from runtime.network.cuda.stream_pool import stream_pool  # noqa: PLC0415 - for those who have a GPU
 
-    stream = streams(0).take()
+    stream = stream_pool(0).take()
     with ExitStack() as opened:
-        opened.callback(streams(0).give_back, stream)
+        opened.callback(stream_pool(0).give_back, stream)
         buffers = placed(nbytes, stream, opened)
         for reuse in REUSES:
             job = Passes(use, reuse)

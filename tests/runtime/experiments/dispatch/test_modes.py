@@ -25,7 +25,7 @@ from runtime.lanes.cpu import CpuLane
 from runtime.network.backend import Device
 from runtime.network.completion import Completion, HostCompletion
 from runtime.network.decompose import Rule
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.metrics import finish_spread_ms, makespan_ms
 
 THREADED = [way for way in Way if way is not Way.MULTI_CONTEXT]

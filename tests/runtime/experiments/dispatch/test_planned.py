@@ -17,7 +17,7 @@ from runtime.experiments.dispatch.prepared import Source
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import Rule
 from runtime.network.engine import OnnxEngine
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.metrics import makespan_ms

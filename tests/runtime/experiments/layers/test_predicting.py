@@ -5,7 +5,7 @@ import pytest
 from runtime.experiments.layers.predicting import FITS, replayed, worst_regret
 from runtime.experiments.pages import page
 from runtime.experiments.tables import tables
-from runtime.network.kinds import Kind
+from runtime.network.segment_kind import Kind
 from runtime.page.results import Results
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane

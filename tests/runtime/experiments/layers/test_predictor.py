@@ -17,8 +17,8 @@ from runtime.experiments.layers.predictor import (
     predicted_chain,
 )
 from runtime.network.decompose import Rule, decompose
-from runtime.network.kinds import Kind
 from runtime.network.models.resnet import ResNet
+from runtime.network.segment_kind import Kind
 
 LAW_MS = np.array([0.02, 1e-9, 0.0, 3e-8, 2e-8, 0.0, 0.0, 0.0])  # a synthetic device
 

@@ -1,4 +1,4 @@
-"""Several streamed networks that run beside each other in one budget of memory."""
+"""ConcurrentNetworks streamed networks that run beside each other in one budget of memory."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ import torch
 from torch import Tensor, nn
 
 from runtime.shell.closeable import Closes
+from runtime.weight_streaming.byte_size import parse_bytes
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
-from runtime.weight_streaming.opened import Opened, open_layers
+from runtime.weight_streaming.planning.interference import Interference
+from runtime.weight_streaming.planning.plan import Stages
 from runtime.weight_streaming.planning.sharing import Share, Tenant, check_budget, share
-from runtime.weight_streaming.planning.stages import Stages
-from runtime.weight_streaming.planning.together import Interference
 from runtime.weight_streaming.profiling import unmeasured
-from runtime.weight_streaming.sizes import parse_bytes
+from runtime.weight_streaming.streamable import StreamableNetwork, open_streamable
 from runtime.weight_streaming.streamed import Streamed
 
 
 @final
 @dataclass(frozen=True)
-class Wanted:
+class NetworkRequest:
     """A network and when its output is needed."""
 
     name: str
@@ -41,7 +41,7 @@ class Wanted:
 
 @final
 @dataclass(frozen=True)
-class Answered:
+class TimedOutput:
     """One inference."""
 
     output: Tensor
@@ -55,7 +55,7 @@ class Answered:
 
 
 @final
-class Several(Closes):
+class ConcurrentNetworks(Closes):
     """Networks by the plans they were given; each may be called from a thread of its own."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Several(Closes):
         """
         return self._networks[name](x)
 
-    def run(self, inputs: Mapping[str, Tensor]) -> dict[str, Answered]:
+    def run(self, inputs: Mapping[str, Tensor]) -> dict[str, TimedOutput]:
         """One inference of each network named, all begun at the same moment.
 
         Raises:
@@ -94,12 +94,12 @@ class Several(Closes):
         networks = {name: self._networks[name] for name in inputs}
         together = Barrier(max(1, len(inputs)))
 
-        def answer(name: str) -> Answered:
+        def answer(name: str) -> TimedOutput:
             together.wait()
             begin = time.perf_counter()
             output = networks[name](inputs[name])
             took_ms = 1e3 * (time.perf_counter() - begin)
-            return Answered(output, took_ms, self.shares[name].tenant.deadline_ms)
+            return TimedOutput(output, took_ms, self.shares[name].tenant.deadline_ms)
 
         with ThreadPoolExecutor(max(1, len(inputs))) as threads:
             return dict(zip(inputs, threads.map(answer, inputs), strict=True))
@@ -110,18 +110,18 @@ class Several(Closes):
             network.close()
 
 
-def stream_several(
-    wanted: Sequence[Wanted],
+def stream_concurrently(
+    wanted: Sequence[NetworkRequest],
     *,
     budget: str | int,
     tier: str | Tier = Tier.SSD,
     device: torch.device | None = None,
     processors: int | None = None,
     interference: Interference | None = None,
-) -> Several:
+) -> ConcurrentNetworks:
     """Networks that share a budget by `runtime.weight_streaming.planning.sharing.share`, and what they share with it.
 
-        with stream_several([Wanted("detect", ...), Wanted("classify", ...)], budget="64MB") as both:
+        with stream_concurrently([NetworkRequest("detect", ...), NetworkRequest("classify", ...)], budget="64MB") as both:
             answers = both.run({"detect": frame, "classify": frame})
 
     Each is measured once, alone. A share whose `strain` is at most 1 meets its deadline even if the
@@ -147,7 +147,7 @@ def stream_several(
     with ExitStack() as closed:
         opened = [
             closed.enter_context(
-                closing(open_layers(one.model, one.example, tier=tier, device=device))
+                closing(open_streamable(one.model, one.example, tier=tier, device=device))
             )
             for one in wanted
         ]
@@ -170,11 +170,14 @@ def stream_several(
             for one, network, given in zip(wanted, opened, shares, strict=True)
         ]
         closed.pop_all()  # they are closed with what is returned
-        return Several(shares, networks, processors)
+        return ConcurrentNetworks(shares, networks, processors)
 
 
 def _profiled(
-    wanted: Sequence[Wanted], opened: Sequence[Opened], budget_bytes: int, stages: Stages
+    wanted: Sequence[NetworkRequest],
+    opened: Sequence[StreamableNetwork],
+    budget_bytes: int,
+    stages: Stages,
 ) -> list[Tenant]:
     """The networks with their layers' times, each measured alone."""
     layers = {
@@ -188,7 +191,7 @@ def _profiled(
     ]
 
 
-def _opening(opened: Opened) -> Callable[[Tensor], Opened]:
+def _opening(opened: StreamableNetwork) -> Callable[[Tensor], StreamableNetwork]:
     return lambda _: opened
 
 

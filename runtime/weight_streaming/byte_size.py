@@ -36,7 +36,7 @@ def parse_bytes(text: str | int) -> int:
     raise ValueError(f"budget={text!r} must be a size above 0, like 64MB, 1.5GiB or 4096")
 
 
-def told_bytes(nbytes: float) -> str:
+def format_bytes(nbytes: float) -> str:
     """In MB, or in a smaller unit what would be less than one."""
     for unit, size in (("MB", 10**6), ("kB", 10**3)):
         if nbytes >= size:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.weight_streaming.planning.stages import Architecture, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import Architecture, StreamedLayer, StreamPlan
 
 BYTES = st.integers(0, 2**50)
 PLANS = st.builds(

@@ -1,4 +1,4 @@
-"""Streams of a GPU that are used again."""
+"""StreamPool of a GPU that are used again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import final
 import torch
 
 _OF_TORCH = 32
-"""Streams of a priority that torch makes."""
+"""StreamPool of a priority that torch makes."""
 
 
 @final
-class Streams:
+class StreamPool:
     """A stock of streams of one kind.
 
-    Streams are not thrown away: torch keeps cuBLAS's workspace of every stream it has seen, 32 MB on
+    StreamPool are not thrown away: torch keeps cuBLAS's workspace of every stream it has seen, 32 MB on
     a Hopper, and memory remembers the streams it was used on, which must be there when it is freed.
     """
 
@@ -44,7 +44,7 @@ class Streams:
         if priority is not None:
             self._spare[priority].append(stream)
 
-    def call_back(self) -> None:
+    def reclaim(self) -> None:
         """Waits for all streams that are lent, and takes them back."""
         for stream in [*self._lent]:
             stream.synchronize()
@@ -52,7 +52,7 @@ class Streams:
 
 
 @cache
-def streams(device: int) -> Streams:
+def stream_pool(device: int) -> StreamPool:
     """Those on all multiprocessors of a GPU; more than 32 of a priority need cuda-bindings."""
     known: set[torch.cuda.Stream] = set()
 
@@ -64,7 +64,7 @@ def streams(device: int) -> Streams:
                 return stream
         return _beyond_torch(device, priority)
 
-    return Streams(made)
+    return StreamPool(made)
 
 
 def _beyond_torch(device: int, priority: int) -> torch.cuda.Stream:

@@ -6,21 +6,20 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import final
 
-from runtime.weight_streaming.planning.capacities import Capacities
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import (
     Timeline,
     Waits,
     endless,
-    first_and_later,
+    first_and_steady,
     is_streamed,
     placed,
 )
-from runtime.weight_streaming.planning.ring import PAGE_BYTES
-from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes
 
 
 @final
-class Trial:
+class RingSizing:
     """A network of which some layers, but not all with weights, are resident."""
 
     def __init__(
@@ -43,7 +42,7 @@ class Trial:
             layer.weight_bytes for layer, goes in zip(layers, self._streams, strict=True) if goes
         ]
         self._waits: dict[tuple[int, bool], Waits] = {}
-        self.sizes = Capacities(self._lengths, alignment)
+        self.sizes = RingSizes(self._lengths, alignment)
         self.resident_bytes: int = sum(layer.weight_bytes for layer in layers) - sum(self._lengths)
         self.smallest_bytes: int = self.resident_bytes + self.sizes.smallest * (
             stages.reads + stages.copies
@@ -112,7 +111,7 @@ class Trial:
         return self._ahead and self._stages.reads, self._ahead and not self._stages.reads
 
     def _run(self, host: Waits, device: Waits) -> tuple[Timeline, Timeline]:
-        return first_and_later(
+        return first_and_steady(
             self._layers,
             self._streams,
             host if self._stages.reads else None,

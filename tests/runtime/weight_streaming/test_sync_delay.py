@@ -6,15 +6,15 @@ from torch import nn
 
 from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import MERGED_BYTES, MERGED_COPIES_BYTES, layered
-from runtime.weight_streaming.opened import open_layers
-from runtime.weight_streaming.pipeline.handover import handover_ms
+from runtime.weight_streaming.pipeline.layout import Layout
 from runtime.weight_streaming.pipeline.progress import Stage
-from runtime.weight_streaming.pipeline.route import Route
+from runtime.weight_streaming.pipeline.sync_delay import sync_ms
+from runtime.weight_streaming.planning.interference import StreamedInference, simulate_concurrent
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import bound_ms, predicted, sequential_ms
 from runtime.weight_streaming.planning.ring import Place
-from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.together import Streaming, run_together
 from runtime.weight_streaming.profiling import profiling_plan
+from runtime.weight_streaming.streamable import open_streamable
 
 
 def of(resident, ring):
@@ -22,13 +22,13 @@ def of(resident, ring):
 
 
 def test_only_layers_that_are_not_resident_pay_for_waiting():
-    layers = [StreamedLayer(str(i), 4096, 0.0, 1.0, 10.0, handover_ms=0.5) for i in range(4)]
+    layers = [StreamedLayer(str(i), 4096, 0.0, 1.0, 10.0, sync_ms=0.5) for i in range(4)]
     bound = 1 + 4 * 10 + 4 * 0.5
     plan = of((False,) * 4, 4 * 4096)
     assert predicted(layers, plan).predicted_ms == pytest.approx(bound)
     assert bound_ms(layers, plan) == pytest.approx(bound)
     assert sequential_ms(layers, plan) == pytest.approx(bound + 3)
-    (run,) = run_together([Streaming(layers, plan)])
+    (run,) = simulate_concurrent([StreamedInference(layers, plan)])
     assert run.makespan_ms == pytest.approx(bound)
     half = predicted(layers, of((True, True, False, False), 2 * 4096))
     assert half.predicted_ms == pytest.approx(41)
@@ -40,7 +40,7 @@ def test_only_layers_that_are_not_resident_pay_for_waiting():
     [(Stage.READ, 0.0), (Stage.COPY, 0.5), (Stage.KERNEL, 0.25)],
 )
 def test_a_handover_counts_from_the_last_that_a_stage_waits_for(stage, expected):
-    route = Route(
+    layout = Layout(
         streamed=(1, 2, 3),
         resident=(0,),
         host=None,
@@ -67,21 +67,21 @@ def test_a_handover_counts_from_the_last_that_a_stage_waits_for(stage, expected)
     def since_ms(end, begin):
         return began[begin] - ended[end]
 
-    assert handover_ms(route, stage, since_ms) == expected
+    assert sync_ms(layout, stage, since_ms) == expected
 
 
 def test_a_profile_knows_its_handovers(chain):
     module, x, _ = chain
-    opened = open_layers(module, x)
+    opened = open_streamable(module, x)
     pipeline = opened.pipeline(profiling_plan(opened.layered, Stages.READ_KERNEL, 3 * 2**20), x)
     pipeline.run(x)
     for stage in (Stage.READ, Stage.KERNEL):
-        assert 0 < pipeline.handover_ms(stage) < 1000
-    assert pipeline.handover_ms(Stage.COPY) == 0
+        assert 0 < pipeline.sync_ms(stage) < 1000
+    assert pipeline.sync_ms(Stage.COPY) == 0
     pipeline.close()
     layers = opened.profile(x, 3 * 2**20)
-    assert len({layer.handover_ms for layer in layers}) == 1
-    assert layers[0].handover_ms > 0
+    assert len({layer.sync_ms for layer in layers}) == 1
+    assert layers[0].sync_ms > 0
     opened.close()
 
 

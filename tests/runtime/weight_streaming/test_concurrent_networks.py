@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from runtime.weight_streaming.several import Wanted, stream_several
+from runtime.weight_streaming.concurrent_networks import NetworkRequest, stream_concurrently
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -18,8 +18,8 @@ def perceptron(width, layers):
 @pytest.fixture
 def wanted():
     return [
-        Wanted("wide", perceptron(256, 4), torch.randn(2, 256), 10_000.0),
-        Wanted("deep", perceptron(192, 6), torch.randn(3, 192), 20_000.0),
+        NetworkRequest("wide", perceptron(256, 4), torch.randn(2, 256), 10_000.0),
+        NetworkRequest("deep", perceptron(192, 6), torch.randn(3, 192), 20_000.0),
     ]
 
 
@@ -32,7 +32,7 @@ def test_networks_beside_each_other_answer_as_if_they_were_resident(wanted):
     outputs = expected(wanted)
     inputs = {one.name: one.example for one in wanted}
 
-    with stream_several(wanted, budget="700kB") as both:
+    with stream_concurrently(wanted, budget="700kB") as both:
         for _ in range(2):
             answers = both.run(inputs)
             for name, answer in answers.items():
@@ -45,7 +45,7 @@ def test_networks_beside_each_other_answer_as_if_they_were_resident(wanted):
 
 
 def test_a_closed_one_is_gone(wanted):
-    both = stream_several(wanted, budget="700kB")
+    both = stream_concurrently(wanted, budget="700kB")
     both.close()
     with pytest.raises(RuntimeError, match="closed"):
         both("wide", wanted[0].example)
@@ -53,14 +53,17 @@ def test_a_closed_one_is_gone(wanted):
 
 def test_a_budget_too_small_for_both_names_the_smallest(wanted):
     with pytest.raises(ValueError, match="too small for wide, deep together"):
-        stream_several(wanted, budget="300kB")
+        stream_concurrently(wanted, budget="300kB")
 
 
 def test_networks_need_names_of_their_own(wanted):
     with pytest.raises(ValueError, match="names of their own"):
-        stream_several([wanted[0], wanted[0]], budget="700kB")
+        stream_concurrently([wanted[0], wanted[0]], budget="700kB")
 
 
 def test_an_unknown_network_is_refused_before_any_begins(wanted):
-    with stream_several(wanted, budget="700kB") as both, pytest.raises(KeyError, match="other"):
+    with (
+        stream_concurrently(wanted, budget="700kB") as both,
+        pytest.raises(KeyError, match="other"),
+    ):
         both.run({"wide": wanted[0].example, "other": wanted[0].example})

@@ -8,11 +8,16 @@ from typing import final
 
 from torch import Tensor, nn
 
-from runtime.weight_streaming.errors import WeightFileError
-from runtime.weight_streaming.files.layers import MERGED_BYTES, Layered, Weight, named_weights
+from runtime.weight_streaming.files.layers import (
+    MERGED_BYTES,
+    LayeredNetwork,
+    Weight,
+    named_weights,
+)
 from runtime.weight_streaming.files.plain_file import PlainFile
+from runtime.weight_streaming.files.weight_file import WeightFileError
 from runtime.weight_streaming.files.weight_file import pack as write_packed
-from runtime.weight_streaming.opened import cut, home_of, require_streamable
+from runtime.weight_streaming.streamable import cut, home_of, require_streamable
 
 
 def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | Path) -> Path:
@@ -59,7 +64,7 @@ class _Values(Mapping[str, Tensor]):
         file: PlainFile,
         source: str,
         model: nn.Module,
-        layers: Layered,
+        layers: LayeredNetwork,
         own: Mapping[str, Tensor],
     ) -> None:
         """Finds and checks all of them.

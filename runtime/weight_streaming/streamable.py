@@ -19,7 +19,7 @@ from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming.files.layers import (
     MERGED_BYTES,
     MERGED_COPIES_BYTES,
-    Layered,
+    LayeredNetwork,
     layered,
     named_weights,
 )
@@ -28,7 +28,7 @@ from runtime.weight_streaming.files.weight_file import fill_layer, pack, unwrita
 from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.pipeline.cpu_pipeline import CpuPipeline
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
-from runtime.weight_streaming.planning.stages import Stages, StreamedLayer, StreamPlan
+from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.profiling import profiled, profiling_plan
 
 SETTLE_S = 0.2
@@ -37,10 +37,10 @@ clock that its power allows (an H200, 24 against 27 ms for the same kernels)."""
 
 
 @final
-class Opened:
+class StreamableNetwork:
     """A network's structure and where its weights are: what plans are tried on."""
 
-    def __init__(self, layers: Layered, reader: Reader, device: torch.device) -> None:
+    def __init__(self, layers: LayeredNetwork, reader: Reader, device: torch.device) -> None:
         """Of a reader that is closed with it."""
         self.layered = layers
         self.reader = reader
@@ -104,7 +104,7 @@ class Opened:
         self.reader.close()
 
 
-def open_layers(
+def open_streamable(
     model: nn.Module,
     example: Tensor,
     *,
@@ -112,7 +112,7 @@ def open_layers(
     weights: Path | None = None,
     device: torch.device | None = None,
     always_checked: bool = False,
-) -> Opened:
+) -> StreamableNetwork:
     """Cuts a network and packs its weights, or opens the file in which they are packed.
 
     The model itself is not changed and not kept: what it takes of memory is its owner's to free.
@@ -142,7 +142,7 @@ def open_layers(
     layers, values = cut(model, example.to(home, copy=True), merged_bytes)
     if in_memory:
         fill = [partial(fill_layer, layer, values) for layer in layers.layers]
-        return Opened(
+        return StreamableNetwork(
             layers, HostReader(layers, lambda i, into: fill[i](into), pinned=pinned), device
         )
     read = partial(FileReader, direct=tier is Tier.SSD, always_checked=always_checked)
@@ -153,9 +153,9 @@ def open_layers(
             pack(layers, values, weights)  # and somebody else may, before it is opened
         file = read(weights, layers, values)
     if tier is not Tier.HOST:
-        return Opened(layers, file, device)
+        return StreamableNetwork(layers, file, device)
     try:
-        return Opened(layers, HostReader(layers, file.read, pinned=pinned), device)
+        return StreamableNetwork(layers, HostReader(layers, file.read, pinned=pinned), device)
     finally:
         file.close()
 
@@ -189,7 +189,9 @@ def home_of(model: nn.Module) -> torch.device:
     return own.pop()
 
 
-def cut(model: nn.Module, example: Tensor, merged_bytes: int) -> tuple[Layered, dict[str, Tensor]]:
+def cut(
+    model: nn.Module, example: Tensor, merged_bytes: int
+) -> tuple[LayeredNetwork, dict[str, Tensor]]:
     """The layers, and the weights by the names that these call them.
 
     Raises:
@@ -217,7 +219,7 @@ def _found(error: Exception) -> str:
 
 
 def _nameless(
-    layers: Layered, values: Mapping[str, Tensor], read: Callable[..., FileReader]
+    layers: LayeredNetwork, values: Mapping[str, Tensor], read: Callable[..., FileReader]
 ) -> FileReader:
     """A file without a name, on a disk and not in a /tmp that is memory; it ends with the process."""
     disk = Path("/var/tmp")  # noqa: S108 - the file has no name there

@@ -3,14 +3,14 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runtime.weight_streaming.pipeline.launching import kernels_before, launch_order
+from runtime.weight_streaming.pipeline.launch_order import kernels_before, launch_order
+from runtime.weight_streaming.pipeline.layout import Layout
 from runtime.weight_streaming.pipeline.progress import Stage
-from runtime.weight_streaming.pipeline.route import Route
-from runtime.weight_streaming.planning.ring import in_rounds, places
+from runtime.weight_streaming.planning.ring import cyclic_places, places
 
 
 @st.composite
-def routes(draw):
+def layouts(draw):
     """With a ring on the GPU, in front of it one in host memory or none; and the layers."""
     sizes = draw(st.lists(st.integers(1, 9), min_size=1, max_size=20))
     kept = draw(st.tuples(*[st.booleans()] * len(sizes)))
@@ -19,32 +19,32 @@ def routes(draw):
     ring = places(lengths, draw(st.integers(9, 40)), 1) if streamed else None
     resident = tuple(i for i, stays in enumerate(kept) if stays)
     host = ring if draw(st.booleans()) else None
-    return Route(streamed, resident, host, ring, is_synchronous=False), len(sizes)
+    return Layout(streamed, resident, host, ring, is_synchronous=False), len(sizes)
 
 
 @settings(max_examples=60)
-@given(routes())
-def test_all_is_launched_once_and_after_what_it_waits_for(given_route):
-    route, layers = given_route
-    order = [*launch_order(route, layers)]
+@given(layouts())
+def test_all_is_launched_once_and_after_what_it_waits_for(given_layout):
+    layout, layers = given_layout
+    order = [*launch_order(layout, layers)]
     assert [n for stage, n in order if stage is Stage.KERNEL] == [*range(layers)]
-    assert [n for stage, n in order if stage is Stage.COPY] == [*range(len(route.streamed))]
+    assert [n for stage, n in order if stage is Stage.COPY] == [*range(len(layout.streamed))]
     at = {one: i for i, one in enumerate(order)}
-    for ordinal, layer in enumerate(route.streamed):
+    for ordinal, layer in enumerate(layout.streamed):
         copy = at[Stage.COPY, ordinal]
         assert copy < at[Stage.KERNEL, layer]
-        after = route.device[ordinal].after
+        after = layout.device[ordinal].after
         if after is not None:
-            assert at[Stage.KERNEL, route.streamed[after]] < copy
-        if route.host is not None:  # the caller waits for the reader: not before it must
+            assert at[Stage.KERNEL, layout.streamed[after]] < copy
+        if layout.host is not None:  # the caller waits for the reader: not before it must
             assert at[Stage.KERNEL, layer] == copy + 1
 
 
 def test_copies_run_ahead_of_their_layers_where_nothing_is_read():
     streamed = tuple(range(6))
-    route = Route(streamed, (), None, places([1] * 6, 4, 1), is_synchronous=False)
+    layout = Layout(streamed, (), None, places([1] * 6, 4, 1), is_synchronous=False)
     names = {Stage.COPY: "c", Stage.KERNEL: "k"}
-    told = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(route, 6))
+    told = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6))
     assert told == "c0 c1 k0 c2 c3 k1 c4 c5 k2 k3 k4 k5"
 
 
@@ -58,18 +58,18 @@ def test_what_the_next_inference_begins_with_is_launched_behind_what_leaves_its_
 ):
     streamed = tuple(i for i, (_, stays) in enumerate(drawn) if not stays)
     lengths = [drawn[i][0] for i in streamed]
-    ring = in_rounds(lengths, capacity, 1) if streamed else None
-    route = Route(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
-    count, begun = len(streamed), route.brought_ahead
+    ring = cyclic_places(lengths, capacity, 1) if streamed else None
+    layout = Layout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
+    count, begun = len(streamed), layout.prefetched_layers
     launched = 0
     for inference in range(3):
-        order = [*launch_order(route, len(drawn), begun if inference else 0)]
+        order = [*launch_order(layout, len(drawn), begun if inference else 0)]
         at = {one: i for i, one in enumerate(order)}
         copies = [number for stage, number in order if stage is Stage.COPY]
         assert copies == [*range(begun if inference else 0, count + begun)]
         launched += len(copies)
         for number in copies:
-            before = kernels_before(route, number) if ring else None
+            before = kernels_before(layout, number) if ring else None
             if before is not None:
                 assert at[Stage.KERNEL, before] < at[Stage.COPY, number]
             if number < count:
@@ -81,8 +81,8 @@ def test_what_the_next_inference_begins_with_is_launched_behind_what_leaves_its_
 
 def test_copies_of_the_next_inference_are_launched_among_the_last_kernels():
     streamed = tuple(range(6))
-    ring = in_rounds([1] * 6, 4, 1)
-    route = Route(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
+    ring = cyclic_places([1] * 6, 4, 1)
+    layout = Layout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
     names = {Stage.COPY: "c", Stage.KERNEL: "k"}
-    told = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(route, 6, 3))
+    told = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6, 3))
     assert told == "k0 c3 k1 c4 k2 c5 k3 c6 k4 c7 k5 c8"

@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.weight_streaming.planning.interference import (
+    Interference,
+    StreamedInference,
+    simulate_concurrent,
+)
 from runtime.weight_streaming.planning.model_error import errors, model_error, predict_ms
+from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import front, smallest_budget
 from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.sharing import Tenant, beside_others, share
-from runtime.weight_streaming.planning.stages import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.together import Interference, Streaming, run_together
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
 LAYERS = st.builds(StreamedLayer, st.just("layer"), st.integers(0, 9), TIMES_MS, TIMES_MS, TIMES_MS)
@@ -35,12 +39,12 @@ def streamings(draw):
     layers = draw(NETWORKS)
     stages = draw(st.sampled_from(Stages))
     plan = draw(st.sampled_from(front(layers, stages=stages, alignment=1, ahead=False)))
-    return Streaming(layers, plan)
+    return StreamedInference(layers, plan)
 
 
 @given(streamings())
 def test_alone_and_undisturbed_it_is_the_recurrence(one):
-    (run,) = run_together([one], alignment=1)
+    (run,) = simulate_concurrent([one], alignment=1)
     expected = timeline(one.layers, one.plan, 1)
 
     assert run.makespan_ms == pytest.approx(expected.makespan_ms)
@@ -51,8 +55,8 @@ def test_alone_and_undisturbed_it_is_the_recurrence(one):
 
 def test_a_kernel_is_slower_only_while_a_read_is_under_way():
     layers = of((1, 2.0, 0.0, 4.0), (1, 2.0, 0.0, 4.0))
-    (run,) = run_together(
-        [Streaming(layers, ring(layers, 2))],
+    (run,) = simulate_concurrent(
+        [StreamedInference(layers, ring(layers, 2))],
         interference=Interference(kernel_beside_read=2.0),
         alignment=1,
     )
@@ -62,16 +66,22 @@ def test_a_kernel_is_slower_only_while_a_read_is_under_way():
 
 def test_two_networks_share_the_disk_and_the_processor():
     layers = of((1, 2.0, 0.0, 3.0))
-    both = [Streaming(layers, ring(layers, 1))] * 2
+    both = [StreamedInference(layers, ring(layers, 1))] * 2
 
-    assert [run.makespan_ms for run in run_together(both, alignment=1)] == [10.0, 10.0]
-    assert [run.makespan_ms for run in run_together(both, processors=2, alignment=1)] == [7.0, 7.0]
+    assert [run.makespan_ms for run in simulate_concurrent(both, alignment=1)] == [10.0, 10.0]
+    assert [run.makespan_ms for run in simulate_concurrent(both, processors=2, alignment=1)] == [
+        7.0,
+        7.0,
+    ]
 
 
 def test_a_network_that_begins_later_is_slowed_only_from_then_on():
     layers = of((1, 4.0, 0.0, 0.0))
-    first, second = run_together(
-        [Streaming(layers, ring(layers, 1)), Streaming(layers, ring(layers, 1), begin_ms=2.0)],
+    first, second = simulate_concurrent(
+        [
+            StreamedInference(layers, ring(layers, 1)),
+            StreamedInference(layers, ring(layers, 1), begin_ms=2.0),
+        ],
         alignment=1,
     )
     assert (first.makespan_ms, second.makespan_ms) == (6.0, 8.0)
@@ -82,7 +92,9 @@ def test_a_network_that_begins_later_is_slowed_only_from_then_on():
 def test_no_network_is_slower_than_predicted_for_the_worst_that_others_can_do(
     networks, processors, interference
 ):
-    runs = run_together(networks, processors=processors, interference=interference, alignment=1)
+    runs = simulate_concurrent(
+        networks, processors=processors, interference=interference, alignment=1
+    )
     for one, run in zip(networks, runs, strict=True):
         slowed = beside_others(one.layers, len(networks), processors, interference)
         assert run.makespan_ms <= timeline(slowed, one.plan, 1).makespan_ms * (1 + 1e-9)
@@ -121,8 +133,8 @@ def test_a_deadline_that_a_share_meets_is_met_when_all_run_at_once(networks, mor
     least = sum(smallest_budget(one.layers, alignment=1) for one in tenants)
     shares = share(tenants, least + more, processors=processors, alignment=1)
 
-    runs = run_together(
-        [Streaming(one.tenant.layers, one.plan) for one in shares],
+    runs = simulate_concurrent(
+        [StreamedInference(one.tenant.layers, one.plan) for one in shares],
         processors=processors,
         alignment=1,
     )
@@ -161,7 +173,7 @@ def test_a_synchronous_pipeline_is_refused_beside_others():
     layers = of((4, 1.0, 1.0, 1.0))
     plan = StreamPlan(Architecture.SYNCHRONOUS, (False,), 8, 8, 0.0, 16)
     with pytest.raises(ValueError, match="synchronous"):
-        run_together([Streaming(layers, plan)])
+        simulate_concurrent([StreamedInference(layers, plan)])
 
 
 def test_errors_of_a_model():

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
-from runtime.weight_streaming.files.layers import Layered
+from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.pipeline.progress import Stage
-from runtime.weight_streaming.planning.ring import PAGE_BYTES, Place, in_rounds, places
-from runtime.weight_streaming.planning.stages import Architecture, StreamPlan
+from runtime.weight_streaming.planning.plan import Architecture, StreamPlan
+from runtime.weight_streaming.planning.ring import PAGE_BYTES, Place, cyclic_places, places
 
 
 @final
 @dataclass(frozen=True)
-class Route:
+class Layout:
     """How the weights of a network get to its kernels."""
 
     streamed: tuple[int, ...]
@@ -27,13 +27,13 @@ class Route:
     is_ahead: bool = False
     """Whether what comes first, reading, or else copying, goes on into the next inference."""
 
-    def goes_on(self, stage: Stage) -> bool:
+    def prefetches(self, stage: Stage) -> bool:
         """Whether a stage goes on into the next inference before that is asked for."""
         first = Stage.COPY if self.host is None else Stage.READ
         return self.is_ahead and stage is first
 
     @property
-    def brought_ahead(self) -> int:
+    def prefetched_layers(self) -> int:
         """How many streamed layers of the next inference are brought before it is asked for."""
         first = self.device if self.host is None else self.host
         if first is None or not self.is_ahead:
@@ -42,7 +42,7 @@ class Route:
         return next(own, len(first))  # in order, so all from there on wait for this inference
 
 
-def route(layered: Layered, plan: StreamPlan) -> Route:
+def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> Layout:
     """Of a plan, which is checked.
 
     Raises:
@@ -57,13 +57,13 @@ def route(layered: Layered, plan: StreamPlan) -> Route:
     is_synchronous = plan.architecture is Architecture.SYNCHRONOUS
     is_ahead = plan.ahead and not is_synchronous
     later = double_buffers if is_synchronous else places
-    first = in_rounds if is_ahead else later
+    first = cyclic_places if is_ahead else later
     host = device = None
     if streamed and plan.host_ring_bytes:
         host = first(sizes, plan.host_ring_bytes)
     if streamed and plan.device_ring_bytes:
         device = (first if host is None else later)(sizes, plan.device_ring_bytes)
-    return Route(
+    return Layout(
         streamed=streamed,
         resident=tuple(i for i, is_resident in enumerate(plan.resident) if is_resident),
         host=host,

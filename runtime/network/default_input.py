@@ -13,7 +13,7 @@ _SIDES = (224, 32, 28)
 """Of images of ImageNet, CIFAR and MNIST; a network with adaptive pooling takes the first."""
 
 
-def assumed_input(module: nn.Module) -> Tensor:
+def default_input(module: nn.Module) -> Tensor:
     """Random, with a batch of one: the first image of 224, 32 or 28 pixels that the module takes.
 
     The first convolution says how many channels, or the first linear layer how many values. What is

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, final
@@ -61,7 +62,7 @@ class StreamedLayer:
     copy_ms: float
     """From host memory into device memory; 0 where kernels read host memory."""
     kernel_ms: float
-    handover_ms: float = 0.0
+    sync_ms: float = 0.0
     """How much later its kernel begins because it waits for weights, even if these are there."""
 
     def __post_init__(self) -> None:
@@ -70,7 +71,7 @@ class StreamedLayer:
         Raises:
           ValueError: if one is negative, infinite or not a number.
         """
-        for what in ("weight_bytes", "read_ms", "copy_ms", "kernel_ms", "handover_ms"):
+        for what in ("weight_bytes", "read_ms", "copy_ms", "kernel_ms", "sync_ms"):
             value = getattr(self, what)
             if not 0 <= value < math.inf:
                 raise ValueError(f"layer {self.name} has {what} {value}")
@@ -128,3 +129,12 @@ class StreamPlan:
         ):
             raise ValueError(f"no plan: {text:.200}")
         return plan
+
+
+def pareto_front(plans: Iterable[StreamPlan]) -> list[StreamPlan]:
+    """Plans that are faster than every plan of no more memory, sorted by memory."""
+    front: list[StreamPlan] = []
+    for plan in sorted(plans, key=lambda plan: (plan.memory_bytes, plan.predicted_ms)):
+        if not front or plan.predicted_ms < front[-1].predicted_ms * (1 - 1e-12):
+            front.append(plan)
+    return front

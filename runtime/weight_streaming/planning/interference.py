@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import final
 
+from runtime.weight_streaming.planning.plan import Architecture, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.recurrence import Span, Timeline, waits
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
-from runtime.weight_streaming.planning.stages import Architecture, StreamedLayer, StreamPlan
 
 
 @final
@@ -43,7 +43,7 @@ class Interference:
 
 @final
 @dataclass(frozen=True)
-class Streaming:
+class StreamedInference:
     """One inference of a network by a plan."""
 
     layers: Sequence[StreamedLayer]
@@ -51,8 +51,8 @@ class Streaming:
     begin_ms: float = 0.0
 
 
-def run_together(
-    networks: Sequence[Streaming],
+def simulate_concurrent(
+    networks: Sequence[StreamedInference],
     *,
     processors: int = 1,
     interference: Interference | None = None,
@@ -148,7 +148,7 @@ class _Stage:
 
 @final
 class _Network:
-    def __init__(self, streaming: Streaming, alignment: int) -> None:
+    def __init__(self, streaming: StreamedInference, alignment: int) -> None:
         layers, plan = streaming.layers, streaming.plan
         if plan.architecture is Architecture.SYNCHRONOUS:
             raise ValueError("a synchronous pipeline is not predicted beside others")
@@ -164,7 +164,7 @@ class _Network:
         self._kernel = _Stage(
             _Kind.KERNEL,
             [
-                one.kernel_ms + goes * one.handover_ms
+                one.kernel_ms + goes * one.sync_ms
                 for one, goes in zip(layers, self._streams, strict=True)
             ],
         )

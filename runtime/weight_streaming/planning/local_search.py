@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from runtime.weight_streaming.planning.pareto import pareto
+from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan, pareto_front
 from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
-from runtime.weight_streaming.planning.stages import Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.trial import Trial
+from runtime.weight_streaming.planning.ring_sizing import RingSizing
 
 _MOST = 12
 """Layers that are tried around one plan, of those in memory and of those that are not."""
@@ -46,7 +45,7 @@ def improved(
             tries -= len(around)
             if tries <= 0:
                 break
-        front = pareto([*front, *found])
+        front = pareto_front([*front, *found])
     return front
 
 
@@ -64,7 +63,7 @@ def _around(
         kept = [one != (i in changed) for i, one in enumerate(plan.resident)]
         if all(stays or not one.weight_bytes for one, stays in zip(layers, kept, strict=True)):
             continue
-        trial = Trial(layers, tuple(kept), stages, alignment, ahead=ahead)
+        trial = RingSizing(layers, tuple(kept), stages, alignment, ahead=ahead)
         if changed:
             yield from trial.filling(plan.memory_bytes, plan)
         if most_bytes > plan.memory_bytes:
