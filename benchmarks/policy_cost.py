@@ -16,12 +16,12 @@ from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane
 from runtime.scheduling.policies.look_ahead import LookAhead
-from runtime.scheduling.policies.names import NAMES, named
+from runtime.scheduling.policies.names import POLICIES, policy_named
 from runtime.scheduling.simulator import simulate
 
 JOBS = 40
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
-POLICIES = {name: named(name) for name in NAMES} | {
+CANDIDATES = {name: policy_named(name) for name in POLICIES} | {
     "look_ahead, depth 1": LookAhead(depth=1),
     "look_ahead, depth 6": LookAhead(depth=6),
 }
@@ -33,7 +33,7 @@ def main():
         chains = [
             Chain("net", (Kind.CONV,) * JOBS, tuple(map(tuple, t.tolist()))) for t in times_ms
         ]
-        for name, policy in POLICIES.items():
+        for name, policy in CANDIDATES.items():
             took_us = []
             for _ in range(5):
                 begin_s = time.perf_counter()

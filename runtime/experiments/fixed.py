@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from runtime.network.segment_kind import Kind
-from runtime.scheduling.policies.base import Placement, Policy, Situation
+from runtime.scheduling.policies.base import Placement, PlacementContext, Policy
 
 
 @final
@@ -26,10 +26,10 @@ class HalfAndHalf(Policy):
 
     groups: Groups
 
-    def place(self, situation: Situation) -> Placement:
+    def place(self, context: PlacementContext) -> Placement:
         """The lane for this job."""
-        turn, side = divmod(situation.job.network, 2)
-        return _in_turn((self.groups.gpu, self.groups.cpu)[side], turn, situation)
+        turn, side = divmod(context.job.network, 2)
+        return _in_turn((self.groups.gpu, self.groups.cpu)[side], turn, context)
 
 
 @final
@@ -42,15 +42,15 @@ class ConvolutionsToGpu(Policy):
 
     groups: Groups
 
-    def place(self, situation: Situation) -> Placement:
+    def place(self, context: PlacementContext) -> Placement:
         """The lane for this job."""
-        lanes = self.groups.gpu if situation.kind is Kind.CONV else self.groups.cpu
-        return _in_turn(lanes, situation.job.network, situation)
+        lanes = self.groups.gpu if context.kind is Kind.CONV else self.groups.cpu
+        return _in_turn(lanes, context.job.network, context)
 
 
-def _in_turn(lanes: tuple[int, ...], turn: int, situation: Situation) -> Placement:
+def _in_turn(lanes: tuple[int, ...], turn: int, context: PlacementContext) -> Placement:
     lane = lanes[turn % len(lanes)]
-    times_ms = situation.predicted_ms
+    times_ms = context.predicted_ms
     if math.isinf(times_ms[lane]):
         lane = min(range(len(times_ms)), key=times_ms.__getitem__)
     return Placement(lane, times_ms[lane])

@@ -18,7 +18,8 @@ from torch import Tensor
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.dispatch.prepared import Source
 from runtime.experiments.fixed import Groups
-from runtime.lanes.cpu import CpuLane, RealLane
+from runtime.lanes.base import RealLane
+from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.machine.facts import usable_cores

@@ -1,11 +1,10 @@
-"""Lanes that compute: a worker thread a core of the CPU."""
+"""CPU lanes: one worker thread per core."""
 
 from __future__ import annotations
 
 import math
 import os
 import time
-from abc import abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -13,97 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Thread, current_thread
 from types import TracebackType
-from typing import Protocol, final, runtime_checkable
+from typing import final
 
 import torch
 
+from runtime.lanes.base import Began, Ended, Events, RealLane
 from runtime.network.completion import Completion, Compute, HostCompletion
 from runtime.network.engine import EagerEngine, Engine
 from runtime.scheduling.chain import Lane
 from runtime.scheduling.dispatcher import Ticket
 from runtime.scheduling.order import insert
-
-
-@final
-@dataclass(frozen=True)
-class Began:
-    """A worker took a job, or it was launched; clocks are `time.perf_counter`."""
-
-    ticket: Ticket
-    at_s: float
-
-
-@final
-@dataclass(frozen=True)
-class Ended:
-    """A job ended, or raised."""
-
-    ticket: Ticket
-    began_s: float
-    ended_s: float
-    error: BaseException | None
-
-
-class Events(Protocol):
-    """Where a lane tells what happened, from any thread."""
-
-    def put(self, event: Began | Ended, /) -> None:
-        """Tells it."""
-
-
-@runtime_checkable
-class RealLane(Protocol):
-    """Runs jobs one after another.
-
-    An asynchronous lane runs them in the order in which they were put, a
-    synchronous one by the rank of their tickets, and equals in that order.
-    """
-
-    @property
-    @abstractmethod
-    def lane(self) -> Lane:
-        """What a scheduler knows of it."""
-
-    @property
-    @abstractmethod
-    def engine(self) -> Engine:
-        """What makes jobs for it."""
-
-    @abstractmethod
-    def put(
-        self,
-        ticket: Ticket,
-        compute: Compute,
-        events: Events,
-        after: Completion | None = None,
-    ) -> Completion:
-        """Queues a job; `events` gets a Began and an Ended of its ticket, whatever it raises.
-
-        A synchronous lane says Began before it computes. An asynchronous one says it when the job
-        is launched, for the next job may then be put, here or elsewhere; it says nothing but Ended
-        of a job that could not be launched.
-
-        Args:
-          ticket: the job.
-          compute: what it does.
-          events: who is told.
-          after: the job does not begin before this has ended; should that have raised, it never
-            begins, and ends with the same error.
-
-        Raises:
-          RuntimeError: if the lane is closed.
-        """
-
-    @abstractmethod
-    def withdraw(self) -> tuple[Ticket, ...]:
-        """Takes back all jobs that have not begun; they never will.
-
-        An asynchronous lane gives none of those launched.
-        """
-
-    @abstractmethod
-    def close(self, wait_s: float = 10.0) -> bool:
-        """Begins no further job, and waits for the one that runs; whether it ended in time."""
 
 
 @final
@@ -114,15 +32,15 @@ class _Item:
     completion: HostCompletion
     ticket: Ticket | None
     events: Events | None
-    """None if nobody is to be told."""
+    """None if no events are wanted."""
 
 
 @final
 class CpuLane(RealLane):
-    """A thread, pinned to a core if one is named, with torch on one thread and without gradients.
+    """A worker thread, optionally pinned to a core, with one torch thread and no gradients.
 
-    To be used in a `with` statement. A job that never ends cannot be stopped, but does not keep the
-    interpreter from ending either.
+    Use it in a `with` statement. A job that never ends cannot be stopped, but it does not keep the
+    interpreter from exiting.
     """
 
     def __init__(
@@ -134,16 +52,16 @@ class CpuLane(RealLane):
         engine: Engine | None = None,
         asynchronous: bool = False,
     ) -> None:
-        """Starts the worker.
+        """Start the worker.
 
         Args:
-          core: which of the process's cores; None leaves the choice to the system.
-          name: None for the core's.
-          slowdown: at least 1; after each job the lane sleeps until it took so many times as long,
-            which makes a slower core of this one.
-          engine: what makes jobs for it; None for eager torch.
-          asynchronous: whether a job counts as launched when it is put, as on a stream of a GPU;
-            the next job of its network may then be put behind it at once.
+          core: core to pin the thread to; None to leave the choice to the system.
+          name: name of the lane; None for `cpu<core>`.
+          slowdown: at least 1; emulates a slower core: after each job the lane sleeps until the job
+            has taken `slowdown` times as long.
+          engine: compiles jobs for this lane; None for eager torch.
+          asynchronous: whether a job counts as launched when it is put, as on a GPU stream; the
+            network's next job may then be put behind it at once.
 
         Raises:
           ValueError: if the process may not use the core, or the slowdown is under 1 or not finite.
@@ -152,7 +70,7 @@ class CpuLane(RealLane):
         if core is not None:
             check_core(core)
         if not 1 <= slowdown < math.inf:
-            raise ValueError(f"a slowdown of {slowdown} must be at least 1 and finite")
+            raise ValueError(f"slowdown={slowdown} must be at least 1 and finite")
         default = "cpu" if core is None else f"cpu{core}"
         self._lane = Lane(default if name is None else name, asynchronous)
         self._engine = EagerEngine() if engine is None else engine
@@ -167,12 +85,12 @@ class CpuLane(RealLane):
 
     @property
     def lane(self) -> Lane:
-        """What a scheduler knows of it."""
+        """Description of the lane for the scheduler."""
         return self._lane
 
     @property
     def engine(self) -> Engine:
-        """What makes jobs for it."""
+        """Engine that compiles jobs for this lane."""
         return self._engine
 
     def put(
@@ -182,11 +100,11 @@ class CpuLane(RealLane):
         events: Events,
         after: Completion | None = None,
     ) -> Completion:
-        """Queues a job."""
+        """Queue a job."""
         return self._queued(_Item(compute, after, HostCompletion(), ticket, events))
 
     def launch(self, compute: Compute, after: Completion | None = None) -> Completion:
-        """Queues a job of which nobody needs to hear.
+        """Queue a job without events.
 
         Raises:
           RuntimeError: if the lane is closed.
@@ -194,21 +112,22 @@ class CpuLane(RealLane):
         return self._queued(_Item(compute, after, HostCompletion(), None, None))
 
     def issue(self, compute: Compute) -> Completion:
-        """As `launch`: knowing when a job ended costs nothing here."""
+        """Same as `launch`; on a GPU lane, `issue` saves the cost of a completion."""
         return self.launch(compute)
 
     def renew_origin(self) -> None:
-        """Its clock is the computer's."""
+        """Do nothing: a CPU lane uses the host clock."""
 
     def withdraw(self) -> tuple[Ticket, ...]:
-        """Takes back all jobs that have not begun.
+        """Remove and return all jobs that have not begun.
 
-        Of an asynchronous lane they count as launched: who waits for one is told that it ended.
+        On an asynchronous lane these count as launched: they are not returned, and Ended is reported
+        with a CancelledError.
         """
         with self._changed:
             items = tuple(self._queue)
             self._queue.clear()
-        error = CancelledError(f"lane {self._lane.name} gave the job back")
+        error = CancelledError(f"the job was withdrawn from lane {self._lane.name}")
         for item in items:
             if self._lane.asynchronous:
                 self._end(item, math.nan, error)
@@ -219,9 +138,9 @@ class CpuLane(RealLane):
         return tuple(item.ticket for item in items if item.ticket is not None)
 
     def close(self, wait_s: float = 10.0) -> bool:
-        """Begins no further job, and waits for the one that runs.
+        """Begin no further job and wait for the running one; return whether it ended in time.
 
-        Should that one not end in time, it is taken for lost: who waits for it waits no longer.
+        If it did not, its completion ends with a CancelledError, so that nothing waits for it.
         """
         with self._changed:
             self._closed = True
@@ -262,7 +181,7 @@ class CpuLane(RealLane):
         with one_core(self._core):
             while (item := self._take()) is not None:
                 self._run(item)
-                del item  # holds tensors while the lane waits for the next
+                del item  # else its tensors are kept while the lane waits for the next job
 
     def _take(self) -> _Item | None:
         with self._changed:
@@ -306,9 +225,9 @@ def _rank(item: _Item) -> float:
 
 @contextmanager
 def one_core(core: int | None) -> Iterator[None]:
-    """This thread on one core, with torch on one thread and without gradients.
+    """Run this thread on one core (None: any), with one torch thread and without gradients.
 
-    The core and torch's threads stay as they are set.
+    Affinity and number of torch threads are not restored.
     """
     if core is not None:
         os.sched_setaffinity(0, {core})  # 0 is this thread, not the process
@@ -318,14 +237,14 @@ def one_core(core: int | None) -> Iterator[None]:
 
 
 def check_core(core: int) -> None:
-    """Refuses a core that this process cannot pin a thread to.
+    """Check that this process can pin a thread to a core.
 
     Raises:
       ValueError: if the process may not use it.
       RuntimeError: if this system cannot pin a thread.
     """
     if not hasattr(os, "sched_setaffinity"):
-        raise RuntimeError("this system cannot pin a thread to a core; leave the core out")
+        raise RuntimeError("this system cannot pin a thread to a core; use core=None")
     usable = sorted(os.sched_getaffinity(0))
     if core not in usable:
         raise ValueError(f"core {core} is not among the process's cores {usable}")

@@ -1,6 +1,6 @@
-"""Programs on real lanes, each job where a policy wants it, on the wall clock.
+"""Runs programs on real lanes, with a policy choosing the lane of each job.
 
-One thread, the caller's, places all jobs and hears of all ends; lanes only compute.
+The calling thread places all jobs and handles all events; lanes only compute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import final
 
 from torch import Tensor
 
-from runtime.lanes.cpu import Began, Ended, RealLane
+from runtime.lanes.base import Began, Ended, RealLane
 from runtime.network.completion import Completion
 from runtime.network.program import ActiveInference, SegmentedNetwork
 from runtime.scheduling.chain import Chain, Job, Request
@@ -28,29 +28,29 @@ from runtime.scheduling.schedule import Executed, Schedule
 
 @final
 class LaneTimeoutError(RuntimeError):
-    """A job ran longer than the watchdog allows, or found no lane left; its lane is given up."""
+    """A job exceeded the timeout and its lane was closed, or no lane is left to run it."""
 
 
 @final
 @dataclass(frozen=True)
 class Network:
-    """What is run for a request."""
+    """A compiled network with its input and predicted times."""
 
     program: SegmentedNetwork
     x: Tensor
-    """The input of every request."""
+    """Input of every request."""
     chain: Chain
-    """The program's jobs, with the times that a policy is to believe."""
+    """Jobs of the program, with the predicted times for the policy."""
 
     def __post_init__(self) -> None:
-        """Checks that program and chain belong together.
+        """Check that program and chain have the same length.
 
         Raises:
           ValueError: if they differ in length.
         """
         if len(self.program) != len(self.chain):
             raise ValueError(
-                f"{self.chain.name} has {len(self.chain)} jobs for {len(self.program)} segments"
+                f"{self.chain.name} has {len(self.chain)} jobs but {len(self.program)} segments"
             )
 
 
@@ -62,19 +62,19 @@ class _Remove:
 
 @final
 class Control:
-    """Reaches into an execution from another thread."""
+    """Removes networks from a running execution, from another thread."""
 
     def __init__(self) -> None:
         self._events: SimpleQueue[Began | Ended | _Remove] = SimpleQueue()
         self._networks: int | None = None
         self._asked_first: list[int] = []
-        """Networks removed before the execution began, which alone knows how many there are."""
+        """Networks removed before the execution began; `begin` checks them."""
 
     def remove(self, network: int) -> None:
-        """Serves the network no further: its requests that are not served end with CancelledError.
+        """Stop serving a network: its requests that are not complete end with CancelledError.
 
-        What it has on lanes comes to its end; of its other jobs none is begun. Before the execution
-        begins, it is the execution that refuses a network that is none.
+        Its jobs on lanes run to completion; no other job of it begins. A network that does not exist
+        is refused here if the execution has begun, else by the execution.
 
         Raises:
           ValueError: if the execution has no such network.
@@ -85,10 +85,10 @@ class Control:
         self._events.put(_Remove(network))
 
     def begin(self, networks: int) -> None:
-        """The execution begins, with so many networks.
+        """Record that the execution begins with this number of networks.
 
         Raises:
-          ValueError: if one was removed that it does not have.
+          ValueError: if a network was removed that does not exist.
         """
         self._networks = networks
         for network in self._asked_first:
@@ -111,40 +111,40 @@ def execute(
     control: Control | None = None,
     order: Order = Order.FIRST_COME,
 ) -> tuple[Schedule, tuple[Tensor | BaseException, ...]]:
-    """Serves all requests; arrivals and the schedule's times count from the call.
+    """Serve all requests; arrivals and the schedule's times count from the call.
 
     A job that raises ends its request only. A lane whose job exceeds the timeout is closed and gets
-    no further job; what waited there is placed anew on the others, but what had been launched on an
-    asynchronous one is lost with it, and so are the requests of those jobs.
+    no further job; jobs waiting there are placed again on other lanes, while jobs launched on an
+    asynchronous lane fail together with their requests.
 
     Args:
-      networks: those that requests name.
+      networks: the networks, by index in the requests.
       requests: in any order; equal arrivals are served in the order given.
       lanes: where jobs can run; they stay open.
-      policy: decides where they do.
-      job_timeout_s: None waits for ever. A job's time counts from when it is the first of its lane
-        to have begun and the job before it has ended.
-      control: of this execution alone; None if nobody is to interfere.
-      order: who comes first of those who wait.
+      policy: chooses the lane of each job.
+      job_timeout_s: None for no timeout. A job's time counts from when it is the first job begun on
+        its lane and the previous job of its request has ended.
+      control: removes networks during this execution only; None if not needed.
+      order: order of waiting requests and jobs.
 
     Returns:
-      The schedule of the jobs that ran to their end, and for each request its output or what one of
-      its jobs raised: LaneTimeoutError if the watchdog did, CancelledError if its network was
+      The schedule of the jobs that ran to completion, and for each request its output or the error
+      of one of its jobs: LaneTimeoutError after a timeout, CancelledError if its network was
       removed.
 
     Raises:
-      ValueError: if networks, requests, lanes and control do not belong together, or the policy
-        puts a job to a lane that cannot run it.
+      ValueError: if networks, requests, lanes and control do not fit together, or the policy puts a
+        job on a lane that cannot run it.
     """
     chains = tuple(network.chain for network in networks)
     dispatcher = Dispatcher(chains, requests, [lane.lane for lane in lanes], policy, order)
     control = Control() if control is None else control
     control.begin(len(networks))
-    execution = _Execution(networks, requests, lanes, dispatcher, control._events)  # noqa: SLF001 - the other end of it
+    execution = _Execution(networks, requests, lanes, dispatcher, control._events)  # noqa: SLF001 - the other end of the queue
     try:
         execution.run(job_timeout_s)
     finally:
-        for lane in lanes:  # after an error or Ctrl-C; else there is nothing to take back
+        for lane in lanes:  # only has an effect after an error or Ctrl-C
             lane.withdraw()
     schedule = Schedule(
         chains,
@@ -173,14 +173,14 @@ class _Execution:
         self._begin_s = time.perf_counter()
         self._inferences: dict[int, ActiveInference] = {}
         self._latest: dict[int, tuple[Job, Completion, Completion | None]] = {}
-        """The last job put of each request, its completion and that of the job before it."""
+        """Last job put, by request, with its completion and that of the previous job."""
         self._underway: list[dict[Job, Ticket]] = [{} for _ in lanes]
-        """On each lane, in the order in which they were put."""
+        """Jobs on each lane, in the order in which they were put."""
         self._jobs_of: Counter[int] = Counter()
-        """On lanes, of each request."""
+        """Number of jobs on lanes, by request."""
         self._begun: set[Job] = set()
         self._clocks: list[tuple[Job, float] | None] = [None] * len(lanes)
-        """The job that runs on each lane, and since when."""
+        """Running job of each lane, and since when it runs."""
         self._lost: set[int] = set()
         self._removed: set[int] = set()
         self.executed: list[Executed] = []
@@ -193,13 +193,13 @@ class _Execution:
         while len(self.results) < len(self._requests) or any(self._underway):
             if arrivals and self._requests[arrivals[0]].arrival_ms <= self._now_ms():
                 self._arrive(arrivals.popleft())
-                continue  # with every lane lost, that may have been the last result
+                continue  # if every lane is lost, that may have been the last result
             wake_s = [self._begin_s + self._requests[i].arrival_ms / 1e3 for i in [*arrivals][:1]]
             if job_timeout_s is not None:
                 self._set_clocks()
                 wake_s += [clock[1] + job_timeout_s for clock in self._clocks if clock is not None]
             try:
-                self._hear(self._events.get(timeout=_until(wake_s)))
+                self._handle(self._events.get(timeout=_until(wake_s)))
             except Empty:
                 if job_timeout_s is not None:
                     self._watch(job_timeout_s)
@@ -216,7 +216,7 @@ class _Execution:
 
     def _put(self, ticket: Ticket | None) -> None:
         while ticket is not None and ticket.lane in self._lost:
-            error = LaneTimeoutError(f"lane {self._lanes[ticket.lane].lane.name} was given up")
+            error = LaneTimeoutError(f"lane {self._lanes[ticket.lane].lane.name} was closed")
             ticket = self._give_up(ticket, error)
         if ticket is None:
             return
@@ -239,15 +239,15 @@ class _Execution:
         if job.request not in self._latest:
             return None
         latest, completion, before = self._latest[job.request]
-        return before if latest == job else completion  # the same job, if a lane gave it back
+        return before if latest == job else completion  # equal if the lane returned the job
 
-    def _hear(self, event: Began | Ended | _Remove) -> None:
+    def _handle(self, event: Began | Ended | _Remove) -> None:
         if isinstance(event, _Remove):
             self._remove(event.network)
             return
         ticket = event.ticket
         if self._underway[ticket.lane].get(ticket.job) != ticket:
-            return  # a job given up came to its end after all
+            return  # late event of a job that was given up
         if isinstance(event, Began):
             self._begun.add(ticket.job)
             self._put(self._dispatcher.taken(ticket, self._now_ms()))
@@ -271,7 +271,7 @@ class _Execution:
         self._jobs_of[ticket.job.request] -= 1
 
     def _give_up(self, ticket: Ticket, error: BaseException) -> Ticket | None:
-        """The request is over; perhaps another one's ticket."""
+        """End a request with an error; return the next ticket of the network, if any."""
         request = ticket.job.request
         self.results.setdefault(request, error)
         next_ticket = self._dispatcher.failed(ticket, self._now_ms())
@@ -279,7 +279,7 @@ class _Execution:
         return next_ticket
 
     def _forget(self, request: int) -> None:
-        """Lets go of the request's tensors when it is over and nothing of it is on a lane."""
+        """Release the tensors of a request that is over and has no job on a lane."""
         if request in self.results and self._jobs_of[request] == 0:
             self._inferences.pop(request, None)
             self._latest.pop(request, None)
@@ -300,7 +300,7 @@ class _Execution:
                 self._clocks[lane] = job, time.perf_counter()
 
     def _waits(self, ticket: Ticket) -> bool:
-        """Whether the job before it, on another lane, is not known to have ended."""
+        """Return whether the previous job, on another lane, is not known to have ended."""
         if ticket.previous_lane is None:
             return False
         before = Job(ticket.job.request, ticket.job.network, ticket.job.index - 1)
@@ -314,7 +314,7 @@ class _Execution:
 
     def _lose(self, lane: int, job: Job, job_timeout_s: float) -> None:
         name = self._lanes[lane].lane.name
-        self._lanes[lane].close(wait_s=0)  # so that none of the jobs taken back can begin
+        self._lanes[lane].close(wait_s=0)  # so that no withdrawn job can begin
         self._lost.add(lane)
         self._clocks[lane] = None
         self._dispatcher.lost(lane)
@@ -327,7 +327,7 @@ class _Execution:
                 f"job {job.index} of request {job.request} "
                 f"ran for more than {job_timeout_s} s on lane {name}"
                 if ticket.job == job
-                else f"lane {name} was given up"
+                else f"lane {name} was closed"
             )
             self._put(self._give_up(ticket, LaneTimeoutError(reason)))
         for ticket in returned:

@@ -1,4 +1,4 @@
-"""A stream of a GPU as a lane: jobs are launched when they are put, and end when an event says so."""
+"""GPU lanes: one CUDA stream each; jobs are launched when they are put, and events mark their ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import final
 
 import torch
 
-from runtime.lanes.cpu import Began, Ended, Events, RealLane
+from runtime.lanes.base import Began, Ended, Events, RealLane
 from runtime.network.completion import Completion, Compute
 from runtime.network.cuda.graph import GraphEngine
 from runtime.network.cuda.sm_slices import SmSlice
@@ -22,32 +22,31 @@ from runtime.scheduling.dispatcher import Ticket
 from runtime.shell.closeable import Closes
 
 _ORIGIN_LASTS_S = 60.0
-"""After a minute 24 bits, in which CUDA tells the time between two events, are 4 us apart."""
+"""After a minute, the resolution of the 24 bits of a CUDA event time is 4 us."""
 
 _DRIFT = 5e-6
-"""Allowed for between the GPU's clock and the computer's; no measured bound."""
+"""Assumed relative drift between the GPU clock and the host clock; not a measured bound."""
 
 _Events = tuple[torch.cuda.Event, torch.cuda.Event]
 
 
 @final
 class CudaCompletion(Completion):
-    """Of a job on a stream: two events around it, which others may use when it is forgotten.
+    """Completion of a job on a stream: two events around it, reused after it is deleted.
 
-    What it took is exact to the events' half microsecond. When it began and ended is known as well
-    as the lane's origin, to `uncertainty_s`: some microseconds at first, 0.3 ms after a minute. Two
-    lanes have two origins, so of two jobs closer than both uncertainties nobody knows which ended
-    first.
+    The duration is exact to the 0.5 us resolution of events. Start and end are as exact as the
+    lane's clock origin, `uncertainty_s`: some microseconds at first, 0.3 ms after a minute. Two
+    lanes have two origins, so the order of two ends closer than both uncertainties is unknown.
     """
 
     def __init__(self, origin: CudaOrigin, spare: list[_Events], *, spin: bool) -> None:
-        """Of a job about to be launched.
+        """Take or create the events of a job about to be launched.
 
         Args:
-          origin: of the clock.
-          spare: events of the same lane, for to make them costs more than to record them, and
-            much more where threads make them at once.
-          spin: whether who waits for it spins, or sleeps.
+          origin: clock origin of the lane.
+          spare: reusable events of the lane; creating events costs more than recording them, and
+            much more when several threads create them.
+          spin: whether waiting spins instead of sleeping.
         """
         self._origin = origin
         self._spare = spare
@@ -61,45 +60,45 @@ class CudaCompletion(Completion):
         self._spare.append((self.begin, self.end))
 
     def wait(self) -> None:
-        """Waits for the event, not for the device; Python's lock is free meanwhile."""
+        """Wait for the end event, not for the device; releases the GIL."""
         self.end.synchronize()
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether the GPU is past it."""
+        """True once the GPU has passed the end event."""
         return bool(self.end.query())
 
     @property
     def error(self) -> None:
-        """Nothing: what went wrong on the GPU is heard of by waiting, for this job or a later."""
+        """Always None: GPU errors are raised by waiting for this job or a later one."""
 
     @property
     def began_s(self) -> float:
-        """When the GPU came to it, by the GPU's clock."""
+        """Start on the GPU, in seconds of `time.perf_counter`."""
         return self._origin.at_s(self.begin)
 
     @property
     def ended_s(self) -> float:
-        """When its last kernel ended, by the GPU's clock."""
+        """End of the last kernel, in seconds of `time.perf_counter`."""
         return self._origin.at_s(self.end)
 
     @property
     def uncertainty_s(self) -> float:
-        """By which `began_s` and `ended_s` may be wrong, both alike."""
+        """Common error bound of `began_s` and `ended_s`."""
         return self._origin.uncertainty_s
 
     @property
     def took_s(self) -> float:
-        """Between the events."""
+        """Time between the two events."""
         return float(self.begin.elapsed_time(self.end)) / 1e3
 
 
 @final
 class CudaOrigin:
-    """A moment on both clocks, which drift apart."""
+    """One instant on both the GPU clock and the host clock, which drift apart."""
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
-        """Now: waits for the stream, and for some events more, of which the quickest counts."""
+        """Wait for the stream, then record five events and keep the fastest round trip."""
         stream.synchronize()
         quickest_s = math.inf
         for _ in range(5):
@@ -111,20 +110,20 @@ class CudaOrigin:
             if took_s < quickest_s:
                 quickest_s = took_s
                 self._event, self._at_s = event, before_s + took_s / 2
-        self._half_way_s = quickest_s / 2
+        self._error_s = quickest_s / 2
 
     @property
     def uncertainty_s(self) -> float:
-        """By which a time told now may be wrong: half the quickest event, and the drift since."""
-        return self._half_way_s + (_DRIFT + 2**-24) * (time.perf_counter() - self._at_s)
+        """Error bound of times read now: half the fastest round trip, plus the drift since."""
+        return self._error_s + (_DRIFT + 2**-24) * (time.perf_counter() - self._at_s)
 
     @property
     def is_old(self) -> bool:
-        """Whether a new one would be more exact."""
+        """Whether a new origin would be more exact."""
         return time.perf_counter() - self._at_s > _ORIGIN_LASTS_S
 
     def at_s(self, event: torch.cuda.Event) -> float:
-        """When an event happened, on the clock of `time.perf_counter`; nan if it has not yet."""
+        """Return the time of an event in seconds of `time.perf_counter`; NaN if not reached yet."""
         if not event.query():
             return math.nan
         return self._at_s + float(self._event.elapsed_time(event)) / 1e3
@@ -141,10 +140,10 @@ class _Launched:
 
 @final
 class GpuLane(RealLane, Closes):
-    """A stream, if asked for with a priority and on some of the GPU's multiprocessors only.
+    """A CUDA stream, optionally with a priority and on some of the GPU's multiprocessors only.
 
-    To be used in a `with` statement. Whoever puts a job launches it; a thread of the lane waits for
-    the ends. What has been launched cannot be taken back.
+    Use it in a `with` statement. The thread that puts a job launches it; a thread of the lane waits
+    for the ends. A launched job cannot be withdrawn.
     """
 
     def __init__(
@@ -157,15 +156,15 @@ class GpuLane(RealLane, Closes):
         captured: bool = True,
         spin: bool = False,
     ) -> None:
-        """Makes the stream.
+        """Create the stream.
 
         Args:
-          device: which GPU.
-          name: None for the device's, with the number of multiprocessors.
-          priority: lower comes first; `torch.cuda.Stream.priority_range()` gives both ends.
-          sms: the lane's own multiprocessors, which it does not close; None for all.
+          device: index of the GPU.
+          name: name of the lane; None for `gpu<device>`, with the number of multiprocessors if cut.
+          priority: lower comes first; `torch.cuda.Stream.priority_range()` gives the range.
+          sms: multiprocessors of the lane, which the caller closes; None for all.
           captured: whether jobs are CUDA graphs; else they are eager torch.
-          spin: whether who waits for a job keeps a core busy, to hear of its end some microseconds
+          spin: whether waiting for a job spins on a core, which notices the end some microseconds
             earlier.
 
         Raises:
@@ -188,17 +187,17 @@ class GpuLane(RealLane, Closes):
 
     @property
     def lane(self) -> Lane:
-        """What a scheduler knows of it."""
+        """Description of the lane for the scheduler."""
         return self._lane
 
     @property
     def engine(self) -> Engine:
-        """What makes jobs for it."""
+        """Engine that compiles jobs for this lane."""
         return self._engine
 
     @property
     def stream(self) -> torch.cuda.Stream:
-        """On which it works."""
+        """CUDA stream of the lane."""
         return self._stream
 
     def put(
@@ -208,14 +207,14 @@ class GpuLane(RealLane, Closes):
         events: Events,
         after: Completion | None = None,
     ) -> Completion:
-        """Launches a job, in the calling thread."""
+        """Launch a job in the calling thread."""
         self._check_open()
         before = torch.cuda.current_stream()
         began_s = time.perf_counter()
         try:
             with torch.inference_mode():
                 completion = self._launch(compute, after)
-        except Exception as error:  # noqa: BLE001 - whatever a job raises ends its request only
+        except Exception as error:  # noqa: BLE001 - an error of a job ends its request only
             events.put(Ended(ticket, began_s, time.perf_counter(), error))
             return _Failed(error)
         finally:
@@ -225,13 +224,11 @@ class GpuLane(RealLane, Closes):
         return completion
 
     def launch(self, compute: Compute, after: Completion | None = None) -> Completion:
-        """Launches a job of which nobody needs to hear; leaves the lane's stream current.
-
-        It does not turn gradients off.
+        """Launch a job without events; leaves the lane's stream current and gradients as they are.
 
         Raises:
           RuntimeError: if the lane is closed.
-          BaseException: whatever the job raises before the GPU has it.
+          BaseException: any error of the job before its launch.
         """
         return self._launch(compute, after)
 
@@ -249,20 +246,20 @@ class GpuLane(RealLane, Closes):
         return completion
 
     def issue(self, compute: Compute) -> None:
-        """As `launch`, but nobody will ever know when the job ended."""
+        """Launch a job without a completion."""
         torch.cuda.set_stream(self._stream)
         compute()
 
     def renew_origin(self) -> None:
-        """Sets the GPU's clock by the computer's anew; waits for the stream."""
+        """Synchronise the GPU clock with the host clock again; waits for the stream."""
         self._origin = CudaOrigin(self._stream)
 
     def withdraw(self) -> tuple[Ticket, ...]:
-        """Nothing: what was put was launched."""
+        """Return nothing: every job put was launched."""
         return ()
 
     def close(self, wait_s: float = 10.0) -> bool:
-        """Launches no further job, and waits for those that were put."""
+        """Launch no further job and wait for the launched ones; return whether they ended in time."""
         self._closed = True
         self._launched.put(None)
         self._thread.join(wait_s)
@@ -284,7 +281,9 @@ class GpuLane(RealLane, Closes):
             try:
                 one.completion.wait()
                 began_s, ended_s = _ran(one.completion, earliest_s, time.perf_counter())
-            except RuntimeError as raised:  # the GPU itself says no, to all that follows too
+            except (
+                RuntimeError
+            ) as raised:  # an error of the GPU, which all later jobs will raise too
                 began_s, ended_s, error = earliest_s, time.perf_counter(), raised
             if error is None and self._origin.is_old:
                 self.renew_origin()
@@ -293,7 +292,7 @@ class GpuLane(RealLane, Closes):
 
 
 def _ran(completion: CudaCompletion, earliest_s: float, now_s: float) -> tuple[float, float]:
-    """When a job that is over began and ended; the clocks drift, what is certain stays so."""
+    """Return start and end of a completed job, clipped to [earliest_s, now_s] against clock drift."""
     took_s = completion.took_s
     ended_s = min(max(completion.began_s, earliest_s) + took_s, now_s)
     return max(ended_s - took_s, earliest_s), ended_s
@@ -302,30 +301,30 @@ def _ran(completion: CudaCompletion, earliest_s: float, now_s: float) -> tuple[f
 @final
 @dataclass(frozen=True)
 class _Failed(Completion):
-    """Of a job that was not launched."""
+    """Completion of a job that could not be launched."""
 
     raised: BaseException
 
     def wait(self) -> None:
-        """Raises at once."""
+        """Raise the error."""
         raise self.raised
 
     @property
     def error(self) -> BaseException:
-        """What kept it from being launched."""
+        """Error of the launch."""
         return self.raised
 
     @property
     def has_succeeded(self) -> bool:
-        """Never."""
+        """Always False."""
         return False
 
     @property
     def began_s(self) -> float:
-        """Never."""
+        """NaN: it did not run."""
         return math.nan
 
     @property
     def ended_s(self) -> float:
-        """Never."""
+        """NaN: it did not run."""
         return math.nan

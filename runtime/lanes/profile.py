@@ -1,4 +1,4 @@
-"""How long each segment of a program takes on each lane, measured on the lane."""
+"""Measured times of each segment of a program on each lane."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from runtime.lanes.cpu import RealLane
+from runtime.lanes.base import RealLane
 from runtime.lanes.executor import Network, execute
 from runtime.network.program import SegmentedNetwork
 from runtime.scheduling.arrivals import closed
@@ -19,12 +19,12 @@ from runtime.scheduling.policies.rules import OneLane
 def measured_chain(
     name: str, program: SegmentedNetwork, x: Tensor, lanes: Sequence[RealLane], *, repeats: int = 10
 ) -> Chain:
-    """The program's jobs with the median of their times, on one lane after the other.
+    """Time the program on one lane after another; return its jobs with their median times.
 
-    Each lane runs the program twice before it counts; where it does not run, times are infinite.
+    Each lane runs the program twice as warm-up. Times are infinite on lanes that cannot run it.
 
     Raises:
-      BaseException: whatever a segment raises.
+      BaseException: any error of a segment.
     """
     kinds = program.kinds
     unknown = Chain(name, kinds, ((0.0,) * len(lanes),) * len(program))

@@ -1,4 +1,4 @@
-"""What came of a run of several networks, as a user reads it."""
+"""Report of a run of several networks: latencies, throughput, slowdowns, deadline misses."""
 
 from __future__ import annotations
 
@@ -23,44 +23,44 @@ from runtime.scheduling.metrics import (
 )
 from runtime.scheduling.schedule import Schedule
 
-_PLACING_MS = 0.1
-"""What the one thread that places all may need for a job, to put it and to hear of its end."""
+_DISPATCH_MS = 0.1
+"""Time that the dispatching thread may need per job, to put it and to handle its end."""
 
 
 @final
 @dataclass(frozen=True)
 class Report:
-    """What came of a run; printed, it is a small table."""
+    """Result of a run; `print` shows it as a small table."""
 
     outputs: tuple[Tensor | BaseException, ...]
-    """Of each network's last inference, or what that raised."""
+    """Output of each network's last inference, or the error that it raised."""
     names: tuple[str, ...]
     latencies: tuple[Latency, ...]
-    """Of each network, from arrival to completion."""
+    """Arrival to completion, by network."""
     makespan_ms: float
     bound_ms: float
-    """What no policy could beat, by the times of the jobs alone."""
+    """Lower bound on the makespan of any policy, from the predicted job times."""
     misses: int
-    """Inferences that ended after their deadline, or never."""
+    """Number of inferences that ended after their deadline or did not complete."""
     inferences: int
-    """Asked for, of all networks together."""
+    """Number of requested inferences, over all networks."""
     finish_spread_ms: float
-    """Between the networks that finish first and last."""
+    """Time between the first and the last network to finish."""
     alone_ms: tuple[float, ...]
-    """Of an inference of each network alone, each job on its quickest lane."""
+    """Predicted time of one inference alone, each job on its fastest lane, by network."""
     slowdowns: tuple[float, ...]
-    """Of each network: its mean latency over its time alone."""
+    """Mean latency over time alone, by network."""
     stp: float
-    """System throughput: networks' worth of progress at once."""
+    """System throughput: sum of the networks' normalised progress."""
     antt: float
     """Mean slowdown."""
     fairness: float
-    """Jain's, of the networks' progress: 1 if all are slowed alike."""
+    """Jain's fairness of progress: 1 if all slowdowns are equal."""
     lane_use: dict[str, float]
     """Share of the makespan in which each lane ran a job."""
     schedule: Schedule
     assumed_shapes: tuple[tuple[int, ...], ...] = ()
-    """Of the inputs, where none were given."""
+    """Shapes of the random inputs, if none were given."""
 
     def __str__(self) -> str:
         lines = [f"{'network':24}{'p50 ms':>10}{'p99 ms':>10}{'worst ms':>10}"]
@@ -70,34 +70,34 @@ class Report:
         ]
         use = ", ".join(f"{name} {share:.0%}" for name, share in self.lane_use.items())
         ends = (
-            f"makespan {self.makespan_ms:.2f} ms (no schedule beats {self.bound_ms:.2f}), "
+            f"makespan {self.makespan_ms:.2f} ms (lower bound {self.bound_ms:.2f}), "
             f"{self.misses} of {self.inferences} inferences late"
         )
-        told = [*lines, ends, *self._shared(), f"lanes: {use}"]
+        lines += [ends, *self._sharing(), f"lanes: {use}"]
         if self.assumed_shapes:
             shapes = ", ".join("x".join(map(str, shape)) for shape in self.assumed_shapes)
-            told.append(f"inputs, assumed: {shapes}")
-        told.append("p50, p99: half, and 99 of 100, of the inferences took no longer")
-        return "\n".join(told)
+            lines.append(f"assumed input shapes: {shapes}")
+        lines.append("p50, p99: 50 % and 99 % of the inferences took no longer")
+        return "\n".join(lines)
 
     @property
     def is_tiny(self) -> tuple[bool, ...]:
-        """Whether a job of each network takes less than to place it: a slowdown is that thread's."""
+        """Whether each network's mean job is shorter than its dispatch, so slowdowns mean nothing."""
         return tuple(
-            alone_ms < _PLACING_MS * len(chain)
+            alone_ms < _DISPATCH_MS * len(chain)
             for alone_ms, chain in zip(self.alone_ms, self.schedule.chains, strict=True)
         )
 
-    def _shared(self) -> Iterator[str]:
-        """How the lanes were shared, as far as that can be told."""
-        spread = f"{self.finish_spread_ms:.2f} ms between first and last"
+    def _sharing(self) -> Iterator[str]:
+        """Slowdowns, throughput and fairness, unless jobs are too small for them to mean anything."""
+        spread = f"{self.finish_spread_ms:.2f} ms between the first and the last network to finish"
         if any(self.is_tiny):
-            told = zip(self.names, self.alone_ms, self.is_tiny, strict=True)
-            tiny = ", ".join(f"{ms:.3f} ms ({name})" for name, ms, is_tiny in told if is_tiny)
+            networks = zip(self.names, self.alone_ms, self.is_tiny, strict=True)
+            tiny = ", ".join(f"{ms:.3f} ms ({name})" for name, ms, is_tiny in networks if is_tiny)
             yield spread
             yield (
-                f"slowdowns are not told: alone, an inference takes {tiny}, less than to place its "
-                f"jobs may take, {_PLACING_MS:g} ms each"
+                f"no slowdowns: an inference alone takes {tiny}, less than dispatching its jobs, "
+                f"up to {_DISPATCH_MS:g} ms each"
             )
             return
         slowed = ", ".join(f"{one:.2f}" for one in self.slowdowns)
@@ -110,12 +110,12 @@ class Report:
 def report_of(
     schedule: Schedule, results: Sequence[Tensor | BaseException], assumed: Sequence[Tensor]
 ) -> Report:
-    """What a schedule came to.
+    """Summarise a run.
 
     Args:
-      schedule: of a run.
-      results: of each request.
-      assumed: the inputs, where none were given.
+      schedule: schedule of the run.
+      results: output or error of each request.
+      assumed: the random inputs, if none were given.
     """
     whole_ms = makespan_ms(schedule)
     networks = range(len(schedule.chains))
@@ -127,7 +127,7 @@ def report_of(
     last = {request.network: i for i, request in enumerate(schedule.requests)}
     return Report(
         outputs=tuple(
-            results[last[network]] if network in last else CancelledError("never asked for")
+            results[last[network]] if network in last else CancelledError("no request")
             for network in networks
         ),
         names=tuple(chain.name for chain in schedule.chains),

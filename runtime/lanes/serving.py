@@ -1,4 +1,4 @@
-"""From plain modules to results and a report, on whatever this machine has."""
+"""`runtime.run`: runs torch modules together on the lanes of this machine and reports the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from contextlib import ExitStack
 import torch
 from torch import Tensor, nn
 
-from runtime.lanes.cpu import CpuLane, RealLane
+from runtime.lanes.base import RealLane
+from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.lanes.report import Report, report_of
@@ -22,16 +23,7 @@ from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
 from runtime.scheduling.order import Order
 from runtime.scheduling.policies.base import Policy
-from runtime.scheduling.policies.look_ahead import LookAhead
-from runtime.scheduling.policies.rules import ByNetwork, EarliestFinish, OneLane, QueueTime
-
-POLICIES: dict[str, Policy] = {
-    "earliest_finish": EarliestFinish(),
-    "queue_time": QueueTime(),
-    "look_ahead": LookAhead(),
-    "by_network": ByNetwork(),
-    "one_lane": OneLane(),
-}
+from runtime.scheduling.policies.names import POLICIES, policy_named
 
 
 def run(
@@ -47,29 +39,28 @@ def run(
     rule: str = "whole",
     gpu: bool | None = None,
 ) -> Report:
-    """Runs networks together on the cores of this machine, and on its GPU if it has one.
+    """Run networks together on the cores of this machine, and on its GPU if it has one.
 
-    Cores compute with ONNX Runtime, the GPU with captured graphs. Each network is made ready and
-    measured on each kind of lane first, which takes a moment.
+    CPU lanes use ONNX Runtime, the GPU lane uses captured CUDA graphs. Each network is first compiled
+    for and timed on each kind of lane.
 
     Args:
-      models: in evaluation mode, of one tensor, giving one tensor.
-      inputs: an input of each, with its batch first; None for random images of a size that each
-        takes (`default_input.py`), which the report names.
-      policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or an object of your
-        own.
-      inferences: of each network.
-      fps: of each network's camera; None to ask for all inferences at once.
-      deadline_ms: after each arrival; None for the next arrival, or none if all come at once.
-      requests: arrivals of your own (`runtime/scheduling/arrivals.py`), with deadlines and priorities, in place
-        of `inferences`, `fps` and `deadline_ms`.
-      order: who comes first of those who wait: first_come, priority, deadline.
-      rule: where networks are cut into jobs: whole, fused, unfolded or layer.
-      gpu: whether one takes part; None if there is one.
+      models: modules in evaluation mode that map one tensor to one tensor.
+      inputs: one input per model, with the batch first; None for random images of a size that the
+        model accepts (`default_input.py`), which the report names.
+      policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or a `Policy`.
+      inferences: number of inferences of each network.
+      fps: arrival rate of each network; None for all inferences at time 0.
+      deadline_ms: relative to each arrival; None for the next arrival, or no deadline without `fps`.
+      requests: your own arrivals (`runtime/scheduling/arrivals.py`), with deadlines and priorities,
+        instead of `inferences`, `fps` and `deadline_ms`.
+      order: order of waiting requests and jobs: first_come, priority or deadline.
+      rule: how networks are cut into jobs: whole, fused, unfolded or layer.
+      gpu: whether to use the GPU; None to use it if there is one.
 
     Raises:
-      ValueError: if an argument is not as said, or a model cannot be cut or cannot take its input.
-      RuntimeError: if a model cannot be written as ONNX, or there is no GPU but one was asked for.
+      ValueError: if an argument is invalid, or a model cannot be cut or does not accept its input.
+      RuntimeError: if a model cannot be exported to ONNX, or `gpu=True` and there is no GPU.
     """
     given = [*_assumed(models)] if inputs is None else inputs
     _check_networks(models, given)
@@ -81,12 +72,12 @@ def run(
         check_requests(requests, len(models))
         asked = tuple(requests)
     else:
-        raise ValueError("requests has arrivals and deadlines of its own, and one request at least")
+        raise ValueError("requests must not be empty, and excludes fps and deadline_ms")
     orders = [one.value for one in Order]
     if order not in orders:
         raise ValueError(f"order={order!r} must be one of {', '.join(orders)}")
     if gpu and not torch.cuda.is_available():
-        raise RuntimeError("gpu=True, but torch finds no CUDA device here; gpu=False is there")
+        raise RuntimeError("gpu=True, but torch finds no CUDA device; use gpu=False")
     with ExitStack() as opened:
         lanes = _lanes(opened, gpu=torch.cuda.is_available() if gpu is None else gpu)
         networks = []
@@ -94,9 +85,9 @@ def run(
             try:
                 program = decompose(model, x, cut)
             except (RuntimeError, TypeError) as error:
-                told = " ".join(str(error).split())
+                reason = " ".join(str(error).split())
                 raise ValueError(
-                    f"model {i} cannot be run with its input of shape {tuple(x.shape)}: {told}"
+                    f"model {i} cannot be run with its input of shape {tuple(x.shape)}: {reason}"
                 ) from error
             compiled = Compiled(program, x, [lane.engine for lane in lanes])
             name = f"{type(model).__name__}#{i}"
@@ -110,7 +101,7 @@ def run(
 def _assumed(models: Sequence[nn.Module]) -> Iterator[Tensor]:
     for i, model in enumerate(models if isinstance(models, Sequence) else ()):
         if not isinstance(model, nn.Module):
-            return  # as is told of it
+            return  # `_check_networks` reports it
         try:
             yield default_input(model)
         except ValueError as error:
@@ -118,30 +109,31 @@ def _assumed(models: Sequence[nn.Module]) -> Iterator[Tensor]:
 
 
 def _check_networks(models: Sequence[nn.Module], inputs: Sequence[Tensor]) -> None:
-    for of, given in (("models", models), ("inputs", inputs)):
+    for name, given in (("models", models), ("inputs", inputs)):
         if isinstance(given, nn.Module | Tensor):
-            raise ValueError(f"{of} is a {type(given).__name__}; give a list, as {of}=[...]")  # noqa: TRY004 - one kind of error for all arguments
+            raise ValueError(f"{name} is a {type(given).__name__}; give a list: {name}=[...]")  # noqa: TRY004 - one kind of error for all arguments
     if not models or len(models) != len(inputs):
         raise ValueError(
-            f"{len(models)} models and {len(inputs)} inputs: give one input a model, and a model"
+            f"{len(models)} models and {len(inputs)} inputs: give at least one model, and one input "
+            "per model"
         )
     for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
         if not isinstance(model, nn.Module):
             raise ValueError(f"model {i} is {model!r:.60}, not a torch.nn.Module")  # noqa: TRY004 - likewise
         if not isinstance(x, Tensor) or x.numel() == 0:
-            raise ValueError(f"input {i} must be a tensor that is not empty, with its batch first")
+            raise ValueError(f"input {i} must be a non-empty tensor with its batch first")
         if model.training:
             raise ValueError(f"model {i} is in training mode; call .eval() first")
 
 
 def _check_load(inferences: int, fps: float | None, deadline_ms: float | None) -> None:
     if not isinstance(inferences, int):
-        raise ValueError(f"inferences={inferences!r} must be a whole number above 0")  # noqa: TRY004 - likewise
+        raise ValueError(f"inferences={inferences!r} must be an integer above 0")  # noqa: TRY004 - likewise
     for name, value in (("inferences", inferences), ("fps", fps), ("deadline_ms", deadline_ms)):
         if value is not None and not (isinstance(value, int | float) and 0 < value < math.inf):
             raise ValueError(f"{name}={value!r} must be above 0 and finite")
     if fps is not None and not 1e3 / fps * inferences < math.inf:
-        raise ValueError(f"fps={fps} lets no second frame arrive")
+        raise ValueError(f"fps={fps} is too low for a second frame to arrive")
 
 
 def _rule(rule: str) -> Rule:
@@ -153,10 +145,7 @@ def _rule(rule: str) -> Rule:
 
 def _policy(policy: str | Policy) -> Policy:
     if isinstance(policy, str):
-        found = POLICIES.get(policy)
-        if found is None:
-            raise ValueError(f"policy={policy!r} must be one of {', '.join(POLICIES)}")
-        return found
+        return policy_named(policy)
     if isinstance(policy, type) or not callable(getattr(policy, "place", None)):
         raise ValueError(  # noqa: TRY004 - likewise
             f"policy={policy!r} must be one of {', '.join(POLICIES)}, "
@@ -168,7 +157,7 @@ def _policy(policy: str | Policy) -> Policy:
 def _lanes(opened: ExitStack, *, gpu: bool) -> list[RealLane]:
     lanes: list[RealLane] = []
     if gpu:
-        from runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
+        from runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - needs a GPU
 
         lanes.append(opened.enter_context(GpuLane()))
     engine = OnnxEngine()

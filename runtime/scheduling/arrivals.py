@@ -1,4 +1,4 @@
-"""When inferences are asked for: all at once, at a frame rate, or at random."""
+"""Arrival times of requests: all at once, at a frame rate, or at random."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from runtime.scheduling.chain import Request
 
 
 def closed(networks: int, inferences: int = 1) -> tuple[Request, ...]:
-    """Every network asked for so many inferences at time 0.
+    """Return `inferences` requests of every network, all arriving at time 0.
 
     Raises:
-      ValueError: if a number is negative or no whole one.
+      ValueError: if a count is negative or not an integer.
     """
     _check_counts(networks=networks, inferences=inferences)
     return tuple(Request(network) for _ in range(inferences) for network in range(networks))
@@ -27,15 +27,15 @@ def periodic(
     deadline_ms: float | None = None,
     offset_ms: float = 0.0,
 ) -> tuple[Request, ...]:
-    """One inference a period; due, unless said otherwise, before the next arrives.
+    """Return one request per period, due by default when the next one arrives.
 
     Raises:
-      ValueError: if a number is none that can be.
+      ValueError: if an argument is out of range.
     """
     _check_counts(network=network, count=count)
     _check_times(period_ms=period_ms)
     if not 0 <= offset_ms < math.inf:
-        raise ValueError(f"offset_ms={offset_ms} must be a time from 0 on")
+        raise ValueError(f"offset_ms={offset_ms} must be at least 0 and finite")
     due_ms = period_ms if deadline_ms is None else deadline_ms
     return tuple(Request(network, offset_ms + i * period_ms, due_ms) for i in range(count))
 
@@ -43,10 +43,10 @@ def periodic(
 def poisson(
     network: int, mean_gap_ms: float, count: int, generator: np.random.Generator
 ) -> tuple[Request, ...]:
-    """Arrivals that know nothing of each other: exponential gaps from time 0 on.
+    """Return requests of a Poisson process: independent exponential gaps, starting at time 0.
 
     Raises:
-      ValueError: if a number is none that can be.
+      ValueError: if an argument is out of range.
     """
     _check_counts(network=network, count=count)
     _check_times(mean_gap_ms=mean_gap_ms)
@@ -57,7 +57,7 @@ def poisson(
 def _check_counts(**counts: int) -> None:
     for name, value in counts.items():
         if not isinstance(value, int | np.integer) or value < 0:
-            raise ValueError(f"{name}={value!r} must be a whole number from 0 on")
+            raise ValueError(f"{name}={value!r} must be an integer of at least 0")
 
 
 def _check_times(**times_ms: float) -> None:

@@ -1,4 +1,4 @@
-"""What no schedule can beat."""
+"""Lower bounds on the makespan of any schedule."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _STEPS = 200
 
 
 def lower_bound_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> float:
-    """The makespan is at least this, whatever the policy; delays between lanes count as 0.
+    """Return a lower bound on the makespan of any policy; delays between lanes count as 0.
 
-    The larger of the critical path and the total work.
+    It is the larger of the critical path and the total work.
     """
     return max(critical_path_ms(chains, requests), total_work_ms(chains, requests))
 
 
 def critical_path_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> float:
-    """As if there were lanes without end: each job on its fastest, each network for itself."""
+    """Return the bound for unlimited lanes: each job on its fastest lane, networks independent."""
     fastest_ms = [sum(map(min, chain.predicted_ms)) for chain in chains]
     ends_ms: dict[int, float] = {}
     for request in sorted(requests, key=lambda request: request.arrival_ms):
@@ -32,12 +32,12 @@ def critical_path_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> fl
 
 
 def total_work_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> float:
-    """As if jobs could be divided among lanes and had no order.
+    """Return the bound for jobs that can be divided among lanes and have no order.
 
-    The least makespan C of divisible jobs is a linear program. By its dual, C is at least the sum
+    The minimum makespan C of divisible jobs is a linear program. By duality, C is at least the sum
     over jobs of `min over lanes of w[lane] * time[job, lane]` for any weights w >= 0 of sum 1:
-    every load is at most C, so is their weighted mean. The best of many weights is returned, which
-    comes close to the program's value and never exceeds it.
+    every load is at most C, hence also their weighted mean. The maximum over many weights is
+    returned; it is close to the optimum of the program and never exceeds it.
     """
     inferences = Counter(request.network for request in requests)
     rows = [
@@ -55,7 +55,7 @@ def total_work_ms(chains: Sequence[Chain], requests: Sequence[Request]) -> float
     for step in range(_STEPS):  # exponentiated subgradient ascent
         w = np.exp(log_w - log_w.max())
         w /= w.sum()
-        w = 0.999 * w + 0.001 / lanes  # never 0, which times infinity would be nothing
+        w = 0.999 * w + 0.001 / lanes  # never 0: 0 times an infinite time is NaN
         w /= w.sum()
         weighted_ms = w[:, None] * times_ms
         chosen = weighted_ms.argmin(0)

@@ -1,4 +1,4 @@
-"""A network as a scheduler sees it, and when it is asked for."""
+"""Jobs of networks, lanes and requests: the input of every scheduler."""
 
 from __future__ import annotations
 
@@ -13,39 +13,41 @@ from runtime.network.segment_kind import Kind
 @final
 @dataclass(frozen=True)
 class Lane:
-    """What a scheduler knows of a lane: jobs run on it one after another, as they were put."""
+    """Description of a lane, on which jobs run one after another."""
 
     name: str
     asynchronous: bool = False
-    """Jobs are launched as soon as they are put, and the next job of a network may be placed at
-    the launch, before the end: a stream of a GPU. Otherwise a worker takes a job when it is free
-    and the next job is placed at the end: a core of a CPU."""
+    """True for a GPU stream: a job is launched as soon as it is put, and the network's next job may
+    be placed at that launch. False for a CPU core: a worker takes a job when it is free, and the
+    network's next job is placed when it has ended."""
 
 
 @final
 @dataclass(frozen=True)
 class Chain:
-    """The jobs of one network, each needing the one before it."""
+    """The jobs of one network; each needs the result of the one before it."""
 
     name: str
     kinds: tuple[Kind, ...]
     predicted_ms: tuple[tuple[float, ...], ...]
-    """By job, then by lane; infinite where a lane cannot run the job."""
+    """Predicted duration by job, then by lane; infinite where a lane cannot run the job."""
 
     def __post_init__(self) -> None:
-        """Checks the times.
+        """Check the times.
 
         Raises:
           ValueError: if there is no job, kinds and times differ in number, a time is negative or
-            not a number, or no lane can run a job.
+            NaN, or no lane can run a job.
         """
         if len(self.kinds) != len(self.predicted_ms) or not self.kinds:
             raise ValueError(
-                f"{self.name} has {len(self.kinds)} kinds and {len(self.predicted_ms)} times of jobs"
+                f"{self.name} has {len(self.kinds)} job kinds and {len(self.predicted_ms)} job times"
             )
         for kind, times in zip(self.kinds, self.predicted_ms, strict=True):
             if not all(time >= 0 for time in times) or not any(map(math.isfinite, times)):
-                raise ValueError(f"{self.name} has a job, {kind.value}, of {times} ms")
+                raise ValueError(
+                    f"{self.name} has a {kind.value} job with invalid times {times} ms"
+                )
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -54,15 +56,15 @@ class Chain:
 @final
 @dataclass(frozen=True)
 class Request:
-    """One inference of a network; those of one network run one after another."""
+    """One inference of a network; requests of one network run one after another."""
 
     network: int
-    """Index of its chain."""
+    """Index of the network's chain."""
     arrival_ms: float = 0.0
     deadline_ms: float = math.inf
-    """After the arrival."""
+    """Relative to the arrival."""
     priority: int = 0
-    """The least is first, where priorities count."""
+    """Lower values come first under `Order.PRIORITY`."""
 
 
 @final
@@ -71,38 +73,42 @@ class Job:
     """One job of one request."""
 
     request: int
-    """Index into the list of requests."""
+    """Index in the list of requests."""
     network: int
     index: int
-    """Its place in the chain."""
+    """Position in the chain."""
 
 
 def check(chains: Sequence[Chain], requests: Sequence[Request], lanes: Sequence[Lane]) -> None:
-    """Refuses what cannot be scheduled.
+    """Check that chains, requests and lanes fit together.
 
     Raises:
-      ValueError: if a chain has times for another number of lanes, or a request cannot be served.
+      ValueError: if a chain has times for another number of lanes, or a request is invalid.
     """
     for chain in chains:
         for times in chain.predicted_ms:
             if len(times) != len(lanes):
-                raise ValueError(f"{chain.name} has times for {len(times)} lanes of {len(lanes)}")
+                raise ValueError(
+                    f"{chain.name} has times for {len(times)} lanes, but there are {len(lanes)}"
+                )
     check_requests(requests, len(chains))
 
 
 def check_requests(requests: Sequence[Request], networks: int) -> None:
-    """Refuses what cannot be served.
+    """Check requests to a number of networks.
 
     Raises:
-      ValueError: if a request names none of so many networks, arrives before 0, is due before it
-        arrives, or has a priority that is not a number.
+      ValueError: if a request names a network that does not exist, arrives before 0, is due before
+        it arrives, or has a priority of NaN.
     """
     for request in requests:
         if not 0 <= request.network < networks:
-            raise ValueError(f"a request names network {request.network} of {networks}")
+            raise ValueError(
+                f"a request names network {request.network}, but there are {networks} networks"
+            )
         if not 0 <= request.arrival_ms < math.inf:
-            raise ValueError(f"a request arrives at {request.arrival_ms} ms")
+            raise ValueError(f"arrival_ms={request.arrival_ms} must be at least 0 and finite")
         if not request.deadline_ms >= 0:
-            raise ValueError(f"a request is due {request.deadline_ms} ms after its arrival")
+            raise ValueError(f"deadline_ms={request.deadline_ms} must be at least 0")
         if math.isnan(request.priority):
-            raise ValueError(f"a request has the priority {request.priority}")
+            raise ValueError(f"priority={request.priority} must be a number")

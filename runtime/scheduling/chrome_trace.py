@@ -1,4 +1,4 @@
-"""A schedule in Chrome's trace event format, which https://ui.perfetto.dev opens."""
+"""Export of a schedule in Chrome's trace event format, for https://ui.perfetto.dev."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from runtime.scheduling.schedule import Schedule
 from runtime.shell.atomic_file import write_whole
 
 _LANES, _NETWORKS = 1, 2
-"""Two groups of tracks: what each lane runs, and how long each request is under way."""
+"""Two groups of tracks: the jobs of each lane, and the duration of each request."""
 
 
 def write_trace(schedule: Schedule, path: Path) -> None:
-    """Writes the JSON file, and makes its folder if need be; it is whole or as it was.
+    """Write the JSON file atomically, creating its folder if needed.
 
     Raises:
       OSError: if it cannot be written.
@@ -23,7 +23,7 @@ def write_trace(schedule: Schedule, path: Path) -> None:
 
 
 def trace_events(schedule: Schedule) -> dict[str, Any]:
-    """The file's content; times in it are microseconds."""
+    """Return the content of the file, with times in microseconds."""
     events = [_name("process_name", _LANES, 0, "lanes")]
     events += [_name("thread_name", _LANES, i, lane.name) for i, lane in enumerate(schedule.lanes)]
     events.append(_name("process_name", _NETWORKS, 0, "requests"))

@@ -1,9 +1,8 @@
-"""Which job may be placed next, and where the policy wants it; drives real and simulated lanes.
+"""Decides which job is placed next and asks the policy for its lane; drives real and simulated lanes.
 
-Jobs of a request are placed one after another: the next one when the one before was launched on an
+Jobs of a request are placed one after another: the next one when the previous one was launched on an
 asynchronous lane, or ended on a synchronous one. Requests of a network are served one after another,
-in the order of their arrival unless told otherwise; the next one begins when no job of the one
-before is on a lane.
+by default in order of arrival; the next request begins when no job of the previous one is on a lane.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ from typing import final
 from runtime.scheduling.chain import Chain, Job, Lane, Request, check
 from runtime.scheduling.ledger import Ledger
 from runtime.scheduling.order import Order, insert
-from runtime.scheduling.policies.base import Outlook, Policy, Situation
+from runtime.scheduling.policies.base import PendingJobs, PlacementContext, Policy
 
 
 @final
 @dataclass(frozen=True)
 class Ticket:
-    """A job on its way to a lane."""
+    """A job assigned to a lane."""
 
     job: Job
     lane: int
     previous_lane: int | None
     rank: float = 0.0
-    """Of jobs that wait for a synchronous lane the least is first, then the one put first."""
+    """Order of jobs waiting for a synchronous lane: lowest rank first, then first come."""
 
 
 @final
 class Dispatcher:
-    """Told what happened, it says what to put where.
+    """Turns events (arrived, taken, ended, ...) into the next job to put on a lane.
 
-    Times are milliseconds on the clock of whoever drives it, and never run backwards. A ticket for a
-    lane reported lost is the answer of a policy that knows no other: to be reported as failed.
+    Times are milliseconds on the caller's clock and never decrease. The caller must report a ticket
+    for a lane that is lost as failed: it means that no other lane can run the job.
     """
 
     def __init__(
@@ -50,11 +49,11 @@ class Dispatcher:
         policy: Policy,
         order: Order = Order.FIRST_COME,
     ) -> None:
-        """Nothing has arrived.
+        """Start with no request arrived.
 
         Raises:
-          ValueError: if chains, requests and lanes do not belong together; later, if the policy puts
-            a job to a lane that cannot run it.
+          ValueError: if chains, requests and lanes do not fit together; later, if the policy puts
+            a job on a lane that cannot run it.
         """
         check(chains, requests, lanes)
         self._chains = chains
@@ -65,21 +64,21 @@ class Dispatcher:
         self._ledger = Ledger(lanes)
         self._lost: set[int] = set()
         self._waiting: list[deque[int]] = [deque() for _ in chains]
-        """Requests of each network; the first is being served, the others are in order."""
+        """Arrived requests of each network; the first is being served, the others wait in order."""
         self._on_lanes: Counter[int] = Counter()
-        """Jobs of each request being served."""
+        """Number of jobs on lanes, by request being served."""
         self._over: set[int] = set()
-        """Requests being served of which no further job is to be placed."""
+        """Requests being served that get no further job."""
         by_arrival = sorted(range(len(requests)), key=lambda i: requests[i].arrival_ms)
-        self._unheard = dict.fromkeys(by_arrival)
-        """Requests of which nobody has said that they came, by arrival."""
+        self._not_arrived = dict.fromkeys(by_arrival)
+        """Requests not yet reported as arrived, by arrival time."""
         self._latest: dict[int, Ticket] = {}
-        """Of each network the last job put."""
+        """Last job put, by network."""
 
     def arrived(self, request: int, now_ms: float) -> Ticket | None:
-        """A request came; its first job, if its network was idle."""
+        """Record that a request arrived; return its first job if its network was idle."""
         network = self._requests[request].network
-        del self._unheard[request]
+        del self._not_arrived[request]
         waiting = self._waiting[network]
         if waiting:
             served = waiting.popleft()
@@ -90,7 +89,7 @@ class Dispatcher:
         return self._place(Job(request, network, 0), None, now_ms)
 
     def taken(self, ticket: Ticket, now_ms: float) -> Ticket | None:
-        """A worker took the job, or it was launched; the next job, if it was launched."""
+        """Record that the job was taken or launched; return the next job if it was launched."""
         self._ledger.take(ticket.job, ticket.lane, now_ms)
         if (
             not self._lanes[ticket.lane].asynchronous
@@ -101,34 +100,37 @@ class Dispatcher:
         return self._next(ticket, now_ms)
 
     def ended(self, ticket: Ticket, now_ms: float) -> Ticket | None:
-        """The job ended; the next one of its request, or the first of the network's next."""
+        """Record that the job ended; return the next job of its request or of the network's next."""
         self._leave(ticket, now_ms)
         if self.is_last(ticket.job):
-            self._over.add(ticket.job.request)  # should one be heard of that ended before
+            self._over.add(ticket.job.request)  # reports of earlier jobs may still follow
         if ticket.job.request in self._over:
             return self._next_request(ticket.job, now_ms)
         return None if self._lanes[ticket.lane].asynchronous else self._next(ticket, now_ms)
 
     def failed(self, ticket: Ticket, now_ms: float) -> Ticket | None:
-        """The job raised or will never end: its request is over, and the network's next begins.
+        """Record that the job raised or will never end; return the first job of the next request.
 
-        Should jobs of the request still be on asynchronous lanes, it begins when they have ended.
+        The request is over. If other jobs of it are still on asynchronous lanes, the next request
+        begins when they have ended.
         """
         self._leave(ticket, now_ms)
         self._over.add(ticket.job.request)
         return self._next_request(ticket.job, now_ms)
 
     def returned(self, ticket: Ticket, now_ms: float) -> Ticket:
-        """The lane gave the job back before it began; the same job, placed anew."""
+        """Record that the lane gave the job back before it began; place the job again."""
         self._leave(ticket, now_ms)
         return self._place(ticket.job, ticket.previous_lane, now_ms)
 
     def removed(self, network: int) -> tuple[int, ...]:
-        """The network is not wanted any more; its requests that have come and have not been served.
+        """Record that the network was removed; return its arrived requests that did not complete.
 
-        Of the one being served no further job is placed; those on lanes are still to be reported.
+        The request being served gets no further job; its jobs on lanes must still be reported.
         """
-        self._unheard = {i: None for i in self._unheard if self._requests[i].network != network}
+        self._not_arrived = {
+            i: None for i in self._not_arrived if self._requests[i].network != network
+        }
         waiting = self._waiting[network]
         over = tuple(waiting)
         if waiting:
@@ -137,11 +139,11 @@ class Dispatcher:
         return over
 
     def lost(self, lane: int) -> None:
-        """The lane will run nothing any more; from now on its predicted times are infinite."""
+        """Record that the lane runs no further job; its predicted times become infinite."""
         self._lost.add(lane)
 
     def is_last(self, job: Job) -> bool:
-        """Whether the job is the last of its request."""
+        """Return whether the job is the last of its request."""
         return job.index == len(self._chains[job.network]) - 1
 
     def _rank(self, request: int) -> float:
@@ -167,7 +169,7 @@ class Dispatcher:
     def _ready_ms(self, job: Job, previous_lane: int | None, now_ms: float) -> float:
         if previous_lane is None:
             return 0.0
-        return self._ledger.left_ms(replace(job, index=job.index - 1), previous_lane, now_ms)
+        return self._ledger.remaining_ms(replace(job, index=job.index - 1), previous_lane, now_ms)
 
     def _predicted_ms(self, job: Job) -> tuple[float, ...]:
         times_ms = self._chains[job.network].predicted_ms[job.index]
@@ -177,12 +179,14 @@ class Dispatcher:
             math.inf if lane in self._lost else time_ms for lane, time_ms in enumerate(times_ms)
         )
 
-    def _outlook(self, job: Job, previous_lane: int | None, now_ms: float) -> tuple[Outlook, ...]:
-        """What is to be placed, of all networks."""
+    def _pending(
+        self, job: Job, previous_lane: int | None, now_ms: float
+    ) -> tuple[PendingJobs, ...]:
+        """Return the jobs to be placed, of all networks; those of this job's network first."""
         came: dict[int, list[int]] = {network: [] for network in range(len(self._chains))}
-        for i in takewhile(lambda i: self._requests[i].arrival_ms <= now_ms, self._unheard):
+        for i in takewhile(lambda i: self._requests[i].arrival_ms <= now_ms, self._not_arrived):
             came[self._requests[i].network].append(i)
-        own = Outlook(
+        own = PendingJobs(
             (*self._rest(job), *self._waiting_jobs(job.network, came[job.network])),
             previous_lane,
             self._ready_ms(job, previous_lane, now_ms),
@@ -196,13 +200,13 @@ class Dispatcher:
             lane = None
             if self._waiting[network]:
                 latest = self._latest[network]
-                ready_ms = self._ledger.left_ms(latest.job, latest.lane, now_ms)
+                ready_ms = self._ledger.remaining_ms(latest.job, latest.lane, now_ms)
                 if not (self.is_last(latest.job) or latest.job.request in self._over):
                     lane = latest.lane
                     rest += self._rest(replace(latest.job, index=latest.job.index + 1))
             rest += self._waiting_jobs(network, requests)
             if rest:
-                others.append(Outlook(tuple(rest), lane, ready_ms))
+                others.append(PendingJobs(tuple(rest), lane, ready_ms))
         return own, *others
 
     def _waiting_jobs(
@@ -218,10 +222,10 @@ class Dispatcher:
     def _place(self, job: Job, previous_lane: int | None, now_ms: float) -> Ticket:
         chain = self._chains[job.network]
         predicted_ms = self._predicted_ms(job)
-        if all(map(math.isinf, predicted_ms)):  # its lanes are lost, so no policy can help
+        if all(map(math.isinf, predicted_ms)):  # every lane that could run it is lost
             return self._put(job, next(iter(self._lost)), 0.0, previous_lane)
         placement = self._policy.place(
-            Situation(
+            PlacementContext(
                 job=job,
                 kind=chain.kinds[job.index],
                 lanes=self._lanes,
@@ -230,19 +234,19 @@ class Dispatcher:
                 backlog_ms=self._ledger.backlog_ms(now_ms),
                 previous_lane=previous_lane,
                 ready_ms=self._ready_ms(job, previous_lane, now_ms),
-                outlook=partial(self._outlook, job, previous_lane, now_ms),
+                pending=partial(self._pending, job, previous_lane, now_ms),
             )
         )
         lane = placement.lane
         if not 0 <= lane < len(self._lanes):
             raise ValueError(
-                f"{self._policy} put job {job.index} of {chain.name} to lane {lane} "
-                f"of {len(self._lanes)}"
+                f"{self._policy} put job {job.index} of {chain.name} on lane {lane}, "
+                f"but there are {len(self._lanes)} lanes"
             )
         if math.isinf(predicted_ms[lane]) and lane not in self._lost:
             raise ValueError(
                 f"{self._policy} put job {job.index} of {chain.name} "
-                f"to {self._lanes[lane].name}, which cannot run it"
+                f"on {self._lanes[lane].name}, which cannot run it"
             )
         charged_ms = 0.0 if lane in self._lost else placement.charged_ms
         return self._put(job, lane, charged_ms, previous_lane)

@@ -1,4 +1,4 @@
-"""What each lane has been given and has not finished, as predicted."""
+"""Predicted work that is queued or running on each lane."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from runtime.scheduling.chain import Job, Lane
 class _Entry:
     charged_ms: float
     upto_ms: float
-    """What the lane was charged since it was empty, for this job and all before it."""
+    """Sum of the charges since the lane was empty, up to and including this job."""
     taken_at_ms: float | None = None
 
 
 @final
 class Ledger:
-    """Keeps the queue times of figure 4-5: grown at placing, shrunk at taking or ending."""
+    """Queue times of figure 4-5: they grow when a job is placed and shrink when it starts or ends."""
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
         self._lanes = lanes
@@ -27,17 +27,17 @@ class Ledger:
         self._last_end_ms = [0.0] * len(lanes)
 
     def put(self, job: Job, lane: int, charged_ms: float) -> None:
-        """The job was put to a lane."""
+        """Record that a job was placed on a lane."""
         entries = self._entries[lane]
         before_ms = entries[next(reversed(entries))].upto_ms if entries else 0.0
         entries[job] = _Entry(charged_ms, before_ms + charged_ms)
 
     def take(self, job: Job, lane: int, now_ms: float) -> None:
-        """A worker took it, or it was launched."""
+        """Record that a worker took the job, or that it was launched."""
         self._entries[lane][job].taken_at_ms = now_ms
 
     def end(self, job: Job, lane: int, now_ms: float) -> None:
-        """It ended, or will never run."""
+        """Record that the job ended or will never run."""
         entries = self._entries[lane]
         is_first = next(iter(entries)) == job
         del entries[job]
@@ -49,7 +49,7 @@ class Ledger:
         self._last_end_ms[lane] = now_ms
 
     def queue_ms(self) -> tuple[float, ...]:
-        """QTime of each lane."""
+        """Return QTime of each lane."""
         return tuple(
             _sum_to_the_last_ms(entries)
             if lane.asynchronous
@@ -58,23 +58,23 @@ class Ledger:
         )
 
     def backlog_ms(self, now_ms: float) -> tuple[float, ...]:
-        """Predicted time until each lane is idle; a job that overstays has 0 left."""
+        """Return the predicted time until each lane is idle; an overdue job counts as 0."""
         return tuple(
-            self.left_ms(next(reversed(entries)), lane, now_ms) if entries else 0.0
+            self.remaining_ms(next(reversed(entries)), lane, now_ms) if entries else 0.0
             for lane, entries in enumerate(self._entries)
         )
 
-    def left_ms(self, job: Job, lane: int, now_ms: float) -> float:
-        """Predicted time until a job ends that was put to the lane; 0 if it has."""
+    def remaining_ms(self, job: Job, lane: int, now_ms: float) -> float:
+        """Return the predicted time until a job on the lane ends; 0 if it has ended."""
         entries = self._entries[lane]
         if job not in entries:
             return 0.0
         first = next(iter(entries.values()))
-        left_ms = _sum_ms(first, entries[job])
+        remaining_ms = _sum_ms(first, entries[job])
         if first.taken_at_ms is not None:
             began_ms = max(first.taken_at_ms, self._last_end_ms[lane])
-            left_ms -= min(first.charged_ms, now_ms - began_ms)
-        return left_ms
+            remaining_ms -= min(first.charged_ms, now_ms - began_ms)
+        return remaining_ms
 
 
 def _sum_ms(first: _Entry, last: _Entry) -> float:

@@ -1,6 +1,6 @@
-"""What a schedule is worth.
+"""Metrics of a schedule: makespan, latency, throughput, fairness.
 
-A request that never completed misses its deadline and is left out of latencies and finishing times.
+A request that did not complete misses its deadline and is excluded from latencies and finish times.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from runtime.scheduling.schedule import Schedule
 
 
 def makespan_ms(schedule: Schedule) -> float:
-    """From the first arrival to the end of the last job; 0 if nothing ran."""
+    """Return the time from the first arrival to the end of the last job; 0 if nothing ran."""
     begin_ms = min((request.arrival_ms for request in schedule.requests), default=0.0)
     return max((one.end_ms for one in schedule.executed), default=begin_ms) - begin_ms
 
 
 def latencies_ms(schedule: Schedule, network: int) -> Float64[ndarray, "n"]:
-    """From arrival to completion, of every completed request of a network."""
+    """Return arrival to completion of every completed request of a network."""
     return np.array(
         [
             end_ms - request.arrival_ms
@@ -36,7 +36,7 @@ def latencies_ms(schedule: Schedule, network: int) -> Float64[ndarray, "n"]:
 @final
 @dataclass(frozen=True)
 class Latency:
-    """Of one network; not a number where nothing completed."""
+    """Latency percentiles of one network; NaN if no request completed."""
 
     p50_ms: float
     p99_ms: float
@@ -44,7 +44,7 @@ class Latency:
 
 
 def latency(schedule: Schedule, network: int) -> Latency:
-    """Percentiles, linear between samples; p99 of fewer than a hundred is close to the worst."""
+    """Return linearly interpolated percentiles; p99 of under 100 samples is close to the worst."""
     samples_ms = latencies_ms(schedule, network)
     if len(samples_ms) == 0:
         return Latency(np.nan, np.nan, np.nan)
@@ -52,7 +52,7 @@ def latency(schedule: Schedule, network: int) -> Latency:
 
 
 def deadline_misses(schedule: Schedule) -> int:
-    """Requests that ended after their deadline, or never and had one."""
+    """Count the requests with a deadline that ended after it or did not complete."""
     return sum(
         np.isfinite(request.deadline_ms)
         and (end_ms is None or end_ms > request.arrival_ms + request.deadline_ms)
@@ -61,7 +61,7 @@ def deadline_misses(schedule: Schedule) -> int:
 
 
 def finish_spread_ms(schedule: Schedule) -> float:
-    """Between the networks that finish first and last, each with its last request."""
+    """Return the time between the first and the last network to finish its last request."""
     ends_ms: dict[int, float] = {}
     for request, end_ms in zip(schedule.requests, schedule.completion_ms, strict=True):
         if end_ms is not None:
@@ -70,10 +70,10 @@ def finish_spread_ms(schedule: Schedule) -> float:
 
 
 def slowdowns(schedule: Schedule, alone_ms: Sequence[float]) -> Float64[ndarray, "networks"]:
-    """Mean latency of each network against its time alone; not a number if none completed.
+    """Return mean latency over time alone for each network; NaN if no request completed.
 
     Raises:
-      ValueError: if there is not one time above 0 a network.
+      ValueError: if `alone_ms` does not hold one positive time per network.
     """
     _check_alone(schedule, alone_ms)
     means_ms = [
@@ -87,17 +87,18 @@ def slowdowns(schedule: Schedule, alone_ms: Sequence[float]) -> Float64[ndarray,
 def turnaround_slowdowns(
     schedule: Schedule, alone_ms: Sequence[float]
 ) -> Float64[ndarray, "networks"]:
-    """Of each network, from its first arrival to its last completion against its time alone.
+    """Return first arrival to last completion over time alone, for each network.
 
-    The turnaround of a program of Eyerman & Eeckhout, for closed sets, where an inference also waits
-    for those of its own network. Not a number if one never completed, or none was asked for.
+    This is the program turnaround of Eyerman & Eeckhout, for closed workloads, where an inference
+    also waits for earlier ones of its own network. NaN if a request did not complete, or the network
+    has none.
 
     Args:
       schedule: with all requests of each network.
-      alone_ms: what all requests of each network take, alone on the machine.
+      alone_ms: time for all requests of each network, alone on the machine.
 
     Raises:
-      ValueError: if there is not one time above 0 a network.
+      ValueError: if `alone_ms` does not hold one positive time per network.
     """
     _check_alone(schedule, alone_ms)
     first_ms = np.full(len(alone_ms), np.nan)
@@ -112,7 +113,7 @@ def turnaround_slowdowns(
 
 
 def stp(slowdowns: Float64[ndarray, "networks"]) -> float:
-    """System throughput: networks' worth of progress at once; more is better.
+    """Return system throughput (STP): the sum of the networks' normalised progress; higher is better.
 
     Eyerman & Eeckhout, IEEE Micro 28(3), 2008.
     """
@@ -121,16 +122,19 @@ def stp(slowdowns: Float64[ndarray, "networks"]) -> float:
 
 def _check_alone(schedule: Schedule, alone_ms: Sequence[float]) -> None:
     if len(alone_ms) != len(schedule.chains) or not all(ms > 0 for ms in alone_ms):
-        raise ValueError(f"{[*alone_ms]} ms alone for {len(schedule.chains)} networks")
+        raise ValueError(
+            f"alone_ms={[*alone_ms]} must hold one time above 0 for each of the "
+            f"{len(schedule.chains)} networks"
+        )
 
 
 def antt(slowdowns: Float64[ndarray, "networks"]) -> float:
-    """Average normalised turnaround time, of the same paper; 1 is undisturbed."""
+    """Return average normalised turnaround time (ANTT), of the same paper; 1 means no slowdown."""
     return float(slowdowns.mean())
 
 
 def jain_fairness(slowdowns: Float64[ndarray, "networks"]) -> float:
-    """Of the networks' progress: 1 if all are slowed alike, 1 / n if one gets everything.
+    """Return Jain's fairness of progress: 1 if slowdowns are equal, 1 / n if one network gets all.
 
     Jain, Chiu & Hawe, DEC-TR-301, 1984.
     """
@@ -139,29 +143,29 @@ def jain_fairness(slowdowns: Float64[ndarray, "networks"]) -> float:
 
 
 def overlap(sequential_ms: float, measured_ms: float, bound_ms: float) -> float:
-    """How much of the time that working side by side can save was saved.
+    """Return the achieved share of the time that parallel execution can save.
 
-    (sequential - measured) / (sequential - bound): 0 as slow as one after another, 1 at the bound,
-    negative if slower than one after another, over 1 only if the bound is none. Not a number where
-    the bound leaves nothing to save.
+    (sequential - measured) / (sequential - bound): 0 for sequential speed, 1 at the bound, negative
+    if slower than sequential, above 1 only if the bound is wrong. NaN if the bound equals the
+    sequential time.
 
     Args:
-      sequential_ms: all jobs one after another, on the lane that does them soonest.
-      measured_ms: the makespan.
-      bound_ms: no schedule is shorter, `bound.lower_bound_ms` for one.
+      sequential_ms: all jobs one after another on the fastest single lane.
+      measured_ms: measured makespan.
+      bound_ms: lower bound on the makespan, such as `bound.lower_bound_ms`.
     """
     can_be_saved_ms = sequential_ms - bound_ms
     return (sequential_ms - measured_ms) / can_be_saved_ms if can_be_saved_ms > 0 else np.nan
 
 
 def utilisation(schedule: Schedule, bin_ms: float) -> Float64[ndarray, "lanes bins"]:
-    """Share of each bin, from time 0 on, in which each lane ran a job.
+    """Return the busy share of each lane in each time bin, starting at time 0.
 
     Raises:
-      ValueError: if bins have no length.
+      ValueError: if `bin_ms` is not positive and finite.
     """
     if not 0 < bin_ms < np.inf:
-        raise ValueError(f"bins of {bin_ms} ms")
+        raise ValueError(f"bin_ms={bin_ms} must be above 0 and finite")
     end_ms = max((one.end_ms for one in schedule.executed), default=0.0)
     edges_ms = np.arange(0.0, end_ms + bin_ms, bin_ms)
     busy_ms = np.zeros((len(schedule.lanes), len(edges_ms) - 1))

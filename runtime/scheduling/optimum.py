@@ -1,4 +1,4 @@
-"""The best schedule there is, by trying all; for small cases only."""
+"""Optimal schedules by branch and bound; for small cases only."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def best_schedule(
     *,
     sync_ms: Delays | None = None,
 ) -> Schedule:
-    """The schedule of the least makespan, with all arrivals known beforehand.
+    """Return the schedule of minimum makespan, with all arrivals known in advance.
 
-    Any schedule, its jobs taken in the order of their start and each begun as early as its lane and
-    the job before it allow, becomes no longer. So it is enough to try all orders that respect the
-    networks' and in which no job starts before the one placed before it, each job on every lane.
-    Branches that cannot beat the best so far are cut. The effort grows exponentially: a dozen jobs
-    on two lanes take seconds at worst.
+    Starting each job of a schedule as early as its lane and the previous job allow, in order of
+    start, never lengthens the schedule. So it suffices to enumerate the orders that respect the
+    chains and in which starts do not decrease, with each job on every lane. Branches that cannot
+    beat the best known schedule are cut. The effort is exponential: a dozen jobs on two lanes take
+    seconds in the worst case.
 
     Raises:
-      ValueError: if chains, requests and lanes do not belong together.
+      ValueError: if chains, requests and lanes do not fit together.
     """
     check(chains, requests, lanes)
     search = _Search(chains, requests, len(lanes), sync_ms)
@@ -40,13 +40,13 @@ def best_schedule(
 @final
 @dataclass(frozen=True)
 class _Step:
-    """A job of a network; a network's requests make one sequence."""
+    """One job in the sequence of all requests of a network."""
 
     job: Job
     times_ms: tuple[float, ...]
     arrival_ms: float
-    left_ms: float
-    """From its beginning to the end of the sequence, at best."""
+    remaining_ms: float
+    """Minimum time from the start of this job to the end of the sequence."""
 
 
 class _Search:
@@ -73,29 +73,29 @@ class _Search:
         own = [i for i, request in enumerate(requests) if request.network == network]
         own.sort(key=lambda i: requests[i].arrival_ms)
         steps: list[_Step] = []
-        left_ms = 0.0
+        remaining_ms = 0.0
         for i in reversed(own):
             for index in reversed(range(len(chain))):
-                left_ms += min(chain.predicted_ms[index])
+                remaining_ms += min(chain.predicted_ms[index])
                 steps.append(
                     _Step(
                         Job(i, network, index),
                         chain.predicted_ms[index],
                         requests[i].arrival_ms,
-                        left_ms,
+                        remaining_ms,
                     )
                 )
         return steps[::-1]
 
     def extend(self, makespan_ms: float) -> None:
-        """Tries every next job on every lane, depth first, soonest end first."""
+        """Try every next job on every lane, depth first, earliest end first."""
         options = []
         for network, steps in enumerate(self._steps):
             if self._next[network] == len(steps):
                 continue
             step = steps[self._next[network]]
             ready_ms = max(self._ends_ms[network], step.arrival_ms)
-            if ready_ms + step.left_ms >= self._best_ms:
+            if ready_ms + step.remaining_ms >= self._best_ms:
                 return  # this network alone ends too late
             previous = self._last_lane[network] if step.job.index > 0 else None
             for lane, time_ms in enumerate(step.times_ms):

@@ -1,4 +1,4 @@
-"""Who comes first of those who wait."""
+"""The order in which waiting requests and jobs are served."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ T = TypeVar("T")
 
 
 class Order(Enum):
-    """Of requests that wait for their network, and of jobs that wait for a synchronous lane.
+    """Order of requests waiting for their network, and of jobs waiting for a synchronous lane.
 
-    Equals keep the order in which they came. What runs is never interrupted, and what was launched
-    on an asynchronous lane keeps its place: a stream takes jobs as they come.
+    Ties keep the order of arrival. A running job is never preempted, and a job launched on an
+    asynchronous lane keeps its position.
     """
 
     FIRST_COME = "first_come"
     PRIORITY = "priority"
-    """The least number of `Request.priority` first."""
+    """Lowest `Request.priority` first."""
     DEADLINE = "deadline"
-    """The earliest moment first by which a request is due; those without one last."""
+    """Earliest absolute deadline first; requests without a deadline last."""
 
     def rank(self, request: Request) -> float:
-        """The least is first."""
+        """Return the sort key of a request; the lowest is served first."""
         if self is Order.PRIORITY:
             return request.priority
         if self is Order.DEADLINE:
@@ -36,7 +36,7 @@ class Order(Enum):
 
 
 def insert(queue: deque[T], item: T, rank: Callable[[T], float]) -> None:
-    """Behind all of the same rank or a lesser; at once where that is the end."""
+    """Insert an item behind all items of the same or a lower rank; O(1) if that is the end."""
     if not queue or rank(queue[-1]) <= rank(item):
         queue.append(item)
     else:

@@ -1,4 +1,4 @@
-"""What ran where and when; the same of a simulation and of real lanes."""
+"""Which job ran on which lane and when, simulated or measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.scheduling.chain import Chain, Job, Lane, Request
 @final
 @dataclass(frozen=True)
 class Executed:
-    """A job that ran to its end."""
+    """A job that ran to completion."""
 
     job: Job
     lane: int
@@ -24,7 +24,7 @@ class Executed:
 @final
 @dataclass(frozen=True)
 class Schedule:
-    """All jobs that ran to their end, by their start."""
+    """All jobs that ran to completion, sorted by start."""
 
     chains: tuple[Chain, ...]
     lanes: tuple[Lane, ...]
@@ -33,7 +33,7 @@ class Schedule:
 
     @cached_property
     def completion_ms(self) -> tuple[float | None, ...]:
-        """When the last job of each request ended; None where it never did."""
+        """End of the last job of each request; None if the request did not complete."""
         ends: dict[int, float] = {
             one.job.request: one.end_ms
             for one in self.executed
@@ -42,5 +42,5 @@ class Schedule:
         return tuple(ends.get(request) for request in range(len(self.requests)))
 
     def of_lane(self, lane: int) -> Iterator[Executed]:
-        """What one lane ran, by its start."""
+        """Return the jobs that ran on one lane, sorted by start."""
         return (one for one in self.executed if one.lane == lane)

@@ -1,18 +1,20 @@
-"""Lanes on a virtual clock, driven by the policies that drive real ones.
+"""Discrete-event simulation of lanes, driven by the same policies as real lanes.
 
-A synchronous lane takes the first job of its queue when it is free; should the job before it still
-run on an asynchronous lane, the worker waits, and its lane with it. An asynchronous lane runs one
-job after another in the order of their launches, each not before the job that it needs has ended.
+A synchronous lane takes the first job of its queue when it is free; if the previous job of the
+request still runs on an asynchronous lane, the worker and its lane wait. An asynchronous lane runs
+jobs in launch order, each after the job that it needs has ended.
 
-Placing costs nothing, unless an `Issuer` says what it costs the one thread that places all jobs:
-then that thread hears one thing after another, and a job is on its lane when it has been put there.
+Dispatching is free by default. With a `DispatchOverhead`, the one dispatching thread handles events
+one at a time, and a job reaches its lane when that thread has put it there.
 """
 
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from operator import attrgetter
@@ -20,11 +22,37 @@ from typing import final
 
 from runtime.scheduling.chain import Chain, Job, Lane, Request
 from runtime.scheduling.dispatcher import Dispatcher, Ticket
-from runtime.scheduling.issuer import Issuer
 from runtime.scheduling.order import Order, insert
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import Delays, delay_ms
 from runtime.scheduling.schedule import Executed, Schedule
+
+
+@final
+@dataclass(frozen=True)
+class DispatchOverhead:
+    """Cost of dispatching jobs by one thread, as `execute` does; times are by lane.
+
+    The thread handles one event at a time: it is notified of an arrival, launch or end, asks the
+    policy and puts the next job. With many small jobs the lanes wait for this thread.
+    """
+
+    put_ms: tuple[float, ...]
+    """Time for which the thread is busy with a job of this lane."""
+    wake_ms: tuple[float, ...]
+    """Time from the end of a job until an idle thread is notified."""
+
+    def __post_init__(self) -> None:
+        """Check the times.
+
+        Raises:
+          ValueError: if the tuples differ in length, or a time is negative or not finite.
+        """
+        if len(self.put_ms) != len(self.wake_ms):
+            raise ValueError(f"{len(self.put_ms)} times to put and {len(self.wake_ms)} to wake")
+        for ms in (*self.put_ms, *self.wake_ms):
+            if not 0 <= ms < math.inf:
+                raise ValueError(f"dispatch overhead of {ms} ms must be at least 0 and finite")
 
 
 def simulate(
@@ -36,32 +64,34 @@ def simulate(
     sync_ms: Delays | None = None,
     actual_ms: Callable[[Job, int], float] | None = None,
     order: Order = Order.FIRST_COME,
-    issuer: Issuer | None = None,
+    overhead: DispatchOverhead | None = None,
 ) -> Schedule:
-    """Serves all requests.
+    """Serve all requests on simulated lanes.
 
     Args:
       chains: the networks.
       requests: in any order; equal arrivals are served in the order given.
       lanes: where jobs can run.
-      policy: decides where they do, knowing predicted times only.
-      sync_ms: what a job takes longer by the lane before and its own; None for nothing.
-      actual_ms: how long a job takes on a lane; None if predictions are right.
-      order: who comes first of those who wait.
-      issuer: what placing costs; None for nothing.
+      policy: chooses the lane of each job, knowing predicted times only.
+      sync_ms: delay of a job by the previous job's lane and its own; None for no delay.
+      actual_ms: actual duration of a job on a lane; None to use the predictions.
+      order: order of waiting requests and jobs.
+      overhead: cost of dispatching; None for no cost.
 
     Raises:
-      ValueError: if chains, requests, lanes and issuer do not belong together, or the policy puts a
-        job to a lane that cannot run it.
+      ValueError: if chains, requests, lanes and overhead do not fit together, or the policy puts a
+        job on a lane that cannot run it.
     """
-    if issuer is not None and len(issuer.put_ms) != len(lanes):
-        raise ValueError(f"an issuer of {len(issuer.put_ms)} lanes for {len(lanes)}")
+    if overhead is not None and len(overhead.put_ms) != len(lanes):
+        raise ValueError(
+            f"the dispatch overhead is of {len(overhead.put_ms)} lanes, but there are {len(lanes)}"
+        )
     dispatcher = Dispatcher(chains, requests, lanes, policy, order)
-    return _Simulation(chains, requests, lanes, dispatcher, sync_ms, actual_ms, issuer).run()
+    return _Simulation(chains, requests, lanes, dispatcher, sync_ms, actual_ms, overhead).run()
 
 
 def times_of(chains: Sequence[Chain]) -> Callable[[Job, int], float]:
-    """What jobs take on lanes by these chains, whatever a policy believes: for `actual_ms`."""
+    """Return the times of these chains as a function, for `actual_ms`."""
     return lambda job, lane: chains[job.network].predicted_ms[job.index][lane]
 
 
@@ -75,7 +105,7 @@ class _Simulation:
         dispatcher: Dispatcher,
         sync_ms: Delays | None,
         actual_ms: Callable[[Job, int], float] | None,
-        issuer: Issuer | None,
+        overhead: DispatchOverhead | None,
     ) -> None:
         self._chains = tuple(chains)
         self._requests = tuple(requests)
@@ -83,19 +113,19 @@ class _Simulation:
         self._dispatcher = dispatcher
         self._sync_ms = sync_ms
         self._actual_ms = actual_ms or times_of(chains)
-        self._issuer = issuer
+        self._overhead = overhead
         self._reports: deque[Callable[[], Ticket | None]] = deque()
-        """What the issuing thread has not heard of; empty if placing costs nothing."""
-        self._issues = False
-        """Whether the issuing thread is at work."""
+        """Events that the dispatching thread has not handled; empty without overhead."""
+        self._is_dispatching = False
+        """Whether the dispatching thread is busy."""
         self._now_ms = 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = count()  # events of one moment happen in the order of their causes
+        self._order = count()  # simultaneous events happen in the order of their causes
         self._queues: list[deque[Ticket]] = [deque() for _ in lanes]
         self._busy = [False] * len(lanes)
         self._free_at_ms = [0.0] * len(lanes)
         self._ends_ms: dict[int, float] = {}
-        """Of the latest job begun of each request."""
+        """End of the latest job begun, by request."""
         self._executed: list[Executed] = []
 
     def run(self) -> Schedule:
@@ -113,29 +143,29 @@ class _Simulation:
     def _arrive(self, request: int) -> None:
         self._report(lambda: self._dispatcher.arrived(request, self._now_ms))
 
-    def _report(self, heard: Callable[[], Ticket | None]) -> None:
-        """The issuing thread hears it, when it comes to it, and puts what that gives."""
-        if self._issuer is None:
-            ticket = heard()
+    def _report(self, event: Callable[[], Ticket | None]) -> None:
+        """Pass an event to the dispatching thread, which puts the resulting job on its lane."""
+        if self._overhead is None:
+            ticket = event()
             if ticket is not None:
                 self._put(ticket)
             return
-        self._reports.append(heard)
-        if not self._issues:
-            self._issues = True
-            self._at(self._now_ms, self._issue)
+        self._reports.append(event)
+        if not self._is_dispatching:
+            self._is_dispatching = True
+            self._at(self._now_ms, self._dispatch)
 
-    def _issue(self) -> None:
-        """The next report; what is put is on its lane when the thread is through with it."""
-        self._issues = bool(self._reports)
-        if not self._issues or self._issuer is None:
+    def _dispatch(self) -> None:
+        """Handle the next event; its job reaches the lane when the thread has put it there."""
+        self._is_dispatching = bool(self._reports)
+        if not self._is_dispatching or self._overhead is None:
             return
         done_ms = self._now_ms
         ticket = self._reports.popleft()()
         if ticket is not None:
-            done_ms += self._issuer.put_ms[ticket.lane]
+            done_ms += self._overhead.put_ms[ticket.lane]
             self._at(done_ms, partial(self._put, ticket))
-        self._at(done_ms, self._issue)
+        self._at(done_ms, self._dispatch)
 
     def _put(self, ticket: Ticket) -> None:
         if self._lanes[ticket.lane].asynchronous:
@@ -162,7 +192,7 @@ class _Simulation:
         self._busy[ticket.lane] = False
         self._at(self._now_ms, partial(self._take, ticket.lane))
         ended = partial(self._report, lambda: self._dispatcher.ended(ticket, self._now_ms))
-        if self._issuer is None:
+        if self._overhead is None:
             ended()
         else:
-            self._at(self._now_ms + self._issuer.wake_ms[ticket.lane], ended)
+            self._at(self._now_ms + self._overhead.wake_ms[ticket.lane], ended)

@@ -47,7 +47,8 @@ from runtime.experiments.layers.predictor_accuracy import (
 from runtime.experiments.scheduling.optimal import bundled
 from runtime.experiments.time_left import time_is_left
 from runtime.experiments.workloads import Model, Scale, source
-from runtime.lanes.cpu import CpuLane, RealLane
+from runtime.lanes.base import RealLane
+from runtime.lanes.cpu import CpuLane
 from runtime.lanes.profile import measured_chain
 from runtime.machine.facts import usable_cores
 from runtime.machine.timing import TimingConfig

@@ -28,7 +28,7 @@ from runtime.scheduling.chain import Chain
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.optimum import best_schedule
 from runtime.scheduling.policies.base import Policy
-from runtime.scheduling.policies.names import named
+from runtime.scheduling.policies.names import policy_named
 from runtime.scheduling.policies.rules import OneLane
 from runtime.scheduling.simulator import simulate
 
@@ -76,7 +76,7 @@ def _compare(config: BenchConfig, name: str) -> Iterator[Row]:
     requests = closed(len(chains))
     best_ms = makespan_ms(best_schedule(chains, requests, descriptions))
     policies: dict[str, Policy] = {
-        **{name: named(name) for name in _DYNAMIC},
+        **{name: policy_named(name) for name in _DYNAMIC},
         **_fixed(groups),
     }
     for name_of, policy in policies.items():
@@ -109,7 +109,7 @@ def _random() -> Iterator[Row]:
         for chains in cases
     ]
     policies = {
-        **{name: named(name, SYNC_MS) for name in _DYNAMIC},
+        **{name: policy_named(name, SYNC_MS) for name in _DYNAMIC},
         **_fixed(Groups(gpu=(1,), cpu=(0,))),
     }
     for name, policy in policies.items():

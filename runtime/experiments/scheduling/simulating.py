@@ -21,8 +21,8 @@ from runtime.experiments.lanes_here import opened_lanes
 from runtime.experiments.sharing import kept_trace
 from runtime.experiments.time_left import time_is_left
 from runtime.experiments.workloads import Model, Scale, source
+from runtime.lanes.dispatch_overhead import measured_overhead
 from runtime.lanes.executor import Network, execute
-from runtime.lanes.issuer_profile import measured_issuer
 from runtime.network.decompose import Rule
 from runtime.page.results import Row, summary
 from runtime.scheduling.arrivals import closed, periodic, poisson
@@ -67,7 +67,7 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
         for model in dict.fromkeys(models)
     }
     with opened_lanes(small, None) as lanes:
-        issuer = measured_issuer(lanes.lanes)
+        overhead = measured_overhead(lanes.lanes)
         alone = {model: lanes.alone(one, repeats=10) for model, one in kinds.items()}
         networks = [
             Network(
@@ -112,7 +112,7 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                     descriptions,
                     policy,
                     actual_ms=times_of(jobs),
-                    issuer=issuer,
+                    overhead=overhead,
                 )
                 free = simulate(chains, requests, descriptions, policy)
                 simulated_ms = makespan_ms(thread)
@@ -130,8 +130,8 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                     "bound_ms": round(lower_bound_ms(jobs, requests), 4),
                     "error_of_simulator": round(simulated_ms / median(taken) - 1, 5),
                     "error_without_issuer": round(makespan_ms(free) / median(taken) - 1, 5),
-                    "put_ms": [round(ms, 5) for ms in issuer.put_ms],
-                    "wake_ms": [round(ms, 5) for ms in issuer.wake_ms],
+                    "put_ms": [round(ms, 5) for ms in overhead.put_ms],
+                    "wake_ms": [round(ms, 5) for ms in overhead.wake_ms],
                     **kept_trace(config, title, partial(run, policy)),
                 }
 

@@ -1,4 +1,4 @@
-"""Who decides which lane a job goes to: one interface for real lanes and simulated ones."""
+"""Interface of the policies that choose a lane for each job, on real and on simulated lanes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from runtime.scheduling.chain import Job, Lane
 
 @final
 @dataclass(frozen=True)
-class Outlook:
-    """What of one network has arrived and is not on a lane."""
+class PendingJobs:
+    """Jobs of one network that have arrived and are not on a lane."""
 
     jobs: tuple[tuple[bool, tuple[float, ...]], ...]
-    """Whether the job is the first of a request, and its predicted times, one a lane."""
+    """By job: whether it is the first of its request, and its predicted times, one per lane."""
     previous_lane: int | None
-    """Where the job before them went; None if they begin a request."""
+    """Lane of the job before the first of these; None if the first begins a request."""
     ready_ms: float
-    """When that job will have ended, as predicted; 0 if it has."""
+    """Predicted time until that previous job ends; 0 if it has ended."""
 
 
 @final
 @dataclass(frozen=True)
-class Situation:
-    """What is known when a job is to be placed; every tuple has one entry a lane."""
+class PlacementContext:
+    """Input of a placement decision; every tuple has one entry per lane."""
 
     job: Job
     kind: Kind
@@ -35,34 +35,33 @@ class Situation:
     predicted_ms: tuple[float, ...]
     """Infinite where a lane cannot run the job."""
     queue_ms: tuple[float, ...]
-    """QTime of figure 4-5: what the jobs put to the lane were charged, until a worker takes them
+    """QTime of figure 4-5: sum of the charges of the jobs put on the lane, until a worker takes them
     or, on an asynchronous lane, until they end."""
     backlog_ms: tuple[float, ...]
-    """When the lane will be idle, as predicted: as QTime, but what is left of the job that runs
-    counts on every lane."""
+    """Predicted time until the lane is idle: QTime plus the remaining time of the running job."""
     previous_lane: int | None
-    """Where the job before this one went; None for the first of a request."""
+    """Lane of the previous job of the request; None for the first job."""
     ready_ms: float
-    """When the job before it will have ended, as predicted; 0 if it has."""
-    outlook: Callable[[], tuple[Outlook, ...]] = field(default=tuple, compare=False, repr=False)
-    """All networks with jobs to be placed, this job's first with this job as the first. To be asked
-    while the job is being placed; it takes time in proportion to those jobs."""
+    """Predicted time until the previous job of the request ends; 0 if it has ended."""
+    pending: Callable[[], tuple[PendingJobs, ...]] = field(default=tuple, compare=False, repr=False)
+    """Returns the pending jobs of all networks; this job comes first. Only valid while the job is
+    being placed; takes time proportional to the number of jobs."""
 
 
 @final
 @dataclass(frozen=True)
 class Placement:
-    """A decision."""
+    """Decision of a policy."""
 
     lane: int
     charged_ms: float
-    """What the lane's queue time grows by, and shrinks by later."""
+    """Amount added to the lane's queue time until the job starts or ends."""
 
 
 @runtime_checkable
 class Policy(Protocol):
-    """Picks the lane of one job after another. It keeps no state: what is known is handed to it."""
+    """Chooses the lane of one job at a time. Stateless: everything known is in the context."""
 
     @abstractmethod
-    def place(self, situation: Situation) -> Placement:
-        """The lane for this job."""
+    def place(self, context: PlacementContext) -> Placement:
+        """Return the lane for this job."""

@@ -1,4 +1,4 @@
-"""A policy that plays out what its decision leads to."""
+"""A policy that simulates the consequences of its decision."""
 
 from __future__ import annotations
 
@@ -7,61 +7,60 @@ from heapq import heapify, heappop, heappush
 from typing import final
 
 from runtime.scheduling.chain import Lane
-from runtime.scheduling.policies.base import Outlook, Placement, Policy, Situation
+from runtime.scheduling.policies.base import PendingJobs, Placement, PlacementContext, Policy
 from runtime.scheduling.policies.rules import Delays, delay_ms
 
 
 @final
 @dataclass(frozen=True)
 class LookAhead(Policy):
-    """The lane from which the whole rest ends first, as predicted; the first among equals.
+    """Chooses the lane that leads to the smallest predicted makespan; ties go to the first lane.
 
-    The rest is all that has arrived and is not on a lane. It is played out by the dispatcher's rules:
-    every lane is tried for this job and for the `depth - 1` placed after it, of whatever network, and
-    each try goes on by earliest finish. Of equal makespans the smaller sum of the ends of all jobs
-    is better. Arrivals to come are not known, and an order other than first come is not played out.
+    All pending jobs are simulated by the dispatcher's rules: every lane is tried for this job and for
+    the next `depth - 1` jobs of any network, and each branch continues by earliest finish. Among
+    equal makespans the smaller sum of the ends of all jobs wins. Future arrivals are unknown, and an
+    order other than first come is not simulated.
 
-    A decision costs `lanes ** depth` tries of at most `horizon` jobs, each `lanes` steps. It may
-    take longer than the jobs it places, so it is for few jobs of some milliseconds and for the
-    simulator; `benchmarks/policy_cost.py` tells what a decision costs.
+    A decision costs `lanes ** depth` branches of at most `horizon` jobs, each `lanes` steps. It may
+    take longer than the jobs it places, so it suits a few jobs of some milliseconds and the
+    simulator; `benchmarks/policy_cost.py` measures the cost of a decision.
     """
 
     sync_ms: Delays | None = None
-    """None for none."""
     depth: int = 3
     horizon: int = 64
 
     def __post_init__(self) -> None:
-        """Checks the numbers.
+        """Check the numbers.
 
         Raises:
-          ValueError: if nothing would be tried or played out.
+          ValueError: unless 1 <= depth <= horizon.
         """
         if not 1 <= self.depth <= self.horizon:
-            raise ValueError(f"a depth of {self.depth} within a horizon of {self.horizon} jobs")
+            raise ValueError(f"depth={self.depth} must be from 1 to horizon={self.horizon}")
 
-    def place(self, situation: Situation) -> Placement:
-        """The lane for this job."""
-        begin = _Play.of(situation, self.sync_ms, self.horizon)
-        ends_ms = begin.ends_ms()  # decide where another job has no lane left: all is infinite
+    def place(self, context: PlacementContext) -> Placement:
+        """Return the lane for this job."""
+        begin = _Rollout.of(context, self.sync_ms, self.horizon)
+        ends_ms = begin.ends_ms()  # the tie-break where another job has no lane: all is infinite
         best = min(
             range(len(ends_ms)),
             key=lambda lane: (*begin.put(lane).value(self.depth - 1), ends_ms[lane]),
         )
-        delayed_ms = delay_ms(self.sync_ms, situation.previous_lane, best)
-        return Placement(best, situation.predicted_ms[best] + delayed_ms)
+        delayed_ms = delay_ms(self.sync_ms, context.previous_lane, best)
+        return Placement(best, context.predicted_ms[best] + delayed_ms)
 
 
 @final
-class _Play:
-    """What is placed from here on: `put` goes on in a copy, `value` plays this one to its end."""
+class _Rollout:
+    """A partial simulation: `put` extends a copy by one job, `value` completes this one in place."""
 
     def __init__(
         self,
         lanes: tuple[Lane, ...],
         sync_ms: Delays | None,
         free_ms: list[float],
-        networks: tuple[Outlook, ...],
+        networks: tuple[PendingJobs, ...],
     ) -> None:
         self._lanes = lanes
         self._sync_ms = sync_ms
@@ -71,31 +70,31 @@ class _Play:
         self._previous = [one.previous_lane for one in networks]
         self._ready_ms = [one.ready_ms for one in networks]
         self._due: list[tuple[float, int, int]] = []
-        """When the next job of a network is placed, a number that keeps their order, the network."""
-        self._left = 0
+        """Heap of (time at which a network's next job is placed, tie-breaker, network)."""
+        self._remaining = 0
         self._placed = 0
         self._makespan_ms = self._sum_ms = 0.0
 
     @classmethod
-    def of(cls, situation: Situation, sync_ms: Delays | None, horizon: int) -> _Play:
-        """This job is the next that is placed."""
-        play = cls(situation.lanes, sync_ms, [*situation.backlog_ms], situation.outlook())
-        others = len(play._networks)
-        for i, one in enumerate(play._networks):
-            at_launch = one.previous_lane is not None and play._at_launch(one.previous_lane)
+    def of(cls, context: PlacementContext, sync_ms: Delays | None, horizon: int) -> _Rollout:
+        """Start with the context's job as the next one to place."""
+        rollout = cls(context.lanes, sync_ms, [*context.backlog_ms], context.pending())
+        others = len(rollout._networks)
+        for i, one in enumerate(rollout._networks):
+            at_launch = one.previous_lane is not None and rollout._at_launch(one.previous_lane)
             if i == 0:
-                play._due.append((0.0, -1, i))
-            elif at_launch:  # heard of at this moment, after those that have just come
-                play._due.append((0.0, others + i, i))
+                rollout._due.append((0.0, -1, i))
+            elif at_launch:  # placed now, after the networks whose requests have just arrived
+                rollout._due.append((0.0, others + i, i))
             else:
-                play._due.append((one.ready_ms, i, i))
-        heapify(play._due)
-        play._placed = 2 * others
-        play._left = min(horizon, sum(len(one.jobs) for one in play._networks))
-        return play
+                rollout._due.append((one.ready_ms, i, i))
+        heapify(rollout._due)
+        rollout._placed = 2 * others
+        rollout._remaining = min(horizon, sum(len(one.jobs) for one in rollout._networks))
+        return rollout
 
     def ends_ms(self) -> list[float]:
-        """When the next job would end, by lane."""
+        """Return the end of the next job, by lane."""
         network = self._due[0][2]
         begins, times_ms = self._networks[network].jobs[self._next[network]]
         previous = None if begins else self._previous[network]
@@ -106,22 +105,22 @@ class _Play:
         ]
 
     def value(self, depth: int) -> tuple[float, float]:
-        """The makespan and the sum of ends; the least there is, if every lane is tried so often."""
-        if self._left == 0:
+        """Return the smallest (makespan, sum of ends) with every lane tried for `depth` jobs."""
+        if self._remaining == 0:
             return self._makespan_ms, self._sum_ms
         if depth > 0:
             return min(self.put(lane).value(depth - 1) for lane in range(len(self._lanes)))
-        while self._left > 0:
+        while self._remaining > 0:
             ends_ms = self.ends_ms()
             self._put(ends_ms.index(min(ends_ms)), min(ends_ms))
         return self._makespan_ms, self._sum_ms
 
-    def put(self, lane: int) -> _Play:
-        """The next job on this lane."""
-        other = _Play(self._lanes, self._sync_ms, [*self._free_ms], self._networks)
+    def put(self, lane: int) -> _Rollout:
+        """Return a copy with the next job put on this lane."""
+        other = _Rollout(self._lanes, self._sync_ms, [*self._free_ms], self._networks)
         other._next, other._previous = [*self._next], [*self._previous]
         other._ready_ms, other._due = [*self._ready_ms], [*self._due]
-        other._left, other._placed = self._left, self._placed
+        other._remaining, other._placed = self._remaining, self._placed
         other._makespan_ms, other._sum_ms = self._makespan_ms, self._sum_ms
         other._put(lane, self.ends_ms()[lane])
         return other
@@ -134,7 +133,7 @@ class _Play:
         self._free_ms[lane] = self._ready_ms[network] = end_ms
         self._previous[network] = lane
         self._next[network] += 1
-        self._left -= 1
+        self._remaining -= 1
         self._makespan_ms = max(self._makespan_ms, end_ms)
         self._sum_ms += end_ms
         jobs = self._networks[network].jobs

@@ -1,31 +1,39 @@
-"""The policies that need nothing but the times between lanes, by name."""
+"""Policies by name, with their defaults."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.look_ahead import LookAhead
-from runtime.scheduling.policies.rules import ByNetwork, Delays, EarliestFinish, QueueTime
+from runtime.scheduling.policies.rules import (
+    ByNetwork,
+    Delays,
+    EarliestFinish,
+    OneLane,
+    QueueTime,
+)
 
-NAMES = ("queue_time", "earliest_finish", "look_ahead", "by_network")
+POLICIES: dict[str, Callable[[Delays | None], Policy]] = {
+    "earliest_finish": EarliestFinish,
+    "queue_time": lambda sync_ms: QueueTime(max((max(row) for row in sync_ms or ()), default=0.0)),
+    "look_ahead": LookAhead,
+    "by_network": lambda _: ByNetwork(),
+    "one_lane": lambda _: OneLane(),
+}
+"""Each is built from the delays between lanes; queue_time, which has one delay, takes the longest."""
 
 
-def named(name: str, sync_ms: Delays | None = None) -> Policy:
-    """The policy of this name, with its defaults.
+def policy_named(name: str, sync_ms: Delays | None = None) -> Policy:
+    """Build a policy by name.
 
     Args:
-      name: one of `NAMES`.
-      sync_ms: what a job takes longer by the lane before and its own; None for nothing. The queue
-        times of figure 4-5 know one time, the longest of these.
+      name: a key of `POLICIES`.
+      sync_ms: delay of a job by the previous job's lane and its own; None for no delay.
 
     Raises:
       ValueError: if there is no such policy.
     """
-    if name == "queue_time":
-        return QueueTime(max((max(row) for row in sync_ms or ()), default=0.0))
-    if name == "earliest_finish":
-        return EarliestFinish(sync_ms)
-    if name == "look_ahead":
-        return LookAhead(sync_ms)
-    if name == "by_network":
-        return ByNetwork()
-    raise ValueError(f"no policy is called {name!r}; there are {', '.join(NAMES)}")
+    if name not in POLICIES:
+        raise ValueError(f"policy={name!r} must be one of {', '.join(POLICIES)}")
+    return POLICIES[name](sync_ms)

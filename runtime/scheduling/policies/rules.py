@@ -1,4 +1,4 @@
-"""The policies."""
+"""Policies that decide by a simple rule."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import final
 
 from runtime.network.segment_kind import Kind
-from runtime.scheduling.policies.base import Placement, Policy, Situation
+from runtime.scheduling.policies.base import Placement, PlacementContext, Policy
 
 Delays = Sequence[Sequence[float]]
-"""`sync_ms[a][b]`: what a job on lane b takes longer if the job before it ran on lane a."""
+"""`sync_ms[a][b]`: delay of a job on lane b if the previous job of its network ran on lane a."""
 
 
 @final
@@ -23,33 +23,33 @@ class QueueTime(Policy):
         if QTime_gpu + T_g >= QTime_cpu + T_c: CPU, QTime_cpu += T_c
         else: GPU, QTime_gpu += T_g
 
-    With more lanes than two: the least queue time with the job; among equals a synchronous lane,
-    then the first. The time to synchronise is added on every synchronous lane.
+    With more than two lanes: the lane with the smallest queue time including the job; ties go to a
+    synchronous lane, then to the first. T_s is added on every synchronous lane.
     """
 
     sync_ms: float = 0.0
-    """T_s, to wait for a stream of the GPU."""
+    """T_s, the time to synchronise with a stream of the GPU."""
 
     def __post_init__(self) -> None:
-        """Checks the time.
+        """Check the time.
 
         Raises:
-          ValueError: if it is negative or no number.
+          ValueError: if it is negative or not finite.
         """
         if not 0 <= self.sync_ms < math.inf:
-            raise ValueError(f"a time to synchronise of {self.sync_ms} ms")
+            raise ValueError(f"sync_ms={self.sync_ms} must be at least 0 and finite")
 
-    def place(self, situation: Situation) -> Placement:
-        """The lane for this job."""
-        lanes, previous = situation.lanes, situation.previous_lane
+    def place(self, context: PlacementContext) -> Placement:
+        """Return the lane for this job."""
+        lanes, previous = context.lanes, context.previous_lane
         after_gpu = previous is not None and lanes[previous].asynchronous
         times_ms = [
             time_ms + (self.sync_ms if after_gpu and not lane.asynchronous else 0.0)
-            for lane, time_ms in zip(lanes, situation.predicted_ms, strict=True)
+            for lane, time_ms in zip(lanes, context.predicted_ms, strict=True)
         ]
         best = min(
             range(len(lanes)),
-            key=lambda i: (situation.queue_ms[i] + times_ms[i], lanes[i].asynchronous),
+            key=lambda i: (context.queue_ms[i] + times_ms[i], lanes[i].asynchronous),
         )
         return Placement(best, times_ms[best])
 
@@ -57,18 +57,17 @@ class QueueTime(Policy):
 @final
 @dataclass(frozen=True)
 class EarliestFinish(Policy):
-    """The lane on which the job ends first, as predicted; the first among equals."""
+    """Chooses the lane on which the job is predicted to end first; ties go to the first lane."""
 
     sync_ms: Delays | None = None
-    """None for none."""
 
-    def place(self, situation: Situation) -> Placement:
-        """The lane for this job."""
+    def place(self, context: PlacementContext) -> Placement:
+        """Return the lane for this job."""
         times_ms = [
-            time_ms + delay_ms(self.sync_ms, situation.previous_lane, lane)
-            for lane, time_ms in enumerate(situation.predicted_ms)
+            time_ms + delay_ms(self.sync_ms, context.previous_lane, lane)
+            for lane, time_ms in enumerate(context.predicted_ms)
         ]
-        starts_ms = [max(backlog_ms, situation.ready_ms) for backlog_ms in situation.backlog_ms]
+        starts_ms = [max(backlog_ms, context.ready_ms) for backlog_ms in context.backlog_ms]
         best = min(range(len(times_ms)), key=lambda i: starts_ms[i] + times_ms[i])
         return Placement(best, times_ms[best])
 
@@ -76,19 +75,19 @@ class EarliestFinish(Policy):
 @final
 @dataclass(frozen=True)
 class OneLane(Policy):
-    """Everything to one lane."""
+    """Puts all jobs on one lane."""
 
     lane: int = 0
 
-    def place(self, situation: Situation) -> Placement:
-        """The lane for this job."""
-        return Placement(self.lane, _time_ms(self.lane, situation))
+    def place(self, context: PlacementContext) -> Placement:
+        """Return the lane for this job."""
+        return Placement(self.lane, _time_ms(self.lane, context))
 
 
 @final
 @dataclass(frozen=True)
 class ByKind(Policy):
-    """A fixed lane a kind of job: convolutions to the GPU, the rest to the CPU.
+    """A fixed lane for each kind of job, such as convolutions on the GPU and the rest on the CPU.
 
     A job that its lane cannot run goes to the lane fastest for it.
     """
@@ -96,37 +95,37 @@ class ByKind(Policy):
     lane_of: dict[Kind, int]
     otherwise: int
 
-    def place(self, situation: Situation) -> Placement:
-        """The lane for this job."""
-        return _fixed(self.lane_of.get(situation.kind, self.otherwise), situation)
+    def place(self, context: PlacementContext) -> Placement:
+        """Return the lane for this job."""
+        return _fixed(self.lane_of.get(context.kind, self.otherwise), context)
 
 
 @final
 @dataclass(frozen=True)
 class ByNetwork(Policy):
-    """A fixed lane a network: in turn, which is half and half on two lanes.
+    """A fixed lane for each network, assigned round-robin.
 
     A job that its lane cannot run goes to the lane fastest for it.
     """
 
-    def place(self, situation: Situation) -> Placement:
-        """The lane for this job."""
-        return _fixed(situation.job.network % len(situation.lanes), situation)
+    def place(self, context: PlacementContext) -> Placement:
+        """Return the lane for this job."""
+        return _fixed(context.job.network % len(context.lanes), context)
 
 
-def _fixed(lane: int, situation: Situation) -> Placement:
-    times_ms = situation.predicted_ms
-    if math.isinf(_time_ms(lane, situation)):
+def _fixed(lane: int, context: PlacementContext) -> Placement:
+    times_ms = context.predicted_ms
+    if math.isinf(_time_ms(lane, context)):
         lane = min(range(len(times_ms)), key=times_ms.__getitem__)
-    return Placement(lane, _time_ms(lane, situation))
+    return Placement(lane, _time_ms(lane, context))
 
 
-def _time_ms(lane: int, situation: Situation) -> float:
-    """Of a lane that may not be there, which the dispatcher then says."""
-    times_ms = situation.predicted_ms
+def _time_ms(lane: int, context: PlacementContext) -> float:
+    """Return the job's time on a lane; 0 if the lane does not exist, which the dispatcher refuses."""
+    times_ms = context.predicted_ms
     return times_ms[lane] if 0 <= lane < len(times_ms) else 0.0
 
 
 def delay_ms(sync_ms: Delays | None, source: int | None, target: int) -> float:
-    """What a job on lane `target` takes longer because the job before it ran on lane `source`."""
+    """Return the delay of a job on lane `target` whose previous job ran on lane `source`."""
     return 0.0 if sync_ms is None or source is None else sync_ms[source][target]

@@ -28,38 +28,38 @@ def simulated(request=None, policy=None):
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "named"),
     [
-        (lambda: closed(-1), "networks=-1 must be a whole number from 0 on"),
-        (lambda: closed(2, 1.5), "inferences=1.5 must be a whole number"),
-        (lambda: periodic(0, 0, 3), "period_ms=0 must be above 0 and finite"),
+        (lambda: closed(-1), "networks=-1"),
+        (lambda: closed(2, 1.5), "inferences=1.5"),
+        (lambda: periodic(0, 0, 3), "period_ms=0"),
         (lambda: periodic(0, math.nan, 3), "period_ms=nan"),
         (lambda: periodic(-1, 5, 3), "network=-1"),
         (lambda: periodic(0, 5, -3), "count=-3"),
-        (lambda: periodic(0, 5, 3, offset_ms=-1), "offset_ms=-1 must be a time from 0 on"),
-        (lambda: poisson(0, 0, 3, RANDOM), "mean_gap_ms=0 must be above 0"),
+        (lambda: periodic(0, 5, 3, offset_ms=-1), "offset_ms=-1"),
+        (lambda: poisson(0, 0, 3, RANDOM), "mean_gap_ms=0"),
         (lambda: poisson(0, 5, -3, RANDOM), "count=-3"),
-        (lambda: simulated(Request(0, 0, math.nan)), "is due nan ms after its arrival"),
-        (lambda: simulated(Request(0, 0, -1)), "is due -1 ms after its arrival"),
-        (lambda: simulated(Request(0, 0, 1, math.nan)), "has the priority nan"),
+        (lambda: simulated(Request(0, 0, math.nan)), "deadline_ms=nan"),
+        (lambda: simulated(Request(0, 0, -1)), "deadline_ms=-1"),
+        (lambda: simulated(Request(0, 0, 1, math.nan)), "priority=nan"),
         (
             lambda: simulated(policy=OneLane(7)),
-            r"OneLane\(lane=7\) put job 0 of net to lane 7 of 2",
+            r"OneLane\(lane=7\).* job 0 of net .*lane 7.* 2 lanes",
         ),
-        (lambda: simulated(policy=OneLane(-1)), "to lane -1 of 2"),
-        (lambda: simulated(policy=ByKind({Kind.CONV: 9}, 0)), "to lane 9 of 2"),
-        (lambda: QueueTime(math.nan), "a time to synchronise of nan ms"),
-        (lambda: CpuLane(slowdown=math.nan), "a slowdown of nan must be at least 1"),
-        (lambda: utilisation(simulated(), 0), "bins of 0 ms"),
-        (lambda: slowdowns(simulated(), [1, 2]), r"\[1, 2\] ms alone for 1 networks"),
-        (lambda: decompose(nn.ReLU().eval(), torch.ones(1), "fine"), "rule='fine' must be one of"),
-        (lambda: slowdowns(simulated(), [0]), r"\[0\] ms alone"),
-        (lambda: Control().remove(-1), "network -1 cannot be removed; networks count from 0"),
+        (lambda: simulated(policy=OneLane(-1)), "lane -1.* 2 lanes"),
+        (lambda: simulated(policy=ByKind({Kind.CONV: 9}, 0)), "lane 9.* 2 lanes"),
+        (lambda: QueueTime(math.nan), "sync_ms=nan"),
+        (lambda: CpuLane(slowdown=math.nan), "slowdown=nan.* 1"),
+        (lambda: utilisation(simulated(), 0), "bin_ms=0"),
+        (lambda: slowdowns(simulated(), [1, 2]), r"alone_ms=\[1, 2\].* 1 networks"),
+        (lambda: decompose(nn.ReLU().eval(), torch.ones(1), "fine"), "rule='fine'.*layer"),
+        (lambda: slowdowns(simulated(), [0]), r"alone_ms=\[0\]"),
+        (lambda: Control().remove(-1), "network -1 cannot be removed"),
         (lambda: Control().remove("a"), "network 'a' cannot be removed"),
     ],
 )
-def test_what_cannot_be_is_refused(call, told):
-    with pytest.raises(ValueError, match=told):
+def test_an_invalid_value_is_refused_by_name(call, named):
+    with pytest.raises(ValueError, match=named):
         call()
 
 
@@ -71,33 +71,33 @@ def network():
         yield Network(program, x, measured_chain("net", program, x, [lane], repeats=1)), lane
 
 
-def test_to_remove_a_network_that_is_none_loses_nothing(network):
+def test_removing_an_unknown_network_changes_nothing(network):
     one, lane = network
     control = Control()
 
     class Removes:
-        """Asks in the midst of the execution."""
+        """Removes an unknown network during the execution."""
 
-        told = ""
+        error = ""
 
-        def place(self, situation):
+        def place(self, context):
             try:
                 control.remove(3)
             except ValueError as error:
-                self.told = str(error)
-            return OneLane().place(situation)
+                self.error = str(error)
+            return OneLane().place(context)
 
     policy = Removes()
     _, results = execute([one], closed(1, 3), [lane], policy, control=control)
 
-    assert policy.told == "network 3 cannot be removed; there are 1"
+    assert "network 3" in policy.error
     assert all(isinstance(result, torch.Tensor) for result in results)
 
 
-def test_an_execution_refuses_what_was_removed_before_it_and_is_none(network):
+def test_an_execution_refuses_an_unknown_network_removed_before_it(network):
     one, lane = network
     control = Control()
     control.remove(3)
 
-    with pytest.raises(ValueError, match="network 3 cannot be removed; there are 1"):
+    with pytest.raises(ValueError, match="network 3"):
         execute([one], closed(1), [lane], OneLane(), control=control)

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from runtime.lanes.cpu import Began, CpuLane, Ended, RealLane
+from runtime.lanes.base import Began, Ended, RealLane
+from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Control, LaneTimeoutError, Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.network.decompose import Rule, decompose
@@ -158,8 +159,8 @@ def test_without_a_lane_left_every_request_ends_with_the_reason(lane, hang):
 
     assert schedule.executed == ()
     assert all(isinstance(result, LaneTimeoutError) for result in results)
-    assert "lane cpu was given up" in str(results[1])
-    assert "lane cpu was given up" in str(results[2])
+    assert "lane cpu was closed" in str(results[1])
+    assert "lane cpu was closed" in str(results[2])
 
 
 def test_a_job_that_ends_after_it_was_given_up_changes_nothing(two_lanes):
@@ -186,10 +187,10 @@ def test_a_job_that_ends_after_it_was_given_up_changes_nothing(two_lanes):
 
 def test_ctrl_c_takes_back_what_waits_and_leaves_the_lanes_usable(lane):
     class Interrupted:
-        def place(self, situation):
-            if situation.job.request == 3:
+        def place(self, context):
+            if context.job.request == 3:
                 raise KeyboardInterrupt
-            return OneLane().place(situation)
+            return OneLane().place(context)
 
     ran = []
     remembering = network(lambda x: (time.sleep(0.05), ran.append(1))[0] or x)
@@ -239,12 +240,12 @@ def test_values_are_dropped_while_later_segments_run(lane):
 
 
 def test_a_program_and_a_chain_of_other_lengths_are_refused():
-    with pytest.raises(ValueError, match="net has 1 jobs for 2 segments"):
+    with pytest.raises(ValueError, match="net has 1 jobs .*2 segments"):
         Network(network(double, double).program, ONE, network(double).chain)
 
 
 def test_a_chain_for_other_lanes_is_refused(lane):
-    with pytest.raises(ValueError, match="times for 2 lanes of 1"):
+    with pytest.raises(ValueError, match="net .*2 lanes.* 1"):
         execute([network(double, lanes=2)], closed(1), [lane], OneLane())
 
 
@@ -271,7 +272,7 @@ def test_a_lane_pins_its_own_thread_and_no_other():
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="threads cannot be pinned here")
 def test_a_core_that_the_process_may_not_use_is_refused():
-    with pytest.raises(ValueError, match="core 4096 is not among the process's cores"):
+    with pytest.raises(ValueError, match="core 4096"):
         CpuLane(4096)
 
 
@@ -284,7 +285,7 @@ def test_a_lane_computes_without_gradients(lane):
 
 
 def test_a_lane_that_would_be_faster_than_its_core_is_refused():
-    with pytest.raises(ValueError, match=r"slowdown of 0\.5"):
+    with pytest.raises(ValueError, match=r"slowdown=0\.5"):
         CpuLane(slowdown=0.5)
 
 
@@ -387,7 +388,7 @@ def test_the_watchdog_sees_a_job_that_overtook(lane, hang):
     )
 
     assert "ran for more than 0.4 s on lane cpu" in str(results[2])
-    assert "lane cpu was given up" in str(results[1])
+    assert "lane cpu was closed" in str(results[1])
     assert results[0].item() == 1
 
 
@@ -469,7 +470,7 @@ def test_a_lane_that_launches_is_given_up_with_what_it_was_given(stream, lane, h
 
     assert "ran for more than 0.2 s on lane stream" in str(results[0])
     assert isinstance(results[2], LaneTimeoutError)
-    assert "lane stream was given up" in str(results[2])
+    assert "lane stream was closed" in str(results[2])
     assert [results[i].item() for i in (1, 3, 4)] == [4, 4, 4]
     assert {one.lane for one in schedule.executed} == {1}
 
@@ -479,9 +480,9 @@ def test_a_job_given_back_waits_for_the_one_before_it_wherever_it_goes(two_lanes
     lanes = {(0, 0): 0, (1, 0): 1, (1, 1): 0}
 
     class There:
-        def place(self, situation):
-            wanted = lanes[situation.job.network, situation.job.index]
-            lost = math.isinf(situation.predicted_ms[wanted])
+        def place(self, context):
+            wanted = lanes[context.job.network, context.job.index]
+            lost = math.isinf(context.predicted_ms[wanted])
             return Placement(2 if lost else wanted, 1.0)
 
     _, results = execute(

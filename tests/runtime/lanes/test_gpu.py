@@ -18,7 +18,8 @@ from torch import nn
 from runtime.experiments.dispatch.modes import Way, open_executor
 from runtime.experiments.dispatch.planned import Planned
 from runtime.experiments.dispatch.prepared import Setup, Source
-from runtime.lanes.cpu import Began, CpuLane, Ended
+from runtime.lanes.base import Began, Ended
+from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import LaneTimeoutError, Network, execute
 from runtime.lanes.gpu import GpuLane
 from runtime.lanes.profile import measured_chain
@@ -122,9 +123,9 @@ def assert_lawful(schedule):
 class Turns:
     """Every job on another lane than the one before."""
 
-    def place(self, situation):
-        lane = situation.job.index % len(situation.lanes)
-        return Placement(lane, situation.predicted_ms[lane])
+    def place(self, context):
+        lane = context.job.index % len(context.lanes)
+        return Placement(lane, context.predicted_ms[lane])
 
 
 @pytest.fixture(scope="module")

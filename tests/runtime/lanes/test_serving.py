@@ -52,16 +52,16 @@ def test_two_models_and_a_deadline_are_enough():
     )
 
     assert report.assumed_shapes == ((1, 3, 224, 224), (1, 1, 28, 28), (1, 7))
-    assert "inputs, assumed: 1x3x224x224, 1x1x28x28, 1x7" in str(report)
+    assert "1x3x224x224, 1x1x28x28, 1x7" in str(report)
     assert report.outputs[1].shape == (1, 3)
 
 
-def test_what_takes_no_image_is_told_of_in_one_line():
-    with pytest.raises(ValueError, match=r"model 0: what a Conv3d takes cannot be told; give it"):
+def test_a_model_that_takes_no_image_is_named():
+    with pytest.raises(ValueError, match=r"model 0.*Conv3d"):
         runtime.run([nn.Conv3d(1, 1, 1).eval()])
 
 
-def test_the_slowdown_of_a_network_that_takes_no_longer_than_to_place_it_is_not_told():
+def test_no_slowdown_is_printed_for_a_network_shorter_than_its_dispatch():
     x = torch.randn(1, 3, 8, 8)
     large = nn.Sequential(nn.Conv2d(3, 64, 7), nn.Conv2d(64, 64, 7, padding=3)).eval()
     wide = torch.randn(1, 3, 64, 64)
@@ -70,12 +70,10 @@ def test_the_slowdown_of_a_network_that_takes_no_longer_than_to_place_it_is_not_
     none = runtime.run([large], [wide], inferences=3, gpu=False)
 
     assert tiny.is_tiny == (True, False)
-    assert f"slowdowns are not told: alone, an inference takes {tiny.alone_ms[0]:.3f} ms" in str(
-        tiny
-    )
+    assert f"{tiny.alone_ms[0]:.3f} ms" in str(tiny)
     assert "throughput" not in str(tiny)
     assert none.is_tiny == (False,)
-    assert f"slowdown {none.slowdowns[0]:.2f} (mean" in str(none)
+    assert f"slowdown {none.slowdowns[0]:.2f}" in str(none)
 
 
 def test_frames_arrive_at_their_rate():
@@ -140,45 +138,45 @@ def test_a_network_of_which_nothing_is_asked_has_no_output():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "named"),
     [
-        ({"requests": [Request(3)]}, "a request names network 3 of 1"),
-        ({"requests": []}, "one request at least"),
-        ({"requests": [Request(0)], "fps": 3}, "requests has arrivals and deadlines of its own"),
-        ({"order": "last"}, "order='last' must be one of first_come, priority, deadline"),
-        ({"policy": "best"}, "policy='best' must be one of earliest_finish"),
-        ({"rule": "cell"}, "rule='cell' must be one of layer"),
-        ({"policy": None}, "policy=None must be one of earliest_finish"),
-        ({"policy": OneLane}, "must be one of .*, or an object with a `place` method"),
-        ({"policy": OneLane(7)}, r"OneLane\(lane=7\) put job 0 of .* to lane 7 of"),
-        ({"policy": OneLane(-1)}, "to lane -1 of"),
-        ({"fps": 0}, "fps=0 must be above 0"),
-        ({"fps": math.nan}, "fps=nan must be above 0"),
-        ({"fps": "20"}, "fps='20' must be above 0"),
-        ({"fps": 1e-320}, "lets no second frame arrive"),
-        ({"deadline_ms": math.nan}, "deadline_ms=nan must be above 0"),
-        ({"inferences": 2.5}, "inferences=2.5 must be a whole number"),
-        ({"models": nn.ReLU()}, r"models is a ReLU; give a list, as models=\[...\]"),
-        ({"inputs": torch.zeros(1, 3, 8, 8)}, "inputs is a Tensor; give a list"),
-        ({"models": [None]}, "model 0 is None, not a torch.nn.Module"),
-        ({"inputs": [None]}, "input 0 must be a tensor that is not empty"),
-        ({"inputs": [torch.zeros(0, 3, 8, 8)]}, "input 0 must be a tensor that is not empty"),
-        ({"inputs": [torch.zeros(1, 4, 8, 8)]}, r"model 0 cannot be run with its input of shape"),
-        ({"inputs": [torch.zeros(1, 3, 8, 8).double()]}, "model 0 cannot be run with its input"),
-        ({"inferences": 0}, "inferences=0 must be above 0"),
+        ({"requests": [Request(3)]}, "network 3.* 1 networks"),
+        ({"requests": []}, "requests"),
+        ({"requests": [Request(0)], "fps": 3}, "requests.*fps"),
+        ({"order": "last"}, "order='last'.*first_come, priority, deadline"),
+        ({"policy": "best"}, "policy='best'.*earliest_finish"),
+        ({"rule": "cell"}, "rule='cell'.*layer"),
+        ({"policy": None}, "policy=None.*earliest_finish"),
+        ({"policy": OneLane}, "earliest_finish.*`place`"),
+        ({"policy": OneLane(7)}, r"OneLane\(lane=7\).* job 0 of .*lane 7"),
+        ({"policy": OneLane(-1)}, "lane -1"),
+        ({"fps": 0}, "fps=0 "),
+        ({"fps": math.nan}, "fps=nan"),
+        ({"fps": "20"}, "fps='20'"),
+        ({"fps": 1e-320}, "fps=1e-320"),
+        ({"deadline_ms": math.nan}, "deadline_ms=nan"),
+        ({"inferences": 2.5}, "inferences=2.5"),
+        ({"models": nn.ReLU()}, r"models is a ReLU.*models=\[...\]"),
+        ({"inputs": torch.zeros(1, 3, 8, 8)}, r"inputs is a Tensor.*inputs=\[...\]"),
+        ({"models": [None]}, "model 0 is None.*Module"),
+        ({"inputs": [None]}, "input 0 .*tensor"),
+        ({"inputs": [torch.zeros(0, 3, 8, 8)]}, "input 0 .*tensor"),
+        ({"inputs": [torch.zeros(1, 4, 8, 8)]}, r"model 0 .*\(1, 4, 8, 8\)"),
+        ({"inputs": [torch.zeros(1, 3, 8, 8).double()]}, r"model 0 .*\(1, 3, 8, 8\)"),
+        ({"inferences": 0}, "inferences=0 "),
         ({"inputs": []}, "1 models and 0 inputs"),
-        ({"models": [nn.ReLU()]}, r"model 0 is in training mode; call .eval\(\) first"),
+        ({"models": [nn.ReLU()]}, r"model 0 .*\.eval\(\)"),
     ],
 )
-def test_what_cannot_be_run_is_told_with_the_way_out(arguments, told):
+def test_an_invalid_argument_is_named_with_the_way_out(arguments, named):
     given = {"models": [small(0)], "inputs": [torch.zeros(1, 3, 8, 8)], **arguments}
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=named):
         runtime.run(**given, gpu=False)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_a_gpu_that_is_not_there_is_told():
-    with pytest.raises(RuntimeError, match="gpu=True, but torch finds no CUDA device here"):
+def test_a_missing_gpu_is_reported_with_the_way_out():
+    with pytest.raises(RuntimeError, match="gpu=False"):
         runtime.run([small(0)], [torch.zeros(1, 3, 8, 8)], gpu=True)
 
 

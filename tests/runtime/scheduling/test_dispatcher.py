@@ -1,4 +1,4 @@
-"""What a policy is told when something goes wrong."""
+"""The input of a policy after a job was returned, a lane was lost or requests arrived."""
 
 import math
 
@@ -6,17 +6,17 @@ from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane, Request
 from runtime.scheduling.dispatcher import Dispatcher
-from runtime.scheduling.policies.base import Outlook
+from runtime.scheduling.policies.base import PendingJobs
 from runtime.scheduling.policies.rules import ByKind, EarliestFinish
 
 
 class Remembering:
     def __init__(self):
-        self.told = []
+        self.contexts = []
 
-    def place(self, situation):
-        self.told.append(situation)
-        return EarliestFinish().place(situation)
+    def place(self, context):
+        self.contexts.append(context)
+        return EarliestFinish().place(context)
 
 
 def test_a_job_given_back_is_placed_anew_as_if_it_had_never_been_put():
@@ -32,9 +32,9 @@ def test_a_job_given_back_is_placed_anew_as_if_it_had_never_been_put():
 
     assert (second.lane, again.lane) == (0, 1)
     assert again.job == second.job
-    assert policy.told[1].previous_lane == policy.told[2].previous_lane == 0
-    assert policy.told[2].predicted_ms == (math.inf, 2)
-    assert policy.told[2].backlog_ms == (0, 0)
+    assert policy.contexts[1].previous_lane == policy.contexts[2].previous_lane == 0
+    assert policy.contexts[2].predicted_ms == (math.inf, 2)
+    assert policy.contexts[2].backlog_ms == (0, 0)
 
 
 def test_a_job_whose_only_lane_is_lost_goes_there_to_fail_whatever_the_policy():
@@ -46,13 +46,13 @@ def test_a_job_whose_only_lane_is_lost_goes_there_to_fail_whatever_the_policy():
         assert dispatcher.arrived(0, 0.0).lane == 1
 
 
-def test_the_outlook_is_what_has_come_and_is_on_no_lane():
-    outlooks = []
+def test_pending_jobs_have_arrived_and_are_on_no_lane():
+    pending = []
 
     class Looking:
-        def place(self, situation):
-            outlooks.append(situation.outlook())
-            return EarliestFinish().place(situation)
+        def place(self, context):
+            pending.append(context.pending())
+            return EarliestFinish().place(context)
 
     first, second, third = ((1.0, 9.0), (2.0, 9.0), (9.0, 3.0))
     chains = [Chain(name, (Kind.CONV,) * 3, (first, second, third)) for name in "AB"]
@@ -68,8 +68,8 @@ def test_the_outlook_is_what_has_come_and_is_on_no_lane():
     dispatcher.ended(ticket, 1.5)
 
     # Requests 1 and 2 have come, though nobody has said so; request 3 has not.
-    assert outlooks[0] == (Outlook(whole, None, 0.0), Outlook(whole * 2, None, 0.0))
-    assert outlooks[1][0] == Outlook(whole * 2, None, 0.0)
-    assert outlooks[1][1] == Outlook(whole[1:], 0, 1.0)
+    assert pending[0] == (PendingJobs(whole, None, 0.0), PendingJobs(whole * 2, None, 0.0))
+    assert pending[1][0] == PendingJobs(whole * 2, None, 0.0)
+    assert pending[1][1] == PendingJobs(whole[1:], 0, 1.0)
     # B's first job waited for A's and ends a millisecond after now, being first on the lane.
-    assert outlooks[2] == (Outlook(whole[1:], 0, 0.0), Outlook(whole[1:] + whole, 0, 1.0))
+    assert pending[2] == (PendingJobs(whole[1:], 0, 0.0), PendingJobs(whole[1:] + whole, 0, 1.0))

@@ -61,8 +61,8 @@ def test_what_is_left_of_a_job_counts_those_before_it_only():
     books.put(THIRD, 0, 8.0)
     books.take(FIRST, 0, 0.0)
 
-    assert books.left_ms(SECOND, 0, 1.0) == 5
-    assert books.left_ms(Job(9, 9, 9), 0, 1.0) == 0
+    assert books.remaining_ms(SECOND, 0, 1.0) == 5
+    assert books.remaining_ms(Job(9, 9, 9), 0, 1.0) == 0
 
 
 def test_a_job_that_leaves_the_middle_of_a_queue_is_counted_no_more():
@@ -72,4 +72,4 @@ def test_a_job_that_leaves_the_middle_of_a_queue_is_counted_no_more():
     books.end(SECOND, 0, 1.0)
 
     assert books.queue_ms() == (4,)
-    assert books.left_ms(THIRD, 0, 1.0) == 4
+    assert books.remaining_ms(THIRD, 0, 1.0) == 4

@@ -60,7 +60,7 @@ def test_a_turnaround_is_from_the_first_arrival_to_the_last_completion():
 
     assert turnaround_slowdowns(both, [5, 3]).tolist() == [2, 2]
     assert np.isnan(turnaround_slowdowns(SCHEDULE, [5, 3])[1])  # request 3 never completed
-    with pytest.raises(ValueError, match=r"\[0, 3\] ms alone for 2 networks"):
+    with pytest.raises(ValueError, match=r"\[0, 3\].* 2 networks"):
         turnaround_slowdowns(both, [0, 3])
 
 

@@ -11,9 +11,9 @@ from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.metrics import makespan_ms
-from runtime.scheduling.policies.base import Outlook, Placement, Policy, Situation
+from runtime.scheduling.policies.base import PendingJobs, Placement, PlacementContext, Policy
 from runtime.scheduling.policies.look_ahead import LookAhead
-from runtime.scheduling.policies.names import NAMES, named
+from runtime.scheduling.policies.names import POLICIES, policy_named
 from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
 from runtime.scheduling.simulator import simulate
 
@@ -23,14 +23,14 @@ SYNC_MS = ((0.0, 0.0), (1.0, 0.0))
 """A millisecond from the GPU to the CPU."""
 
 
-def situation(predicted_ms, queue_ms=(0.0, 0.0), *, lanes=LANES, previous=None, **known):
+def context(predicted_ms, queue_ms=(0.0, 0.0), *, lanes=LANES, previous=None, **known):
     facts = {
         "job": Job(0, 0, 0),
         "kind": Kind.CONV,
         "backlog_ms": queue_ms,
         "ready_ms": 0.0,
     }
-    return Situation(
+    return PlacementContext(
         lanes=lanes,
         predicted_ms=predicted_ms,
         queue_ms=queue_ms,
@@ -54,13 +54,11 @@ def situation(predicted_ms, queue_ms=(0.0, 0.0), *, lanes=LANES, previous=None, 
     ],
 )
 def test_figure_4_5_picks_by_queue_times(predicted_ms, queue_ms, previous, placed):
-    assert (
-        QueueTime(sync_ms=1).place(situation(predicted_ms, queue_ms, previous=previous)) == placed
-    )
+    assert QueueTime(sync_ms=1).place(context(predicted_ms, queue_ms, previous=previous)) == placed
 
 
 def test_among_equals_the_cpu_wins_wherever_it_stands():
-    assert QueueTime().place(situation((3, 3), lanes=LANES[::-1])) == Placement(1, 3)
+    assert QueueTime().place(context((3, 3), lanes=LANES[::-1])) == Placement(1, 3)
 
 
 def test_figure_4_5_on_two_networks_of_three_jobs():
@@ -96,13 +94,13 @@ def test_the_earliest_finish_counts_the_running_job_too():
 def test_the_earliest_finish_adds_backlog_delay_and_time():
     policy = EarliestFinish(SYNC_MS)
 
-    assert policy.place(situation((2, 2), (3.0, 4.0))) == Placement(CPU, 2)
-    assert policy.place(situation((2, 2), (3.0, 3.5), previous=GPU)) == Placement(GPU, 2)
-    assert policy.place(situation((2, 2), (3.0, 4.5), previous=GPU)) == Placement(CPU, 3)
+    assert policy.place(context((2, 2), (3.0, 4.0))) == Placement(CPU, 2)
+    assert policy.place(context((2, 2), (3.0, 3.5), previous=GPU)) == Placement(GPU, 2)
+    assert policy.place(context((2, 2), (3.0, 4.5), previous=GPU)) == Placement(CPU, 3)
 
 
 def test_the_earliest_finish_knows_that_a_job_cannot_begin_before_the_one_before_it_ends():
-    idle_or_here = situation((2, 3), (0.0, 6.0), previous=GPU, ready_ms=6.0)
+    idle_or_here = context((2, 3), (0.0, 6.0), previous=GPU, ready_ms=6.0)
 
     assert EarliestFinish(((0, 0), (2, 0))).place(idle_or_here) == Placement(GPU, 3)
 
@@ -110,30 +108,30 @@ def test_the_earliest_finish_knows_that_a_job_cannot_begin_before_the_one_before
 def test_three_lanes_share_by_the_same_rule():
     lanes = (*LANES, Lane("gpu2", asynchronous=True))
 
-    assert QueueTime().place(situation((9, 4, 4), (0, 3, 2), lanes=lanes)) == Placement(2, 4)
-    assert QueueTime().place(situation((6, 4, 4), (0, 2, 2), lanes=lanes)) == Placement(CPU, 6)
+    assert QueueTime().place(context((9, 4, 4), (0, 3, 2), lanes=lanes)) == Placement(2, 4)
+    assert QueueTime().place(context((6, 4, 4), (0, 2, 2), lanes=lanes)) == Placement(CPU, 6)
 
 
 def test_convolutions_to_the_gpu_and_the_rest_to_the_cpu():
     policy = ByKind({Kind.CONV: GPU}, otherwise=CPU)
 
-    assert policy.place(situation((5, 7), kind=Kind.CONV)) == Placement(GPU, 7)
-    assert policy.place(situation((5, 1), kind=Kind.POOL)) == Placement(CPU, 5)
+    assert policy.place(context((5, 7), kind=Kind.CONV)) == Placement(GPU, 7)
+    assert policy.place(context((5, 1), kind=Kind.POOL)) == Placement(CPU, 5)
 
 
 def test_half_the_networks_each():
-    lanes = [ByNetwork().place(situation((1, 1), job=Job(9, n, 0))).lane for n in range(4)]
+    lanes = [ByNetwork().place(context((1, 1), job=Job(9, n, 0))).lane for n in range(4)]
 
     assert lanes == [CPU, GPU, CPU, GPU]
 
 
 @pytest.mark.parametrize("policy", [ByKind({}, otherwise=GPU), ByKind({Kind.CONV: GPU}, CPU)])
 def test_a_fixed_lane_that_cannot_run_a_job_passes_it_on(policy):
-    assert policy.place(situation((5, math.inf))) == Placement(CPU, 5)
+    assert policy.place(context((5, math.inf))) == Placement(CPU, 5)
 
 
 def test_one_lane_gets_everything():
-    assert OneLane(GPU).place(situation((0, 9), (0, 99))) == Placement(GPU, 9)
+    assert OneLane(GPU).place(context((0, 9), (0, 99))) == Placement(GPU, 9)
 
 
 @pytest.mark.parametrize(
@@ -146,13 +144,13 @@ def test_every_policy_has_the_interface(policy):
 
 
 def ahead(first, *others, **known):
-    """A situation in which so much more is to be placed."""
-    own = Outlook(first, known.get("previous"), known.get("ready_ms", 0.0))
-    return situation(first[0][1], outlook=lambda: (own, *others), **known)
+    """A context with pending jobs of its own network and of others."""
+    own = PendingJobs(first, known.get("previous"), known.get("ready_ms", 0.0))
+    return context(first[0][1], pending=lambda: (own, *others), **known)
 
 
 def test_looking_ahead_leaves_the_lane_to_the_network_that_needs_it():
-    needs_the_gpu = Outlook(((True, (20.0, 4.0)),), None, 0.0)
+    needs_the_gpu = PendingJobs(((True, (20.0, 4.0)),), None, 0.0)
     now = ahead(((True, (5.0, 4.0)),), needs_the_gpu)
 
     # To the GPU: done at 4, and the other at 8. To the CPU: done at 5, and the other at 4.
@@ -170,25 +168,26 @@ def test_looking_ahead_counts_delays_and_what_is_on_the_lanes():
 
 
 def test_a_job_without_a_lane_elsewhere_does_not_blind_looking_ahead():
-    lost = Outlook(((True, (math.inf, math.inf)),), None, 0.0)
+    lost = PendingJobs(((True, (math.inf, math.inf)),), None, 0.0)
 
     assert LookAhead().place(ahead(((True, (math.inf, 2.0)),), lost)) == Placement(GPU, 2)
 
 
 @pytest.mark.parametrize(("depth", "horizon"), [(0, 4), (5, 4)])
 def test_looking_ahead_by_nothing_is_refused(depth, horizon):
-    with pytest.raises(ValueError, match=f"a depth of {depth} within a horizon of {horizon} jobs"):
+    with pytest.raises(ValueError, match=f"depth={depth} .*horizon={horizon}"):
         LookAhead(depth=depth, horizon=horizon)
 
 
 def test_policies_have_names():
-    assert [type(named(name)) for name in NAMES] == [
-        QueueTime,
-        EarliestFinish,
-        LookAhead,
-        ByNetwork,
-    ]
-    assert named("queue_time", SYNC_MS) == QueueTime(1.0)
-    assert named("look_ahead", SYNC_MS) == LookAhead(SYNC_MS)
-    with pytest.raises(ValueError, match=r"'best'; there are queue_time, earliest_finish, look_"):
-        named("best")
+    assert {name: type(policy_named(name)) for name in POLICIES} == {
+        "earliest_finish": EarliestFinish,
+        "queue_time": QueueTime,
+        "look_ahead": LookAhead,
+        "by_network": ByNetwork,
+        "one_lane": OneLane,
+    }
+    assert policy_named("queue_time", SYNC_MS) == QueueTime(1.0)
+    assert policy_named("look_ahead", SYNC_MS) == LookAhead(SYNC_MS)
+    with pytest.raises(ValueError, match=r"'best'.*earliest_finish"):
+        policy_named("best")

@@ -16,13 +16,12 @@ from runtime.network.decompose import decompose
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.bound import critical_path_ms, lower_bound_ms, total_work_ms
 from runtime.scheduling.chain import Chain, Lane, Request
-from runtime.scheduling.issuer import Issuer
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.optimum import best_schedule
 from runtime.scheduling.order import Order
 from runtime.scheduling.policies.look_ahead import LookAhead
 from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane, QueueTime
-from runtime.scheduling.simulator import simulate
+from runtime.scheduling.simulator import DispatchOverhead, simulate
 
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 5.0, 8.0])
 ROUNDING = 1 - 1e-9
@@ -68,8 +67,8 @@ def simulations(draw):
     policy = draw(policies(len(lanes)))
     delays = draw(st.none() | st.lists(st.lists(TIMES_MS, min_size=3), min_size=3))
     times = st.tuples(*[TIMES_MS] * len(lanes))
-    issuer = draw(st.none() | st.builds(Issuer, times, times))
-    return simulate(nets, requests, lanes, policy, sync_ms=delays, issuer=issuer)
+    overhead = draw(st.none() | st.builds(DispatchOverhead, times, times))
+    return simulate(nets, requests, lanes, policy, sync_ms=delays, overhead=overhead)
 
 
 def assert_lawful(schedule):

@@ -7,11 +7,10 @@ import pytest
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Chain, Lane, Request
-from runtime.scheduling.issuer import Issuer
 from runtime.scheduling.metrics import latencies_ms, makespan_ms
 from runtime.scheduling.policies.base import Placement
 from runtime.scheduling.policies.rules import ByKind, ByNetwork, EarliestFinish, OneLane
-from runtime.scheduling.simulator import simulate
+from runtime.scheduling.simulator import DispatchOverhead, simulate
 
 CPUS = (Lane("cpu0"), Lane("cpu1"))
 CPU_GPU = (Lane("cpu"), Lane("gpu", asynchronous=True))
@@ -64,9 +63,9 @@ def test_jobs_are_launched_ahead_on_an_asynchronous_lane():
     placed_at_ms = []
 
     class Watching:
-        def place(self, situation):
-            placed_at_ms.append(sum(situation.queue_ms))
-            return Placement(0, situation.predicted_ms[0])
+        def place(self, context):
+            placed_at_ms.append(sum(context.queue_ms))
+            return Placement(0, context.predicted_ms[0])
 
     gpu = [Lane("gpu", asynchronous=True)]
     schedule = simulate([chain((2,), (2,), (2,))], closed(1), gpu, Watching())
@@ -108,7 +107,7 @@ GPU = [Lane("gpu", asynchronous=True)]
 def test_short_jobs_come_no_faster_than_one_thread_can_put_them():
     two = [chain((1,), (1,)), chain((1,), (1,))]
 
-    schedule = simulate(two, closed(2), GPU, OneLane(), issuer=Issuer((4.0,), (0.0,)))
+    schedule = simulate(two, closed(2), GPU, OneLane(), overhead=DispatchOverhead((4.0,), (0.0,)))
 
     assert spans(schedule) == [(0, 4, 5), (0, 8, 9), (0, 12, 13), (0, 16, 17)]
     assert [one.job.network for one in schedule.executed] == [0, 1, 0, 1]
@@ -116,15 +115,23 @@ def test_short_jobs_come_no_faster_than_one_thread_can_put_them():
 
 def test_long_jobs_hide_the_time_to_put_them():
     schedule = simulate(
-        [chain((9,), (9,), (9,))], closed(1), GPU, OneLane(), issuer=Issuer((4.0,), (0.0,))
+        [chain((9,), (9,), (9,))],
+        closed(1),
+        GPU,
+        OneLane(),
+        overhead=DispatchOverhead((4.0,), (0.0,)),
     )
 
     assert spans(schedule) == [(0, 4, 13), (0, 13, 22), (0, 22, 31)]
 
 
-def test_the_next_job_of_a_core_waits_until_the_thread_has_heard_and_put():
+def test_the_next_job_of_a_core_waits_until_the_thread_is_notified_and_has_put_it():
     schedule = simulate(
-        [chain((9,), (9,))], closed(1), [Lane("cpu")], OneLane(), issuer=Issuer((4.0,), (2.0,))
+        [chain((9,), (9,))],
+        closed(1),
+        [Lane("cpu")],
+        OneLane(),
+        overhead=DispatchOverhead((4.0,), (2.0,)),
     )
 
     assert spans(schedule) == [(0, 4, 13), (0, 19, 28)]  # heard at 15
@@ -133,13 +140,17 @@ def test_the_next_job_of_a_core_waits_until_the_thread_has_heard_and_put():
 def test_two_cores_share_the_thread_that_places_their_jobs():
     two = [chain((9, 9), (9, 9)), chain((9, 9), (9, 9))]
 
-    schedule = simulate(two, closed(2), CPUS, ByNetwork(), issuer=Issuer((4.0, 6.0), (0.0, 0.0)))
+    schedule = simulate(
+        two, closed(2), CPUS, ByNetwork(), overhead=DispatchOverhead((4.0, 6.0), (0.0, 0.0))
+    )
 
     assert spans(schedule) == [(0, 4, 13), (1, 10, 19), (0, 17, 26), (1, 25, 34)]
 
 
-def test_the_next_inference_begins_when_the_end_of_the_last_was_heard_of():
-    schedule = simulate([chain((3,))], closed(1, 2), GPU, OneLane(), issuer=Issuer((1.0,), (5.0,)))
+def test_the_next_inference_begins_when_the_end_of_the_last_is_noticed():
+    schedule = simulate(
+        [chain((3,))], closed(1, 2), GPU, OneLane(), overhead=DispatchOverhead((1.0,), (5.0,))
+    )
 
     assert spans(schedule) == [(0, 1, 4), (0, 10, 13)]
 
@@ -148,39 +159,41 @@ def test_a_thread_that_costs_nothing_changes_nothing():
     chains = [chain((2, 3), (4, 1), (3, 3)), chain((1, 9), (5, 2))]
     given = chains, closed(2, 3), CPU_GPU, EarliestFinish()
 
-    free = simulate(*given, issuer=Issuer((0.0, 0.0), (0.0, 0.0)))
+    free = simulate(*given, overhead=DispatchOverhead((0.0, 0.0), (0.0, 0.0)))
 
     assert makespan_ms(free) == makespan_ms(simulate(*given))
 
 
 @pytest.mark.parametrize(
-    ("put_ms", "wake_ms", "told"),
+    ("put_ms", "wake_ms", "named"),
     [
         ((1.0,), (), "1 times to put and 0 to wake"),
-        ((-1.0, 0.0), (0.0, 0.0), "takes -1.0 ms"),
-        ((1.0,), (1.0,), "an issuer of 1 lanes for 2"),
+        ((-1.0, 0.0), (0.0, 0.0), "-1.0 ms"),
+        ((1.0,), (1.0,), "1 lanes.* 2"),
     ],
 )
-def test_an_issuer_that_cannot_be_is_refused(put_ms, wake_ms, told):
-    with pytest.raises(ValueError, match=told):
-        simulate([chain((1, 1))], closed(1), CPUS, OneLane(), issuer=Issuer(put_ms, wake_ms))
+def test_an_invalid_dispatch_overhead_is_refused(put_ms, wake_ms, named):
+    with pytest.raises(ValueError, match=named):
+        simulate(
+            [chain((1, 1))], closed(1), CPUS, OneLane(), overhead=DispatchOverhead(put_ms, wake_ms)
+        )
 
 
-def test_nothing_asked_is_nothing_run():
+def test_no_request_is_an_empty_schedule():
     assert simulate([chain((1,))], [], [Lane("cpu")], OneLane()).executed == ()
 
 
 def test_a_lane_that_cannot_run_a_job_is_an_error_of_the_policy():
-    with pytest.raises(ValueError, match=r"OneLane\(lane=1\) put job 0 of net to cpu1"):
+    with pytest.raises(ValueError, match=r"OneLane\(lane=1\).* job 0 of net .*cpu1"):
         simulate([chain((1, math.inf))], closed(1), CPUS, OneLane(1))
 
 
 @pytest.mark.parametrize(
     ("chains", "requests", "message"),
     [
-        ([chain((1,))], closed(1), "net has times for 1 lanes of 2"),
-        ([chain((1, 1))], [Request(3)], "network 3 of 1"),
-        ([chain((1, 1))], [Request(0, -1.0)], "arrives at -1.0 ms"),
+        ([chain((1,))], closed(1), "net .* 1 lanes.* 2"),
+        ([chain((1, 1))], [Request(3)], "network 3.* 1 networks"),
+        ([chain((1, 1))], [Request(0, -1.0)], "arrival_ms=-1.0"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(chains, requests, message):
@@ -191,13 +204,13 @@ def test_what_does_not_fit_together_is_refused(chains, requests, message):
 @pytest.mark.parametrize(
     ("kinds", "times", "message"),
     [
-        ((), (), "0 kinds"),
-        ((Kind.CONV,), ((1,), (2,)), "1 kinds and 2 times"),
-        ((Kind.CONV,), ((-1,),), r"job, conv, of \(-1,\) ms"),
+        ((), (), "net has 0"),
+        ((Kind.CONV,), ((1,), (2,)), "net has 1.* 2"),
+        ((Kind.CONV,), ((-1,),), r"conv.*\(-1,\)"),
         ((Kind.CONV,), ((math.nan,),), "nan"),
         ((Kind.CONV,), ((math.inf, math.inf),), "inf"),
     ],
 )
-def test_times_that_cannot_be_are_refused(kinds, times, message):
+def test_invalid_times_are_refused(kinds, times, message):
     with pytest.raises(ValueError, match=message):
         Chain("net", kinds, times)

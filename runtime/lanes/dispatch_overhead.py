@@ -1,4 +1,4 @@
-"""What placing a job costs on this machine's lanes, measured."""
+"""Measured cost of dispatching a job to this machine's lanes."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from statistics import median
 import torch
 from torch import nn
 
-from runtime.lanes.cpu import RealLane
+from runtime.lanes.base import RealLane
 from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.scheduling.arrivals import closed
-from runtime.scheduling.issuer import Issuer
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.rules import OneLane
+from runtime.scheduling.simulator import DispatchOverhead
 
 _JOBS = 32
 _NETWORKS = 4
-"""So that there is always one that can be placed."""
+"""Enough for one of them to be always ready."""
 _INFERENCES = 6
 _ALONE = 100
-"""Inferences of a network of one job."""
+"""Inferences of the network of one job."""
 _REPEATS = 5
 
 
-def measured_issuer(lanes: Sequence[RealLane]) -> Issuer:
-    """Of these lanes, by networks of jobs that compute next to nothing; takes about a second.
+def measured_overhead(lanes: Sequence[RealLane]) -> DispatchOverhead:
+    """Measure the overhead with networks of nearly empty jobs; takes about a second.
 
-    Several networks on one lane keep the issuing thread busy, so a job takes what it takes to put one;
-    or, if that is more, what the lane itself needs between two jobs. A network of one job, alone,
-    takes for each inference the time to put it, the job and the time to hear of its end.
+    Several networks on one lane keep the dispatching thread busy, so the time per job is the time to
+    put one, or the lane's own time between two jobs if that is longer. An inference of a network of
+    one job, alone, takes the time to put it, the job, and the time until its end is noticed.
     """
     many, one = _tiny(lanes, _JOBS, _NETWORKS), _tiny(lanes, 1, 1)
     put_ms, wake_ms = [], []
@@ -41,7 +41,7 @@ def measured_issuer(lanes: Sequence[RealLane]) -> Issuer:
         job_ms = one[0].chain.predicted_ms[0][lane]
         put_ms.append(busy_ms)
         wake_ms.append(max(_each_ms(one, lanes, lane, _ALONE) - busy_ms - job_ms, 0.0))
-    return Issuer(tuple(put_ms), tuple(wake_ms))
+    return DispatchOverhead(tuple(put_ms), tuple(wake_ms))
 
 
 def _tiny(lanes: Sequence[RealLane], jobs: int, count: int) -> list[Network]:
@@ -55,7 +55,7 @@ def _tiny(lanes: Sequence[RealLane], jobs: int, count: int) -> list[Network]:
 def _each_ms(
     networks: Sequence[Network], lanes: Sequence[RealLane], lane: int, inferences: int
 ) -> float:
-    """Of an inference, the networks all on one lane."""
+    """Median time per inference with all networks on one lane."""
     requests = closed(len(networks), inferences)
     taken = []
     for _ in range(_REPEATS):
