@@ -240,12 +240,12 @@ def test_values_are_dropped_while_later_segments_run(lane):
 
 
 def test_a_program_and_a_chain_of_other_lengths_are_refused():
-    with pytest.raises(ValueError, match="net has 1 jobs .*2 segments"):
+    with pytest.raises(ValueError, match=r"net has 1 jobs .*2 segments"):
         Network(network(double, double).program, ONE, network(double).chain)
 
 
 def test_a_chain_for_other_lanes_is_refused(lane):
-    with pytest.raises(ValueError, match="net .*2 lanes.* 1"):
+    with pytest.raises(ValueError, match=r"net .*2 lanes.* 1"):
         execute([network(double, lanes=2)], closed(1), [lane], OneLane())
 
 
