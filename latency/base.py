@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from runtime.network.task import Task
-from runtime.shell.provenance import is_predicted
+from runtime.shell.provenance import Kind, is_predicted
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -169,3 +169,27 @@ class LiveOracle(LatencyOracle, Protocol):
         Raises:
           IndexError: if an architecture lies outside the space this oracle covers.
         """
+
+
+@final
+@dataclass(frozen=True)
+class Place:
+    """One of several devices that could run a network, and how long it would take there."""
+
+    device: str
+    latency_ms: float
+    kind: Kind
+    limit_ms: float  # that this device has left
+
+    @property
+    def fits(self) -> bool:
+        """Whether the network is within what the device has left."""
+        return self.latency_ms <= self.limit_ms
+
+
+@runtime_checkable
+class OnSeveralDevices(LatencyOracle, Protocol):
+    """The best of several devices, each with a limit of its own."""
+
+    def places(self, architecture: Int64[ndarray, "D"]) -> tuple[Place, ...]:
+        """Every device that can run the network, the one with most room first."""

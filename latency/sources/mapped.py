@@ -14,8 +14,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from latency.base import Place
 from latency.sources.table import TableLatency
 from runtime.mapping.model.effective_latency import effective_ms
+from runtime.shell.provenance import Kind
 
 
 @final
@@ -68,6 +70,21 @@ class MappedLatency:
     def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Of which the best device's latency is a prediction."""
         return self._best.predicted(architectures)
+
+    def places(self, architecture: Int64[ndarray, "D"]) -> tuple[Place, ...]:
+        """Every device that has a latency of the network, the one with most room first."""
+        row = architecture[None]
+        found = [
+            Place(
+                one.latency.device,
+                float(one.latency.latency_ms(row)[0]),
+                Kind.regression if one.latency.predicted(row)[0] else Kind.measured,
+                one.ms,
+            )
+            for one in self.devices
+            if one.latency.known(row)[0]
+        ]
+        return tuple(sorted(found, key=lambda place: place.latency_ms / place.limit_ms))
 
     @cached_property
     def _best(self) -> TableLatency:

@@ -15,3 +15,7 @@ class Task:
     num_classes: int
     image_side: int  # pixels; a space whose architectures choose the side may differ from it
     channels: int = 3
+    title: str = ""  # as papers write it; the name if empty
+
+    def __str__(self) -> str:
+        return self.title or self.name

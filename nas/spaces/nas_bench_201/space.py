@@ -27,7 +27,11 @@ EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
 
 TASKS = {
     task.name: task
-    for task in (Task("cifar10", 10, 32), Task("cifar100", 100, 32), Task("imagenet16", 120, 16))
+    for task in (
+        Task("cifar10", 10, 32, title="CIFAR-10"),
+        Task("cifar100", 100, 32, title="CIFAR-100"),
+        Task("imagenet16", 120, 16, title="ImageNet16-120"),
+    )
 }
 """The three data sets of the benchmark; `imagenet16` is ImageNet16-120."""
 
