@@ -15,7 +15,7 @@ from itertools import product
 
 import numpy as np
 
-from controller.rnn import RnnConfig
+from controller.policy.rnn import RnnConfig
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.trajectory import sample_within_limit
 from rewards.constrained import ConstrainedReward

@@ -1,7 +1,7 @@
 """The controller as one would first write it in torch: the yardstick of test_search_speed.py.
 
 An LSTM cell, an embedding of the previous choice, a head a position, REINFORCE with a moving
-baseline, Adam, batch 1: the same sizes and the same learning rule as controller/rnn.py.
+baseline, Adam, batch 1: the same sizes and the same learning rule as controller/policy/rnn.py.
 """
 
 from __future__ import annotations

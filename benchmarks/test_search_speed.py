@@ -27,7 +27,7 @@ from plain_torch_controller import PlainTorchController
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
-from controller.rnn import RnnConfig
+from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.loop import search

@@ -10,11 +10,11 @@ import pytest
 from controller.base import Controller
 from controller.evolution import EvolutionConfig
 from controller.exhaustive import ExhaustiveConfig
-from controller.guided import GuidedConfig
+from controller.libraries.nsga2 import Nsga2Config
+from controller.libraries.tpe import TpeConfig
 from controller.local_search import LocalSearchConfig
-from controller.nsga2 import Nsga2Config
-from controller.rnn import RnnConfig
-from controller.tpe import TpeConfig
+from controller.model_based.guided import GuidedConfig
+from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 
 NUM_CHOICES = (5, 3, 5, 4, 2, 5)

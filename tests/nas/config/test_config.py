@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from controller.rnn import RnnController
+from controller.policy.rnn import RnnController
 from nas.config.build import CONF, NAMES, build, register
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward

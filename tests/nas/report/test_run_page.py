@@ -7,7 +7,7 @@ from html import unescape
 import numpy as np
 import pytest
 
-from controller.rnn import RnnConfig
+from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.sources.table import TableLatency
 from nas.accuracy.base import Split

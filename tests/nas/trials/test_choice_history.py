@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.rnn import RnnConfig
+from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.choice_history import OperationHistory

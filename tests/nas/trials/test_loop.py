@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.nsga2 import Nsga2Config
-from controller.rnn import RnnConfig
-from controller.tpe import TpeConfig
+from controller.libraries.nsga2 import Nsga2Config
+from controller.libraries.tpe import TpeConfig
+from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.base import UnmeasuredError
 from latency.sources.table import TableLatency

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.query_plan import NONE, QueryPlan
+from controller.model_based.query_plan import NONE, QueryPlan
 
 DEAR, CHEAP, BEST = 11, 22, 33
 

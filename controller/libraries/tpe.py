@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from controller.base import ControllerConfig
-from controller.replicated import ReplicatedController, missing_extra
+from controller.libraries.replicated import ReplicatedController, missing_extra
 
 
 @final
@@ -30,7 +30,7 @@ class TpeConfig(ControllerConfig):
             if getattr(self, name) < 1:
                 raise ValueError(f"controller.{name}={getattr(self, name)} must be at least 1")
         try:
-            from controller.optuna_tpe import (  # noqa: PLC0415 - an extra, and slow to import
+            from controller.libraries.optuna_tpe import (  # noqa: PLC0415 - an extra, and slow to import
                 OptunaTpe,
             )
         except ModuleNotFoundError as error:

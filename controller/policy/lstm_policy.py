@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float, Float64, Int64
 from numpy import ndarray
 
-from controller.adam import Adam
 from controller.base import DivergedError
-from controller.lstm import Lstm, Pass
+from controller.policy.adam import Adam
+from controller.policy.lstm import Lstm, Pass
 
 MOST_HIDDEN = 4096  # beyond, a policy of six choices is a typing error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.outcome_scale import OutcomeScale
+from controller.model_based.outcome_scale import OutcomeScale
 
 OBJECTIVE = np.array([0.1, 0.7, 0.5, 0.5, 0.72, 0.3])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from controller.gaussian_process import GaussianProcess
+from controller.model_based.gaussian_process import GaussianProcess
 
 REACH, NOISE = 1.2, 0.1
 SEEN = np.array(list(np.ndindex(3, 2, 4, 3)))[::-1][:70]  # more than the first room holds

@@ -17,9 +17,9 @@ from numpy import ndarray
 
 from controller.base import ControllerConfig, Score
 from controller.choice_space import ChoiceSpace
-from controller.outcome_model import OutcomeModel
-from controller.policy import LstmPolicy, require_hidden_size
-from controller.query_plan import NONE, QueryPlan
+from controller.model_based.outcome_model import OutcomeModel
+from controller.model_based.query_plan import NONE, QueryPlan
+from controller.policy.lstm_policy import LstmPolicy, require_hidden_size
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
@@ -230,7 +230,7 @@ class GuidedConfig(ControllerConfig):
     patience: float  # queries without improvement after which they are 1/e as frequent
     window: int  # samples whose mean cost is to stay within every limit
     margin: float  # and by how much of it
-    reach: float  # of the kernel, and the noise beside it: controller/gaussian_process.py
+    reach: float  # of the kernel, and the noise beside it: gaussian_process.py
     noise: float
 
     def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> GuidedController:

@@ -12,8 +12,8 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from controller.base import ControllerConfig
-from controller.lstm import Pass
-from controller.policy import LstmPolicy, require_hidden_size
+from controller.policy.lstm import Pass
+from controller.policy.lstm_policy import LstmPolicy, require_hidden_size
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 

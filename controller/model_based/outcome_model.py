@@ -11,8 +11,8 @@ from numpy import ndarray
 
 from controller.base import Score
 from controller.choice_space import ChoiceSpace
-from controller.gaussian_process import GaussianProcess
-from controller.outcome_scale import OutcomeScale
+from controller.model_based.gaussian_process import GaussianProcess
+from controller.model_based.outcome_scale import OutcomeScale
 
 _POINTS = 8  # of the quadrature, for each outcome
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from controller.lstm import Lstm, Weights
+from controller.policy.lstm import Lstm, Weights
 
 NUM_CHOICES = (5, 3, 5, 4)
 REPLICAS, BATCH, HIDDEN = 2, 3, 7

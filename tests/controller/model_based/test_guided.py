@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from controller.base import teacher_of
-from controller.guided import GuidedConfig, standard_ranks
+from controller.model_based.guided import GuidedConfig, standard_ranks
 
 NUM_CHOICES = (4, 4, 4, 4)
 CONFIG = GuidedConfig(

@@ -9,7 +9,7 @@ from typing import final
 import numpy as np
 
 from controller.base import ControllerConfig
-from controller.replicated import ReplicatedController, missing_extra
+from controller.libraries.replicated import ReplicatedController, missing_extra
 
 
 @final
@@ -31,7 +31,7 @@ class Nsga2Config(ControllerConfig):
                 f"controller.population_size={self.population_size} must be at least 2"
             )
         try:
-            from controller.pymoo_nsga2 import (  # noqa: PLC0415 - an extra, and slow to import
+            from controller.libraries.pymoo_nsga2 import (  # noqa: PLC0415 - an extra, and slow to import
                 PymooNsga2,
             )
         except ModuleNotFoundError as error:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from controller.base import LearnsFromObjectives, teacher_of
-from controller.nsga2 import Nsga2Config
-from controller.rnn import RnnConfig
-from controller.tpe import TpeConfig
+from controller.libraries.nsga2 import Nsga2Config
+from controller.libraries.tpe import TpeConfig
+from controller.policy.rnn import RnnConfig
 
 NUM_CHOICES = (5, 5, 5, 5, 5, 5)
 TPE = TpeConfig(batch_size=4, n_startup_trials=10, n_ei_candidates=12)

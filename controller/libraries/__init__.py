@@ -1,0 +1,1 @@
+"""Searchers of other libraries: Optuna (TPE) and pymoo (NSGA-II)."""

@@ -1,0 +1,1 @@
+"""Search guided by a model that predicts accuracy and costs of unseen architectures."""

@@ -1,0 +1,1 @@
+"""Policy gradients: REINFORCE on an LSTM that emits one choice after another."""
