@@ -1,1 +1,1 @@
-"""Accuracy sources: a real table, the official archive, or the embedded surrogate."""
+"""Accuracy sources: a benchmark's table, or a model that is embedded in the search space."""

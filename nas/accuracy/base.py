@@ -1,4 +1,4 @@
-"""What every accuracy source promises."""
+"""What every accuracy source promises, and what it needs of a search space."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from runtime.network.task import Task
+from runtime.shell.errors import UserError
 
 
 class Split(Enum):
-    """What is searched on. `auto` is the validation split, or test where a source has no other."""
+    """Images that the searched accuracy is measured on.
+
+    `auto` is the validation split, or the test split where the source has no other.
+    """
 
     auto = "auto"
     valid = "valid"
@@ -39,8 +43,70 @@ class Space(Protocol):
 
 
 @runtime_checkable
+class EnumerableSpace(Space, Protocol):
+    """A space whose architectures are numbered, from 0 to `size` - 1."""
+
+    size: int
+
+    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
+        """Architecture of each number."""
+
+    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
+        """Number of each architecture.
+
+        Raises:
+          IndexError: if a choice lies outside the space.
+        """
+
+
+@final
+@dataclass(frozen=True)
+class AccuracyTable:
+    """Layout of the CSV of a benchmark's accuracies; its numbers are percent.
+
+    A column is named `<task>_<split>` after the full training, `<task>_epoch<n>_<split>` after a
+    shorter one. Test accuracy is of the full training.
+    """
+
+    file: str  # name in the data folder
+    benchmark: str  # who trained the networks
+    epochs: tuple[int, ...]  # lengths of training, the full one first
+    origin: str  # how to make the file, a clause for error messages
+
+    @property
+    def full_epochs(self) -> int:
+        """Length of the full training."""
+        return self.epochs[0]
+
+    def column(self, task: Task, split: Split, epochs: int) -> str:
+        """Name of a column."""
+        length = "" if epochs == self.full_epochs else f"epoch{epochs}_"
+        return f"{task.name}_{length}{split.value}"
+
+    def check_epochs(self, epochs: int) -> None:
+        """Accept the lengths of training of this benchmark.
+
+        Raises:
+          UserError: if `epochs` is another number.
+        """
+        if epochs not in self.epochs:
+            lengths = " or ".join(map(str, self.epochs))
+            raise UserError(
+                f"epochs={epochs}, but {self.benchmark} trained for {lengths} epochs; choose one "
+                f"of them"
+            )
+
+
+@runtime_checkable
+class HasAccuracyTable(EnumerableSpace, Protocol):
+    """A space with a benchmark's accuracies in a file, the answers of `accuracy=table`."""
+
+    accuracy_table: AccuracyTable
+
+
+@runtime_checkable
 class HasSurrogate(Space, Protocol):
-    """A space with an embedded model of accuracy, the answer of `accuracy=surrogate`."""
+    """A space with an embedded model of accuracy, the answers of `accuracy=surrogate`."""
 
     def surrogate(self, task: Task, split: Split, epochs: int) -> Accuracy:
         """Predict accuracies.
@@ -56,7 +122,7 @@ class AccuracyConfig(ABC):
 
     @abstractmethod
     def build(self, space: Space, task: Task, split: Split, epochs: int) -> Accuracy:
-        """The source's answers for one data set, split and length of training.
+        """Open the source for one task, split and length of training.
 
         Raises:
           UserError: if it has no such answers.
@@ -78,7 +144,7 @@ class Accuracy(Protocol):
 
     @property
     def source(self) -> str:
-        """`table`, `nats` or `surrogate`; stored beside every result."""
+        """`table` or `surrogate`; stored beside every result."""
 
     @property
     def description(self) -> str:
@@ -86,25 +152,30 @@ class Accuracy(Protocol):
 
     @property
     def split(self) -> Split:
-        """The split that `__call__` answers for: `valid` or `test`, never `auto`."""
+        """The split that `answer` is of: `valid` or `test`, never `auto`."""
 
     @property
     def tabular(self) -> bool:
         """Whether asking for the whole space is free, so that the exact optimum is known."""
 
-    def __call__(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
-        """Top-1 accuracy on the split that is searched on.
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
+        """Top-1 accuracy on the split that is searched on, and the kind of each number.
 
         Raises:
+          IndexError: if an architecture lies outside the space.
           UserError: if the source lacks one of the architectures.
         """
 
-    def known(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n"]:
-        """Which architectures `__call__` has an answer for."""
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Return True where `answer` has a number."""
 
-    def test(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
+    def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
         """Top-1 accuracy on the test split, for reports only; NaN where the source has none.
 
         Raises:
+          IndexError: if an architecture lies outside the space.
           UserError: if the source lacks one of the architectures.
         """
+
+    def __call__(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        """`answer` without the kinds."""

@@ -1,29 +1,45 @@
-"""Accuracy from `nb201_accuracy.csv`, the benchmark's numbers in the open layout."""
+"""`accuracy=table` and `accuracy=auto`: a benchmark's accuracies in the data folder."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.accuracy.base import AccuracyConfig, Space, Split
+from nas.accuracy.base import (
+    Accuracy,
+    AccuracyConfig,
+    AccuracyTable,
+    HasAccuracyTable,
+    Space,
+    Split,
+)
+from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.tabular import TabularAccuracy
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, SHORT_EPOCHS, check_epochs
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import ACCURACY_FILE, CsvTable, data_folder, read_csv_table
+from runtime.shell.keyed_table import CsvTable, data_folder, read_csv_table
+from runtime.shell.provenance import Kind
 
-_IMPORT = "`python -m nas.data import FOLDER` makes it from the official archive"
 
+@final
+@dataclass
+class AutoAccuracyConfig(AccuracyConfig):
+    """The space's accuracy table if its file is in the data folder, else its embedded model."""
 
-def accuracy_column(task: Task, split: Split, epochs: int) -> str:
-    """Name of a column of the accuracy table; its numbers are percent."""
-    length = "" if epochs == FULL_EPOCHS else f"epoch{epochs}_"
-    return f"{task.name}_{length}{split.value}"
+    def build(self, space: Space, task: Task, split: Split, epochs: int) -> Accuracy:
+        """Choose the source and open it.
+
+        Raises:
+          UserError: if the chosen source has no such answers.
+        """
+        has_table = isinstance(space, HasAccuracyTable) and table_path(space).is_file()
+        chosen = TableAccuracyConfig() if has_table else SurrogateAccuracyConfig()
+        return chosen.build(space, task, split, epochs)
 
 
 @final
@@ -31,77 +47,105 @@ def accuracy_column(task: Task, split: Split, epochs: int) -> str:
 class TableAccuracyConfig(AccuracyConfig):
     """The table in the data folder; see `runtime.shell.keyed_table`."""
 
-    def build(self, space: Space, task: Task, split: Split, epochs: int) -> TabularAccuracy:  # noqa: ARG002
-        """Read the two columns: what is searched on, and the test accuracy beside it.
+    def build(self, space: Space, task: Task, split: Split, epochs: int) -> TabularAccuracy:
+        """Read two columns: the searched accuracy, and the test accuracy for reports.
 
-        After 12 epochs only validation accuracy is searched on; the test accuracy reported
-        beside it stays that of 200 epochs. `auto` falls back to test where a file of 200 epochs
-        has no validation accuracy.
+        After a shorter training only the validation accuracy is searched on; the test accuracy
+        reported beside it is that of the full training. `auto` becomes `test` if the table has no
+        validation accuracy after the full training.
 
         Raises:
-          UserError: if the file or a column is missing, an accuracy is missing or lies outside
-            0 to 100, or the file cannot answer for this split and these epochs.
+          UserError: if the space has no table, the file or a column is missing, an accuracy is
+            missing or lies outside 0 to 100, or the table has no such split after these epochs.
         """
-        check_epochs(epochs)
-        if epochs == SHORT_EPOCHS and split is Split.test:
+        if not isinstance(space, HasAccuracyTable):
             raise UserError(
-                f"epochs={epochs} is a signal to search on, of the validation split only; "
-                f"choose split=valid, or epochs={FULL_EPOCHS}"
+                f"accuracy=table: space={space.name} has no table of accuracies; choose another "
+                f"source"
             )
-        table = _read()
-        searched = _chosen(table, task, split, epochs)
-        column = accuracy_column(task, searched, epochs)
+        layout = space.accuracy_table
+        layout.check_epochs(epochs)
+        is_short = epochs != layout.full_epochs
+        if is_short and split is Split.test:
+            raise UserError(
+                f"epochs={epochs} has accuracies of the validation split only; choose split=valid, "
+                f"or epochs={layout.full_epochs}"
+            )
+        table = _read(space)
+        searched = split
+        if split is Split.auto:
+            has_valid = layout.column(task, Split.valid, epochs) in table.columns
+            searched = Split.valid if has_valid or is_short else Split.test
+        column = layout.column(task, searched, epochs)
+        description = (
+            f"table: {table.path}, {column} after {epochs} epochs, mean over {layout.benchmark}'s "
+            f"seeds"
+        )
+        if searched is Split.test:
+            why = " because the table has no validation accuracy" if split is Split.auto else ""
+            description += f"; searches on the test split{why}"
+        tested = layout.column(task, Split.test, layout.full_epochs)
         return TabularAccuracy(
+            space,
             source="table",
-            description=_describe(table, column, epochs, split),
+            description=description,
+            kind=Kind.measured,
             split=searched,
-            searched=_fractions(table, column),
-            tested=_fractions(table, accuracy_column(task, Split.test, FULL_EPOCHS)),
+            searched=_fractions(space, table, column, tested),
+            tested=_fractions(space, table, tested, tested),
         )
 
 
-def _read() -> CsvTable:
-    path = data_folder() / ACCURACY_FILE
+def training_seconds(
+    space: HasAccuracyTable, task: Task, epochs: int
+) -> Float64[ndarray, "size"] | None:
+    """Seconds of one training of each architecture, or None if the table does not have them.
+
+    Raises:
+      UserError: if the table cannot be read.
+    """
+    if epochs != space.accuracy_table.full_epochs:
+        return None
+    table = _read(space)
+    column = f"{task.name}_train_s"
+    return table.column(column) if column in table.columns else None
+
+
+def table_path(space: HasAccuracyTable) -> Path:
+    """File of a space's accuracies, whether or not it exists.
+
+    Raises:
+      UserError: if `NAS_DATA` names no folder.
+    """
+    return data_folder() / space.accuracy_table.file
+
+
+def _read(space: HasAccuracyTable) -> CsvTable:
+    path = table_path(space)
     if not path.exists():
-        raise UserError(
-            f"there is no {path}; `python -m nas.data fetch` downloads its test accuracies (3 MB), "
-            f"and {_IMPORT}"
-        )
+        raise UserError(f"there is no {path}; {space.accuracy_table.origin}")
     return read_csv_table(path)
 
 
-def _chosen(table: CsvTable, task: Task, split: Split, epochs: int) -> Split:
-    if split is not Split.auto:
-        return split
-    has_valid = accuracy_column(task, Split.valid, epochs) in table.columns
-    return Split.valid if has_valid or epochs == SHORT_EPOCHS else Split.test
-
-
-def _describe(table: CsvTable, column: str, epochs: int, asked: Split) -> str:
-    text = f"table: {table.path}, {column} after {epochs} epochs, mean over NATS-Bench's seeds"
-    if not column.endswith(Split.test.value):
-        return text
-    why = " for want of validation accuracy" if asked is Split.auto else ""
-    return f"{text}; searches on the test split{why}"
-
-
-def _fractions(table: CsvTable, column: str) -> Float64[ndarray, "5 5 5 5 5 5"]:
+def _fractions(
+    space: HasAccuracyTable, table: CsvTable, column: str, tested: str
+) -> Float64[ndarray, "size"]:
+    layout: AccuracyTable = space.accuracy_table
     if column not in table.columns:
+        instead = f"; or search with split=test epochs={layout.full_epochs}"
         raise UserError(
-            f"{table.path} has no column {column!r}; {_IMPORT}{_instead(table, column)}"
+            f"{table.path} has no column {column!r}; {layout.origin}"
+            f"{instead if tested in table.columns else ''}"
         )
     percent = table.column(column)
     wrong = ~((percent >= 0) & (percent <= 100))
     if wrong.any():
-        row = int(np.argmax(wrong))
-        what = "is missing" if np.isnan(percent[row]) else f"is {percent[row]:g}, not 0 to 100"
+        number = int(np.argmax(wrong))
+        found = percent[number]
+        what = "is missing" if np.isnan(found) else f"is {found:g}, not 0 to 100"
+        text = space.text(space.architectures(np.array(number)))
         raise UserError(
-            f"{table.path}: {column} of {NAS_BENCH_201.strings[row]} {what}; "
-            f"remove the file, and fetch or import it again"
+            f"{table.path}: {column} of {text} {what}; remove the file, and fetch or import it "
+            f"again"
         )
-    return table.grid(column) / 100
-
-
-def _instead(table: CsvTable, column: str) -> str:
-    on_test = f"{column.split('_', maxsplit=1)[0]}_{Split.test.value}"
-    return "; or search with split=test epochs=200" if on_test in table.columns else ""
+    return percent / 100

@@ -1,4 +1,4 @@
-"""Accuracy of the whole space as arrays indexed by architecture."""
+"""Accuracy of a whole space, as arrays indexed by the number of an architecture."""
 
 from __future__ import annotations
 
@@ -9,29 +9,45 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.accuracy.base import Split
+from nas.accuracy.base import Accuracies, EnumerableSpace, Split
+from runtime.shell.provenance import Kind
 
 
 @final
 @dataclass(frozen=True)
 class TabularAccuracy:
-    """A lookup: every architecture of the space has an answer."""
+    """A lookup that has an answer for every architecture of its space."""
 
+    space: EnumerableSpace
     source: str
     description: str
+    kind: Kind
     split: Split
-    searched: Float64[ndarray, "5 5 5 5 5 5"]
-    tested: Float64[ndarray, "5 5 5 5 5 5"]
+    searched: Float64[ndarray, "size"]  # fractions, on the split that is searched on
+    tested: Float64[ndarray, "size"]  # fractions, on the test split; NaN where there are none
     tabular: bool = True
 
-    def __call__(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
-        """Top-1 accuracy on the split that is searched on, a fraction."""
-        return np.asarray(self.searched[tuple(np.moveaxis(architectures, -1, 0))])
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
+        """Top-1 accuracy on the split that is searched on.
 
-    def known(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n"]:
-        """All of them."""
+        Raises:
+          IndexError: if an architecture lies outside the space.
+        """
+        fraction = np.asarray(self.searched[self.space.numbers(architectures)])
+        return Accuracies(fraction, np.full(fraction.shape, self.kind, np.int8))
+
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Return True everywhere."""
         return np.ones(architectures.shape[:-1], bool)
 
-    def test(self, architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n"]:
-        """Top-1 accuracy on the test split, a fraction."""
-        return np.asarray(self.tested[tuple(np.moveaxis(architectures, -1, 0))])
+    def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        """Top-1 accuracy on the test split.
+
+        Raises:
+          IndexError: if an architecture lies outside the space.
+        """
+        return np.asarray(self.tested[self.space.numbers(architectures)])
+
+    def __call__(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        """`answer` without the kinds."""
+        return self.answer(architectures).fraction

@@ -34,11 +34,9 @@ from latency.sources.table_source import (
     TableLatencyConfig,
 )
 from latency.sources.transfer import TransferLatencyConfig
-from nas.accuracy.auto import AutoAccuracyConfig
 from nas.accuracy.base import Accuracy, AccuracyConfig, Split
-from nas.accuracy.nats import NatsAccuracyConfig
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
-from nas.accuracy.table import TableAccuracyConfig
+from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.registry import space_named
@@ -76,7 +74,6 @@ NAMES: dict[str, dict[str, type[Any]]] = {
     "accuracy": {
         "auto": AutoAccuracyConfig,
         "table": TableAccuracyConfig,
-        "nats": NatsAccuracyConfig,
         "surrogate": SurrogateAccuracyConfig,
     },
     "latency": {

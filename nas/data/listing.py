@@ -11,18 +11,10 @@ from typing import final
 import numpy as np
 from rich.table import Table
 
-from nas.accuracy.base import Split
 from nas.data.devices_report import DeviceRow
-from nas.spaces.nas_bench_201.archive import FOLDER_NAME, NatsArchive
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, SHORT_EPOCHS
+from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
 from runtime.shell.keyed_table import ACCURACY_FILE, read_csv_table
 
-_ARCHIVE_SPLITS = tuple(
-    f"{split.value} @ {epochs}"
-    for epochs in (FULL_EPOCHS, SHORT_EPOCHS)
-    for split in (Split.valid, Split.test)
-)
 _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
 
 
@@ -39,10 +31,10 @@ class AccuracyRow:
 
 
 def accuracy_rows(folder: Path) -> Iterator[AccuracyRow]:
-    """What the data folder holds: the accuracy table, and the official archive inside it.
+    """What the accuracy table in the data folder holds, a row for each task.
 
     Raises:
-      UserError: if one of them is there but cannot be read.
+      UserError: if the table exists but cannot be read.
     """
     path = folder / ACCURACY_FILE
     if path.exists():
@@ -53,14 +45,6 @@ def accuracy_rows(folder: Path) -> Iterator[AccuracyRow]:
             splits = tuple(f"{m['split']} @ {m['epochs'] or FULL_EPOCHS}" for m in mine)
             filled = ~np.isnan([table.column(m.group()) for m in mine]).any(axis=0)
             yield AccuracyRow("table", dataset, splits, int(filled.sum()), path.name)
-    archive_folder = folder / FOLDER_NAME
-    if archive_folder.is_dir():
-        archive = NatsArchive(archive_folder)
-        held = sum(archive.has(index) for index in range(NAS_BENCH_201.size))
-        yield from (
-            AccuracyRow("nats", dataset.name, _ARCHIVE_SPLITS, held, FOLDER_NAME)
-            for dataset in TASKS.values()
-        )
 
 
 def accuracy_table(rows: Iterable[AccuracyRow]) -> Table:

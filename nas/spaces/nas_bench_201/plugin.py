@@ -13,7 +13,13 @@ from numpy import ndarray
 from nas.accuracy.base import Accuracy, Split
 from nas.spaces.nas_bench_201.costs import mflops, parameters
 from nas.spaces.nas_bench_201.features import FEATURES, cell_features
-from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS, TASKS
+from nas.spaces.nas_bench_201.space import (
+    ACCURACY_TABLE,
+    EDGES,
+    NAS_BENCH_201,
+    OPERATIONS,
+    TASKS,
+)
 from runtime.network.task import Task
 
 if TYPE_CHECKING:
@@ -33,6 +39,7 @@ class NasBench201Space:
     size = NAS_BENCH_201.size
     tasks: Mapping[str, Task] = TASKS
     default_task = "cifar100"
+    accuracy_table = ACCURACY_TABLE
     feature_names = FEATURES
     resources: Path | None = Path(__file__).parent
     positions = tuple(f"{start} → {end}" for start, end in EDGES)
@@ -156,7 +163,7 @@ class NasBench201Space:
         """
         from nas.spaces.nas_bench_201.surrogate import surrogate  # noqa: PLC0415 - reads weights
 
-        return surrogate(task, split, epochs)
+        return surrogate(self, task, split, epochs)
 
 
 SPACE = NasBench201Space()

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from nas.accuracy.base import AccuracyTable
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
@@ -34,6 +35,17 @@ TASKS = {
     )
 }
 """The three data sets of the benchmark; `imagenet16` is ImageNet16-120."""
+
+ACCURACY_TABLE = AccuracyTable(
+    file="nb201_accuracy.csv",
+    benchmark="NATS-Bench",
+    epochs=(200, 12),
+    origin=(
+        "`python -m nas.data import FOLDER` makes the whole table from the official archive, "
+        "`python -m nas.data fetch` downloads its test accuracies (3 MB)"
+    ),
+)
+"""The topology space of NATS-Bench (Dong et al., TPAMI 2021), which trained these networks again."""
 
 _NONE, _SKIP = OPERATIONS.index("none"), OPERATIONS.index("skip_connect")
 _STRING = "|{}~0|+|{}~0|{}~1|+|{}~0|{}~1|{}~2|"

@@ -15,11 +15,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.accuracy.base import Split
+from nas.accuracy.base import EnumerableSpace, Split
 from nas.accuracy.tabular import TabularAccuracy
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, TASKS
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
+from runtime.shell.provenance import Kind
 
 if TYPE_CHECKING:
     from nas.spaces.nas_bench_201.surrogate_network import CellEnsemble
@@ -28,47 +29,55 @@ WEIGHTS = Path(__file__).with_name("surrogate.safetensors")
 CARD = Path(__file__).with_name("surrogate.md")
 METADATA_KEY = "fit"
 
-TARGETS = (
-    *(f"{task.name}_{split}" for task in TASKS.values() for split in ("valid", "test")),
-    *(f"{task.name}_epoch12_valid" for task in TASKS.values()),
+TARGETS = tuple(
+    ACCURACY_TABLE.column(task, split, epochs)
+    for epochs, splits in zip(
+        ACCURACY_TABLE.epochs, ((Split.valid, Split.test), (Split.valid,)), strict=True
+    )
+    for task in TASKS.values()
+    for split in splits
 )
 """What is predicted, by the columns' names in `nb201_accuracy.csv`."""
 
 
-def surrogate(task: Task, split: Split, epochs: int) -> TabularAccuracy:
+def surrogate(space: EnumerableSpace, task: Task, split: Split, epochs: int) -> TabularAccuracy:
     """Predict the whole space once.
 
     Raises:
       UserError: if the model was not fitted for this length of training or split.
     """
-    if epochs not in {12, 200}:
-        raise UserError(f"epochs={epochs}: accuracy=surrogate predicts epochs=12 or epochs=200")
-    searched_split = Split.valid if split is Split.auto else split
-    if epochs == 12 and searched_split is Split.test:
+    full, short = ACCURACY_TABLE.epochs
+    if epochs not in {full, short}:
         raise UserError(
-            "split=test: after 12 epochs accuracy=surrogate knows split=valid only; "
-            "use split=valid or epochs=200"
+            f"epochs={epochs}: accuracy=surrogate predicts epochs={short} or epochs={full}"
         )
-    length = "_epoch12" if epochs == 12 else ""
-    searched = f"{task.name}{length}_{searched_split.value}"
-    tested = f"{task.name}{length}_test"
-
+    searched_split = Split.valid if split is Split.auto else split
+    if epochs == short and searched_split is Split.test:
+        raise UserError(
+            f"split=test: after {short} epochs accuracy=surrogate predicts split=valid only; "
+            f"use split=valid or epochs={full}"
+        )
+    searched, tested = (
+        ACCURACY_TABLE.column(task, one, epochs) for one in (searched_split, Split.test)
+    )
     ensemble, metadata = load(WEIGHTS)
     accuracy = _predict_mean(ensemble)
     held_out = metadata["held_out"]["function_class"][searched]["all"]
     return TabularAccuracy(
+        space,
         source="surrogate",
         description=(
-            f"surrogate: predicted by a small model fitted on NATS-Bench ({epochs} epochs), "
-            f"held-out tau {held_out['tau']:.2f}, MAE {held_out['mae']:.2f} points; "
-            f"not a measurement"
+            f"surrogate: predicted by a small model fitted on {ACCURACY_TABLE.benchmark} "
+            f"({epochs} epochs), held-out tau {held_out['tau']:.2f}, MAE {held_out['mae']:.2f} "
+            f"points; not a measurement"
         ),
+        kind=Kind.surrogate,
         split=searched_split,
-        searched=_grid(accuracy[:, TARGETS.index(searched)]),
+        searched=accuracy[:, TARGETS.index(searched)],
         tested=(
-            _grid(accuracy[:, TARGETS.index(tested)])
+            accuracy[:, TARGETS.index(tested)]
             if tested in TARGETS
-            else np.full(NAS_BENCH_201.num_choices, np.nan)
+            else np.full(len(accuracy), np.nan)
         ),
     )
 
@@ -98,9 +107,3 @@ def _predict_mean(ensemble: CellEnsemble) -> Float64[ndarray, "15625 targets"]:
 
     mean: Float64[ndarray, "15625 targets"] = predict(ensemble, chance(TARGETS)).mean(axis=0)
     return mean.clip(0, 1)
-
-
-def _grid(of_cell: Float64[ndarray, "15625"]) -> Float64[ndarray, "5 5 5 5 5 5"]:
-    grid = np.empty(NAS_BENCH_201.num_choices)
-    grid[tuple(NAS_BENCH_201.rows.T)] = of_cell
-    return grid

@@ -1,15 +1,18 @@
 """Accuracy from the open CSV layout."""
 
+from typing import final
+
 import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
 from nas.accuracy.base import Accuracy, Split
-from nas.accuracy.table import TableAccuracyConfig
+from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig, training_seconds
 from nas.spaces.nas_bench_201.csv_writer import write_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
+from runtime.shell.provenance import Kind
 
 SIZE = NAS_BENCH_201.size
 TWO = NAS_BENCH_201.rows[[0, 9930]]
@@ -42,6 +45,7 @@ def test_it_keeps_the_promise_of_every_accuracy_source():
 
     assert isinstance(accuracy, Accuracy)
     assert (accuracy.source, accuracy.tabular) == ("table", True)
+    assert accuracy.answer(TWO).kind.tolist() == [Kind.measured, Kind.measured]
 
 
 @pytest.mark.usefixtures("full_table")
@@ -61,10 +65,10 @@ def test_it_searches_on_the_split_and_reports_the_test_of_200_epochs(
     accuracy = build(split, epochs)
 
     assert accuracy.split is searched_split
-    np.testing.assert_allclose(accuracy(TWO), searched)
+    np.testing.assert_allclose(accuracy.answer(TWO).fraction, searched)
     np.testing.assert_allclose(accuracy.test(TWO), 0.71)
-    assert f"after {epochs} epochs" in accuracy.description
-    assert ("searches on the test split" in accuracy.description) is (searched_split is Split.test)
+    assert f"{epochs} epochs" in accuracy.description
+    assert ("test split" in accuracy.description) is (searched_split is Split.test)
 
 
 def test_auto_falls_back_to_test_and_says_so(table):
@@ -73,19 +77,18 @@ def test_auto_falls_back_to_test_and_says_so(table):
     accuracy = build()
 
     assert accuracy.split is Split.test
-    np.testing.assert_allclose(accuracy(TWO), 0.71)
-    assert accuracy.description.endswith(
-        "searches on the test split for want of validation accuracy"
-    )
+    np.testing.assert_allclose(accuracy.answer(TWO).fraction, 0.71)
+    assert "test split" in accuracy.description
+    assert "no validation accuracy" in accuracy.description
 
 
 @pytest.mark.parametrize(
     ("split", "epochs", "message"),
     [
-        (Split.valid, 200, "no column 'cifar100_valid'.*import FOLDER.*split=test"),
-        (Split.auto, 12, "no column 'cifar100_epoch12_valid'.*import FOLDER.*split=test"),
-        (Split.auto, 90, "epochs=90, but NATS-Bench trained for 200 or 12"),
-        (Split.test, 12, "epochs=12 is a signal to search on, of the validation split only"),
+        (Split.valid, 200, "cifar100_valid.*import FOLDER.*split=test"),
+        (Split.auto, 12, "cifar100_epoch12_valid.*import FOLDER.*split=test"),
+        (Split.auto, 90, "epochs=90.*200 or 12"),
+        (Split.test, 12, "epochs=12.*split=valid.*epochs=200"),
     ],
 )
 def test_what_the_file_cannot_answer_is_a_user_error_with_the_way_out(
@@ -100,7 +103,7 @@ def test_what_the_file_cannot_answer_is_a_user_error_with_the_way_out(
 def test_a_data_set_that_the_file_lacks_is_a_user_error(table):
     table(cifar100_test=71.0)
 
-    with pytest.raises(UserError, match=r"nb201_accuracy\.csv has no column 'cifar10_test'") as e:
+    with pytest.raises(UserError, match=r"nb201_accuracy\.csv.*cifar10_test") as e:
         build(dataset=TASKS["cifar10"])
 
     assert "split=test" not in str(e.value)
@@ -108,7 +111,7 @@ def test_a_data_set_that_the_file_lacks_is_a_user_error(table):
 
 @pytest.mark.parametrize(
     ("number", "what"),
-    [(np.nan, "is missing"), (100.1, "is 100.1, not 0 to 100"), (-0.5, "is -0.5, not 0 to 100")],
+    [(np.nan, "missing"), (100.1, "100.1.*0 to 100"), (-0.5, "-0.5.*0 to 100")],
 )
 @pytest.mark.parametrize("column", ["cifar100_valid", "cifar100_test"])
 def test_an_impossible_accuracy_is_a_user_error_that_names_the_architecture(
@@ -118,7 +121,7 @@ def test_an_impossible_accuracy_is_a_user_error_that_names_the_architecture(
     percent[column][284] = number
     table(**percent)
 
-    with pytest.raises(UserError, match=f"{column} of .*{what}; .*fetch or import") as caught:
+    with pytest.raises(UserError, match=f"{column} .*{what}.*fetch or import") as caught:
         build()
 
     assert NAS_BENCH_201.strings[284] in str(caught.value)
@@ -129,14 +132,63 @@ def test_an_impossible_accuracy_is_a_user_error_that_names_the_architecture(
 def test_the_ends_of_the_range_are_accuracies(table, number):
     table(cifar100_test=number)
 
-    np.testing.assert_allclose(build()(TWO), number / 100)
+    np.testing.assert_allclose(build().answer(TWO).fraction, number / 100)
 
 
 def test_a_missing_file_is_a_user_error_with_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
 
-    with pytest.raises(UserError, match=r"no .*nb201_accuracy\.csv; `python -m nas\.data fetch`"):
+    with pytest.raises(UserError, match=r"nb201_accuracy\.csv.*`python -m nas\.data fetch`"):
         build()
+
+
+@pytest.mark.usefixtures("full_table")
+def test_an_architecture_outside_the_space_has_no_accuracy():
+    with pytest.raises(IndexError):
+        build().answer(np.array([[0, 0, 0, 0, 0, 5]]))
+
+
+@final
+class Untabulated:
+    """A space without a table of accuracies, and without an embedded model."""
+
+    name = "untabulated"
+
+    def text(self, architecture):
+        return " ".join(map(str, architecture))
+
+    def parse(self, text):
+        return np.array([int(word) for word in text.split()])
+
+
+@pytest.mark.parametrize("config", [TableAccuracyConfig(), AutoAccuracyConfig()])
+@pytest.mark.usefixtures("full_table")
+def test_a_space_without_a_table_is_refused_by_name(config):
+    with pytest.raises(UserError, match=r"accuracy=.*space=untabulated"):
+        config.build(Untabulated(), TASKS["cifar100"], Split.auto, 200)
+
+
+@pytest.mark.usefixtures("full_table")
+def test_auto_is_the_table_where_there_is_one():
+    auto = AutoAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.auto, 200)
+
+    assert auto.source == "table"
+
+
+def test_auto_is_the_embedded_model_without_a_table(tmp_path, monkeypatch):
+    monkeypatch.setenv("NAS_DATA", str(tmp_path))
+
+    auto = AutoAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.auto, 200)
+
+    assert auto.source == "surrogate"
+
+
+def test_seconds_of_training_are_read_where_the_table_has_them(table):
+    table(cifar100_test=71.0, cifar100_train_s=3600.0)
+
+    assert training_seconds(SPACE, TASKS["cifar100"], 200).tolist() == [3600.0] * SIZE
+    assert training_seconds(SPACE, TASKS["cifar10"], 200) is None
+    assert training_seconds(SPACE, TASKS["cifar100"], 12) is None
 
 
 def test_it_is_a_config():
@@ -152,4 +204,4 @@ def test_the_best_cifar100_test_accuracy_is_the_published_one(nas_data, monkeypa
     tested = accuracy.test(NAS_BENCH_201.rows)
     assert int(tested.argmax()) == 9930
     assert tested.max() == pytest.approx(0.735133, abs=1e-6)
-    assert accuracy(NAS_BENCH_201.rows[0]) == pytest.approx(0.5270, abs=1e-6)
+    assert accuracy.answer(NAS_BENCH_201.rows[0]).fraction == pytest.approx(0.5270, abs=1e-6)

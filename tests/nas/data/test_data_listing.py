@@ -38,19 +38,6 @@ def test_a_row_for_each_data_set_of_the_table(tmp_path):
     ]
 
 
-def test_the_official_archive_in_the_folder_is_listed(tmp_path, archive_folder):
-    archive_folder.rename(tmp_path / "NATS-tss-v1_0-3ffb9-simple")
-
-    rows = list(accuracy_rows(tmp_path))
-
-    assert [(row.source, row.dataset, row.rows) for row in rows] == [
-        ("nats", "cifar10", 2),
-        ("nats", "cifar100", 2),
-        ("nats", "imagenet16", 2),
-    ]
-    assert rows[0].splits == ("valid @ 200", "test @ 200", "valid @ 12", "test @ 12")
-
-
 def test_an_empty_folder_has_no_rows(tmp_path):
     assert list(accuracy_rows(tmp_path)) == []
 

@@ -17,13 +17,17 @@ from nas.report.run_page import Evidence, run_page
 from nas.report.summary import summarise
 from nas.report.wording import Wording
 from nas.spaces.nas_bench_201.costs import parameters
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.trials.choice_history import OperationHistory
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.trials.survey import Landscape, survey
 from nas.trials.trial import Samples
+from runtime.shell.provenance import Kind
 
 GRID = NAS_BENCH_201.num_choices
+ROWS = tuple(NAS_BENCH_201.rows.T)
+KINDS = {"table": Kind.measured, "surrogate": Kind.surrogate}
 ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, GRID)
 LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
 BY_LATENCY = np.argsort(LATENCY_MS[tuple(NAS_BENCH_201.rows.T)])
@@ -53,7 +57,9 @@ def evidence_of(
 ):
     """Of synthetic numbers."""
     tested = ACCURACY - 0.01 if tests else np.full(GRID, np.nan)
-    accuracy = TabularAccuracy(source, "made up", split, ACCURACY, tested)
+    accuracy = TabularAccuracy(
+        SPACE, source, "made up", KINDS[source], split, ACCURACY[ROWS], tested[ROWS]
+    )
     oracle = TableLatency(device, "table", "made up", latency_ms, np.full(GRID, predicted))
     architectures = NAS_BENCH_201.rows[np.asarray(indices)]
     latencies = oracle.latency_ms(architectures)

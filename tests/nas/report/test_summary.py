@@ -12,11 +12,15 @@ from latency.sources.table import TableLatency
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.report.summary import print_summary, summarise
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.survey import survey
 from nas.trials.trial import Samples
+from runtime.shell.provenance import Kind
 
 GRID = NAS_BENCH_201.num_choices
+ROWS = tuple(NAS_BENCH_201.rows.T)
+KINDS = {"table": Kind.measured, "surrogate": Kind.surrogate}
 ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, GRID)
 LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
 
@@ -29,7 +33,9 @@ def summary_of(
     indices, *, source="table", split=Split.valid, predicted=False, limit_ms=17.0, oracle=None
 ):
     """Of synthetic numbers."""
-    accuracy = TabularAccuracy(source, "synthetic", split, ACCURACY, ACCURACY - 0.01)
+    accuracy = TabularAccuracy(
+        SPACE, source, "synthetic", KINDS[source], split, ACCURACY[ROWS], ACCURACY[ROWS] - 0.01
+    )
     oracle = board(predicted=predicted) if oracle is None else oracle
     architectures = NAS_BENCH_201.rows[indices]
     latency_ms = oracle.latency_ms(architectures)

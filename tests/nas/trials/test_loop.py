@@ -15,15 +15,20 @@ from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.search.checkpoint import load_checkpoint, save_checkpoint
 from nas.search.replay import replay
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.choice_history import OperationHistory
 from nas.trials.loop import search
 from nas.trials.trial import Samples
 from rewards.constrained import ConstrainedReward
+from runtime.shell.provenance import Kind
 
 GRID = NAS_BENCH_201.num_choices
 WORTH = np.indices(GRID).sum(0) / 24  # synthetic: the more, the more accurate and the slower
-ACCURACY = TabularAccuracy("table", "synthetic", Split.valid, WORTH, WORTH)
+ROWS = tuple(NAS_BENCH_201.rows.T)
+ACCURACY = TabularAccuracy(
+    SPACE, "table", "synthetic", Kind.measured, Split.valid, WORTH[ROWS], WORTH[ROWS]
+)
 ORACLE = TableLatency("board", "table", "synthetic", 1 + 40 * WORTH, np.zeros(GRID, bool))
 REWARD = ConstrainedReward(30.0)
 STEP_COLUMNS = ("architectures", "accuracy", "latency_ms", "rewards")

@@ -18,11 +18,10 @@ from rich.progress import (
 )
 
 from nas.accuracy.base import Split
-from nas.accuracy.table import accuracy_column
 from nas.data.storing import store_accuracy, store_latency
 from nas.spaces.nas_bench_201.archive import NatsArchive
 from nas.spaces.nas_bench_201.public.help_latency import TABLE_FILE, read_help_files
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS, SHORT_EPOCHS
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
@@ -109,7 +108,7 @@ def _read(
                     (Split.test, FULL_EPOCHS, test),
                     (Split.valid, SHORT_EPOCHS, short),
                 ):
-                    column = accuracy_column(task, split, epochs)
+                    column = ACCURACY_TABLE.column(task, split, epochs)
                     _put(accuracy, column, index, 100 * fraction)
     return accuracy, latency
 

@@ -10,8 +10,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from nas.accuracy.base import Split
-from nas.accuracy.table import accuracy_column
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
 from runtime.shell.errors import UserError
 
@@ -33,6 +32,8 @@ def read_published_accuracy(path: Path) -> dict[str, Float64[ndarray, "15625"]]:
     if tuple(row.get("ArchitectureString") for row in rows) != NAS_BENCH_201.strings:
         raise UserError(f"{path} does not list the 15,625 architectures in their official order")
     return {
-        accuracy_column(dataset, Split.test, FULL_EPOCHS): np.array([float(r[name]) for r in rows])
+        ACCURACY_TABLE.column(dataset, Split.test, FULL_EPOCHS): np.array(
+            [float(r[name]) for r in rows]
+        )
         for dataset, name in _PUBLISHED_NAMES.items()
     }

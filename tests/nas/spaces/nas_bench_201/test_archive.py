@@ -136,7 +136,7 @@ def test_reading_safely_changes_no_number(nas_data, dataset):
 
     folder = nas_data / "raw" / "nats-tss-sample"
     official = nats_bench.create(str(folder), "tss", fast_mode=True, verbose=False)
-    name = "ImageNet16-120" if dataset is TASKS["imagenet16"] else dataset.value
+    name = "ImageNet16-120" if dataset is TASKS["imagenet16"] else dataset.name
     ours = NatsArchive(folder)
 
     for index in (0, 11, 284):

@@ -31,7 +31,7 @@ def whole_archive(archive_folder, monkeypatch):
     for name, answer in {
         "has": lambda _self, _index: True,
         "accuracy": lambda _self, index, _dataset, epochs: (index / SIZE * epochs / 200, 0.5),
-        "latency_ms": lambda _self, index, dataset: 1.0 + index + len(dataset.value) / 100,
+        "latency_ms": lambda _self, index, dataset: 1.0 + index + len(dataset.name) / 100,
     }.items():
         monkeypatch.setattr(NatsArchive, name, answer)
     return archive_folder
@@ -42,7 +42,7 @@ def test_a_whole_archive_becomes_both_tables(whole_archive, out):
 
     accuracy = parse_csv_table(out / "nb201_accuracy.csv")
     assert set(accuracy.columns) == {
-        f"{dataset.value}_{what}"
+        f"{dataset.name}_{what}"
         for dataset in TASKS.values()
         for what in ("valid", "test", "epoch12_valid")
     }

@@ -24,6 +24,7 @@ from nas.spaces.nas_bench_201.surrogate import (
 )
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import ACCURACY_FILE, CsvTable, read_csv_table
+from runtime.shell.provenance import Kind
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -55,7 +56,7 @@ def made_up_table(tmp_path):
 def test_predictions_are_fractions_and_functions_of_the_function(dataset, split, epochs):
     accuracy = SurrogateAccuracyConfig().build(SPACE, dataset, split, epochs)
 
-    searched = accuracy(CELLS)
+    searched = accuracy.answer(CELLS).fraction
 
     assert searched.min() >= 0
     assert searched.max() <= 1
@@ -68,7 +69,7 @@ def test_a_cell_without_a_path_has_chance_accuracy(dataset):
 
     dead = CELLS[~NAS_BENCH_201.live_edges(CELLS).any(axis=-1)]
 
-    assert accuracy(dead) == pytest.approx(1 / dataset.num_classes)
+    assert accuracy.answer(dead).fraction == pytest.approx(1 / dataset.num_classes)
     assert accuracy.test(dead) == pytest.approx(1 / dataset.num_classes)
 
 
@@ -101,10 +102,10 @@ def test_the_user_is_told_that_it_is_a_predictor_and_how_good(metadata):
     held_out = metadata["held_out"]["function_class"]["cifar100_valid"]["all"]
 
     assert accuracy.source == "surrogate"
-    assert accuracy.description == (
-        f"surrogate: predicted by a small model fitted on NATS-Bench (200 epochs), held-out "
-        f"tau {held_out['tau']:.2f}, MAE {held_out['mae']:.2f} points; not a measurement"
-    )
+    assert set(accuracy.answer(CELLS).kind) == {Kind.surrogate}
+    for word in ("predicted", "NATS-Bench", "200", f"{held_out['tau']:.2f}"):
+        assert word in accuracy.description
+    assert f"{held_out['mae']:.2f} points" in accuracy.description
 
 
 def test_the_held_out_figures_meet_their_targets(metadata):
@@ -149,6 +150,6 @@ def test_the_shipped_model_orders_the_table_no_worse_than_its_held_out_figure(
     measured = read_csv_table(nas_data / ACCURACY_FILE).column(target)
     accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS[target.split("_")[0]], Split.valid, 200)
 
-    tau = stats.kendalltau(accuracy(CELLS), measured).statistic
+    tau = stats.kendalltau(accuracy.answer(CELLS).fraction, measured).statistic
 
     assert tau >= metadata["held_out"]["function_class"][target]["all"]["tau"]
