@@ -1,1 +1,1 @@
-"""Networks: traced, cut into segments, compiled, run."""
+"""Networks: tracing, decomposition into segments, compilation and execution."""

@@ -1,4 +1,4 @@
-"""The ways to run a network that can be chosen; torch is not imported to choose one."""
+"""Device, backend and precision of an inference, as enums that need no import of torch."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ from enum import Enum
 
 
 class Device(Enum):
-    """Where it runs."""
+    """Device that runs the network."""
 
     cpu = "cpu"
     cuda = "cuda"
 
 
 class Backend(Enum):
-    """How it runs."""
+    """Library that runs the network."""
 
     torch = "torch"  # eager
-    graph = "graph"  # one CUDA graph, captured once: what a deployed network costs
-    onnxruntime = (
-        "onnxruntime"  # batch normalisation folded; what is multiplied by zero is computed
-    )
+    graph = "graph"  # one CUDA graph, captured once, as in a deployed network
+    onnxruntime = "onnxruntime"  # batch normalisation folded; products with zero are computed
 
 
 class Precision(Enum):
-    """What weights, input and everything between them are stored in."""
+    """Number format of weights, input and activations."""
 
-    fp32 = "fp32"  # on CUDA torch may still convolve in TF32, its default
+    fp32 = "fp32"  # on CUDA, convolutions use TF32 by default
     bf16 = "bf16"
     fp16 = "fp16"

@@ -1,4 +1,4 @@
-"""A program in memory that stays where it is, each segment ready to run on each lane."""
+"""A program compiled for lanes: every segment reads and writes memory at fixed addresses."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from torch import Tensor
 
 from runtime.network.completion import Compute
 from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
-from runtime.network.engine import CPU, Engine, is_view, tried
+from runtime.network.engine import CPU, Engine, is_view, run_example
 from runtime.network.program import NETWORK_INPUT, ActiveInference, Program, SegmentedNetwork
 from runtime.network.segment_kind import Kind
 
 
 class Handover(Enum):
-    """How a value gets from a core to a GPU and back."""
+    """How the CPU and a GPU exchange the outputs of segments."""
 
     MAPPED = "mapped"
-    """It does not: both work in pinned memory of the CPU. For a chip whose CPU and GPU share their
-    memory; across a bus each access of the GPU costs, and each repeated one again."""
+    """Both use the same pinned memory of the CPU. For chips whose CPU and GPU share their memory;
+    across a bus every access of the GPU is a transfer."""
     COPIED = "copied"
-    """Each has memory of its own, and what the other wrote is copied where it is read."""
+    """Each has its own memory, and an output is copied to the device that reads it."""
 
 
 @final
 class Compiled(SegmentedNetwork):
-    """One inference at a time; it reads and writes the same memory each time.
+    """A network that runs one inference at a time, always in the same memory.
 
-    All segments' outputs are kept, as captured graphs demand, not only those still needed.
+    The outputs of all segments are kept, also those that are no longer needed, because captured
+    graphs need fixed addresses.
     """
 
     def __init__(
@@ -43,23 +44,23 @@ class Compiled(SegmentedNetwork):
         *,
         handover: Handover = Handover.COPIED,
     ) -> None:
-        """Makes all jobs, which runs each segment a few times on each engine.
+        """Compile all segments, which runs each of them a few times on each engine.
 
         Args:
-          program: with its weights on the CPU, or on the one device of all engines.
-          x: an example of the input; those to come must be of its shape and type.
-          engines: of each lane; None for a lane that will not be asked to run this network.
-          handover: between the CPU and a GPU, if engines of both are there.
+          program: the network, with its weights on the CPU or on the one device of all engines.
+          x: an example input; every later input must have its shape and type.
+          engines: engine of each lane; None for a lane that never runs this network.
+          handover: how the CPU and a GPU exchange outputs, if there are engines of both.
 
         Raises:
-          BaseException: whatever a segment raises, and what `Engine.captured` does.
-          ValueError: if there is no engine, a GPU's neighbour is another GPU, or the CPU and a GPU
-            are both there for a segment that changes its input.
+          BaseException: whatever a segment or `Engine.compile` raises.
+          ValueError: if there is no engine, the engines are of several GPUs, or a segment changes
+            its input and there are engines of both the CPU and a GPU.
         """
         given = [engine for engine in engines if engine is not None]
         devices = {engine.device for engine in given}
         if not devices or len(devices - {CPU}) > 1:
-            raise ValueError(f"a network runs on one GPU, the CPU or both, not on {devices}")
+            raise ValueError(f"a network runs on the CPU, one GPU or both, not on {devices}")
         self._program = program
         self._engines = tuple(None if one is None else one.for_network() for one in engines)
         self._devices = frozenset(devices)
@@ -67,7 +68,7 @@ class Compiled(SegmentedNetwork):
         with torch.inference_mode(mode=False), torch.no_grad():
             self._values = {NETWORK_INPUT: self._input_memory(x)}
             for value in self._values[NETWORK_INPUT].values():
-                value.copy_(x)  # waits, unlike one that is not to block
+                value.copy_(x)  # blocks, unlike non_blocking=True
             examples = [*self._examples(x)] if len(devices) > 1 else None
             self._jobs = [self._of_segment(i, examples) for i in range(len(program))]
 
@@ -76,32 +77,32 @@ class Compiled(SegmentedNetwork):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """Of each segment."""
+        """Kind of each segment."""
         return self._program.kinds
 
     def runs_on(self, lane: int) -> bool:
-        """Whether an engine was given for the lane."""
+        """Return whether the lane has an engine for this network."""
         return self._engines[lane] is not None
 
     def start(self, x: Tensor) -> ActiveInference:
-        """Begins an inference; the one before it must be over.
+        """Start an inference; the previous one must have ended.
 
         Raises:
-          ValueError: if the input differs from the example in shape or type.
+          ValueError: if shape or type of the input differ from the example's.
         """
         expected = self._values[NETWORK_INPUT][CPU]
         if (x.shape, x.dtype) != (expected.shape, expected.dtype):
             raise ValueError(
-                f"the input is {tuple(x.shape)} of {x.dtype}, but the network was made for "
+                f"the input is {tuple(x.shape)} of {x.dtype}, but the network was compiled for "
                 f"{tuple(expected.shape)} of {expected.dtype}"
             )
         return _Inference(self, x)
 
     def job(self, index: int, lane: int) -> Compute:
-        """Segment `index` on a lane, once its inputs are in the memory of the lane's device.
+        """Return the job of segment `index` on a lane; its inputs must be on the lane's device.
 
         Raises:
-          ValueError: if the network has no engine there.
+          ValueError: if the lane has no engine for this network.
         """
         compute = self._jobs[index][lane]
         if compute is None:
@@ -109,26 +110,26 @@ class Compiled(SegmentedNetwork):
         return compute
 
     def device(self, lane: int) -> torch.device:
-        """Whose memory a lane works in."""
+        """Device of a lane."""
         engine = self._engines[lane]
         return CPU if engine is None else engine.device
 
     def value(self, index: int, device: torch.device) -> Tensor:
-        """The memory of a segment's output, or of the input, on a device."""
+        """Memory of a segment's output, or of NETWORK_INPUT, on a device."""
         return self._values[index][device]
 
     def reads(self, index: int) -> tuple[int, ...]:
-        """The values that a segment is called with."""
+        """Indices of the values that a segment reads."""
         return self._program.segments[index].inputs
 
     @property
     def output(self) -> int:
-        """Index of the value that the network gives."""
+        """Index of the segment whose output is the network's."""
         return self._program.output
 
     @property
     def shares_memory(self) -> bool:
-        """Whether every device sees what another wrote."""
+        """Whether the CPU and the GPU use the same memory."""
         return self._shared
 
     def _input_memory(self, x: Tensor) -> dict[torch.device, Tensor]:
@@ -141,15 +142,15 @@ class Compiled(SegmentedNetwork):
         return places
 
     def _examples(self, x: Tensor) -> Iterator[tuple[Tensor, bool]]:
-        """Each segment's result on the CPU, and whether it is a view."""
+        """Yield the output of each segment on the CPU and whether it is a view of an input."""
         values = {NETWORK_INPUT: x.to(CPU)}
         for i, segment in enumerate(self._program.on(CPU).segments):
             inputs = tuple(values[j] for j in segment.inputs)
-            values[i], altered = tried(segment, inputs)
+            values[i], altered = run_example(segment, inputs)
             if altered:
                 raise ValueError(
-                    f"segment {segment.name} changes its input, of which the CPU and a GPU would "
-                    "each have a copy; give lanes of one of them"
+                    f"segment {segment.name} changes its input, which the CPU and the GPU hold as "
+                    "separate copies; use lanes of one of them only"
                 )
             yield values[i], is_view(values[i], inputs)
 
@@ -165,13 +166,15 @@ class Compiled(SegmentedNetwork):
         jobs: list[Compute | None] = []
         made: dict[Engine, Compute] = {}
         for engine in self._engines:
-            if engine is None or engine in made:  # lanes that share it: one job at a time runs
+            if (
+                engine is None or engine in made
+            ):  # lanes may share an engine: they run one at a time
                 jobs.append(None if engine is None else made[engine])
                 continue
             device = engine.device
             segment = self._program.on(device).segments[index]
             inputs = [self._values[i][device] for i in segment.inputs]
-            compute, written = engine.captured(segment, inputs, places.get(device))
+            compute, written = engine.compile(segment, inputs, places.get(device))
             places.setdefault(device, written)
             made[engine] = compute
             jobs.append(compute)
@@ -184,7 +187,7 @@ class _Inference(ActiveInference):
         self._compiled = compiled
         self._x = x
         self._places: dict[int, set[torch.device]] = {NETWORK_INPUT: {CPU}}
-        """Where each value is, once all jobs asked for have run."""
+        """Devices that hold each value after all requested jobs have run."""
 
     def job(self, index: int, lane: int) -> Compute:
         compiled = self._compiled
@@ -209,7 +212,7 @@ class _Inference(ActiveInference):
         index = self._compiled.output
         if len(self._places) <= len(self._compiled):
             left = len(self._compiled) + 1 - len(self._places)
-            raise RuntimeError(f"{left} of {len(self._compiled)} segments have still to run")
+            raise RuntimeError(f"{left} of {len(self._compiled)} segments have not run yet")
         device = next(iter(self._places[index]))
         return self._compiled.value(index, device).to(CPU, copy=True)
 
@@ -221,7 +224,7 @@ class _Move:
     target: Tensor
 
     def __call__(self) -> None:
-        """Copies; onto the GPU in the order of the current stream, from it before it returns."""
+        """Copy: to the GPU in order of the current stream, from the GPU blocking."""
         self.target.copy_(self.source, non_blocking=self.target.is_cuda)
 
 

@@ -1,8 +1,8 @@
-"""Cuts a module into the segments of a program, by a rule.
+"""Decompose a module into the segments of a program.
 
-The finer the segments, the freer a policy; the coarser, the fewer jobs pass through the queues.
-Bundling small layers with their convolution is the layer-wise decomposer of Lim & Kim (IEIE 58(10),
-2021). Whatever the rule, operations run in the order in which the module ran them.
+Fine segments give a scheduling policy more freedom; coarse ones cost fewer jobs. Fusing small layers
+with their convolution is the layer-wise decomposer of Lim & Kim (IEIE 58(10), 2021). Under every rule,
+operations run in the module's order.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _SMALL = {Kind.NORM, Kind.ACT, Kind.IDENTITY}
 _LARGE = {Kind.CONV, Kind.LINEAR}
 
 _TRACING = Lock()
-"""Tracing replaces `nn.Module.__call__` for the whole process; two at once never put it back."""
+"""Tracing patches `nn.Module.__call__` process-wide; two concurrent traces would not restore it."""
 
 
 class Rule(Enum):
-    """Where to cut."""
+    """Where a module is cut into segments."""
 
     LAYER = "layer"
-    """Around every layer and every operation."""
+    """Every layer and every operation is a segment."""
     FUSED = "fused"
-    """As LAYER, but normalisations and activations stay with the convolution or linear layer that
-    they follow, else with the one that follows them; a batch normalisation right behind a
-    convolution is folded into its weights."""
+    """As LAYER, but normalisations and activations belong to the convolution or linear layer before
+    them, else to the one after them; a batch normalisation right after a convolution is folded into
+    its weights."""
     UNFOLDED = "unfolded"
-    """As FUSED, but batch normalisations stay operations of their own."""
+    """As FUSED, but without folding batch normalisations."""
     CELL = "cell"
-    """As LAYER, but a module of one of the classes given is one segment."""
+    """As LAYER, but a module of one of the classes `cells` is one segment."""
     WHOLE = "whole"
-    """Nowhere."""
+    """The module is one segment."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -56,28 +56,31 @@ def decompose(
     *,
     cells: Sequence[type[nn.Module]] = (),
 ) -> Program:
-    """The module as a program; the example is run once, for shapes and operations.
+    """Trace a module and return it as a program; the example is run once, for shapes and FLOPs.
 
-    A module and an example on the meta device give everything but results, for nothing. The program
-    shares the module's weights, except folded ones, which are copies.
+    On the meta device nothing is computed. The program shares the module's weights, except folded
+    ones, which are copies.
 
     Args:
-      module: in evaluation mode, of one tensor, giving one tensor.
-      example: an input of the shape that the program will be run with.
-      rule: where to cut; its name will do.
-      cells: the classes of Rule.CELL; of nested ones the outermost stays whole.
+      module: a module in evaluation mode, with one input tensor and one output tensor.
+      example: an input of the shape that the program will run with.
+      rule: a Rule or its name.
+      cells: module classes for Rule.CELL; of nested cells the outermost is the segment.
 
     Raises:
-      ValueError: if there is no such rule; if the module is in training mode, takes or gives anything but one tensor, or has
-        none of the cells; if cells are given to another rule, or none to Rule.CELL.
-      torch.fx.proxy.TraceError: if the control flow of the module depends on values; Rule.WHOLE
-        never asks, and the submodule at fault may become a cell.
+      ValueError: if the rule is unknown; if the module is in training mode, has several inputs or
+        outputs, or contains none of the cells; if cells are given with another rule, or none with
+        Rule.CELL.
+      torch.fx.proxy.TraceError: if the module's control flow depends on values; use Rule.WHOLE, or
+        make the submodule concerned a cell.
     """
     rule = Rule(rule)
     if any(part.training for part in module.modules()):
         raise ValueError("the module is in training mode; call .eval() first")
     if (rule is Rule.CELL) != bool(cells):
-        raise ValueError(f"rule {rule.value!r} was given {len(cells)} classes of cells")
+        raise ValueError(
+            f"rule={rule.value!r} with {len(cells)} classes in cells; rule='cell' needs cells=, and only it"
+        )
     if rule is Rule.WHOLE:
         return _whole(module, example)
 
@@ -85,7 +88,7 @@ def decompose(
     try:
         network = _traced(module, tracer)
     except TypeError:
-        # perhaps of mask[:length]: only a buffer that is traced takes an index that is
+        # perhaps mask[:length]: only traced buffers accept a traced index
         tracer = _Tracer(tuple(cells))
         tracer.proxy_buffer_attributes = True
         network = _traced(module, tracer)
@@ -116,7 +119,7 @@ def decompose(
 
 
 def _traced(module: nn.Module, tracer: fx.Tracer) -> fx.GraphModule:
-    """The module as a graph; the constants that tracing leaves in the module go to the graph alone."""
+    """Trace the module; constants that tracing adds to the module are moved to the graph."""
     own = {id(part): {*vars(part)} for part in module.modules()}
     try:
         with _TRACING:
@@ -132,7 +135,7 @@ def _whole(module: nn.Module, example: Tensor) -> Program:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         output = module(example)
     if not isinstance(output, Tensor):
-        raise ValueError(f"the module gives {type(output).__name__}, not one tensor")  # noqa: TRY004 - it is the module that is not of the kind asked for
+        raise ValueError(f"the module returns {type(output).__name__}, not one tensor")  # noqa: TRY004 - the module is wrong, not an argument's type
     segment = Segment(
         name=type(module).__name__,
         kind=Kind.NETWORK,
@@ -152,9 +155,9 @@ def _weight_bytes(body: nn.Module) -> int:
 
 @final
 class _Tracer(fx.Tracer):
-    """Traces into everything but torch's own layers and cells.
+    """Traces into all modules except torch's own layers and cells.
 
-    Modules that other threads call meanwhile come here, too, and are let through.
+    Modules that other threads call during the trace also arrive here and are executed untraced.
     """
 
     def __init__(self, cells: tuple[type[nn.Module], ...]) -> None:
@@ -162,7 +165,7 @@ class _Tracer(fx.Tracer):
         self._cells = cells
         self._thread = get_ident()
         self.found: set[str] = set()
-        """Names of the cells met."""
+        """Names of the cells found."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         if isinstance(m, self._cells):
@@ -189,17 +192,17 @@ class _Tracer(fx.Tracer):
 
 @final
 class _Facts(fx.Interpreter):
-    """What one run tells of every node."""
+    """Values, FLOPs and kinds of all nodes, from one run on the example."""
 
     def __init__(self, network: fx.GraphModule, example: Tensor) -> None:
         super().__init__(network)
         self.values: dict[fx.Node, Tensor] = {}
-        """On the meta device, of the nodes that give a tensor."""
+        """Outputs of the nodes that return a tensor, on the meta device."""
         self.flops: dict[fx.Node, int] = {}
         self.kinds: dict[fx.Node, Kind] = {}
         inputs = network.graph.find_nodes(op="placeholder")
         if len(inputs) != 1:
-            raise ValueError(f"the module takes {len(inputs)} inputs, a program takes one")
+            raise ValueError(f"the module has {len(inputs)} inputs; a program has one")
         with torch.no_grad():
             self.run(example)
 
@@ -211,20 +214,20 @@ class _Facts(fx.Interpreter):
             self.values[n] = torch.empty_like(value, device="meta")
             self.kinds[n] = kind_of(n, self.module)
         elif n.op == "call_module":
-            raise ValueError(f"layer {n.target} gives {type(value).__name__}, not one tensor")
+            raise ValueError(f"layer {n.target} returns {type(value).__name__}, not one tensor")
         return value
 
 
 def _groups(facts: _Facts, *, fused: bool) -> Iterator[list[fx.Node]]:
-    """The nodes of each segment, in the order of the graph.
+    """Yield the nodes of each segment, in graph order.
 
-    What gives no tensor (sizes, tuples of views) is in no group: whoever reads it computes it.
+    Nodes that return no tensor (sizes, tuples of views) are in no group: each reader computes them.
     """
     group: list[fx.Node] = []
     for node in facts.values:
         if not node.op.startswith("call_"):
             continue
-        if group and not (fused and _stays_with(node, group, facts.kinds)):
+        if group and not (fused and _fuses_with(node, group, facts.kinds)):
             yield group
             group = []
         group.append(node)
@@ -232,8 +235,8 @@ def _groups(facts: _Facts, *, fused: bool) -> Iterator[list[fx.Node]]:
         yield group
 
 
-def _stays_with(node: fx.Node, group: list[fx.Node], kind_of: dict[fx.Node, Kind]) -> bool:
-    """Neighbours only, so that no operation changes its turn."""
+def _fuses_with(node: fx.Node, group: list[fx.Node], kind_of: dict[fx.Node, Kind]) -> bool:
+    """Return whether the node joins the group: neighbours only, so that the order is kept."""
     if node.all_input_nodes != [group[-1]] or list(group[-1].users) != [node]:
         return False
     kinds = {kind_of[member] for member in group}
@@ -246,5 +249,5 @@ def _output(network: fx.GraphModule, owners: dict[fx.Node, int]) -> fx.Node:
     (node,) = network.graph.find_nodes(op="output")
     given = node.args[0]
     if not isinstance(given, fx.Node) or given not in owners:
-        raise ValueError(f"the module gives {given!r}, not one computed tensor")
+        raise ValueError(f"the module returns {given!r}, not one computed tensor")
     return given

@@ -1,4 +1,4 @@
-"""An input that a network probably takes, for those who give none."""
+"""A random input of a shape that a network accepts, for callers who give no input."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 _SIDES = (224, 32, 28)
-"""Of images of ImageNet, CIFAR and MNIST; a network with adaptive pooling takes the first."""
+"""Image sides of ImageNet, CIFAR and MNIST; a network with adaptive pooling accepts the first."""
 
 
 def default_input(module: nn.Module) -> Tensor:
-    """Random, with a batch of one: the first image of 224, 32 or 28 pixels that the module takes.
+    """Return a random input of batch size 1: the first of 224, 32 and 28 pixels that works.
 
-    The first convolution says how many channels, or the first linear layer how many values. What is
-    tried computes nothing.
+    The number of channels or values is that of the first convolution or linear layer. Shapes are
+    tried on the meta device, without computing anything.
 
     Raises:
-      ValueError: if the module takes none of them.
+      ValueError: if the module accepts none of these shapes.
     """
     tensors = chain(module.named_parameters(), module.named_buffers())
     weightless = {name: tensor.to("meta") for name, tensor in tensors}
@@ -32,7 +32,7 @@ def default_input(module: nn.Module) -> Tensor:
             continue
         return torch.randn(shape)
     raise ValueError(
-        f"what a {type(module).__name__} takes cannot be told; give it in inputs=[...]"
+        f"no input shape for {type(module).__name__} was found; pass an example in inputs=[...]"
     )
 
 

@@ -1,8 +1,8 @@
-"""How a lane computes a segment: in memory that stays where it is, called without arguments.
+"""Engines compile a segment into a job without arguments that works at fixed addresses.
 
-A job made by any engine reads the tensors it was made for and writes the one it gave, in place. So
-a captured CUDA graph, a session of ONNX Runtime and plain torch are called alike, and one network
-can go from one to another between two segments.
+A job reads the tensors that it was compiled with and writes its output in place. So a captured CUDA
+graph, an ONNX Runtime session and eager torch are called alike, and a network can switch engines
+between two segments.
 """
 
 from __future__ import annotations
@@ -26,35 +26,34 @@ CPU = torch.device("cpu")
 
 @runtime_checkable
 class Engine(Protocol):
-    """Makes jobs of segments."""
+    """Compiles segments into jobs."""
 
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where the tensors and the segments' weights must be."""
+        """Device of the tensors and of the segments' weights."""
 
     @abstractmethod
     def for_network(self) -> Engine:
-        """For the segments of one network, whose jobs run one at a time and in their order.
+        """Return the engine for the segments of one network, whose jobs run in order, one at a time.
 
-        Only between such jobs may an engine share memory: jobs of two networks take turns, and what
-        one wrote for its successor must outlive jobs of the other.
+        Temporary memory may be shared between jobs of one network only: jobs of two networks
+        alternate, and must not overwrite each other's outputs.
         """
 
     @abstractmethod
-    def captured(
+    def compile(
         self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None
     ) -> tuple[Compute, Tensor]:
-        """A job that computes the segment, and the tensor that it will write.
+        """Return a job that computes the segment, and the tensor that the job writes.
 
-        The inputs hold an example; the segment is run on it, once or a few times, and they may be
-        changed by that. A segment whose result is a view of an input gives that view, and a job
-        that does nothing.
+        The segment is run on the inputs once or a few times, which may change them. If its output is
+        a view of an input, that view is returned with a job that does nothing.
 
         Args:
-          segment: with its weights on the engine's device.
-          inputs: what the job will read, each time at the same place.
-          output: what it is to write; None if the engine may choose.
+          segment: the segment, with its weights on the engine's device.
+          inputs: the tensors that the job reads, holding an example.
+          output: the tensor that the job writes; allocated by the engine if None.
 
         Raises:
           BaseException: whatever the segment raises; ValueError or RuntimeError if the engine
@@ -64,28 +63,28 @@ class Engine(Protocol):
 
 @final
 class EagerEngine(Engine):
-    """Torch, operation by operation, on the CPU or on a stream that is made current."""
+    """Eager torch, on the CPU or on the current CUDA stream."""
 
     def __init__(self, device: torch.device = CPU) -> None:
         self._device = device
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors and the segments' weights must be."""
+        """Device of the tensors and of the segments' weights."""
         return self._device
 
     def for_network(self) -> Engine:
-        """Itself: it keeps no memory."""
+        """Return itself: it has no memory of its own."""
         return self
 
-    def captured(
+    def compile(
         self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None
     ) -> tuple[Compute, Tensor]:
-        """A job that computes the segment and copies its result to its place."""
+        """Return a job that computes the segment and copies its result to the output."""
         reads = tuple(inputs)
-        result, altered = tried(segment, reads)
+        result, altered = run_example(segment, reads)
         if is_view(result, reads):
-            return (partial(_alter, segment, reads) if altered else nothing), result
+            return (partial(_alter, segment, reads) if altered else no_op), result
         written = result.clone() if output is None else output.copy_(result)
         return partial(_overwrite, segment, reads, written), written
 
@@ -102,10 +101,10 @@ def _overwrite(segment: Segment, reads: tuple[Tensor, ...], written: Tensor) -> 
 
 @final
 class OnnxEngine(Engine):
-    """ONNX Runtime on one thread of the CPU, the caller's; Python's lock is free meanwhile.
+    """ONNX Runtime on the caller's thread, with the GIL released.
 
-    It changes rounding: its kernels are others than torch's. Sessions are kept as long as their
-    segments, so that lanes with one engine share them.
+    Its kernels round differently from torch's. Sessions live as long as their segments, and lanes
+    with the same engine share them.
     """
 
     def __init__(self) -> None:
@@ -117,25 +116,25 @@ class OnnxEngine(Engine):
         return CPU
 
     def for_network(self) -> Engine:
-        """Itself: its sessions keep no memory between two calls."""
+        """Return itself: sessions keep no data between two calls."""
         return self
 
-    def captured(
+    def compile(
         self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None
     ) -> tuple[Compute, Tensor]:
-        """A session bound to the tensors' memory.
+        """Return a session bound to the tensors' memory.
 
         Raises:
-          RuntimeError: if torch cannot express the segment in ONNX.
+          RuntimeError: if torch cannot export the segment to ONNX.
           ValueError: if this ONNX Runtime cannot run it, or the segment changes its input, which
-            ONNX cannot.
+            ONNX cannot express.
         """
         reads = tuple(inputs)
-        result, altered = tried(segment, reads)
+        result, altered = run_example(segment, reads)
         if altered:
-            raise ValueError(f"segment {segment.name} changes its input, which ONNX cannot")
+            raise ValueError(f"segment {segment.name} changes its input, which ONNX cannot express")
         if is_view(result, reads):
-            return nothing, result
+            return no_op, result
         if segment not in self._sessions:
             self._sessions[segment] = OnnxSession(onnx_bytes(segment.body, reads))
         session = self._sessions[segment]
@@ -146,25 +145,25 @@ class OnnxEngine(Engine):
 
 
 def _translate(session: OnnxSession, reads: tuple[Tensor, ...], written: Tensor) -> None:
-    """For tensors that do not lie in memory as ONNX Runtime wants them."""
+    """Run a session on tensors that are not contiguous."""
     written.copy_(torch.from_numpy(session(*(one.contiguous().numpy() for one in reads))))
 
 
-def nothing() -> None:
-    """The job of a segment that only looks at its input in another way."""
+def no_op() -> None:
+    """Job of a segment whose output is a view of its input."""
 
 
-def tried(segment: Segment, inputs: tuple[Tensor, ...]) -> tuple[Tensor, bool]:
-    """What the segment gives for these inputs, and whether it wrote to them."""
-    versions = [one._version for one in inputs]  # noqa: SLF001 - torch has no other way to ask
+def run_example(segment: Segment, inputs: tuple[Tensor, ...]) -> tuple[Tensor, bool]:
+    """Return the segment's output for these inputs, and whether it changed them."""
+    versions = [one._version for one in inputs]  # noqa: SLF001 - torch has no public write counter
     with torch.inference_mode(mode=False), torch.no_grad():
         result = segment(*inputs)
     if result.is_cuda:
-        torch.cuda.current_stream(result.device).synchronize()  # it may be read on another
+        torch.cuda.current_stream(result.device).synchronize()  # another stream may read it
     return result, versions != [one._version for one in inputs]  # noqa: SLF001
 
 
 def is_view(result: Tensor, inputs: Sequence[Tensor]) -> bool:
-    """Whether the result lies in the memory of an input."""
+    """Return whether the result shares the memory of an input."""
     place = result.untyped_storage().data_ptr()
     return any(place == one.untyped_storage().data_ptr() for one in inputs)

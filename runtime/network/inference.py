@@ -1,4 +1,4 @@
-"""One inference of a network as something to call: by which runtime, in 32 or 16 bits."""
+"""Prepare a network and an input for repeated inference, by backend and precision."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def prepare(
     threads: int = 1,
     stream: torch.cuda.Stream | None = None,
 ) -> Callable[[], object]:
-    """Bring a network and its input to the device; each call is one inference.
+    """Move a network and its input to the device and return a callable that runs one inference.
 
-    The network is put in evaluation mode. Input and output lie on the device, so a call copies
-    neither. The output of a graph or of ONNX Runtime is one buffer that every call overwrites.
+    The network is put in evaluation mode. Input and output stay on the device, so a call copies
+    neither. A graph and ONNX Runtime overwrite one output buffer in every call.
 
     Args:
-      network: any module of one input.
-      images: its input.
-      device: where it runs.
-      backend: how it runs.
-      precision: of weights, input and everything between them.
-      threads: of ONNX Runtime; torch has one number for the process, `torch.set_num_threads`.
-      stream: of a GPU, for backends of torch: each call runs on it and waits for it alone.
-        Without one a call is not waited for.
+      network: a module with one input.
+      images: the input.
+      device: device that runs the network.
+      backend: library that runs the network.
+      precision: number format of weights, input and activations.
+      threads: number of threads of ONNX Runtime; torch's is set by `torch.set_num_threads`.
+      stream: CUDA stream of the torch backends; each call runs on it and waits for it. Without one,
+        a call on a GPU returns before the inference has ended.
 
     Raises:
-      ValueError: if the backend does not run on the device or in the precision, or there is no
-        such device.
+      ValueError: if the backend does not support the device or the precision, or the device does
+        not exist.
     """
     if backend is Backend.onnxruntime:
         return _in_onnx_runtime(network, images, device, precision, threads)
     if device is Device.cuda and not torch.cuda.is_available():
-        raise ValueError("device=cuda, but torch finds no CUDA device here; device=cpu is there")
+        raise ValueError("device=cuda, but torch finds no CUDA device here; use device=cpu")
     if backend is Backend.graph and device is not Device.cuda:
         raise ValueError(f"backend=graph captures CUDA graphs, but device={device.value}")
     network = network.eval().to(device.value, _DTYPES[precision])
@@ -69,16 +69,15 @@ def prepare(
 def _in_onnx_runtime(
     network: nn.Module, images: Tensor, device: Device, precision: Precision, threads: int
 ) -> Callable[[], object]:
-    # The processor's kernels would compute 16 bits in 32 and convert to and fro.
+    # The CPU's kernels would convert 16 bits to 32 and back.
     known = [Precision.fp32] if device is Device.cpu else [Precision.fp32, Precision.fp16]
     if precision not in known:
         raise ValueError(
             f"backend=onnxruntime on device={device.value} computes in "
-            f"{' or '.join(one.value for one in known)}, not {precision.value}; "
-            f"backend=torch has it"
+            f"{' or '.join(one.value for one in known)}, not {precision.value}; use backend=torch"
         )
-    from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - of this backend only
-    from runtime.network.formats.onnx_session import OnnxSession, Provider  # noqa: PLC0415 - of this backend only
+    from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports onnxruntime
+    from runtime.network.formats.onnx_session import OnnxSession, Provider  # noqa: PLC0415 - imports onnxruntime
 
     network, images = network.to(_DTYPES[precision]), images.to(_DTYPES[precision])
     session = OnnxSession(

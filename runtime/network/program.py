@@ -1,4 +1,4 @@
-"""A network as a list of segments that can be run one by one, each where a policy wants it."""
+"""A network as a list of segments that run one by one, each on the lane that a policy chooses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from runtime.network.completion import Compute
 from runtime.network.segment_kind import Kind
 
 NETWORK_INPUT = -1
-"""Stands for the network's input where the index of a segment would stand."""
+"""Index that stands for the network's input instead of a segment."""
 
 
 @runtime_checkable
@@ -63,25 +63,25 @@ class SegmentedNetwork(Protocol):
 @final
 @dataclass(frozen=True)
 class Segment:
-    """Some consecutive work of a network that gives one tensor."""
+    """Consecutive operations of a network with one output tensor."""
 
     name: str
-    """Where its main layer stands in the module, `layer1.0.conv2`, or the name of its operation."""
+    """Path of its main layer in the module, `layer1.0.conv2`, or the name of its operation."""
     kind: Kind
     body: nn.Module
-    """Called with one tensor for each of `inputs`."""
+    """Takes one tensor for each of `inputs`."""
     inputs: tuple[int, ...]
-    """Indices of the segments whose outputs it reads; NETWORK_INPUT is the network's input."""
+    """Indices of the segments whose outputs it reads; NETWORK_INPUT for the network's input."""
     output_shape: tuple[int, ...]
-    """As the example had it, with the batch first."""
+    """Shape of the output for the example input, batch first."""
     output_bytes: int
     weight_bytes: int
-    """Of parameters and buffers; a layer that two segments call counts in both."""
+    """Parameters and buffers; a layer that two segments call counts in both."""
     flops: int
-    """Of convolutions and matrix products, a multiplication and an addition being two."""
+    """Operations of convolutions and matrix products; a multiply-add counts as two."""
 
     def __call__(self, *inputs: Tensor) -> Tensor:
-        """Computes the segment's output."""
+        """Compute the segment's output."""
         output: Tensor = self.body(*inputs)
         return output
 
@@ -89,30 +89,30 @@ class Segment:
 @final
 @dataclass(frozen=True)
 class Program:
-    """The segments of one network, in an order in which they can run."""
+    """The segments of one network, in execution order."""
 
     segments: tuple[Segment, ...]
     output: int
-    """Index of the segment that gives the network's output."""
+    """Index of the segment whose output is the network's."""
 
     def __len__(self) -> int:
         return len(self.segments)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """Of each segment."""
+        """Kind of each segment."""
         return tuple(segment.kind for segment in self.segments)
 
-    def runs_on(self, lane: int) -> bool:  # noqa: ARG002 - any that can use the weights' device
-        """Whether the lane may be asked to run it."""
+    def runs_on(self, lane: int) -> bool:  # noqa: ARG002 - every lane of the weights' device can
+        """Return True."""
         return True
 
     def start(self, x: Float[Tensor, "n ..."]) -> Inference:
-        """Begins an inference."""
+        """Start an inference."""
         return Inference(self, x)
 
     def on(self, device: torch.device) -> Program:
-        """The same with its weights on a device: itself, or a copy that is made once."""
+        """Return the program with its weights on a device: itself, or a copy made once per device."""
         if device not in self._copies:
             moved = [
                 replace(segment, body=deepcopy(segment.body).to(device))
@@ -127,7 +127,7 @@ class Program:
         return {weight.device: self for weight in weights}
 
     def run(self, x: Float[Tensor, "n ..."]) -> Tensor:
-        """Runs all segments in order; the same result as calling the module."""
+        """Run all segments in order; the result equals that of the module."""
         inference = Inference(self, x)
         for _ in self.segments:
             inference.step()
@@ -135,7 +135,7 @@ class Program:
 
     @cached_property
     def last_uses(self) -> tuple[tuple[int, ...], ...]:
-        """For each segment, the values that nothing needs after it; the output is always kept."""
+        """Values that no later segment reads, by the last segment that does; without the output."""
         last = {NETWORK_INPUT: 0}
         for i, segment in enumerate(self.segments):
             last[i] = i
@@ -146,7 +146,7 @@ class Program:
         )
 
     def live_bytes(self) -> Iterator[int]:
-        """Bytes of all segments' outputs alive while each segment runs, its own included."""
+        """Yield the bytes of the outputs that are alive while each segment runs, its own included."""
         alive = 0
         for segment, dead in zip(self.segments, self.last_uses, strict=True):
             alive += segment.output_bytes
@@ -156,22 +156,23 @@ class Program:
 
 @final
 class Inference(ActiveInference):
-    """One run of a program, a segment at a time; a value is dropped after its last use."""
+    """One run of a program, segment by segment; a value is freed after its last use."""
 
     def __init__(self, program: Program, x: Float[Tensor, "n ..."]) -> None:
         self._program = program
         self._values = {NETWORK_INPUT: x}
         self._next = 0
 
-    def job(self, index: int, lane: int) -> Compute:  # noqa: ARG002 - values lie where they lie
-        """What computes segment `index`, the next one, on any lane of the weights' device."""
+    def job(self, index: int, lane: int) -> Compute:  # noqa: ARG002 - the same on every lane
+        """Return the job of segment `index`, which must be the next one."""
         return self.step
 
     def step(self) -> None:
-        """Runs the next segment; whatever it raises passes through, and it is still the next.
+        """Run the next segment; if it raises, it remains the next one.
 
         Raises:
           IndexError: if all segments have run.
+          BaseException: whatever the segment raises.
         """
         segment = self._program.segments[self._next]
         self._values[self._next] = segment(*(self._values[i] for i in segment.inputs))
@@ -181,7 +182,7 @@ class Inference(ActiveInference):
 
     @property
     def live_values(self) -> frozenset[int]:
-        """Indices of the segments whose outputs are held; NETWORK_INPUT among them."""
+        """Indices of the segments whose outputs are held, and NETWORK_INPUT while the input is."""
         return frozenset(self._values)
 
     @property
@@ -189,9 +190,9 @@ class Inference(ActiveInference):
         """The network's output.
 
         Raises:
-          RuntimeError: if segments have still to run.
+          RuntimeError: if some segments have not run yet.
         """
         left = len(self._program) - self._next
         if left > 0:
-            raise RuntimeError(f"{left} of {len(self._program)} segments have still to run")
+            raise RuntimeError(f"{left} of {len(self._program)} segments have not run yet")
         return self._values[self._program.output]

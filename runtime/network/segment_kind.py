@@ -1,4 +1,4 @@
-"""What a segment mainly does, read off a node of an fx graph; times are predicted by kind."""
+"""Kind of a segment, by the operator of its main fx node; times are predicted by kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 
 class Kind(Enum):
-    """The names of the kinds."""
+    """Operator kind of a segment's main layer."""
 
     CONV = "conv"
     LINEAR = "linear"
@@ -31,11 +31,11 @@ class Kind(Enum):
 
 
 _MODULES: list[tuple[tuple[type[nn.Module], ...], Kind]] = [
-    ((nn.modules.conv._ConvNd,), Kind.CONV),  # noqa: SLF001 - the one base of all convolutions
+    ((nn.modules.conv._ConvNd,), Kind.CONV),  # noqa: SLF001 - the base class of all convolutions
     ((nn.Linear,), Kind.LINEAR),
     (
         (
-            nn.modules.pooling._AvgPoolNd,  # noqa: SLF001 - torch names no public base
+            nn.modules.pooling._AvgPoolNd,  # noqa: SLF001 - torch has no public base class
             nn.modules.pooling._MaxPoolNd,  # noqa: SLF001
             nn.modules.pooling._AdaptiveAvgPoolNd,  # noqa: SLF001
             nn.modules.pooling._AdaptiveMaxPoolNd,  # noqa: SLF001
@@ -71,7 +71,7 @@ _KIND_OF_FUNCTION = {function: kind for kind, functions in _FUNCTIONS for functi
 
 
 def kind_of(node: fx.Node, network: nn.Module) -> Kind:
-    """The kind of a node of `network` that calls a module, a function or a method."""
+    """Return the kind of an fx node of `network` that calls a module, a function or a method."""
     if node.op != "call_module":
         return _KIND_OF_FUNCTION.get(node.target, Kind.OTHER)
     module = network.get_submodule(str(node.target))

@@ -1,4 +1,4 @@
-"""Some nodes of a traced network as a module of their own."""
+"""Extract some nodes of a traced network as a module."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 def extract(
     network: fx.GraphModule, group: Sequence[fx.Node], computed: Collection[fx.Node], *, fold: bool
 ) -> tuple[nn.Module, tuple[fx.Node, ...]]:
-    """A module that computes the last node of the group, and the nodes that it is called with.
+    """Return a module that computes the last node of the group, and the nodes that are its inputs.
 
     Args:
-      network: the whole.
-      group: nodes in their order.
-      computed: nodes whose values other modules give; what is neither there nor in the group, nor
-        the network's input, is computed inside.
-      fold: whether a batch normalisation right behind a convolution goes into a copy of its
-        weights.
+      network: the traced network.
+      group: nodes in execution order.
+      computed: nodes that other modules compute. A node outside `computed` and `group` that is not
+        the network's input is computed inside.
+      fold: whether a batch normalisation right after a convolution is folded into a copy of the
+        convolution's weights.
     """
     inside, read = _closure(group, computed)
-    if len(group) == 1 and _calls_a_layer_plainly(group[0], read):
+    if len(group) == 1 and _is_plain_layer_call(group[0], read):
         return network.get_submodule(str(group[0].target)), read
 
     graph = fx.Graph()
@@ -51,7 +51,7 @@ def extract(
 def _closure(
     group: Sequence[fx.Node], computed: Collection[fx.Node]
 ) -> tuple[list[fx.Node], tuple[fx.Node, ...]]:
-    """All nodes to compute inside, in their order, and those to read."""
+    """Return the nodes to compute inside, in order, and the nodes to read."""
     inside = set(group)
     read: dict[fx.Node, None] = {}
     pending = list(reversed(group))
@@ -67,12 +67,12 @@ def _closure(
     return sorted(inside), tuple(read)
 
 
-def _calls_a_layer_plainly(node: fx.Node, read: tuple[fx.Node, ...]) -> bool:
+def _is_plain_layer_call(node: fx.Node, read: tuple[fx.Node, ...]) -> bool:
     return node.op == "call_module" and node.args == read and not node.kwargs
 
 
 def _folded(network: fx.GraphModule, before: fx.Node | None, node: fx.Node) -> nn.Module | None:
-    """The convolution `before` with the batch normalisation `node` in its weights."""
+    """Return the convolution `before` with the batch normalisation `node` folded into it, or None."""
     if before is None or before.op != "call_module" or node.op != "call_module":
         return None
     convolution = network.get_submodule(str(before.target))

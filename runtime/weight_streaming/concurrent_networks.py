@@ -1,4 +1,4 @@
-"""ConcurrentNetworks streamed networks that run beside each other in one budget of memory."""
+"""Several streamed networks that run beside each other in one budget of memory."""
 
 from __future__ import annotations
 

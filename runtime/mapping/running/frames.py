@@ -22,7 +22,7 @@ from runtime.mapping.profiling.networks import Subject
 from runtime.mapping.running.place_lanes import PlaceLanes
 from runtime.mapping.solving.timetable import Placed, Timetable
 from runtime.network.completion import Completion
-from runtime.network.engine import nothing
+from runtime.network.engine import no_op
 
 if TYPE_CHECKING:
     from runtime.lanes.gpu import GpuLane
@@ -162,7 +162,7 @@ class Frame:
 
 def _launched(one: _Ready, before: Sequence[Completion]) -> Completion:
     for k in one.after[1:]:
-        one.lane.launch(nothing, before[k])  # a job waits for one other; its lane keeps the order
+        one.lane.launch(no_op, before[k])  # a job waits for one other; its lane keeps the order
     return one.lane.launch(one.built.launch, before[one.after[0]] if one.after else None)
 
 

@@ -1,4 +1,4 @@
-"""Segments as captured CUDA graphs: one launch a segment, whatever the number of its kernels."""
+"""Segments as captured CUDA graphs: one launch per segment, for any number of kernels."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import torch
 from torch import Tensor
 
 from runtime.network.completion import Compute
-from runtime.network.engine import Engine, is_view, nothing, tried
+from runtime.network.engine import Engine, is_view, no_op, run_example
 from runtime.network.program import Segment
 
 CAPTURE_WARM_UP = 3
-"""Eager calls before a capture, as torch asks for: they let cuDNN choose its kernels."""
+"""Eager calls before a capture, which torch requires: cuDNN chooses its kernels in them."""
 
 Output = TypeVar("Output")
 
 _BROKEN: list[torch.cuda.CUDAGraph] = []
-"""Of captures that could not be ended: torch's allocator of pinned memory goes on asking them
-whether they capture, so they must not die."""
+"""Graphs whose capture could not be ended; torch's allocator of pinned memory still queries them,
+so they must not be freed."""
 
 
 @final
@@ -51,44 +51,44 @@ class CapturedGraph(Generic[Output]):
 
 @final
 class GraphEngine(Engine):
-    """Captures on one stream, and replays on whichever is current: that one, to be safe.
+    """Captures graphs on one stream; replay them on that stream.
 
-    All its graphs share a pool of memory: where one has its temporary values, a later one may have
-    its output. So they must be replayed one at a time and, of one inference, in the order of their
-    capture: they must be those of one network.
+    All graphs of an engine share a memory pool: one graph's temporary values may lie where a later
+    graph has its output. So they must belong to one network and be replayed one at a time, in the
+    order of their capture.
     """
 
     def __init__(self, stream: torch.cuda.Stream) -> None:
-        """Of a stream that may not be the default one, on which nothing can be captured."""
+        """Use a stream other than the default one, which cannot capture."""
         self._stream = stream
         self._pool = torch.cuda.graph_pool_handle()
         self._first: torch.cuda.CUDAGraph | None = None
-        """Keeps the pool: torch lets nobody use one again whose graphs have all died."""
+        """Keeps the pool alive: torch does not reuse a pool whose graphs have all been freed."""
 
     @property
     def device(self) -> torch.device:
-        """The stream's."""
+        """Device of the stream."""
         return self._stream.device
 
     def for_network(self) -> Engine:
-        """One on the same stream, with a pool of its own."""
+        """Return an engine on the same stream with its own memory pool."""
         return GraphEngine(self._stream)
 
-    def captured(
+    def compile(
         self, segment: Segment, inputs: Sequence[Tensor], output: Tensor | None = None
     ) -> tuple[Compute, Tensor]:
-        """The segment's kernels, and one that copies its result if it must lie elsewhere.
+        """Capture the segment's kernels, and a copy of the result if `output` is given.
 
         Raises:
-          RuntimeError: if the segment waits for the GPU or does anything else that a graph cannot;
-            torch.OutOfMemoryError if the memory does not suffice.
+          RuntimeError: if the segment synchronises or does anything else that cannot be captured;
+            torch.OutOfMemoryError if there is too little memory.
         """
         reads = tuple(inputs)
         with torch.cuda.stream(self._stream):
             for _ in range(CAPTURE_WARM_UP):
-                result, altered = tried(segment, reads)
+                result, altered = run_example(segment, reads)
             if is_view(result, reads) and not altered:
-                return nothing, result
+                return no_op, result
             del result
 
             def compute() -> Tensor:
@@ -120,7 +120,7 @@ class GraphEngine(Engine):
         return CapturedGraph(graph, compute, output)
 
     def _capture(self, graph: torch.cuda.CUDAGraph, compute: Callable[[], Output]) -> Output:
-        """`torch.cuda.graph` would wait for the whole device and empty torch's cache each time."""
+        """Capture like `torch.cuda.graph`, which would also synchronise the device and empty the cache."""
         with (
             torch.cuda.stream(self._stream),
             torch.inference_mode(mode=False),
@@ -134,11 +134,10 @@ class GraphEngine(Engine):
         return output
 
     def _mend(self, failed: torch.cuda.CUDAGraph) -> None:
-        """Ends a capture, in whatever state it is, and goes on with another pool.
+        """End a failed capture and continue with a new pool.
 
-        A capture that CUDA holds invalid cannot be ended in torch (2.11): its allocators go on
-        recording to the pool, and its generator of random numbers believes in a capture until one
-        has succeeded.
+        torch (2.11) cannot end a capture that CUDA has invalidated: its allocators keep recording to
+        the pool, and its random number generator stays in capture mode until a capture succeeds.
         """
         device = self._stream.device_index
         try:
@@ -147,19 +146,19 @@ class GraphEngine(Engine):
         except (RuntimeError, Warning):
             _BROKEN.append(failed)
             with suppress(AttributeError, RuntimeError):
-                torch._C._cuda_endAllocateToPool(device, self._pool)  # noqa: SLF001 - as torch's own trees of graphs do
+                torch._C._cuda_endAllocateToPool(device, self._pool)  # noqa: SLF001 - as torch's CUDA graph trees do
                 torch._C._cuda_releasePool(device, self._pool)  # noqa: SLF001 - likewise
         self._pool = torch.cuda.graph_pool_handle()
         self._first = None
         sound = torch.cuda.CUDAGraph()
-        with suppress(RuntimeError):  # the GPU itself is lost, which is being raised already
+        with suppress(RuntimeError):  # the GPU is lost; that error is already being raised
             self._capture(sound, lambda: torch.zeros(1, device=self.device))
             self._first = sound
 
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """What dies in a capture may call CUDA, and so spoil it."""
+    """Disable garbage collection: a finalizer that calls CUDA would invalidate the capture."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""Memory of the CPU that a GPU reads and writes in place: pinned, and mapped into its addresses."""
+"""Pinned memory of the CPU that a GPU reads and writes in place (zero copy)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 
 
 def pinned_like(example: Tensor) -> Tensor:
-    """Uninitialised memory of the example's shape, strides and type; slow, 3 GB/s, to come by."""
+    """Return an uninitialised pinned tensor like the example; allocation is slow, 3 GB/s."""
     return torch.empty_like(example, device="cpu", pin_memory=True)
 
 
 def on_gpu(pinned: Tensor, device: torch.device) -> Tensor:
-    """The same memory as a tensor of the GPU; each access crosses the bus.
+    """Return the same memory as a tensor of the GPU; each access crosses the bus.
 
-    What either side writes, the other sees once the writing job has ended.
+    Writes of either side are visible to the other when the writing job has ended.
     """
     dense = torch.as_tensor(_Bytes(pinned), device=device).view(pinned.dtype)
     return dense.as_strided(pinned.size(), pinned.stride())
@@ -27,7 +27,7 @@ def on_gpu(pinned: Tensor, device: torch.device) -> Tensor:
 @dataclass(frozen=True)
 class _Bytes:
     pinned: Tensor
-    """The tensor made of this keeps this, and so the memory."""
+    """Kept alive by the tensor made from this object."""
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""A GPU cut into smaller ones: green contexts, each with multiprocessors (SMs) of its own.
+"""Slices of a GPU: green contexts, each with its own streaming multiprocessors (SMs).
 
-They keep each other off their SMs, not off the memory's bandwidth. On devices since Hopper the
-driver deals SMs out by the eight; what is left over goes to the last slice.
+Slices do not share SMs, but they share memory bandwidth. Since Hopper the driver allots SMs in groups
+of eight; the remainder goes to the last slice.
 
-A slice that is closed is not destroyed but kept for whoever cuts the GPU alike: memory remembers the
-streams it was used on, and torch ends the process when it frees some whose stream is gone. Nothing is
-lost by that, for the SMs of an idle slice serve everyone else.
+A closed slice is kept for the next identical partition instead of being destroyed: freed memory refers
+to the streams that used it, and torch aborts the process if such a stream is gone. An idle slice costs
+nothing, since its SMs serve all other work.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ import torch
 from runtime.network.cuda.stream_pool import StreamPool
 
 GRAIN = 8
-"""SMs that are dealt out together."""
+"""Number of SMs that the driver allots together."""
 
 
 @final
 class SmSlice:
-    """Some of a GPU's SMs."""
+    """A green context with some of a GPU's SMs."""
 
     def __init__(self, driver: Any, context: Any, count: int, device: int) -> None:
-        """Takes over a green context; made by `SmSlices`."""
+        """Take over a green context; created by `SmSlices`."""
         self._driver = driver
         self._context = context
         self._device = device
         self.streams = StreamPool(self._made)
-        """Whose kernels run on these SMs only."""
+        """Streams whose kernels run on these SMs only."""
         self.count = count
-        """Its SMs."""
+        """Number of SMs."""
 
     def stream(self, *, priority: int = 0) -> torch.cuda.Stream:
-        """One of its streams, until the slice is closed."""
+        """Return one of its streams, valid until the slice is closed."""
         return self.streams.take(priority)
 
     def _made(self, priority: int) -> torch.cuda.Stream:
@@ -48,24 +48,24 @@ class SmSlice:
 
 
 _SPARE: dict[tuple[int, tuple[int, ...]], list[list[SmSlice]]] = {}
-"""Slices closed, by GPU and numbers of SMs."""
+"""Closed slices, by GPU and numbers of SMs."""
 
 
 @final
 class SmSlices:
-    """Disjoint slices of one GPU; a context manager that closes them."""
+    """Disjoint slices of one GPU; a context manager."""
 
     def __init__(self, counts: Sequence[int], device: int = 0) -> None:
-        """Cuts the GPU.
+        """Partition the GPU.
 
         Args:
-          counts: SMs of each slice, multiples of 8; of the last, if it takes all that is left,
-            any number.
-          device: which GPU.
+          counts: number of SMs of each slice, multiples of 8; the last slice may instead take all
+            the remaining SMs.
+          device: index of the GPU.
 
         Raises:
-          ValueError: if the GPU cannot be cut like this.
-          RuntimeError: if the driver refuses, or the package cuda-bindings is not installed.
+          ValueError: if the GPU cannot be partitioned like this.
+          RuntimeError: if the driver fails, or the package cuda-bindings is not installed.
         """
         driver = _driver(device)
         spare = _SPARE.setdefault((device, tuple(counts)), [])
@@ -73,7 +73,7 @@ class SmSlices:
         self.slices = spare.pop() if spare else _cut(driver, counts, device)
 
     def close(self) -> None:
-        """Waits for the slices' streams, and makes the GPU whole."""
+        """Wait for the slices' streams and release the slices."""
         slices, self.slices = self.slices, []
         for one in slices:
             one.streams.reclaim()
@@ -94,17 +94,17 @@ class SmSlices:
 
 @cache
 def slice_of(numbers: tuple[int, ...], device: int = 0) -> SmSlice:
-    """The SMs of some groups of eight, for good; slices of the same groups share their SMs.
+    """Return a permanent slice of some groups of eight SMs; slices may overlap.
 
-    For work that is kept apart by its order in time.
+    For work that is separated in time.
 
     Args:
-      numbers: of the groups, as `grouped` counts them.
-      device: which GPU.
+      numbers: numbers of the groups, as in `grouped`.
+      device: index of the GPU.
 
     Raises:
-      ValueError: if the GPU has not so many.
-      RuntimeError: if the driver refuses, or the package cuda-bindings is not installed.
+      ValueError: if the GPU has fewer groups.
+      RuntimeError: if the driver fails, or the package cuda-bindings is not installed.
     """
     driver = _driver(device)
     groups, rest = _groups(driver, device)
@@ -112,18 +112,18 @@ def slice_of(numbers: tuple[int, ...], device: int = 0) -> SmSlice:
 
 
 def grouped(numbers: Sequence[int], groups: Sequence[Any], rest: Any) -> list[Any]:
-    """What a slice of some groups consists of.
+    """Return the driver resources of a slice of some groups.
 
-    What is left over is one more group if it has eight SMs at least: 132 SMs of a Hopper are 15 groups
-    and 12 SMs, hence 16 groups of which the last is larger. Fewer go with the last group.
+    A remainder of at least eight SMs is one more group: the 132 SMs of a Hopper GPU are 15 groups and
+    12 SMs, hence 16 groups, the last of them larger. A smaller remainder belongs to the last group.
 
     Args:
-      numbers: of the groups, from 0 on.
-      groups: of eight SMs each.
-      rest: what is left over, or None.
+      numbers: numbers of the groups, from 0.
+      groups: resources of eight SMs each.
+      rest: resource of the remainder, or None.
 
     Raises:
-      ValueError: if there are not so many groups.
+      ValueError: if there are fewer groups.
     """
     left = int(rest.sm.smCount) if rest is not None else 0
     there = [[group] for group in groups]
@@ -133,15 +133,15 @@ def grouped(numbers: Sequence[int], groups: Sequence[Any], rest: Any) -> list[An
         there[-1].append(rest)
     if max(numbers) >= len(there):
         raise ValueError(
-            f"this GPU has {len(there)} groups of {GRAIN} SMs, not one of the number {max(numbers)}"
+            f"this GPU has {len(there)} groups of {GRAIN} SMs, numbered from 0; there is no {max(numbers)}"
         )
     return [part for number in sorted(numbers) for part in there[number]]
 
 
 def _driver(device: int) -> Any:
-    """CUDA's driver, with torch's context made, in which slices live."""
+    """Return the CUDA driver after creating torch's context, which slices need."""
     try:
-        from cuda.bindings import driver  # noqa: PLC0415 - only who cuts a GPU needs it
+        from cuda.bindings import driver  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise RuntimeError(
             "slices of a GPU need the package cuda-bindings, of the CUDA version of torch"
@@ -157,12 +157,12 @@ def _cut(driver: Any, counts: Sequence[int], device: int) -> list[SmSlice]:
 
 @cache
 def _groups(driver: Any, device: int) -> tuple[list[Any], Any]:
-    """One split for all slices that may share SMs: of another the numbers might mean others."""
+    """Split once for all overlapping slices: a second split may number the groups differently."""
     return _split(driver, device)
 
 
 def _split(driver: Any, device: int) -> tuple[list[Any], Any]:
-    """Groups of eight, and what is left over."""
+    """Return the groups of eight SMs and the remainder."""
     gpu = checked(driver.cuDeviceGet(device))
     sm = driver.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM
     whole = checked(driver.cuDeviceGetDevResource(gpu, sm))
@@ -182,7 +182,7 @@ def _slice(driver: Any, parts: list[Any], device: int) -> SmSlice:
 
 
 def _dealt(counts: Sequence[int], groups: list[Any], rest: Any) -> list[list[Any]]:
-    """The parts of each slice."""
+    """Return the resources of each slice."""
     left = int(rest.sm.smCount) if rest is not None else 0
     total = sum(int(group.sm.smCount) for group in groups) + left
     dealt, free = [], list(groups)
@@ -197,20 +197,20 @@ def _dealt(counts: Sequence[int], groups: list[Any], rest: Any) -> list[list[Any
             have = count
         if have != count or not parts:
             raise ValueError(
-                f"slices of {list(counts)} SMs cannot be cut of {total}: give multiples of {GRAIN}, "
-                "and the last may take all that is left"
+                f"slices of {list(counts)} SMs cannot be cut from {total}: use multiples of {GRAIN}; "
+                "the last slice may take all remaining SMs"
             )
         dealt.append(parts)
     return dealt
 
 
 def checked(result: tuple[Any, ...]) -> Any:
-    """What a call of the driver gives, without its status.
+    """Return the result of a driver call without its status.
 
     Raises:
       RuntimeError: if the status is an error.
     """
     status, *values = result
     if int(status) != 0:
-        raise RuntimeError(f"the CUDA driver says {status.name}")
+        raise RuntimeError(f"the CUDA driver returned {status.name}")
     return values[0] if len(values) == 1 else tuple(values)

@@ -1,4 +1,4 @@
-"""StreamPool of a GPU that are used again."""
+"""Pools of reusable CUDA streams."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from typing import final
 
 import torch
 
-_OF_TORCH = 32
-"""StreamPool of a priority that torch makes."""
+_STREAMS_OF_TORCH = 32
+"""Number of streams that torch has per priority."""
 
 
 @final
 class StreamPool:
-    """A stock of streams of one kind.
+    """Streams of one kind that are reused and never destroyed.
 
-    StreamPool are not thrown away: torch keeps cuBLAS's workspace of every stream it has seen, 32 MB on
-    a Hopper, and memory remembers the streams it was used on, which must be there when it is freed.
+    torch keeps a cuBLAS workspace for every stream it has seen, 32 MB on Hopper, and freed memory
+    refers to the streams that used it, which must still exist then.
     """
 
     def __init__(self, make: Callable[[int], torch.cuda.Stream]) -> None:
-        """None is made.
+        """Start empty.
 
         Args:
-          make: a stream of this priority.
+          make: creates a stream of a priority.
         """
         self._make = make
         self._lent: dict[torch.cuda.Stream, int] = {}
         self._spare: dict[int, list[torch.cuda.Stream]] = {}
-        """By priority."""
+        """Unused streams, by priority."""
 
     def take(self, priority: int = 0) -> torch.cuda.Stream:
-        """A stream that nobody else has; lower priorities come first."""
+        """Return a stream for exclusive use; a lower number is a higher priority."""
         spare = self._spare.setdefault(priority, [])
         stream = spare.pop() if spare else self._make(priority)
         self._lent[stream] = priority
         return stream
 
     def give_back(self, stream: torch.cuda.Stream) -> None:
-        """For others to take; nothing happens if it was called back already."""
+        """Return a stream to the pool; no effect if it is already there."""
         priority = self._lent.pop(stream, None)
         if priority is not None:
             self._spare[priority].append(stream)
 
     def reclaim(self) -> None:
-        """Waits for all streams that are lent, and takes them back."""
+        """Wait for all streams in use and return them to the pool."""
         for stream in [*self._lent]:
             stream.synchronize()
             self.give_back(stream)
@@ -53,11 +53,13 @@ class StreamPool:
 
 @cache
 def stream_pool(device: int) -> StreamPool:
-    """Those on all multiprocessors of a GPU; more than 32 of a priority need cuda-bindings."""
+    """Return the pool of a GPU's unrestricted streams; over 32 per priority need cuda-bindings."""
     known: set[torch.cuda.Stream] = set()
 
     def made(priority: int) -> torch.cuda.Stream:
-        for _ in range(_OF_TORCH):  # which then gives them out again, to two lanes at once
+        for _ in range(
+            _STREAMS_OF_TORCH
+        ):  # torch then repeats its streams, which two lanes must not share
             stream: torch.cuda.Stream = torch.cuda.Stream(device, priority=priority)
             if stream not in known:
                 known.add(stream)
@@ -69,15 +71,15 @@ def stream_pool(device: int) -> StreamPool:
 
 def _beyond_torch(device: int, priority: int) -> torch.cuda.Stream:
     try:
-        from cuda.bindings import runtime  # noqa: PLC0415 - only who needs so many streams needs it
+        from cuda.bindings import runtime  # noqa: PLC0415 - optional dependency
     except ImportError as error:
         raise RuntimeError(
-            f"torch has {_OF_TORCH} streams; more need the package cuda-bindings, of the CUDA "
+            f"torch has {_STREAMS_OF_TORCH} streams; more need the package cuda-bindings, of the CUDA "
             "version of torch"
         ) from error
     with torch.cuda.device(device):
         flag = runtime.cudaStreamNonBlocking
         status, stream = runtime.cudaStreamCreateWithPriority(flag, priority)
     if int(status) != 0:
-        raise RuntimeError(f"CUDA makes no further stream: {status.name}")
+        raise RuntimeError(f"CUDA cannot create another stream: {status.name}")
     return torch.cuda.ExternalStream(int(stream), device=f"cuda:{device}")

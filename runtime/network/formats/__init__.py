@@ -1,1 +1,1 @@
-"""File formats in which networks travel."""
+"""Exchange formats of networks: ONNX and TorchScript."""

@@ -1,4 +1,4 @@
-"""A torch module as an ONNX file, the form in which networks travel to other runtimes and boards."""
+"""Export a torch module to ONNX, the exchange format for other runtimes and boards."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import torch
 from torch import Tensor, nn
 
 OPSET = 17
-"""Runs on TensorRT 8.6 and newer and on every ONNX Runtime since 1.12."""
+"""Supported by TensorRT 8.6 and newer and by ONNX Runtime 1.12 and newer."""
 
 
 def onnx_bytes(module: nn.Module, examples: Sequence[Tensor], *, opset: int = OPSET) -> bytes:
-    """The module in evaluation mode as ONNX, with the shapes of its example inputs.
+    """Return the module in evaluation mode as ONNX, with the shapes of its example inputs.
 
-    Inputs are called input_0, input_1 and so on, the one output is called output. Operations whose
-    result nothing uses are left out.
+    Inputs are named input_0, input_1 and so on, the output is named output. Operations whose result
+    is unused are left out.
 
     Raises:
-      RuntimeError: if torch cannot express the module in ONNX (its messages are of many classes).
+      RuntimeError: if torch cannot export the module (its own errors are of many classes).
     """
     names = [f"input_{i}" for i in range(len(examples))]
     exporter = logging.getLogger("torch.onnx")
@@ -34,9 +34,8 @@ def onnx_bytes(module: nn.Module, examples: Sequence[Tensor], *, opset: int = OP
             torch.inference_mode(),
             tempfile.TemporaryDirectory() as folder,
         ):
-            warnings.simplefilter("ignore")  # of its age; this is why it is chosen:
-            # the exporter by tracing takes a fifth of the time of its successor, which counts where
-            # thousands of networks are measured.
+            warnings.simplefilter("ignore")  # deprecation of the tracing exporter,
+            # which takes a fifth of the time of its successor: thousands of networks are measured.
             file = Path(folder) / "network.onnx"
             torch.onnx.export(
                 module.eval(),
@@ -50,6 +49,6 @@ def onnx_bytes(module: nn.Module, examples: Sequence[Tensor], *, opset: int = OP
             return file.read_bytes()
     except Exception as error:
         reason = str(error).partition("\n")[0]  # a dump of the graph may follow
-        raise RuntimeError(f"torch cannot write this network as ONNX: {reason}") from error
+        raise RuntimeError(f"torch cannot export this network to ONNX: {reason}") from error
     finally:
         exporter.setLevel(level)

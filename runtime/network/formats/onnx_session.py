@@ -1,4 +1,4 @@
-"""An ONNX network in ONNX Runtime, on one thread unless more are asked for."""
+"""Run an ONNX network in ONNX Runtime, on one thread by default."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy import ndarray
 
 
 class Provider(Enum):
-    """What computes; ONNX Runtime's own names."""
+    """Execution provider, with ONNX Runtime's names."""
 
     cpu = "CPUExecutionProvider"
     cuda = "CUDAExecutionProvider"
@@ -24,25 +24,24 @@ class Provider(Enum):
 
 @final
 class OnnxSession:
-    """Each call is one inference; Python's lock is free while it runs.
+    """A loaded network; each call is one inference, with the GIL released.
 
-    Threads of ONNX Runtime's own pool ignore the affinity of the thread that calls, so that one
-    thread, the caller's, is the default.
+    The default is the caller's thread only, because ONNX Runtime's thread pool ignores the CPU
+    affinity of the caller.
     """
 
     def __init__(
         self, model: bytes | Path, *, threads: int = 1, provider: Provider = Provider.cpu
     ) -> None:
-        """Loads the network and plans its execution.
+        """Load a network.
 
         Args:
-          model: the file, or what is in it.
-          threads: within one operation.
-          provider: what computes.
+          model: path or content of the ONNX file.
+          threads: number of threads within one operation.
+          provider: execution provider.
 
         Raises:
-          ValueError: if it is not an ONNX network that this ONNX Runtime can run, or the provider
-            is not there.
+          ValueError: if this ONNX Runtime cannot run the network or does not have the provider.
         """
         available = onnxruntime.get_available_providers()
         if provider.value not in available:
@@ -60,11 +59,11 @@ class OnnxSession:
             self._session = onnxruntime.InferenceSession(
                 source, options, providers=[provider.value]
             )
-        except Exception as error:  # its errors share no base class of their own
+        except Exception as error:  # its errors have no common base class
             name = "the bytes given" if isinstance(model, bytes) else str(model)
             raise ValueError(f"ONNX Runtime cannot load {name}: {error}") from error
         if self._session.get_providers()[0] != provider.value:
-            # ONNX Runtime would go on without it, and a processor's times pass for a GPU's.
+            # ONNX Runtime would fall back to the CPU, and its times would be taken for a GPU's.
             raise ValueError(
                 f"ONNX Runtime has {provider.value} but cannot start it: a library or the device "
                 f"is missing"
@@ -73,16 +72,16 @@ class OnnxSession:
         self._names = [one.name for one in self._session.get_inputs()]
 
     def __call__(self, *inputs: Shaped[ndarray, "..."]) -> Shaped[ndarray, "..."]:
-        """The first output for these inputs, in the network's order."""
+        """Return the first output for these inputs, given in the network's order."""
         outputs: Sequence[np.ndarray] = self._session.run(
             None, dict(zip(self._names, inputs, strict=True))
         )
         return outputs[0]
 
     def resident(self, *inputs: Shaped[ndarray, "..."]) -> Callable[[], object]:
-        """One inference to call, with these inputs in the device's memory and the output kept there.
+        """Return a callable that runs one inference with inputs and output in the device's memory.
 
-        No call copies anything between host and device; each ends when the device has finished.
+        A call copies nothing between host and device and blocks until the device has finished.
         """
         binding = self._session.io_binding()
         values = [
@@ -94,18 +93,18 @@ class OnnxSession:
         binding.bind_output(output.name, self._memory)
         self._session.run_with_iobinding(binding)
         (buffer,) = binding.get_outputs()
-        binding.bind_ortvalue_output(output.name, buffer)  # else each call would take memory
+        binding.bind_ortvalue_output(output.name, buffer)  # else each call would allocate memory
 
         return _Resident(self._session, binding, values, buffer)
 
     def bound(
         self, inputs: Sequence[Shaped[ndarray, "..."]], output: Shaped[ndarray, "..."]
     ) -> Callable[[], None]:
-        """One inference from memory to memory at each call, nothing being copied.
+        """Return a callable that runs one inference in place on these arrays, without copies.
 
         Args:
-          inputs: what to read, in the network's order.
-          output: what to write; both contiguous, and kept as long as the call is.
+          inputs: contiguous arrays to read, in the network's order.
+          output: contiguous array to write.
         """
         binding = self._session.io_binding()
         for name, one in zip(self._names, inputs, strict=True):
@@ -121,7 +120,7 @@ class _Bound:
     session: Any
     binding: Any
     memory: tuple[Shaped[ndarray, "..."], ...]
-    """The binding knows addresses only; here the arrays are kept."""
+    """Kept alive here; the binding holds addresses only."""
 
     def __call__(self) -> None:
         self.session.run_with_iobinding(self.binding)
@@ -130,11 +129,11 @@ class _Bound:
 @final
 @dataclass(frozen=True)
 class _Resident:
-    """A session and what it reads and writes; a value on the processor is its array's memory."""
+    """A session bound to values in the device's memory."""
 
     session: onnxruntime.InferenceSession
     binding: onnxruntime.IOBinding
-    inputs: Sequence[onnxruntime.OrtValue]  # the binding knows their addresses and owns nothing
+    inputs: Sequence[onnxruntime.OrtValue]  # the binding holds addresses only
     output: onnxruntime.OrtValue
 
     def __call__(self) -> object:

@@ -1,4 +1,4 @@
-"""A torch module as TorchScript, for boards whose only runtime is torch, which reads no ONNX."""
+"""Export a torch module to TorchScript, for boards with torch but no ONNX runtime."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from torch import Tensor, nn
 
 
 def torchscript_bytes(module: nn.Module, examples: Sequence[Tensor]) -> bytes:
-    """The module in evaluation mode, traced with its example inputs and frozen."""
+    """Return the module in evaluation mode, traced with its example inputs and frozen."""
     with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # of its age; torch 1.10 of JetPack 4.6 reads nothing newer
+        warnings.simplefilter(
+            "ignore"
+        )  # deprecated, but torch 1.10 of JetPack 4.6 reads nothing newer
         traced: torch.jit.ScriptModule = torch.jit.trace(module.eval(), tuple(examples))
         content = io.BytesIO()
         torch.jit.save(torch.jit.freeze(traced), content)

@@ -1,6 +1,6 @@
 """AlexNet in its one-tower form (Krizhevsky, "One weird trick ...", arXiv 1404.5997, 2014).
 
-Modules bear torchvision's names, so that its checkpoints load.
+Modules have torchvision's names, so that its checkpoints load.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class AlexNet(nn.Module):
     """Five convolutions and three linear layers, for images of 63 pixels a side or more."""
 
     def __init__(self, *, width: int = 64, num_classes: int = 1000) -> None:
-        """Builds it untrained.
+        """Build the untrained network.
 
         Args:
           width: channels of the first convolution; every other layer grows in proportion.
@@ -52,7 +52,7 @@ class AlexNet(nn.Module):
         )
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
-        """Logits."""
+        """Return the logits."""
         x = self.avgpool(self.features(images))
         logits: Tensor = self.classifier(torch.flatten(x, 1))
         return logits

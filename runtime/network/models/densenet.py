@@ -1,6 +1,6 @@
 """DenseNet-BC (Huang et al., CVPR 2017, table 1).
 
-Modules bear torchvision's names.
+Modules have torchvision's names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class DenseLayer(nn.Module):
         self.relu = nn.ReLU()
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n growth h w"]:
-        """The new features alone."""
+        """Return the new features only."""
         y = self.conv1(self.relu(self.norm1(x)))
         z: Tensor = self.conv2(self.relu(self.norm2(y)))
         return z
@@ -40,7 +40,7 @@ class DenseLayer(nn.Module):
 
 @final
 class DenseBlock(nn.Module):
-    """Layers of which each sees the block's input and the output of every layer before it."""
+    """Layers whose input is the block's input and the output of every earlier layer."""
 
     def __init__(self, layers: int, channels: int, growth: int) -> None:
         super().__init__()
@@ -57,13 +57,13 @@ class DenseBlock(nn.Module):
 
 @final
 class DenseNet(nn.Module):
-    """A stem, four dense blocks, a transition that halves both ways after all but the last.
+    """A stem and four dense blocks, with a transition that halves channels and sides between them.
 
     For images of 32 pixels a side or more.
     """
 
     def __init__(self, depth: int = 121, *, growth: int = 32, num_classes: int = 1000) -> None:
-        """Builds it untrained.
+        """Build the untrained network.
 
         Args:
           depth: layers with weights: 121, 169 or 201.
@@ -103,7 +103,7 @@ class DenseNet(nn.Module):
         self.classifier = nn.Linear(channels, num_classes)
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
-        """Logits."""
+        """Return the logits."""
         x = self.avgpool(self.relu(self.features(images)))
         logits: Tensor = self.classifier(torch.flatten(x, 1))
         return logits

@@ -1,7 +1,7 @@
 """ResNet (He et al., CVPR 2016, table 1).
 
 As in torchvision, a bottleneck strides in its 3x3 convolution (the paper: in its first 1x1).
-Modules bear torchvision's names, so that its checkpoints load.
+Modules have torchvision's names, so that its checkpoints load.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _BOTTLENECK_FROM = 50
 
 @final
 class Block(nn.Module):
-    """Convolutions beside a shortcut: two of 3x3, or a bottleneck of 1x1, 3x3, 1x1."""
+    """Convolutions with a shortcut: two of 3x3, or a bottleneck of 1x1, 3x3, 1x1."""
 
     def __init__(self, channels: tuple[int, ...], kernels: tuple[int, ...], stride: int) -> None:
-        """Builds it untrained.
+        """Build the untrained network.
 
         Args:
           channels: of the input and of each convolution's output.
@@ -71,7 +71,7 @@ class ResNet(nn.Module):
     """A stem, four stages of blocks, a classifier; for images of 32 pixels a side or more."""
 
     def __init__(self, depth: int = 50, *, width: int = 64, num_classes: int = 1000) -> None:
-        """Builds it untrained.
+        """Build the untrained network.
 
         Args:
           depth: layers with weights: 18, 34, 50, 101 or 152.
@@ -105,7 +105,7 @@ class ResNet(nn.Module):
         self.fc = nn.Linear(channels, num_classes)
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
-        """Logits."""
+        """Return the logits."""
         x = self.maxpool(self.relu(self.bn1(self.conv1(images))))
         for stage in range(1, 5):
             x = self.get_submodule(f"layer{stage}")(x)

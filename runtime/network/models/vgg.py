@@ -1,6 +1,6 @@
 """VGG (Simonyan & Zisserman, ICLR 2015, table 1), without batch normalisation.
 
-Modules bear torchvision's names, so that its checkpoints load.
+Modules have torchvision's names, so that its checkpoints load.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class VGG(nn.Module):
     """
 
     def __init__(self, depth: int = 16, *, width: int = 64, num_classes: int = 1000) -> None:
-        """Builds it untrained.
+        """Build the untrained network.
 
         Args:
           depth: layers with weights: 11, 13, 16 or 19.
@@ -62,7 +62,7 @@ class VGG(nn.Module):
         )
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
-        """Logits."""
+        """Return the logits."""
         x = self.avgpool(self.features(images))
         logits: Tensor = self.classifier(torch.flatten(x, 1))
         return logits

@@ -1,7 +1,7 @@
-"""YOLOv4 (Bochkovskiy, Wang & Liao, 2020), as its authors' configuration describes it.
+"""YOLOv4 (Bochkovskiy, Wang & Liao, 2020), following its authors' configuration.
 
-A backbone (CSPDarknet-53), a pyramid of pooled features, a neck that mixes three scales on the way
-up and down again, and a head for each scale. 110 convolutions; boxes are not decoded.
+A backbone (CSPDarknet-53), a pyramid of pooled features, a neck that mixes three scales top-down
+and bottom-up, and a head for each scale. 110 convolutions; boxes are not decoded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _conv(
 
 @final
 class Block(nn.Module):
-    """A bottleneck of 1x1 and 3x3 beside a shortcut."""
+    """A bottleneck of 1x1 and 3x3 convolutions with a shortcut."""
 
     def __init__(self, channels: int, inner: int) -> None:
         super().__init__()
@@ -41,14 +41,14 @@ class Block(nn.Module):
         self.conv2 = _conv(inner, channels, 3, nn.Mish)
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         y: Tensor = x + self.conv2(self.conv1(x))
         return y
 
 
 @final
 class Stage(nn.Module):
-    """Halves the sides; one part of the channels goes through the blocks, the other beside them."""
+    """Downsample by 2; one part of the channels goes through the blocks, the other bypasses them."""
 
     def __init__(self, inputs: int, outputs: int, blocks: int) -> None:
         super().__init__()
@@ -73,19 +73,19 @@ class Stage(nn.Module):
 
 @final
 class Pyramid(nn.Module):
-    """Each place's largest neighbours within 13, 9 and 5 places, beside itself."""
+    """Spatial pyramid pooling: maxima over 13x13, 9x9 and 5x5, concatenated with the input."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pools = nn.ModuleList(nn.MaxPool2d(side, 1, side // 2) for side in (13, 9, 5))
 
     def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n d h w"]:
-        """Four times the channels."""
+        """Return four times as many channels."""
         return torch.cat([*(pool(x) for pool in self.pools), x], 1)
 
 
 def _mixed(inputs: int, channels: int, convolutions: int) -> nn.Sequential:
-    """1x1 and 3x3 in turns, the last one 1x1."""
+    """Alternating 1x1 and 3x3 convolutions, the last one 1x1."""
     layers = []
     for i in range(convolutions):
         outputs, side = ((channels, 1), (2 * channels, 3))[i % 2]
@@ -102,14 +102,14 @@ def _head(channels: int, outputs: int) -> nn.Sequential:
 
 @final
 class YOLOv4(nn.Module):
-    """For images whose sides are multiples of 32."""
+    """YOLOv4 for images whose sides are multiples of 32."""
 
     def __init__(self, *, width: int = 32, num_classes: int = 80) -> None:
-        """Builds it untrained.
+        """Build the untrained network.
 
         Args:
           width: channels of the first convolution; every other one but the last grows in proportion.
-          num_classes: each of three boxes a place has a score for each, and five numbers more.
+          num_classes: each of the three boxes per position has a score per class and five more numbers.
         """
         super().__init__()
         outputs = 3 * (num_classes + 5)
@@ -140,7 +140,7 @@ class YOLOv4(nn.Module):
         self.head_large = _head(large, outputs)
 
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n outputs places"]:
-        """What the heads say of the places of three scales, h/8 * w/8, h/16 * w/16, h/32 * w/32."""
+        """Return the head outputs of the three scales, h/8 * w/8, h/16 * w/16 and h/32 * w/32, joined."""
         scales = []
         x: Tensor = self.stem(images)
         for stage in self.stages:

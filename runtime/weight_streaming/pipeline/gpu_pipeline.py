@@ -323,7 +323,7 @@ class _LoadingEngine(Engine):
         """Itself: it is of one already."""
         return self
 
-    def captured(
+    def compile(
         self,
         segment: Segment,
         inputs: Sequence[Tensor],
@@ -335,7 +335,7 @@ class _LoadingEngine(Engine):
             self._pipeline.load(layer)
             self._loaded = layer
         versions = self._pipeline.buffers.versions()
-        made = self._engine.captured(segment, inputs, output)
+        made = self._engine.compile(segment, inputs, output)
         if versions != self._pipeline.buffers.versions():
             raise ValueError(writes_weights(segment.name))
         return made

@@ -1,4 +1,4 @@
-"""ConcurrentNetworks streamed networks under one budget of memory.
+"""Several streamed networks under one budget of memory.
 
 The rule: the budget goes where the worst of the networks is, measured by its delay over its deadline.
 Each delay is predicted for the worst that the others can do: as if all of them read, copied and

@@ -111,7 +111,7 @@ def test_layers_in_place_work_as_in_the_module_where_they_can():
     compiled = Compiled(program, x, [EagerEngine()])
 
     assert torch.equal(infer(compiled, x, [0]), module(x))
-    with pytest.raises(ValueError, match="segment relu changes its input, which ONNX cannot"):
+    with pytest.raises(ValueError, match=r"\brelu\b.*ONNX"):
         Compiled(program, x, [OnnxEngine()])
 
 
@@ -148,7 +148,7 @@ def test_an_output_is_not_given_before_its_time():
     running = Compiled(decompose(module, x), x, [EagerEngine()]).start(x)
     running.job(0, 0)()
 
-    with pytest.raises(RuntimeError, match="1 of 2 segments have still to run"):
+    with pytest.raises(RuntimeError, match=r"1 of 2 segments"):
         _ = running.output
 
 
@@ -157,7 +157,7 @@ def test_an_input_unlike_the_example_is_refused(x):
     example = torch.ones(1, 2)
     compiled = Compiled(decompose(nn.ReLU().eval(), example), example, [EagerEngine()])
 
-    with pytest.raises(ValueError, match=r"the network was made for \(1, 2\) of torch.float32"):
+    with pytest.raises(ValueError, match=r"\(1, 2\) of torch.float32"):
         compiled.start(x)
 
 
@@ -165,9 +165,9 @@ def test_a_lane_without_an_engine_is_refused():
     example = torch.ones(1, 2)
     program = decompose(nn.ReLU().eval(), example)
 
-    with pytest.raises(ValueError, match="on one GPU, the CPU or both"):
+    with pytest.raises(ValueError, match="GPU"):
         Compiled(program, example, [None])
-    with pytest.raises(ValueError, match="lane 1 has no engine for this network"):
+    with pytest.raises(ValueError, match=r"lane 1\b.*engine"):
         Compiled(program, example, [EagerEngine(), None]).start(example).job(0, 1)
 
 

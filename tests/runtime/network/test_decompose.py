@@ -227,7 +227,7 @@ def test_the_output_is_asked_for_at_the_end(networks):
     inference = Inference(decompose(*networks["alexnet"]), networks["alexnet"][1])
     inference.step()
 
-    with pytest.raises(RuntimeError, match=r"21 of 22 segments have still to run"):
+    with pytest.raises(RuntimeError, match=r"21 of 22 segments"):
         _ = inference.output
 
 
@@ -385,19 +385,19 @@ def test_a_layer_used_twice_is_two_segments():
 
 
 def test_a_module_in_training_mode_is_refused():
-    with pytest.raises(ValueError, match=r"call \.eval\(\) first"):
+    with pytest.raises(ValueError, match=r"\.eval\(\)"):
         decompose(nn.Sequential(nn.Dropout()), torch.zeros(1))
 
 
 def test_cells_that_do_not_occur_are_refused_by_name():
-    with pytest.raises(ValueError, match="Sequential contains no Cell or Block"):
+    with pytest.raises(ValueError, match=r"Sequential .*\bCell\b.*\bBlock\b"):
         decompose(nn.Sequential(nn.ReLU()).eval(), torch.zeros(1), Rule.CELL, cells=(Cell, Block))
 
 
 def test_cells_belong_to_their_rule():
-    with pytest.raises(ValueError, match="rule 'cell' was given 0 classes"):
+    with pytest.raises(ValueError, match=r"'cell' with 0 classes .*cells="):
         decompose(nn.ReLU().eval(), torch.zeros(1), Rule.CELL)
-    with pytest.raises(ValueError, match="rule 'whole' was given 1 classes"):
+    with pytest.raises(ValueError, match=r"'whole' with 1 classes .*cells="):
         decompose(nn.ReLU().eval(), torch.zeros(1), Rule.WHOLE, cells=(Cell,))
 
 
@@ -412,17 +412,17 @@ class Wrapped(nn.Module):
 
 @pytest.mark.parametrize("rule", [Rule.LAYER, Rule.WHOLE])
 def test_two_outputs_are_refused(rule):
-    with pytest.raises(ValueError, match="not one"):
+    with pytest.raises(ValueError, match=r"\btuple\b.* one tensor|one computed tensor"):
         decompose(Wrapped(lambda x: (x + 1, x)).eval(), torch.zeros(1), rule)
 
 
 def test_two_inputs_are_refused():
-    with pytest.raises(ValueError, match="takes 2 inputs"):
+    with pytest.raises(ValueError, match=r"2 inputs\b.*\bone"):
         decompose(nn.Bilinear(1, 1, 1).eval(), torch.zeros(1))
 
 
 def test_a_layer_with_two_outputs_is_refused():
-    with pytest.raises(ValueError, match="layer 0 gives tuple"):
+    with pytest.raises(ValueError, match=r"layer 0\b.*\btuple"):
         decompose(nn.Sequential(nn.LSTM(2, 2), nn.Identity()).eval(), torch.zeros(1, 1, 2))
 
 

@@ -63,17 +63,17 @@ def test_onnx_runtime_computes_what_torch_does_on_an_input_bound_once():
 
 
 @pytest.mark.parametrize(
-    ("device", "precision", "said"),
+    ("device", "precision", "named"),
     [
-        (Device.cpu, Precision.fp16, "computes in fp32, not fp16"),
-        (Device.cpu, Precision.bf16, "computes in fp32, not bf16"),
-        (Device.cuda, Precision.bf16, "computes in fp32 or fp16, not bf16"),
-        (Device.cuda, Precision.fp16, "no CUDAExecutionProvider"),
+        (Device.cpu, Precision.fp16, "fp32, not fp16; use backend=torch"),
+        (Device.cpu, Precision.bf16, "fp32, not bf16; use backend=torch"),
+        (Device.cuda, Precision.bf16, "fp32 or fp16, not bf16; use backend=torch"),
+        (Device.cuda, Precision.fp16, "CUDAExecutionProvider"),
     ],
 )
-def test_what_onnx_runtime_cannot_run_is_refused_with_the_reason(device, precision, said):
-    if device is Device.cuda and "no CUDA" in said and torch.cuda.is_available():
+def test_what_onnx_runtime_cannot_run_is_refused_with_the_reason(device, precision, named):
+    if device is Device.cuda and "CUDAExecutionProvider" in named and torch.cuda.is_available():
         pytest.skip("needs a machine without CUDA")
 
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=named):
         prepare(nn.Linear(4, 2), torch.ones(1, 4), device, Backend.onnxruntime, precision)

@@ -48,12 +48,12 @@ def test_a_bound_input_lives_as_long_as_the_inference():
 
 
 def test_bytes_that_are_no_network_are_refused():
-    with pytest.raises(ValueError, match="cannot load the bytes given"):
+    with pytest.raises(ValueError, match="ONNX Runtime cannot load"):
         OnnxSession(b"not a network")
 
 
 def test_an_absent_provider_is_named_with_those_there():
-    with pytest.raises(ValueError, match=r"no TensorrtExecutionProvider; it has .*CPUExecution"):
+    with pytest.raises(ValueError, match=r"TensorrtExecutionProvider\b.*CPUExecutionProvider"):
         OnnxSession(b"", provider=Provider.tensorrt)
 
 
@@ -62,5 +62,5 @@ def test_a_module_that_onnx_cannot_express_is_refused():
         def forward(self, x):
             return torch.linalg.svd(x)[0]
 
-    with pytest.raises(RuntimeError, match="cannot write this network as ONNX"):
+    with pytest.raises(RuntimeError, match=r"ONNX: \S"):
         onnx_bytes(Sorted(), [torch.ones(2, 2)])

@@ -89,9 +89,9 @@ def locked():
     ("build", "why"),
     [
         (Asserting, "AssertionError"),
-        (Two, "takes 2 inputs"),
+        (Two, "2 inputs"),
         (locked, "cannot pickle '_thread.lock' object"),
-        (lambda: nn.Sequential(nn.LSTM(8, 8)), "layer 0 gives tuple, not one tensor"),
+        (lambda: nn.Sequential(nn.LSTM(8, 8)), "layer 0 returns tuple"),
     ],
 )
 def test_what_cannot_be_cut_is_told_in_one_line(build, why):

@@ -1,4 +1,4 @@
-"""StreamedInference onto a GPU. It needs no more than torch:
+"""Weight streaming to a GPU. It needs no more than torch:
 
 python -m pytest tests/runtime/weight_streaming/test_stream_on_gpu.py --noconftest -c /dev/null -v -rA
 """

@@ -155,10 +155,10 @@ def test_the_exported_program_computes_the_same():
 
 
 def test_another_number_of_operations_is_refused():
-    with pytest.raises(ValueError, match="5 operations given, a cell has 6"):
+    with pytest.raises(ValueError, match=r"\b5 operations\b.*\b6\b"):
         CellNetwork(EVERY_OPERATION[:5])
 
 
 def test_an_unknown_operation_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match="'max_pool_3x3' is not one of none, skip_connect"):
+    with pytest.raises(ValueError, match=r"'max_pool_3x3'.*\bskip_connect\b"):
         CellNetwork([*EVERY_OPERATION[:5], "max_pool_3x3"])
