@@ -14,8 +14,8 @@ from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, judged, read
 from nas.measure.plan import MeasureConfig, measure
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.contention.contention import Contention
 from runtime.contention.scenario import SOLO, Scenario, scenario_named
-from runtime.contention.situation import Situation
 from runtime.machine.description import machine_facts
 from runtime.machine.monitors import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
 from runtime.machine.stability import Sense, Watch
@@ -148,8 +148,8 @@ class ThisMachine:
             return
         with ExitStack() as opened:
             try:
-                situation = self._scenario.situation(spare, gpu=self._device is Device.cuda)
-                beside = opened.enter_context(situation)
+                contention = self._scenario.contention(spare, gpu=self._device is Device.cuda)
+                beside = opened.enter_context(contention)
             except ValueError as error:
                 raise UserError(f"scenario={self._config.scenario}: {error}") from error
             inference, stopwatch, clock_mhz = self._prepared(beside)
@@ -163,7 +163,7 @@ class ThisMachine:
                 beside_gb_per_s=partial(self._taken, beside),
             )
 
-    def _taken(self, beside: Situation) -> list[float]:
+    def _taken(self, beside: Contention) -> list[float]:
         try:
             return beside.gb_per_s()
         except RuntimeError as error:
@@ -201,7 +201,7 @@ class ThisMachine:
         return [*senses, gpu_throttling] if self._device is Device.cuda else senses
 
     def _prepared(
-        self, beside: Situation | None
+        self, beside: Contention | None
     ) -> tuple[Callable[[int], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
         import torch  # noqa: PLC0415 - after its threads have been told how to wait
 

@@ -20,7 +20,7 @@ from latency.models.noise import origin_beside
 from latency.sources.table import TableLatency
 from latency.sources.table_source import AutoLatencyConfig, by_architecture
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.contention.isolation.budget import GB, MB
+from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.scenario import Scenario
 from runtime.contention.sensitivity import LEAST_LEVELS, fit

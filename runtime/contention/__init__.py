@@ -1,1 +1,1 @@
-"""Networks beside others that use the memory: hogs, what holds them back, and what it is worth."""
+"""Memory contention: hogs that take bandwidth, isolation that limits them, and the slowdown."""

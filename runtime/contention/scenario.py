@@ -1,14 +1,14 @@
-"""What goes on beside a network while it runs, read from YAML, and entered for as long as a `with` lasts.
+"""Scenarios: the load beside a network while it runs, described in YAML.
 
-    hogs: [memory, memory]   # memory, spin, disk; gpu_memory, pcie on a GPU; each as often as it runs
-    beside: [resnet50]       # networks that run again and again
-    isolation: fine_lock     # what protects the network; docs/reference/contention.md lists the ways
+    hogs: [memory, memory]   # memory, spin, disk; on a GPU gpu_memory, pcie; one entry per hog
+    beside: [resnet50]       # networks that run in a loop
+    isolation: fine_lock     # protection of the network; see docs/reference/contention.md
     limit_mb_per_s: 1000     # of each hog, where the isolation has a budget
-    memory_budget: 2MB       # the network's weights are streamed through so much memory
-    sms: 32                  # the GPU's multiprocessors that the network has
+    memory_budget: 2MB       # stream the network's weights through this much memory
+    sms: 32                  # multiprocessors of the GPU for the network
 
-Its `suffix` says all of it and becomes part of the device id, so that times taken in two situations
-are never mixed, whatever the file was called.
+The `suffix` encodes all settings and becomes part of the device id, so that latencies of two
+scenarios are never mixed, whatever the name of the file.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any, final
 
 import yaml
 
+from runtime.contention.contention import Contention
 from runtime.contention.hogs.hog import Hog
 from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
 from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.isolation.isolation import Isolation
-from runtime.contention.situation import Situation
 from runtime.weight_streaming.byte_size import parse_bytes
 
-SHIPPED = Path(__file__).parents[2] / "conf" / "scenarios"
+BUNDLED = Path(__file__).parents[2] / "conf" / "scenarios"
 
 _CPU_HOGS: dict[str, Callable[..., Hog]] = {
     "memory": MemoryHog,
@@ -38,13 +38,13 @@ _CPU_HOGS: dict[str, Callable[..., Hog]] = {
 }
 _GPU_HOGS = ("gpu_memory", "pcie")
 _MOST_BYTES = 2**16
-"""Of a file that describes a scenario."""
+"""Limit on the size of a scenario file."""
 
 
 @final
 @dataclass(frozen=True)
 class Scenario:
-    """The surroundings of a network."""
+    """Load beside a network, and its isolation."""
 
     hogs: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
@@ -55,12 +55,12 @@ class Scenario:
     name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
-        """Refuses what cannot be.
+        """Check all settings.
 
         Raises:
-          ValueError: naming the value, what is allowed and the way out.
+          ValueError: naming the value and the allowed ones.
         """
-        for what, given, known in (
+        for key, given, known in (
             ("hogs", self.hogs, (*_CPU_HOGS, *_GPU_HOGS)),
             ("beside", self.beside, tuple(BESIDE)),
         ):
@@ -68,31 +68,31 @@ class Scenario:
                 if one not in known:
                     near = get_close_matches(one, known, 1)
                     meant = f"; did you mean {near[0]}?" if near else ""
-                    raise ValueError(f"{what}: {one!r} is none of {', '.join(known)}{meant}")
+                    raise ValueError(f"{key}: {one!r} must be one of {', '.join(known)}{meant}")
         self._check_isolation()
         if self.memory_budget is not None:
             try:
                 parse_bytes(self.memory_budget)
             except ValueError as error:
                 raise ValueError(
-                    f"memory_budget={self.memory_budget!r} must be a size above 0, like 64MB, 1.5GiB or "
-                    f"4096"
+                    f"memory_budget={self.memory_budget!r} must be a size above 0, such as 64MB, 1.5GiB "
+                    "or 4096"
                 ) from error
         if self.sms is not None and self.sms < 1:
             raise ValueError(f"sms={self.sms} must be at least 1")
 
     def _check_isolation(self) -> None:
         if self.isolation is Isolation.partition and self.sms is None:
-            raise ValueError("isolation=partition says too little; sms=32 cuts the GPU")
+            raise ValueError("isolation=partition needs sms, the multiprocessors, such as sms=32")
         if self.sms is not None and self.isolation not in {Isolation.none, Isolation.partition}:
             raise ValueError(
-                f"sms={self.sms} cuts the GPU, which is isolation enough; with it there may be a "
-                f"limit_mb_per_s, but no isolation={self.isolation.value}"
+                f"sms={self.sms} partitions the GPU, so it cannot be combined with "
+                f"isolation={self.isolation.value}; limit_mb_per_s may be added"
             )
         self._isolation.check(self.limit_mb_per_s)
         if self.isolation is not Isolation.none and not (self.hogs or self.beside or self.sms):
             raise ValueError(
-                f"isolation={self.isolation.value} protects from hogs, and there are none"
+                f"isolation={self.isolation.value} needs hogs or networks beside, and there are none"
             )
 
     @property
@@ -101,84 +101,86 @@ class Scenario:
 
     @property
     def suffix(self) -> str:
-        """Of a device id; empty for a network that has the device to itself.
+        """Suffix of the device id; empty if the network has the device to itself.
 
-        Two scenarios have the same one if and only if they are the same, the order of what runs
-        beside the network apart.
+        Two scenarios have the same suffix if and only if they are equal up to the order of hogs and
+        of networks beside.
         """
-        said = [*_counted("hog", self.hogs), *_counted("beside", self.beside)]
+        parts = [*_counted("hog", self.hogs), *_counted("beside", self.beside)]
         if self._isolation not in {Isolation.none, Isolation.partition}:
-            said.append(self._isolation.value)
+            parts.append(self._isolation.value)
         if self.limit_mb_per_s is not None:
-            said.append(f"limit:{self.limit_mb_per_s:g}")
+            parts.append(f"limit:{self.limit_mb_per_s:g}")
         if self.memory_budget is not None:
-            said.append(f"ram:{parse_bytes(self.memory_budget)}")
+            parts.append(f"ram:{parse_bytes(self.memory_budget)}")
         if self.sms is not None:
-            said.append(f"sm:{self.sms}")
-        return f"|{'+'.join(said)}" if said else ""
+            parts.append(f"sm:{self.sms}")
+        return f"|{'+'.join(parts)}" if parts else ""
 
     @property
     def unlimited(self) -> Scenario:
-        """The same without a limit, and without the isolation that worked by it alone."""
+        """The same scenario without a limit, and without an isolation that needs one."""
         isolation = Isolation.none if self.isolation.has_budget else self.isolation
         return replace(self, limit_mb_per_s=None, isolation=isolation)
 
     def facts(self) -> dict[str, Any]:
-        """Ready for JSON."""
+        """Return the settings as JSON-compatible values."""
         return {**asdict(self), "isolation": self._isolation.value}
 
     @property
     def processors(self) -> int:
-        """How many processors what runs beside the network keeps busy, each all of one."""
+        """Number of processors kept busy by hogs and networks beside, one each."""
         return len(self.hogs) + len(self.beside)
 
     def crowding(self, cores: Sequence[int]) -> str | None:
-        """What to know where more runs beside the network than there are cores for it, in words."""
+        """Return a warning if hogs and networks beside must share the given cores, else None."""
         if self.processors <= len(cores) or not cores:
             return None
         most = -(-self.processors // len(cores))
-        told = f"core {cores[0]}" if len(cores) == 1 else f"{len(cores)} cores, up to {most} on one"
+        shared = (
+            f"core {cores[0]}" if len(cores) == 1 else f"{len(cores)} cores, up to {most} on one"
+        )
         return (
-            f"{self.processors} hogs and networks beside share {told}: they slow each other down and "
-            f"take less than on cores of their own"
+            f"{self.processors} hogs and networks beside share {shared}: they slow each other down and "
+            f"take less bandwidth than on cores of their own"
         )
 
     @property
     def needs_gpu(self) -> bool:
-        """Whether it speaks of a GPU's own means."""
-        of_gpu = any(one in _GPU_HOGS for one in self.hogs)
-        return of_gpu or self.isolation.is_of_gpu or self.sms is not None
+        """Whether a hog or the isolation needs a GPU."""
+        has_gpu_hog = any(one in _GPU_HOGS for one in self.hogs)
+        return has_gpu_hog or self.isolation.needs_gpu or self.sms is not None
 
     @property
     def needs_stream(self) -> bool:
-        """Whether the network must run on the GPU's stream that the situation gives it."""
-        return self._isolation.is_of_gpu
+        """Whether the network must run on the CUDA stream of the `Contention`."""
+        return self._isolation.needs_gpu
 
-    def situation(self, cores: Sequence[int], *, gpu: bool) -> Situation:
-        """What runs beside the network, ready to be entered.
+    def contention(self, cores: Sequence[int], *, gpu: bool) -> Contention:
+        """Return the context manager that runs this scenario.
 
         Args:
-          cores: that the network does not use; what runs on processors takes them in turn.
-          gpu: whether the network runs on the GPU, and those beside it there as well.
+          cores: cores that the network does not use; hogs and networks beside take them in turn.
+          gpu: whether the network and the networks beside run on the GPU.
 
         Raises:
-          ValueError: if there is no core for it, or it needs a GPU that is not there.
+          ValueError: if there is no spare core, or the scenario needs a GPU and `gpu` is False.
         """
         if self.needs_gpu and not gpu:
             raise ValueError(
-                f"the scenario {self.name or self.suffix} needs a GPU's means; measure with "
-                f"device=cuda, or take hogs of {', '.join(_CPU_HOGS)}"
+                f"the scenario {self.name or self.suffix} needs a GPU; measure with device=cuda, or use "
+                f"the hogs {', '.join(_CPU_HOGS)}"
             )
         if (self.hogs or self.beside) and not cores:
             raise ValueError(
-                "a scenario with hogs or networks beside needs a core that the network does not "
-                "have, and none is left to this process"
+                "a scenario with hogs or networks beside needs a core that the network does not use, "
+                "and this process has no other"
             )
         places = [cores[k % len(cores)] for k in range(len(self.hogs) + len(self.beside))]
         running: list[Hog] = [_hog(one, core) for one, core in zip(self.hogs, places, strict=False)]
         for one, core in zip(self.beside, places[len(self.hogs) :], strict=True):
             running.append(NetworkHog(one, core, gpu=gpu))
-        return Situation(
+        return Contention(
             running,
             limit_mb_per_s=self.limit_mb_per_s,
             isolation=self._isolation,
@@ -190,18 +192,18 @@ SOLO = Scenario(name="solo")
 
 
 def scenario_named(given: str) -> Scenario:
-    """A scenario that comes with the package, by its name, or one's own, by the path of its file.
+    """Return a bundled scenario by name, or a user's scenario by the path of its file.
 
     Raises:
-      ValueError: if there is no such scenario, or its file says something that cannot be.
+      ValueError: if there is no such scenario, or its file is invalid.
     """
-    shipped = {path.stem: path for path in sorted(SHIPPED.glob("*.yaml"))}
-    path = shipped.get(given, Path(given).expanduser())
+    bundled = {path.stem: path for path in sorted(BUNDLED.glob("*.yaml"))}
+    path = bundled.get(given, Path(given).expanduser())
     if path.suffix != ".yaml" or not path.is_file():
-        near = get_close_matches(given, list(shipped), 1)
+        near = get_close_matches(given, list(bundled), 1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(
-            f"scenario={given} is none of {', '.join(shipped)} and no .yaml file of your own{meant}"
+            f"scenario={given} must be one of {', '.join(bundled)} or a .yaml file{meant}"
         )
     try:
         return _read(path)
@@ -212,71 +214,73 @@ def scenario_named(given: str) -> Scenario:
 def _read(path: Path) -> Scenario:
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"the file is larger than {_MOST_BYTES} bytes")
-    told = yaml.safe_load(path.read_text(encoding="utf-8"))
-    if told is None:
-        told = {}
+    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if content is None:
+        content = {}
     allowed = ("hogs", "beside", "isolation", "limit_mb_per_s", "memory_budget", "sms")
-    if not isinstance(told, dict):
-        kind = "a list" if isinstance(told, list) else f"one {type(told).__name__}"
+    if not isinstance(content, dict):
+        kind = "a list" if isinstance(content, list) else f"one {type(content).__name__}"
         raise ValueError(  # noqa: TRY004 - a user's file
-            f"the file holds {kind}; it must be a mapping of {', '.join(allowed)}, like hogs: [memory]"
+            f"the file holds {kind}; it must be a mapping of {', '.join(allowed)}, "
+            "such as hogs: [memory]"
         )
-    strange = sorted(map(str, set(told) - set(allowed)))
-    if strange:
-        raise ValueError(f"{', '.join(strange)} is none of {', '.join(allowed)}")
-    for what in allowed[2:]:
-        if not isinstance(told.get(what), str | int | float | None):
-            told_of = reprlib.repr(told[what])  # lists within lists may be endless as texts
-            raise ValueError(f"{what}: {told_of} is not one text or number")  # noqa: TRY004 - a user's file
-    isolation = told.get("isolation") or "none"
+    unknown = sorted(map(str, set(content) - set(allowed)))
+    if unknown:
+        raise ValueError(f"unknown {', '.join(unknown)}; allowed are {', '.join(allowed)}")
+    for key in allowed[2:]:
+        if not isinstance(content.get(key), str | int | float | None):
+            shown = reprlib.repr(content[key])  # nested lists may have endless representations
+            raise ValueError(f"{key}: {shown} must be one text or number")  # noqa: TRY004 - a user's file
+    isolation = content.get("isolation") or "none"
     if isolation not in {one.value for one in Isolation}:
         raise ValueError(
-            f"isolation: {isolation} is none of {', '.join(one.value for one in Isolation)}"
+            f"isolation: {isolation} must be one of {', '.join(one.value for one in Isolation)}"
         )
+    budget = content.get("memory_budget")
     return Scenario(
-        hogs=_names(told, "hogs"),
-        beside=_names(told, "beside"),
+        hogs=_names(content, "hogs"),
+        beside=_names(content, "beside"),
         isolation=Isolation(isolation),
-        limit_mb_per_s=_number(told, "limit_mb_per_s"),
-        memory_budget=None if told.get("memory_budget") is None else str(told["memory_budget"]),
-        sms=_whole(told, "sms"),
+        limit_mb_per_s=_number(content, "limit_mb_per_s"),
+        memory_budget=None if budget is None else str(budget),
+        sms=_integer(content, "sms"),
         name=path.stem,
     )
 
 
-def _names(told: dict[str, object], what: str) -> tuple[str, ...]:
-    given = told.get(what)
+def _names(content: dict[str, object], key: str) -> tuple[str, ...]:
+    given = content.get(key)
     if given is None:
         return ()
     if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
         raise ValueError(
-            f"{what}: {reprlib.repr(given)} is no list of names, like [memory, memory]"
+            f"{key}: {reprlib.repr(given)} must be a list of names, such as [memory, memory]"
         )
     return tuple(given)
 
 
-def _number(told: dict[str, object], what: str) -> float | None:
-    given = told.get(what)
+def _number(content: dict[str, object], key: str) -> float | None:
+    given = content.get(key)
     if given is None:
         return None
     try:
         return float(str(given))
     except ValueError as error:
-        raise ValueError(f"{what}: {given!r} is no number") from error
+        raise ValueError(f"{key}: {given!r} must be a number") from error
 
 
-def _whole(told: dict[str, object], what: str) -> int | None:
-    given = _number(told, what)
+def _integer(content: dict[str, object], key: str) -> int | None:
+    given = _number(content, key)
     if given is None:
         return None
     if not given.is_integer():
-        raise ValueError(f"{what}: {told[what]!r} is no whole number")
+        raise ValueError(f"{key}: {content[key]!r} must be an integer")
     return int(given)
 
 
-def _counted(what: str, names: Sequence[str]) -> list[str]:
+def _counted(kind: str, names: Sequence[str]) -> list[str]:
     return [
-        f"{what}:{name}" + (f"*{count}" if (count := names.count(name)) > 1 else "")
+        f"{kind}:{name}" + (f"*{count}" if (count := names.count(name)) > 1 else "")
         for name in sorted(set(names))
     ]
 

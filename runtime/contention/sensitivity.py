@@ -1,10 +1,10 @@
-"""How much slower a network is by the bandwidth that others take: a curve of two numbers.
+"""Slowdown of a network as a function of the bandwidth that others take: a curve of two parameters.
 
     slowdown(b) = 1 + a * b / (1 - b / s)
 
-At small b it is a line of slope `a`; towards `s`, where the others alone fill the memory, it grows
-without bound, as the wait in a queue does. The form is ours: of a processor's memory and of a GPU's
-it fits what we measured with few numbers, and it can be read.
+At small b it is a line of slope `a`; towards `s`, where the others saturate the memory, it grows
+without bound, like the waiting time of a queue. The form is empirical: it fits our measurements of
+CPU and GPU memory with two interpretable parameters.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from numpy import ndarray
 
 LEAST_LEVELS = 3
 _BEYOND = 1.1
-"""Hogs reach a few per cent more or less from day to day."""
+"""Tolerated extrapolation: the bandwidth of hogs varies by a few per cent from day to day."""
 _SATURATIONS = np.geomspace(1.2, 100, 200)
-"""Candidates for s, as multiples of the most that was taken."""
+"""Candidates for s, as multiples of the highest measured level."""
 
 
 @final
 @dataclass(frozen=True)
 class Sensitivity:
-    """Of one network on one device."""
+    """Slowdown curve of one network on one device."""
 
-    per_gb_per_s: float  # a: relative slowdown by each GB/s of little traffic
+    per_gb_per_s: float  # a: relative slowdown per GB/s at low traffic
     saturation_gb_per_s: float  # s
-    most_gb_per_s: float  # beyond which nothing was measured
+    most_gb_per_s: float  # highest measured level
 
     def slowdown(self, stolen_gb_per_s: Float64[ndarray, "*n"]) -> Float64[ndarray, "*n"]:
-        """Latency beside hogs over latency alone, at least 1.
+        """Return latency beside hogs over latency alone, at least 1.
 
         Args:
-          stolen_gb_per_s: what all hogs take together; a GB has 10 ** 9 bytes.
+          stolen_gb_per_s: bandwidth of all hogs together; a GB has 10 ** 9 bytes.
 
         Raises:
-          ValueError: if it is negative, or beyond what was measured.
+          ValueError: if it is negative, or above the measured range.
         """
         stolen = np.asarray(stolen_gb_per_s, float)
         if stolen.size and not 0 <= stolen.min() <= stolen.max() <= _BEYOND * self.most_gb_per_s:
             raise ValueError(
-                f"a slowdown is known from 0 to {self.most_gb_per_s:.3g} GB/s, not at "
+                f"the slowdown was measured from 0 to {self.most_gb_per_s:.3g} GB/s, not at "
                 f"{stolen.min():.3g} to {stolen.max():.3g}"
             )
         return 1 + self.per_gb_per_s * _loaded(stolen, self.saturation_gb_per_s)
 
 
 def fit(stolen_gb_per_s: Float64[ndarray, " n"], slowdown: Float64[ndarray, " n"]) -> Sensitivity:
-    """The curve with the least squares of relative errors.
+    """Fit the curve by least squares of the relative errors.
 
     Args:
-      stolen_gb_per_s: of each measurement.
-      slowdown: of each, against the network alone.
+      stolen_gb_per_s: bandwidth of the hogs in each measurement.
+      slowdown: latency over latency alone in each measurement.
 
     Raises:
       ValueError: if there are fewer than three different levels.
@@ -63,7 +63,7 @@ def fit(stolen_gb_per_s: Float64[ndarray, " n"], slowdown: Float64[ndarray, " n"
     stolen, slower = np.asarray(stolen_gb_per_s, float), np.asarray(slowdown, float)
     if len(np.unique(stolen)) < LEAST_LEVELS:
         raise ValueError(
-            f"a curve needs {LEAST_LEVELS} levels of stolen bandwidth or more, and has "
+            f"a slowdown curve needs at least {LEAST_LEVELS} levels of stolen bandwidth, got "
             f"{len(np.unique(stolen))}"
         )
     most = float(stolen.max())
@@ -72,7 +72,7 @@ def fit(stolen_gb_per_s: Float64[ndarray, " n"], slowdown: Float64[ndarray, " n"
     wanted = (slower - 1) / slower
     slopes = np.maximum((loaded * wanted).sum(1) / (loaded**2).sum(1), 0.0)
     errors = ((slopes[:, None] * loaded - wanted) ** 2).sum(1)
-    # of curves as good as each other the straightest: noise bends none
+    # among equally good curves the straightest, so that noise bends none
     best = int(np.flatnonzero(errors <= errors.min() * (1 + 1e-9))[-1])
     return Sensitivity(float(slopes[best]), float(candidates[best]), most)
 
@@ -80,7 +80,7 @@ def fit(stolen_gb_per_s: Float64[ndarray, " n"], slowdown: Float64[ndarray, " n"
 def held_out_errors(
     stolen_gb_per_s: Float64[ndarray, " n"], slowdown: Float64[ndarray, " n"]
 ) -> Float64[ndarray, " n"]:
-    """Relative error at each level by the curve of the other levels; at the highest, beyond them.
+    """Return the relative error at each level, predicted by a curve fitted to the other levels.
 
     Raises:
       ValueError: if there are fewer than four different levels.
@@ -90,10 +90,10 @@ def held_out_errors(
     for level in np.unique(stolen):
         out = stolen == level
         curve = fit(stolen[~out], slower[~out])
-        # the highest level lies beyond the curve's own; it may not lie beyond its saturation
+        # the highest level is extrapolated, but never beyond the saturation of the curve
         reach = min(float(level), 0.999 * curve.saturation_gb_per_s)
-        told = 1 + curve.per_gb_per_s * float(_loaded(np.array(reach), curve.saturation_gb_per_s))
-        errors[out] = told / slower[out] - 1
+        loaded = float(_loaded(np.array(reach), curve.saturation_gb_per_s))
+        errors[out] = (1 + curve.per_gb_per_s * loaded) / slower[out] - 1
     return errors
 
 

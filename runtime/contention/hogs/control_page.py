@@ -1,9 +1,8 @@
-"""One page of memory that the measuring process and its hogs share: lock, limits and counters.
+"""A memory page shared by the measuring process and its hogs: lock, budgets and counters.
 
-It is a file without a name, so nothing of it outlives the processes. Cell 0 (of 64 bytes, so that
-no two writers share a line of the cache) holds the lock; hog k has cell 1 + 2k for what it is told
-and cell 2 + 2k for what it tells. Each word has one writer; an aligned word of 8 bytes is written
-at once.
+It is an anonymous file, so it does not outlive the processes. Cells have 64 bytes, so that no two
+writers share a cache line. Cell 0 holds the lock; hog k has cell 1 + 2k for its budgets and cell
+2 + 2k for its counter. Each word has one writer; writing an aligned word of 8 bytes is atomic.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import mmap
 import os
 from typing import final
 
-from runtime.contention.isolation.budget import LINE_BYTES, PERIOD_S, lines_per_period
+from runtime.contention.isolation.bandwidth import LINE_BYTES, PERIOD_S, lines_per_period
 
 PAGE_BYTES = 4096
 MOST_HOGS = (PAGE_BYTES // 64 - 1) // 2
@@ -22,19 +21,19 @@ _CELL = 8  # words
 
 @final
 class ControlPage:
-    """Either side of it."""
+    """The shared page, as seen by either side."""
 
     def __init__(self, file: int | None = None) -> None:
-        """Makes one, or opens that of another process.
+        """Create a page, or open that of another process.
 
         Args:
-          file: the other's descriptor, inherited.
+          file: inherited file descriptor of the page; None to create one.
 
         Raises:
-          ValueError: if this system has no files without names (Linux has).
+          ValueError: if this system has no anonymous files (Linux has).
         """
         if not hasattr(os, "memfd_create"):
-            raise ValueError("hogs need Linux: memory is shared with them by memfd_create")
+            raise ValueError("hogs need Linux: they share memory by memfd_create")
         if file is None:
             file = os.memfd_create("edgenas-contention")
             os.ftruncate(file, PAGE_BYTES)
@@ -46,42 +45,42 @@ class ControlPage:
 
     @property
     def is_locked(self) -> bool:
-        """Whether the memory belongs to the network."""
+        """Whether the network holds the lock."""
         return self._whole[0] > 0
 
-    def hold(self) -> None:
-        """The network begins."""
+    def lock(self) -> None:
+        """Take the lock, before the network runs."""
         self._whole[0] = 1
 
-    def let_go(self) -> None:
-        """The network has ended."""
+    def unlock(self) -> None:
+        """Release the lock, after the network has run."""
         self._whole[0] = 0
 
-    def tell(
+    def set_budget(
         self, hog: int, free_mb_per_s: float, locked_mb_per_s: float, period_s: float = PERIOD_S
     ) -> None:
-        """What a hog may use while the lock is free, and while it is held."""
+        """Set the budgets of a hog: while the lock is free, and while it is held."""
         place = (1 + 2 * hog) * _CELL
         self._real[place + 2] = 1e9 * period_s
         self._real[place] = lines_per_period(free_mb_per_s, period_s)
         self._real[place + 1] = lines_per_period(locked_mb_per_s, period_s)
 
     def bytes_per_s(self, hog: int) -> float:
-        """What a hog may use now."""
+        """Return the current budget of a hog."""
         place = (1 + 2 * hog) * _CELL
         lines, period_ns = self._real[place + self.is_locked], self._real[place + 2]
         return lines * LINE_BYTES * 1e9 / period_ns if period_ns else math.inf
 
     def count(self, hog: int, size: int) -> None:
-        """A hog moved so many bytes more."""
+        """Add to the bytes moved by a hog."""
         self._whole[(2 + 2 * hog) * _CELL] += size
 
     def moved(self, hog: int) -> int:
-        """Bytes that a hog has moved so far."""
+        """Return the bytes moved by a hog so far."""
         return int(self._whole[(2 + 2 * hog) * _CELL])
 
     def close(self) -> None:
-        """Lets go of this side's."""
+        """Close this side of the page."""
         for view in (self._whole, self._real, self._view):
             view.release()
         self._memory.close()

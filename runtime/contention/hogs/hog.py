@@ -1,4 +1,4 @@
-"""What a hog is: something that takes bandwidth, told by a page how much it may."""
+"""Interface of hogs, which take bandwidth within the budget on a control page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 from runtime.contention.hogs.control_page import ControlPage
-from runtime.contention.isolation.guarded import Guardian
+from runtime.contention.isolation.crash_cleanup import CrashCleanup
 
 if TYPE_CHECKING:
     from runtime.network.cuda.sm_slices import SmSlice
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
 
 @final
 @dataclass(frozen=True)
-class Place:
-    """What a hog is given where it starts."""
+class HogContext:
+    """Resources that a hog gets at its start."""
 
     page: ControlPage
-    guardian: Guardian
-    slice: SmSlice | None = None  # of the GPU; None: all of it
+    cleanup: CrashCleanup
+    slice: SmSlice | None = None  # multiprocessors of the GPU; None: all
 
 
 @runtime_checkable
 class RunningHog(Protocol):
-    """A hog under way; what it may use and what it used stands on the control page."""
+    """A started hog; its budget and its counter are on the control page."""
 
     @property
     @abstractmethod
     def process_id(self) -> int | None:
-        """Of its own process; None if it is a thread of this one."""
+        """Id of its own process; None if it is a thread of this one."""
 
     @property
     @abstractmethod
     def fault(self) -> str | None:
-        """Why it has ended by itself, if it has."""
+        """Reason why it ended by itself; None while it runs."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends it."""
+        """End the hog."""
 
 
 @runtime_checkable
 class Hog(Protocol):
-    """What to hog."""
+    """Description of a hog, which can be started."""
 
     def __post_init__(self) -> None:
-        """Refuses what no hog can be told, before one is started.
+        """Check core and bandwidth.
 
         Raises:
           ValueError: naming the value and what is allowed.
@@ -56,37 +56,36 @@ class Hog(Protocol):
         cores = os.cpu_count() or 1
         if self.core is not None and not 0 <= self.core < cores:
             raise ValueError(
-                f"core={self.core} of a {self.name} hog must be from 0 to {cores - 1}, the cores of this "
-                f"machine, or None for any"
+                f"core={self.core} of a {self.name} hog must be from 0 to {cores - 1}, or None for any "
+                "core"
             )
         if not self.gb_per_s > 0:
             raise ValueError(
-                f"gb_per_s={self.gb_per_s:g} of a {self.name} hog must be above 0; leave it out for as "
-                f"much as the hog can take"
+                f"gb_per_s={self.gb_per_s:g} of a {self.name} hog must be above 0; omit it for no limit"
             )
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """For tables."""
+        """Name used in tables."""
 
     @property
     @abstractmethod
     def core(self) -> int | None:
-        """That it runs on; None: any."""
+        """Core that it runs on; None for any."""
 
     @property
     @abstractmethod
     def gb_per_s(self) -> float:
-        """What it takes if nobody holds it back; infinite: as much as it can."""
+        """Bandwidth without isolation; infinite for as much as it can take."""
 
     @abstractmethod
-    def start(self, place: Place, number: int) -> RunningHog:
-        """Starts it, and waits until it is under way.
+    def start(self, context: HogContext, number: int) -> RunningHog:
+        """Start the hog and wait until it runs.
 
         Args:
-          place: where.
-          number: its own on the page.
+          context: shared resources.
+          number: index of the hog on the control page.
 
         Raises:
           ValueError: if it cannot run here; the message says what is missing.

@@ -1,8 +1,8 @@
-"""Networks that run beside the one that is measured, again and again, as programs of their own would.
+"""Networks that run in a loop beside the measured one.
 
-On a processor each is a process with a core and one thread; on a GPU each is a captured graph on a
-stream of its own, launched by a thread. What they count as moved is their weights, once an
-inference: the least that an inference reads.
+On a CPU each is a process with one core and one thread; on a GPU each is a captured graph on its own
+stream, launched by a thread. Each inference counts the bytes of the weights as moved, the minimum
+that it reads.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from typing import final
 
 from runtime.contention.hogs import process_hogs
-from runtime.contention.hogs.hog import Hog, Place, RunningHog
+from runtime.contention.hogs.hog import Hog, HogContext, RunningHog
 
 BESIDE = ("nb201", "resnet50", "vgg16", "alexnet")
-"""Of `runtime.contention.hogs.victims`, those that can run beside another."""
+"""The networks of `runtime.contention.networks` that can run beside another."""
 
 
 @final
 @dataclass(frozen=True)
 class NetworkHog(Hog):
-    """A network without a break; random weights."""
+    """A network with random weights that runs without pause."""
 
     network: str  # of BESIDE
     core: int | None = None
@@ -30,13 +30,13 @@ class NetworkHog(Hog):
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name used in tables."""
         return self.network
 
-    def start(self, place: Place, number: int) -> RunningHog:
-        """Builds the network first; on a GPU it is captured."""
+    def start(self, context: HogContext, number: int) -> RunningHog:
+        """Build the network (on a GPU: capture it) and run it in a loop."""
         if self.gpu:
             from runtime.contention.hogs import gpu_hogs  # noqa: PLC0415 - imports torch
 
-            return gpu_hogs.start_network(place, number, self.network, self.core)
-        return process_hogs.start_network(place, number, self.network, self.core)
+            return gpu_hogs.start_network(context, number, self.network, self.core)
+        return process_hogs.start_network(context, number, self.network, self.core)

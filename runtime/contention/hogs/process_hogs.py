@@ -1,129 +1,144 @@
-"""Hogs that are processes: of the CPU's memory, of nothing (spinners), of a disk."""
+"""Hogs that run as processes: CPU memory, spinner (the control), disk.
+
+The memory hog is a C program, compiled once by this machine's compiler into the user's cache folder.
+"""
 
 from __future__ import annotations
 
 import os
+import platform
 import select
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import final
 
+import platformdirs
 import psutil
 
 import runtime
-from runtime.contention.hogs.compiled_hog import compiled_hog
-from runtime.contention.hogs.hog import Hog, Place, RunningHog
-from runtime.contention.isolation.caches import last_level_bytes
+from runtime.contention.hogs.hog import Hog, HogContext, RunningHog
 
 TIMES_THE_CACHE = 8
-"""The source's ratio of the array to the last-level cache."""
+"""Ratio of the array to the last-level cache, as in the source."""
 LEAST_TIMES_THE_CACHE = 2
 SPINNER_BYTES = 2**14
 _READY_S = 30.0
+SOURCE = Path(__file__).with_name("hog.c")
+COMPILERS = ("cc", "gcc", "clang")
+_KIB = {"K": 1, "M": 1024, "G": 1024**2}
+_DEFAULT_CACHE_BYTES = 32 * 2**20
+"""Assumed where the system does not report it, as on many boards and outside Linux."""
 
 
 @final
 @dataclass(frozen=True)
 class MemoryHog(Hog):
-    """Of the CPU's memory, on one core."""
+    """Takes bandwidth of the CPU's memory, from one core."""
 
     core: int | None = None
     gb_per_s: float = float("inf")
-    bytes: int | None = None  # of its array; None: 8 times the last-level cache
-    numpy: bool = False  # even where there is a compiler
+    bytes: int | None = None  # size of its array; None: 8 times the last-level cache
+    numpy: bool = False  # use NumPy even if there is a compiler
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name used in tables."""
         return "memory"
 
-    def start(self, place: Place, number: int) -> RunningHog:
-        """Compiled where there is a compiler, else by NumPy, which is slower."""
+    def start(self, context: HogContext, number: int) -> RunningHog:
+        """Start the compiled program, or without a compiler the slower NumPy hog."""
         size = self.bytes if self.bytes is not None else _array_bytes(self.core or 0)
-        return _start_of_memory(place, number, size, self.core, numpy=self.numpy)
+        return _start_of_memory(context, number, size, self.core, numpy=self.numpy)
 
 
 @final
 @dataclass(frozen=True)
 class Spinner(Hog):
-    """The control: it keeps a core as busy as a hog does, but in the core's own cache."""
+    """Control condition: keeps a core as busy as a memory hog does, within the core's own cache."""
 
     core: int | None = None
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name used in tables."""
         return "spin"
 
     @property
     def gb_per_s(self) -> float:
-        """As much as the core can."""
+        """Infinite: as much as the core can."""
         return float("inf")
 
-    def start(self, place: Place, number: int) -> RunningHog:
-        """Compiled, or by NumPy with the smallest of arrays."""
-        return _start_of_memory(place, number, SPINNER_BYTES, self.core, numpy=False)
+    def start(self, context: HogContext, number: int) -> RunningHog:
+        """Start the memory hog with an array that fits into the cache."""
+        return _start_of_memory(context, number, SPINNER_BYTES, self.core, numpy=False)
 
 
 @final
 @dataclass(frozen=True)
 class DiskHog(Hog):
-    """Of a disk: direct reads of 1 MB, past the page cache."""
+    """Takes bandwidth of a disk, by direct reads of 1 MB that bypass the page cache."""
 
-    where: Path | None = None  # a folder on the disk; None: of temporary files
+    where: Path | None = None  # a folder on the disk; None: the folder of temporary files
     core: int | None = None
     gb_per_s: float = float("inf")
-    bytes: int = 2**28  # of the file it reads, which has no name and goes with it
+    bytes: int = 2**28  # size of the anonymous file that it reads
 
     @property
     def name(self) -> str:
-        """For tables."""
+        """Name used in tables."""
         return "disk"
 
-    def start(self, place: Place, number: int) -> RunningHog:
-        """Writes its file first."""
+    def start(self, context: HogContext, number: int) -> RunningHog:
+        """Write the file, then read it in a loop."""
         where = self.where if self.where is not None else Path(tempfile.gettempdir())
         if not where.is_dir():
-            raise ValueError(f"a disk's hog needs a folder to write to, and {where} is none")
-        command = [*_PYTHON, "disk", *_arguments(place, number, self.bytes, self.core), str(where)]
+            raise ValueError(f"a disk hog needs a folder to write to, and {where} is not a folder")
+        command = [
+            *_PYTHON,
+            "disk",
+            *_arguments(context, number, self.bytes, self.core),
+            str(where),
+        ]
         try:
-            return _HogProcess(command, place)
+            return _HogProcess(command, context)
         except ValueError as error:
             raise ValueError(
-                f"{error}; {where} may lie on no disk that can be read directly: name another folder"
+                f"{error}; the file system of {where} may lack direct reads: choose another folder"
             ) from error
 
 
-def start_network(place: Place, number: int, network: str, core: int | None) -> RunningHog:
-    """A network of `runtime.contention.hogs.victims` in a process of its own, again and again.
+def start_network(context: HogContext, number: int, network: str, core: int | None) -> RunningHog:
+    """Run a network of `runtime.contention.networks` in a loop, in its own process.
 
     Raises:
       ValueError: if it does not start.
     """
-    arguments = _arguments(place, number, 0, core)
-    return _HogProcess([*_PYTHON, "network", *arguments, network], place)
+    arguments = _arguments(context, number, 0, core)
+    return _HogProcess([*_PYTHON, "network", *arguments, network], context)
 
 
 _PYTHON = [sys.executable, "-m", "runtime.contention.hogs.python_hog"]
 
 
 def _start_of_memory(
-    place: Place, number: int, size: int, core: int | None, *, numpy: bool
+    context: HogContext, number: int, size: int, core: int | None, *, numpy: bool
 ) -> RunningHog:
     program = None if numpy else compiled_hog()
-    arguments = _arguments(place, number, size, core)
+    arguments = _arguments(context, number, size, core)
     if program is not None:
-        return _HogProcess([str(program), *arguments], place)
-    return _HogProcess([*_PYTHON, "memory", *arguments, "."], place)
+        return _HogProcess([str(program), *arguments], context)
+    return _HogProcess([*_PYTHON, "memory", *arguments, "."], context)
 
 
-def _arguments(place: Place, number: int, size: int, core: int | None) -> list[str]:
-    told = (place.page.file, number, size, -1 if core is None else core, os.getpid())
-    return [str(one) for one in told]
+def _arguments(context: HogContext, number: int, size: int, core: int | None) -> list[str]:
+    arguments = (context.page.file, number, size, -1 if core is None else core, os.getpid())
+    return [str(one) for one in arguments]
 
 
 def _array_bytes(core: int) -> int:
@@ -131,31 +146,31 @@ def _array_bytes(core: int) -> int:
     spare = psutil.virtual_memory().available // 8
     if spare < LEAST_TIMES_THE_CACHE * cache:
         raise ValueError(
-            f"a hog needs an array of {LEAST_TIMES_THE_CACHE} x {cache / 2**20:.0f} MiB of last-level "
-            f"cache, and may take {spare / 2**20:.0f} MiB of what memory is free; end other programs"
+            f"a hog needs an array of {LEAST_TIMES_THE_CACHE} x {cache / 2**20:.0f} MiB (last-level "
+            f"cache), but may take only {spare / 2**20:.0f} MiB of the free memory; end other programs"
         )
     return min(TIMES_THE_CACHE * cache, spare)
 
 
 @final
 class _HogProcess(RunningHog):
-    def __init__(self, command: Sequence[str], place: Place) -> None:
+    def __init__(self, command: Sequence[str], context: HogContext) -> None:
         here = str(Path(runtime.__file__).resolve().parents[1])
         places = [here, *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._guardian = place.guardian
+        self._cleanup = context.cleanup
         self._process = subprocess.Popen(  # noqa: S603 - a program of our own
             command,
-            stdin=subprocess.PIPE,  # it ends when this closes
+            stdin=subprocess.PIPE,  # the hog ends when this closes
             stdout=subprocess.PIPE,
-            pass_fds=[place.page.file],
+            pass_fds=[context.page.file],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(places)},
             text=True,
         )
-        self._key = self._guardian.kill_later(self._process.pid)
-        said = self._first_line()
-        if said != "ready":
+        self._key = self._cleanup.register_kill(self._process.pid)
+        reply = self._first_line()
+        if reply != "ready":
             self.close()
-            raise ValueError(f"a hog did not start: {said or 'its process ended'}")
+            raise ValueError(f"a hog did not start: {reply or 'its process ended'}")
 
     @property
     def process_id(self) -> int:
@@ -167,16 +182,55 @@ class _HogProcess(RunningHog):
         return None if status is None else f"its process ended with status {status}"
 
     def close(self) -> None:
-        self._process.kill()  # a stopped process, too
+        self._process.kill()  # also ends a stopped process
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()
-        self._guardian.forget(self._key)
+        self._cleanup.unregister(self._key)
 
     def _first_line(self) -> str:
-        told = self._process.stdout
-        assert told is not None
-        if not select.select([told], [], [], _READY_S)[0]:
-            return f"nothing was heard of it in {_READY_S:.0f} s"
-        return told.readline().strip()
+        output = self._process.stdout
+        assert output is not None
+        if not select.select([output], [], [], _READY_S)[0]:
+            return f"no reply within {_READY_S:.0f} s"
+        return output.readline().strip()
+
+
+def compiled_hog() -> Path | None:
+    """Return the path of the compiled hog, or None if no compiler could build it.
+
+    Raises:
+      OSError: if the cache directory cannot be written.
+    """
+    source = SOURCE.read_bytes()
+    digest = sha256(source + platform.machine().encode()).hexdigest()[:16]
+    path = Path(platformdirs.user_cache_dir("edgenas")) / "contention" / f"hog-{digest}"
+    if path.exists():
+        return path
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        return None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    command = [compiler, "-O2", "-pthread", str(SOURCE), "-o", str(temporary), "-lm"]
+    try:
+        made = subprocess.run(command, capture_output=True, timeout=120, check=False)  # noqa: S603 - the system's compiler, a source of our own
+        if made.returncode != 0:
+            return None
+        temporary.replace(path)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def last_level_bytes(core: int = 0, system: Path = Path("/sys/devices/system/cpu")) -> int:
+    """Return the size of the largest cache of a core; 32 MB if the system does not report it."""
+    sizes = [0]
+    for path in (system / f"cpu{core}" / "cache").glob("index*/size"):
+        text = path.read_text(encoding="ascii").strip()
+        if text[-1:] in _KIB and text[:-1].isdigit():
+            sizes.append(int(text[:-1]) * _KIB[text[-1]] * 1024)
+    return max(sizes) or _DEFAULT_CACHE_BYTES

@@ -1,10 +1,9 @@
-"""A hog that is a Python process: copies by NumPy, reads of a disk past its cache, or a network.
+"""A hog in a Python process: NumPy copies, direct disk reads, or a network.
 
     python -m runtime.contention.hogs.python_hog KIND FILE HOG BYTES CORE PARENT WHERE
 
-The arguments are those of hog.c, and KIND is `memory`, `disk` or `network`; WHERE is a folder on the
-disk, or the network's name.
-It ends with its parent.
+The arguments are those of hog.c; KIND is `memory`, `disk` or `network`, and WHERE is a folder on the
+disk or the name of the network. The process ends with its parent.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from threading import Thread
 
 from runtime.contention.hogs.control_page import ControlPage
 from runtime.contention.hogs.token_bucket import TokenBucket
-from runtime.contention.isolation.budget import MB, PERIOD_S
+from runtime.contention.isolation.bandwidth import MB, PERIOD_S
 
 _PR_SET_PDEATHSIG = 1
 _MEMORY_PIECE = 2**18
@@ -32,7 +31,7 @@ _DISK_PIECE = 2**20
 
 
 def main() -> None:
-    """Hogs until the parent is gone."""
+    """Run the hog until the parent ends."""
     kind, file, hog, size, core, parent, where = sys.argv[1:]
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != int(parent):
@@ -49,13 +48,13 @@ def main() -> None:
         sys.exit(1)
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    hog_on(page, int(hog), move, piece, lambda: False)
+    run_hog(page, int(hog), move, piece, lambda: False)
 
 
-def hog_on(
+def run_hog(
     page: ControlPage, hog: int, move: Callable[[], object], piece: int, is_over: Callable[[], bool]
 ) -> None:
-    """Moves a piece of so many bytes again and again, as fast as the page allows."""
+    """Call `move`, which moves `piece` bytes, in a loop as fast as the control page allows."""
     bucket = TokenBucket()
     while not is_over():
         bucket.rate(page.bytes_per_s(hog))
@@ -72,13 +71,13 @@ def _work(kind: str, size: int, where: str) -> tuple[Callable[[], object], int]:
         return _copies(size)
     if kind == "disk":
         return _reads(size, where)
-    from runtime.contention.hogs.victims import beside_on_cpu  # noqa: PLC0415 - imports torch
+    from runtime.contention.networks import load_on_cpu  # noqa: PLC0415 - imports torch
 
-    return beside_on_cpu(where)
+    return load_on_cpu(where)
 
 
 def _copies(size: int) -> tuple[Callable[[], object], int]:
-    import numpy as np  # noqa: PLC0415 - a disk's hog needs none
+    import numpy as np  # noqa: PLC0415 - the disk hog does not need it
 
     pieces = max(1, size // 2 // _MEMORY_PIECE)
     source = np.ones((pieces, _MEMORY_PIECE), np.uint8)
@@ -98,7 +97,7 @@ def _reads(size: int, where: str) -> tuple[Callable[[], object], int]:
     flags = os.O_RDWR | getattr(os, "O_DIRECT", 0)
     handle, name = tempfile.mkstemp(prefix="edgenas-hog-", dir=where)
     try:
-        noise = random.Random(0).randbytes(MB)  # noqa: S311 - so that no disk compresses it
+        noise = random.Random(0).randbytes(MB)  # noqa: S311 - incompressible content
         for _ in range(math.ceil(pieces * _DISK_PIECE / MB)):
             os.write(handle, noise)
         os.fsync(handle)
@@ -106,13 +105,13 @@ def _reads(size: int, where: str) -> tuple[Callable[[], object], int]:
     finally:
         os.close(handle)
         Path(name).unlink()
-    buffer = mmap.mmap(-1, _DISK_PIECE)  # aligned, as direct reads must be
-    places = random.Random(0)  # noqa: S311 - an order of reads
+    buffer = mmap.mmap(-1, _DISK_PIECE)  # aligned, as direct reads require
+    places = random.Random(0)  # noqa: S311 - order of reads
 
     def read() -> None:
         os.preadv(direct, [buffer], places.randrange(pieces) * _DISK_PIECE)
 
-    read()  # raises here where the disk's file system has no direct reads
+    read()  # raises here if the file system has no direct reads
     return read, _DISK_PIECE
 
 

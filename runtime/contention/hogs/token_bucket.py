@@ -1,4 +1,4 @@
-"""A token bucket: so many bytes a second in the long run, a burst of a few at once."""
+"""A token bucket: limits the average rate of bytes, and allows short bursts."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import final
 
 @final
 class TokenBucket:
-    """Whoever takes more than is there goes into debt, and the next one waits until it is paid.
+    """Taking more than the bucket holds leaves a debt; the next call waits until it is paid.
 
-    So no piece is too large for a bucket, and the rate holds whatever the pieces.
+    So no piece is too large, and the rate holds for any size of pieces.
     """
 
     def __init__(
@@ -21,12 +21,12 @@ class TokenBucket:
         burst_s: float = 1e-3,
         clock_s: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """Starts empty, and owing nothing.
+        """Start empty and without debt.
 
         Args:
-          bytes_per_s: the rate; 0 lets nobody take anything, infinity everybody.
-          burst_s: what it holds, as time at this rate.
-          clock_s: monotonic.
+          bytes_per_s: rate; 0 allows nothing, infinity everything.
+          burst_s: capacity, as seconds at this rate.
+          clock_s: monotonic clock.
         """
         self._burst_s = burst_s
         self._clock_s = clock_s
@@ -35,13 +35,13 @@ class TokenBucket:
         self._level = 0.0  # below 0: a debt
 
     def rate(self, bytes_per_s: float) -> None:
-        """Sets the rate; a debt stays, so that who changes it often gives nothing away."""
+        """Set the rate; a debt stays, so that frequent changes do not raise the average rate."""
         if bytes_per_s != self._rate:
             self._fill()
             self._rate = bytes_per_s
 
     def take(self, size: float) -> float:
-        """Takes so many bytes, and gives 0; or takes none, and gives the seconds to wait."""
+        """Take `size` bytes and return 0, or take none and return the seconds to wait."""
         if self._rate == math.inf:
             return 0.0
         if self._rate <= 0:

@@ -1,1 +1,1 @@
-"""Limits on what hogs take."""
+"""Isolation of a network from hogs: budgets, locks, stopped and slowed processes."""

@@ -1,4 +1,4 @@
-"""Groups of processes that the kernel stops or slows together: control groups, version 1 and 2."""
+"""Control groups, version 1 and 2: groups of processes that the kernel freezes or slows together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import final
 
-from runtime.contention.isolation.guarded import Guardian
+from runtime.contention.isolation.crash_cleanup import CrashCleanup
 
 QUOTA_PERIOD_S = 0.02
 _COUNT = count()
@@ -18,36 +18,36 @@ _COUNT = count()
 @final
 @dataclass(frozen=True)
 class Hierarchy:
-    """Where groups of one kind are made, and how processes get back."""
+    """Location of the control groups of one controller."""
 
     version: int
     root: Path
-    base: Path  # a group is a folder in it
+    base: Path  # new groups are folders in it
     controller: str
     proc: Path = Path("/proc")
 
     def home(self, process: int | str) -> Path:
-        """The group in which a process is by nature; "self" is this one.
+        """Return the current group of a process; "self" is this process.
 
         Raises:
           OSError: if there is no such process.
         """
-        told = (self.proc / str(process) / "cgroup").read_text()
-        for number, names, at in (line.split(":", 2) for line in told.splitlines()):
+        text = (self.proc / str(process) / "cgroup").read_text()
+        for number, names, at in (line.split(":", 2) for line in text.splitlines()):
             if number == "0" if self.version == 2 else self.controller in names.split(","):
                 return self.root / at.lstrip("/")
         return self.root
 
 
 def hierarchy(controller: str, proc: Path = Path("/proc")) -> Hierarchy:
-    """Of `freezer` or `cpu`, whichever version this machine has it in.
+    """Find the hierarchy of a controller, in whichever version this machine has it.
 
     Args:
-      controller: its name in version 1; of version 2 freezing is always a part.
-      proc: where the kernel tells of mounts and of each process's groups.
+      controller: `freezer` or `cpu`, as version 1 names it; version 2 can always freeze.
+      proc: the proc file system.
 
     Raises:
-      ValueError: if it is in neither; the message says what is possible without.
+      ValueError: if neither version has it; the message names an alternative.
     """
     mounts = [line.split() for line in (proc / "mounts").read_text().splitlines()]
     for mount in mounts:
@@ -60,39 +60,39 @@ def hierarchy(controller: str, proc: Path = Path("/proc")) -> Hierarchy:
         if mount[2] == "cgroup2" and _has(controller, root):
             found = Hierarchy(2, root, root, controller, proc)
             home = found.home("self")
-            # a group that has processes of its own may not hand controllers on; its parent may
+            # a group with its own processes may not delegate controllers; its parent may
             return found if home == root else replace(found, base=home.parent)
     raise ValueError(
-        f"there is no {controller} among this machine's control groups; isolation=stop needs none, "
-        "and holds back any process of yours"
+        f"this machine has no control groups with the controller {controller}; use isolation=stop, "
+        "which needs none"
     )
 
 
 def _has(controller: str, root: Path) -> bool:
+    controllers = root / "cgroup.controllers"
     if controller == "freezer":  # since Linux 5.2 a part of every group but the root
-        return (root / "cgroup.controllers").exists()
-    told = root / "cgroup.controllers"
-    return told.exists() and controller in told.read_text().split()
+        return controllers.exists()
+    return controllers.exists() and controller in controllers.read_text().split()
 
 
 @final
 class Group:
-    """Processes put into a group of their own, until it is closed."""
+    """A new control group that holds some processes until it is closed."""
 
-    def __init__(self, where: Hierarchy, processes: Sequence[int], guardian: Guardian) -> None:
-        """Makes it.
+    def __init__(self, where: Hierarchy, processes: Sequence[int], cleanup: CrashCleanup) -> None:
+        """Create the group and move the processes into it.
 
         Raises:
-          ValueError: if that is not permitted; the message says what is possible without.
+          ValueError: if that is not permitted; the message names an alternative.
         """
         self.where = where
         self.folder = where.base / f"edgenas-{os.getpid()}-{next(_COUNT)}"
-        self._guardian = guardian
+        self._cleanup = cleanup
         try:
             self._homes = {one: where.home(one) / "cgroup.procs" for one in processes}
             self.folder.mkdir()
-            self._keys = [guardian.remove_later(self.folder)]
-            self._keys += [guardian.write_later(at, str(one)) for one, at in self._homes.items()]
+            self._keys = [cleanup.register_rmdir(self.folder)]
+            self._keys += [cleanup.register_write(at, str(one)) for one, at in self._homes.items()]
             for process in processes:
                 (self.folder / "cgroup.procs").write_text(str(process))
         except OSError as error:
@@ -102,25 +102,25 @@ class Group:
             ) from error
 
     def set(self, name: str, text: str, undo: str) -> None:
-        """Writes to one of the group's files; `undo` is written there should this process die."""
+        """Write to a file of the group; `undo` is written there if this process dies."""
         path = self.folder / name
         if undo:
-            self._keys.append(self._guardian.write_later(path, undo))
+            self._keys.append(self._cleanup.register_write(path, undo))
         try:
             path.write_text(text)
         except OSError as error:
             raise ValueError(
-                f"{path} does not take {text!r} ({error.strerror}); isolation=stop needs no "
-                "control groups"
+                f"{path} does not accept {text!r} ({error.strerror}); use isolation=stop, which "
+                "needs no control groups"
             ) from error
 
     def close(self) -> None:
-        """Lets the processes go home, each to the group that it was in."""
+        """Move each process back to its original group and remove this one."""
         for process, home in self._homes.items():
             _write_if_there(home, str(process))
         _remove_if_empty(self.folder)
         for key in self._keys:
-            self._guardian.forget(key)
+            self._cleanup.unregister(key)
 
 
 def _write_if_there(path: Path, text: str) -> None:
@@ -133,5 +133,5 @@ def _write_if_there(path: Path, text: str) -> None:
 def _remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
-    except OSError:  # a process of it is still on its way out; the guardian takes it later
+    except OSError:  # a process of it has not ended yet; the cleanup process removes it later
         return

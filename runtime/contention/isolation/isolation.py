@@ -1,4 +1,4 @@
-"""What keeps a network's memory from the hogs, by name, and what each way means for their budgets."""
+"""The kinds of isolation, and the bandwidth budgets that each gives to the hogs."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from enum import Enum
 
 
 class Isolation(Enum):
-    """How a network is protected."""
+    """Protection of a network from hogs."""
 
     none = "none"
-    budget = "budget"  # a budget a period, or a token bucket, all the time
-    fine_lock = "fine_lock"  # the budget holds while the network runs
-    coarse_lock = "coarse_lock"  # it holds while the device is open, for the network's own CPU too
+    budget = "budget"  # a bandwidth budget per period, or a token bucket, always active
+    fine_lock = "fine_lock"  # the budget is active while the network runs
+    coarse_lock = "coarse_lock"  # active while the device is open, for the network's own CPU too
     stop = "stop"  # SIGSTOP while the network runs
-    freezer = "freezer"  # the same by control groups
-    quota = "quota"  # a share of the processor by control groups, all the time
-    priority = "priority"  # the network's stream of the GPU comes first
-    partition = "partition"  # the network has multiprocessors of its own
+    freezer = "freezer"  # the same through control groups
+    quota = "quota"  # a share of the processor through control groups, always active
+    priority = "priority"  # the network's CUDA stream has the highest priority
+    partition = "partition"  # the network has its own multiprocessors
 
     @property
     def has_budget(self) -> bool:
-        """Whether a limit in MB/s is what it works by."""
+        """Whether it needs a limit in MB/s."""
         return self in {
             Isolation.budget,
             Isolation.fine_lock,
@@ -31,38 +31,38 @@ class Isolation(Enum):
 
     @property
     def may_have_budget(self) -> bool:
-        """Whether a limit can be set beside it."""
-        return self.has_budget or self.is_of_gpu
+        """Whether a limit in MB/s can be given."""
+        return self.has_budget or self.needs_gpu
 
     @property
-    def is_of_gpu(self) -> bool:
-        """Whether it is about the GPU's own means."""
+    def needs_gpu(self) -> bool:
+        """Whether it exists on a GPU only."""
         return self in {Isolation.priority, Isolation.partition}
 
     def check(self, limit_mb_per_s: float | None) -> None:
-        """Refuses a limit that means nothing.
+        """Check the limit against the isolation.
 
         Raises:
           ValueError: naming what is allowed.
         """
         if self.has_budget and limit_mb_per_s is None:
-            raise ValueError(f"isolation={self.value} needs limit_mb_per_s, as 1000")
+            raise ValueError(f"isolation={self.value} needs limit_mb_per_s, such as 1000")
         if limit_mb_per_s is None:
             return
         if not self.may_have_budget:
             able = ", ".join(one.value for one in Isolation if one.may_have_budget)
             raise ValueError(
-                f"isolation={self.value} has no use for limit_mb_per_s={limit_mb_per_s:g}; "
-                f"{able} have"
+                f"isolation={self.value} takes no limit_mb_per_s={limit_mb_per_s:g}; "
+                f"use one of {able}"
             )
         if math.isnan(limit_mb_per_s) or limit_mb_per_s <= 0:
             raise ValueError(
-                f"limit_mb_per_s={limit_mb_per_s:g} must be above 0; to leave the hogs nothing while the "
-                f"network runs take isolation=stop without limit_mb_per_s"
+                f"limit_mb_per_s={limit_mb_per_s:g} must be above 0; to stop the hogs while the network "
+                "runs, use isolation=stop without limit_mb_per_s"
             )
 
     def budgets(self, demand_mb_per_s: float, limit_mb_per_s: float | None) -> tuple[float, float]:
-        """What a hog may use while the lock is free, and while it is held; MB/s."""
+        """Return a hog's limits in MB/s: while the lock is free, and while it is held."""
         if limit_mb_per_s is None or self is Isolation.quota:
             return demand_mb_per_s, demand_mb_per_s
         limited = min(demand_mb_per_s, limit_mb_per_s)

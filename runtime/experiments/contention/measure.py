@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import MOST_HOGS
 from runtime.contention.hogs.hog import Hog
 from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.hogs.running_hogs import RunningHogs
-from runtime.contention.hogs.victims import on_cpu, on_one_core
 from runtime.contention.isolation.isolation import Isolation
-from runtime.contention.situation import Situation
-from runtime.contention.turns import Condition
+from runtime.contention.networks import on_cpu, on_one_core
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.contention import measure_gpu as contention_gpu
+from runtime.experiments.contention.interleaved import Condition
 from runtime.experiments.contention.rows import counts, curve, hog_row, rows_of
 from runtime.experiments.contention.turns import taken_in_turns
 from runtime.experiments.contention.verdict import SPINNER
@@ -84,10 +84,10 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
     _, cores = _cores(config)
     with RunningHogs([MemoryHog(core) for core in cores]) as hogs:
         for count in counts(len(cores)):
-            with Situation(hogs, count=count) as beside:
+            with Contention(hogs, count=count) as beside:
                 yield hog_row("memory", math.inf, beside)
         for limit in _limits(config):
-            with Situation(
+            with Contention(
                 hogs, limit_mb_per_s=limit, isolation=Isolation.budget, count=1
             ) as beside:
                 yield hog_row("memory", limit, beside)
@@ -95,7 +95,7 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
     for hog in others:
         name = "memory by NumPy" if isinstance(hog, MemoryHog) else hog.name
         for limit in (100.0, math.inf):
-            with Situation([hog], limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
+            with Contention([hog], limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
                 yield hog_row(name, limit, beside)
 
 
@@ -108,10 +108,10 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
         on_one_core(core),
     ):
         infer = on_cpu(name)
-        beside = partial(Situation, hogs)
+        beside = partial(Contention, hogs)
         conditions = [
             Condition("solo", partial(beside, count=0), infer),
-            Condition(SPINNER, partial(Situation, spinners), infer),
+            Condition(SPINNER, partial(Contention, spinners), infer),
             *(
                 Condition(f"corun{count}", partial(beside, count=count), infer)
                 for count in counts(len(others))
@@ -156,7 +156,7 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
     limit = 100.0
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
         infer = on_cpu("conv32")
-        beside = partial(Situation, hogs)
+        beside = partial(Contention, hogs)
         conditions = [
             Condition("solo", partial(beside, count=0), infer),
             Condition(f"corun{len(others)}", beside, infer),
@@ -172,13 +172,13 @@ def _pipeline(config: BenchConfig) -> Iterator[Row]:
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
         infer = on_cpu("nb201")
         situations = {
-            "solo": partial(Situation, hogs, count=0),
-            f"corun{len(others)}": partial(Situation, hogs),
+            "solo": partial(Contention, hogs, count=0),
+            f"corun{len(others)}": partial(Contention, hogs),
         }
         for limit in _PIPELINE_LIMITS:
             for way in (Isolation.fine_lock, Isolation.coarse_lock):
                 situations[f"{way.value} {limit:g}"] = partial(
-                    Situation, hogs, limit_mb_per_s=limit, isolation=way
+                    Contention, hogs, limit_mb_per_s=limit, isolation=way
                 )
         pictures = config.iterations or _PICTURES
         taken: dict[str, list[float]] = {name: [] for name in situations}
@@ -207,7 +207,7 @@ def _pipeline(config: BenchConfig) -> Iterator[Row]:
         }
 
 
-def _picture(beside: Situation, inference: Callable[[], None]) -> float:
+def _picture(beside: Contention, inference: Callable[[], None]) -> float:
     """Milliseconds of one."""
     begin_s = time.perf_counter()
     raw = np.full(_PICTURE, 127, np.uint8)
@@ -222,11 +222,11 @@ def _locks(config: BenchConfig) -> Iterator[Row]:
     """What taking and giving back each lock costs."""
     core, others = _cores(config)
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
-        ways: dict[str, Callable[[], Situation]] = {
-            "none": partial(Situation, hogs),
-            "fine_lock": partial(Situation, hogs, **_fine_lock(1000.0)),
-            "stop": partial(Situation, hogs, isolation=Isolation.stop),
-            "freezer": partial(Situation, hogs, isolation=Isolation.freezer),
+        ways: dict[str, Callable[[], Contention]] = {
+            "none": partial(Contention, hogs),
+            "fine_lock": partial(Contention, hogs, **_fine_lock(1000.0)),
+            "stop": partial(Contention, hogs, isolation=Isolation.stop),
+            "freezer": partial(Contention, hogs, isolation=Isolation.freezer),
         }
         for name, opened in ways.items():
             row = {"part": "locks", "lock": name, "held": len(others)}
@@ -240,7 +240,7 @@ def _locks(config: BenchConfig) -> Iterator[Row]:
             yield {**row, "us": middle, "low_us": low, "p99_us": high}
 
 
-def _lock_us(beside: Situation) -> float:
+def _lock_us(beside: Contention) -> float:
     begin_s = time.perf_counter()
     with beside.lock():
         pass

@@ -13,16 +13,16 @@ from functools import partial
 
 import torch
 
+from runtime.contention.contention import Contention
 from runtime.contention.hogs.control_page import MOST_HOGS
 from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
 from runtime.contention.hogs.process_hogs import MemoryHog
 from runtime.contention.hogs.running_hogs import RunningHogs
-from runtime.contention.hogs.victims import on_gpu
-from runtime.contention.isolation.budget import GB, MB
+from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.contention.isolation.isolation import Isolation
-from runtime.contention.situation import Situation
-from runtime.contention.turns import Condition
+from runtime.contention.networks import on_gpu
 from runtime.experiments.config import BenchConfig
+from runtime.experiments.contention.interleaved import Condition
 from runtime.experiments.contention.rows import curve, hog_row, rows_of
 from runtime.experiments.contention.turns import taken_in_turns
 from runtime.experiments.driver import Step
@@ -70,15 +70,15 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
     limits = [*_limits_mb_per_s(config), math.inf]
     with RunningHogs([hog]) as hogs:
         for limit in limits:
-            with Situation(hogs, limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
+            with Contention(hogs, limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
                 yield hog_row("GPU memory", limit, beside)
     with RunningHogs([hog], victim_sms=_VICTIM_SMS) as hogs:
         for limit in limits:
-            with Situation(hogs, limit_mb_per_s=limit, isolation=Isolation.partition) as beside:
+            with Contention(hogs, limit_mb_per_s=limit, isolation=Isolation.partition) as beside:
                 yield hog_row(f"GPU memory, all SMs but {_VICTIM_SMS}", limit, beside)
     with RunningHogs([PcieHog(_hog_core())]) as hogs:
         for limit in (_BUS_GB_PER_S * GB / MB, math.inf):
-            with Situation(hogs, limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
+            with Contention(hogs, limit_mb_per_s=limit, isolation=Isolation.budget) as beside:
                 yield hog_row("PCIe", limit, beside)
 
 
@@ -106,13 +106,15 @@ def _conditions(opened: ExitStack, name: str, limits: Sequence[float]) -> list[C
             (Isolation.partition, cut),
         )
     }
-    conditions = [Condition("solo", partial(Situation, whole, count=0), infer[Isolation.none])]
+    conditions = [Condition("solo", partial(Contention, whole, count=0), infer[Isolation.none])]
     for way, hogs in ((Isolation.priority, whole), (Isolation.partition, cut)):
-        alone = partial(Situation, hogs, isolation=way, count=0)
+        alone = partial(Contention, hogs, isolation=way, count=0)
         conditions.append(Condition(f"{way.value} solo", alone, infer[way]))
-    conditions.append(Condition("none unlimited", partial(Situation, whole), infer[Isolation.none]))
+    conditions.append(
+        Condition("none unlimited", partial(Contention, whole), infer[Isolation.none])
+    )
     for way, hogs in ((Isolation.priority, whole), (Isolation.partition, cut)):
-        beside = partial(Situation, hogs, isolation=way)
+        beside = partial(Contention, hogs, isolation=way)
         conditions.append(Condition(f"{way.value} unlimited", beside, infer[way]))
     for limit in limits:
         told = f"{limit * MB / GB:g}"
@@ -122,7 +124,7 @@ def _conditions(opened: ExitStack, name: str, limits: Sequence[float]) -> list[C
             (Isolation.partition, cut, Isolation.partition),
             (Isolation.fine_lock, whole, Isolation.none),
         ):
-            beside = partial(Situation, hogs, isolation=way, limit_mb_per_s=limit)
+            beside = partial(Contention, hogs, isolation=way, limit_mb_per_s=limit)
             conditions.append(Condition(f"{way.value} {told}", beside, infer[on]))
     return conditions
 
@@ -131,7 +133,7 @@ def _prepared(
     opened: ExitStack, hogs: RunningHogs, way: Isolation, name: str, *, captured: bool = True
 ) -> Callable[[], object]:
     """The network on the stream of a situation that stays open, without hogs, to lend the stream."""
-    lender = opened.enter_context(Situation(hogs, isolation=way, count=0))
+    lender = opened.enter_context(Contention(hogs, isolation=way, count=0))
     return on_gpu(name, lender.stream, captured=captured)
 
 
@@ -147,7 +149,7 @@ def _cpu_hogs(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
             for count in sorted({0, min(len(others), len(cores)), len(cores)}):
                 name = "solo" if count == 0 else f"{count} CPU hogs"
                 conditions.append(
-                    Condition(f"{mode}, {name}", partial(Situation, hogs, count=count), infer)
+                    Condition(f"{mode}, {name}", partial(Contention, hogs, count=count), infer)
                 )
         taken = taken_in_turns(config, conditions, beat=pulse.beat)
     for mode in ("graph", "eager"):
@@ -161,19 +163,19 @@ def _pcie(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
         hogs = opened.enter_context(RunningHogs([PcieHog(_hog_core())]))
         limit = _BUS_GB_PER_S * GB / MB
         ways = {
-            "solo": (Isolation.none, partial(Situation, hogs, count=0)),
-            "none unlimited": (Isolation.none, partial(Situation, hogs)),
+            "solo": (Isolation.none, partial(Contention, hogs, count=0)),
+            "none unlimited": (Isolation.none, partial(Contention, hogs)),
             "priority unlimited": (
                 Isolation.priority,
-                partial(Situation, hogs, isolation=Isolation.priority),
+                partial(Contention, hogs, isolation=Isolation.priority),
             ),
             f"budget {_BUS_GB_PER_S:g}": (
                 Isolation.none,
-                partial(Situation, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
+                partial(Contention, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
             ),
         }
         lent = {
-            way: opened.enter_context(Situation(hogs, isolation=way, count=0)).stream
+            way: opened.enter_context(Contention(hogs, isolation=way, count=0)).stream
             for way in (Isolation.none, Isolation.priority)
         }
         victims: dict[str, Callable[[torch.cuda.Stream], Callable[[], object]]] = {
@@ -206,11 +208,11 @@ def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
         hogs = opened.enter_context(RunningHogs([GpuMemoryHog(_hog_core())]))
         infer = _prepared(opened, hogs, Isolation.none, "conv256")
         conditions = [
-            Condition("solo", partial(Situation, hogs, count=0), infer),
-            Condition("none unlimited", partial(Situation, hogs), infer),
+            Condition("solo", partial(Contention, hogs, count=0), infer),
+            Condition("none unlimited", partial(Contention, hogs), infer),
             Condition(
                 "budget 1000",
-                partial(Situation, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
+                partial(Contention, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
                 infer,
             ),
         ]

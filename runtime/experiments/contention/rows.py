@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from runtime.contention.isolation.budget import GB, MB
+from runtime.contention.contention import Contention
+from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.contention.sensitivity import LEAST_LEVELS, fit, held_out_errors
-from runtime.contention.situation import Situation
-from runtime.contention.turns import Taken
+from runtime.experiments.contention.interleaved import ConditionTimes
 from runtime.experiments.contention.verdict import SPINNER
 from runtime.page.results import Row, summary
 
@@ -27,7 +27,7 @@ def counts(most: int) -> list[int]:
     return sorted({*range(1, min(most, 4) + 1), *(2**k for k in range(most.bit_length())), most})
 
 
-def hog_row(name: str, limit_mb_per_s: float, beside: Situation) -> Row:
+def hog_row(name: str, limit_mb_per_s: float, beside: Contention) -> Row:
     """What hogs take while nobody else runs."""
     beside.gb_per_s()
     time.sleep(_HOG_S)
@@ -42,7 +42,7 @@ def hog_row(name: str, limit_mb_per_s: float, beside: Situation) -> Row:
     }
 
 
-def rows_of(part: str, victim: str, taken: Mapping[str, Taken]) -> Iterator[Row]:
+def rows_of(part: str, victim: str, taken: Mapping[str, ConditionTimes]) -> Iterator[Row]:
     """A row a scenario; the first is the network alone."""
     alone = next(iter(taken.values()))
     alone_ms, alone_cpu_ms = np.median(alone.wall_ms), np.median(alone.cpu_ms)
@@ -68,7 +68,7 @@ def rows_of(part: str, victim: str, taken: Mapping[str, Taken]) -> Iterator[Row]
         }
 
 
-def curve(victim: str, taken: Mapping[str, Taken], clock: str) -> Iterator[Row]:
+def curve(victim: str, taken: Mapping[str, ConditionTimes], clock: str) -> Iterator[Row]:
     """The slowdown over stolen bandwidth, and how far it is off levels that it was not shown.
 
     Args:

@@ -7,8 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from runtime.contention.turns import Condition, Taken, in_turns
 from runtime.experiments.config import BenchConfig
+from runtime.experiments.contention.interleaved import (
+    Condition,
+    ConditionTimes,
+    measure_interleaved,
+)
 from runtime.experiments.time_left import time_is_left
 
 
@@ -18,7 +22,7 @@ def taken_in_turns(
     *,
     in_all: int | None = None,
     beat: Callable[[], object] = lambda: None,
-) -> dict[str, Taken]:
+) -> dict[str, ConditionTimes]:
     """Every condition so many times as asked for, while there is time.
 
     Args:
@@ -31,7 +35,7 @@ def taken_in_turns(
     each = config.iterations
     if in_all is not None:
         each = math.ceil((config.iterations or in_all) / config.repeats)
-    return in_turns(
+    return measure_interleaved(
         conditions,
         config.repeats,
         np.random.default_rng(0),

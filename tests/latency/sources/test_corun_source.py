@@ -14,7 +14,7 @@ from latency.sources.corun_source import CorunLatencyConfig
 from latency.sources.table_source import AutoLatencyConfig
 from nas.data.devices_report import known_devices
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
-from runtime.contention.isolation.budget import GB, MB
+from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device
 from runtime.shell.errors import UserError

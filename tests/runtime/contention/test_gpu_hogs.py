@@ -1,4 +1,4 @@
-"""What only a GPU can show of its hogs. It needs torch, and for the partition cuda-bindings:
+"""Hogs and isolation on a GPU. The tests need torch, and for the partition cuda-bindings:
 
 python -m pytest tests/runtime/contention/test_gpu_hogs.py --noconftest -c /dev/null -v -rA
 """
@@ -8,11 +8,11 @@ import time
 import pytest
 import torch
 
+from runtime.contention.contention import Contention
 from runtime.contention.hogs.gpu_hogs import GpuMemoryHog, PcieHog
 from runtime.contention.hogs.running_hogs import RunningHogs
-from runtime.contention.hogs.victims import on_gpu
 from runtime.contention.isolation.isolation import Isolation
-from runtime.contention.situation import Situation
+from runtime.contention.networks import on_gpu
 
 pytestmark = [
     pytest.mark.gpu,
@@ -30,10 +30,10 @@ def achieved(beside, seconds=0.3):
 @pytest.mark.parametrize(("hog", "limit"), [(GpuMemoryHog(), 300.0), (PcieHog(), 5.0)])
 def test_a_token_bucket_holds_a_hog_to_its_rate(hog, limit):
     with RunningHogs([hog]) as hogs:
-        with Situation(hogs) as beside:
+        with Contention(hogs) as beside:
             assert achieved(beside) > 2 * limit
-        told = {"limit_mb_per_s": limit * MB_PER_GB, "isolation": Isolation.budget}
-        with Situation(hogs, **told) as beside:
+        limited = {"limit_mb_per_s": limit * MB_PER_GB, "isolation": Isolation.budget}
+        with Contention(hogs, **limited) as beside:
             assert achieved(beside) == pytest.approx(limit, rel=0.05)
         assert achieved(hogs) == 0
 
@@ -44,12 +44,12 @@ def test_a_network_gives_the_same_beside_a_hog_as_alone(way):
     sms = 32 if way is Isolation.partition else None
     with (
         RunningHogs([GpuMemoryHog()], victim_sms=sms) as hogs,
-        Situation(hogs, isolation=way, count=0) as alone,
+        Contention(hogs, isolation=way, count=0) as alone,
     ):
         infer = on_gpu("nb201", alone.stream)
         expected = infer().cpu()
         outputs = []
-        with Situation(hogs, isolation=way) as beside:
+        with Contention(hogs, isolation=way) as beside:
             inference = beside.during(lambda: outputs.append(infer().cpu()))
             for _ in range(5):
                 inference()
@@ -59,8 +59,8 @@ def test_a_network_gives_the_same_beside_a_hog_as_alone(way):
 
 
 def test_the_fine_lock_holds_a_hog_back_while_it_is_held():
-    told = {"limit_mb_per_s": 50 * MB_PER_GB, "isolation": Isolation.fine_lock}
-    with Situation([GpuMemoryHog()], **told) as beside:
+    limited = {"limit_mb_per_s": 50 * MB_PER_GB, "isolation": Isolation.fine_lock}
+    with Contention([GpuMemoryHog()], **limited) as beside:
         with beside.lock():
             time.sleep(0.05)
             held = achieved(beside)

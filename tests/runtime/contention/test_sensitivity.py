@@ -41,11 +41,11 @@ def test_the_measured_h200_points_of_both_networks_fit_within_a_tenth():
         assert np.median(np.abs(found.slowdown(stolen) / slowdown - 1)) < 0.1
 
 
-def test_beyond_what_was_measured_nothing_is_told():
+def test_a_slowdown_beyond_the_measured_range_is_refused():
     found = fit(STOLEN, 1 + 0.01 * STOLEN)
 
     assert found.slowdown(np.array([21.0]))[0] > 1.2
-    with pytest.raises(ValueError, match="known from 0 to 20 GB/s, not at 30"):
+    with pytest.raises(ValueError, match=r"0 to 20 GB/s.* 30"):
         found.slowdown(np.array([30.0]))
-    with pytest.raises(ValueError, match="3 levels of stolen bandwidth or more, and has 2"):
+    with pytest.raises(ValueError, match=r"3 levels.* 2"):
         fit(np.array([0.0, 1.0]), np.array([1.0, 1.2]))

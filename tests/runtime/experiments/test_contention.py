@@ -5,11 +5,11 @@ import os
 import pytest
 from omegaconf import OmegaConf
 
-from runtime.contention.turns import Taken
 from runtime.experiments import command
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.contention import measure as contention
 from runtime.experiments.contention import measure_gpu as contention_gpu
+from runtime.experiments.contention.interleaved import ConditionTimes
 from runtime.experiments.contention.rows import counts
 from runtime.experiments.contention.rows import rows_of as rows_of_taken
 from runtime.experiments.contention.show import contention_tables
@@ -86,7 +86,7 @@ def test_the_gpus_steps_are_chosen_by_name():
 
 def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
     taken = {
-        name: Taken([([1.0] * 4, [1.0] * 4)], [gb_per_s])
+        name: ConditionTimes([([1.0] * 4, [1.0] * 4)], [gb_per_s])
         for name, gb_per_s in (("solo", []), ("spin", [71.0]), ("corun1", [14.0]))
     }
     rows = [

@@ -1,7 +1,7 @@
-"""One network under several conditions in turns: short blocks, each round in a new order.
+"""Interleaved measurement of one network under several conditions: short blocks in random order.
 
-The thread's own processor time is taken beside the time on the wall: another program on the same core
-lengthens the second only, so that a slow memory and a shared core are told apart.
+Both wall time and the thread's CPU time are taken: another program on the same core lengthens wall
+time only, which distinguishes slow memory from a shared core.
 """
 
 from __future__ import annotations
@@ -16,52 +16,52 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from runtime.contention.situation import Situation
+from runtime.contention.contention import Contention
 from runtime.machine.timing import Stopwatch
 
 TURN_S = 0.3
 LEAST_A_TURN = 30
 _SETTLE = 3
-"""Inferences at the beginning of a block that do not count."""
+"""Warm-up inferences at the beginning of a block."""
 
 
 @final
 @dataclass(frozen=True)
 class Condition:
-    """A name, a situation, and the inference as it was prepared for it."""
+    """A name, the contention, and the inference prepared for it."""
 
     name: str
-    open: Callable[[], AbstractContextManager[Situation]]
+    open: Callable[[], AbstractContextManager[Contention]]
     inference: Callable[[], object]
 
 
 @final
 @dataclass
-class Taken:
-    """Of one condition."""
+class ConditionTimes:
+    """Measurements of one condition."""
 
     blocks: list[tuple[list[float], list[float]]] = field(default_factory=list)
-    """Times on the wall and of the processor, milliseconds."""
+    """Wall times and CPU times of each block, milliseconds."""
     stolen: list[list[float]] = field(default_factory=list)
     """GB/s of each hog in each block."""
 
     @property
     def wall_ms(self) -> Float64[ndarray, " n"]:
-        """Of every inference."""
+        """Wall time of every inference."""
         return np.concatenate([wall for wall, _ in self.blocks])
 
     @property
     def cpu_ms(self) -> Float64[ndarray, " n"]:
-        """Of every inference: what its thread computed, without waits."""
+        """CPU time of every inference."""
         return np.concatenate([cpu for _, cpu in self.blocks])
 
     @property
     def gb_per_s(self) -> list[float]:
-        """Of each hog, the mean of its blocks."""
+        """Mean bandwidth of each hog over the blocks."""
         return [float(one) for one in np.mean(self.stolen, axis=0)]
 
 
-def in_turns(
+def measure_interleaved(
     conditions: Sequence[Condition],
     rounds: int,
     generator: np.random.Generator,
@@ -69,33 +69,33 @@ def in_turns(
     inferences: int | None = None,
     beat: Callable[[], object] = lambda: None,
     go_on: Callable[[], bool] = lambda: True,
-) -> dict[str, Taken]:
-    """Every condition once a round.
+) -> dict[str, ConditionTimes]:
+    """Measure a block of every condition in each round, in random order.
 
     Args:
-      conditions: to be compared.
-      rounds: blocks of each.
-      generator: gives the order of a round.
-      inferences: of a block; None: as many as last 0.3 s, and 30 at least.
-      beat: called after each, outside its time.
-      go_on: asked before each round but the first, which may be the last.
+      conditions: conditions to compare.
+      rounds: blocks of each condition.
+      generator: random generator of the order.
+      inferences: inferences per block; None for 0.3 s, and at least 30.
+      beat: called after each inference, outside its time.
+      go_on: called before each round but the first; False ends the measurement.
 
     Raises:
-      ValueError: what opening a situation raises.
+      ValueError: if a contention cannot be opened.
     """
-    taken = {one.name: Taken() for one in conditions}
+    taken = {one.name: ConditionTimes() for one in conditions}
     for done in range(rounds):
         if done and not go_on():
             break
         for place in generator.permutation(len(conditions)):
             condition = conditions[place]
-            with condition.open() as situation:
-                subject = situation.during(condition.inference)
+            with condition.open() as contention:
+                subject = contention.during(condition.inference)
                 for _ in range(_SETTLE):
                     subject()
-                situation.gb_per_s()  # counts from here
+                contention.gb_per_s()  # counts from here
                 taken[condition.name].blocks.append(_block(subject, inferences, beat))
-                taken[condition.name].stolen.append(situation.gb_per_s())
+                taken[condition.name].stolen.append(contention.gb_per_s())
     return taken
 
 

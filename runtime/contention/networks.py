@@ -1,4 +1,4 @@
-"""Networks that are measured beside hogs. Weights are random: times do not depend on them."""
+"""Networks that are measured beside hogs, or run as a load. Weights are random: times do not depend on them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ _BUILDERS: dict[str, Callable[[], tuple[nn.Module, tuple[int, ...]]]] = {
     "conv32": lambda: (nn.Conv2d(64, 64, 3, padding=1, bias=False), (1, 64, 32, 32)),
     "fc8192": lambda: (nn.Linear(8192, 8192, bias=False), (1, 8192)),
 }
-"""The slowest cell of NAS-Bench-201; ResNet-50 with eight pictures; layers of 64 channels on 256, 64 and 32 pixels; 256 MB of weights."""
+"""Module and input shape by name: nb201 is the slowest cell of NAS-Bench-201, conv<n> a layer of 64
+channels on n x n pixels, fc8192 a layer with 256 MB of weights."""
 
 HALF = frozenset({"resnet50"})
-"""In 16 bits on a GPU."""
+"""Networks that run in fp16 on a GPU."""
 
 
 def network(name: str) -> tuple[nn.Module, torch.Tensor]:
-    """By its name, with an input."""
+    """Build a network by name; return it with an input."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         module, shape = _BUILDERS[name]()
@@ -40,7 +41,7 @@ def network(name: str) -> tuple[nn.Module, torch.Tensor]:
 
 @contextmanager
 def on_one_core(core: int) -> Iterator[None]:
-    """This thread on one core and torch on one thread, for as long as it lasts."""
+    """Pin this thread to one core and torch to one thread; both are restored."""
     cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
     os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
@@ -52,7 +53,7 @@ def on_one_core(core: int) -> Iterator[None]:
 
 
 def on_cpu(name: str) -> Callable[[], object]:
-    """Eager, by the caller's thread."""
+    """Return an eager inference in the calling thread."""
     module, x = network(name)
 
     def infer() -> torch.Tensor:
@@ -64,7 +65,7 @@ def on_cpu(name: str) -> Callable[[], object]:
 
 
 def on_gpu(name: str, stream: torch.cuda.Stream, *, captured: bool = True) -> Callable[[], object]:
-    """On a stream, captured as one graph or eager; each call waits for the stream."""
+    """Return an inference on a stream, captured as one graph or eager; it waits for the stream."""
     from runtime.network.cuda.on_stream import on_stream  # noqa: PLC0415 - needs a GPU
 
     dtype = torch.float16 if name in HALF else torch.float32
@@ -78,16 +79,16 @@ def on_gpu(name: str, stream: torch.cuda.Stream, *, captured: bool = True) -> Ca
     return on_stream(eager, stream, captured=captured)
 
 
-def beside_on_cpu(name: str) -> tuple[Callable[[], object], int]:
-    """An inference by this process's one thread, and the bytes of the weights that it reads."""
+def load_on_cpu(name: str) -> tuple[Callable[[], object], int]:
+    """Return an inference on one thread, and the bytes of weights that it reads."""
     torch.set_num_threads(1)
     infer = on_cpu(name)
     infer()
     return infer, _weight_bytes(name)
 
 
-def beside_on_gpu(name: str, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
-    """A launch of the captured network on a stream, and the bytes of the weights that it reads."""
+def load_on_gpu(name: str, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
+    """Return a launch of the captured network on a stream, and the bytes of weights that it reads."""
     infer = on_gpu(name, stream)
     return infer, _weight_bytes(name)
 
