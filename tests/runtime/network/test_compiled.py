@@ -1,4 +1,4 @@
-"""A network in memory of its own computes what the module does, whichever lane runs which part."""
+"""A compiled network computes what the module does, whichever lane runs which segment."""
 
 import gc
 import math
@@ -38,7 +38,7 @@ GRID = [
     for rule in Rule
 ]
 TOLERANCE = {"rtol": 1e-3, "atol": 1e-4}
-"""Between the kernels of torch and of ONNX Runtime, in single precision."""
+"""Tolerance between torch and ONNX Runtime in single precision."""
 
 
 def cut(networks, name, rule):
@@ -58,7 +58,7 @@ def infer(compiled, x, lanes):
 
 
 @pytest.mark.parametrize(("name", "rule"), GRID)
-def test_eager_jobs_give_the_very_bits_of_the_program(networks, name, rule):
+def test_eager_jobs_equal_the_program_bit_for_bit(networks, name, rule):
     program, x, _ = cut(networks, name, rule)
     compiled = Compiled(program, torch.zeros_like(x), [EagerEngine()])
     with torch.inference_mode():
@@ -70,7 +70,7 @@ def test_eager_jobs_give_the_very_bits_of_the_program(networks, name, rule):
 
 
 @pytest.mark.parametrize(("name", "rule"), GRID)
-def test_onnx_sessions_give_the_module_but_for_rounding(networks, name, rule):
+def test_onnx_sessions_equal_the_module_up_to_rounding(networks, name, rule):
     program, x, plain = cut(networks, name, rule)
     engine = OnnxEngine()
     compiled = Compiled(program, torch.zeros_like(x), [engine, EagerEngine()])
@@ -82,7 +82,7 @@ def test_onnx_sessions_give_the_module_but_for_rounding(networks, name, rule):
     )
 
 
-def test_what_only_looks_at_its_input_in_another_way_costs_nothing():
+def test_views_compile_to_jobs_that_do_nothing():
     program = decompose(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)).eval(), torch.ones(1, 2, 2))
     compiled = Compiled(program, torch.ones(1, 2, 2), [OnnxEngine(), EagerEngine()])
 
@@ -104,7 +104,7 @@ class InPlace(nn.Module):
         return z + y  # y was changed under its reader's hands
 
 
-def test_layers_in_place_work_as_in_the_module_where_they_can():
+def test_in_place_layers_equal_the_module_where_supported():
     module, x = InPlace().eval(), torch.randn(2, 3)
     program = decompose(module, x)
 
@@ -115,7 +115,7 @@ def test_layers_in_place_work_as_in_the_module_where_they_can():
         Compiled(program, x, [OnnxEngine()])
 
 
-def test_tensors_that_do_not_lie_in_a_row_reach_onnx_runtime():
+def test_onnx_sessions_accept_non_contiguous_tensors():
     class Turned(nn.Module):
         def __init__(self):
             super().__init__()
@@ -132,7 +132,7 @@ def test_tensors_that_do_not_lie_in_a_row_reach_onnx_runtime():
     torch.testing.assert_close(infer(compiled, x, [1, 0]), module(x))
 
 
-def test_the_output_is_the_callers_own():
+def test_the_output_is_a_copy():
     module = nn.Linear(2, 2).eval()
     compiled = Compiled(decompose(module, torch.ones(1, 2)), torch.ones(1, 2), [EagerEngine()])
 
@@ -142,7 +142,7 @@ def test_the_output_is_the_callers_own():
     assert torch.equal(first, module(torch.ones(1, 2)))
 
 
-def test_an_output_is_not_given_before_its_time():
+def test_the_output_raises_until_all_segments_have_run():
     module = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval()
     x = torch.ones(1, 2)
     running = Compiled(decompose(module, x), x, [EagerEngine()]).start(x)
@@ -153,7 +153,7 @@ def test_an_output_is_not_given_before_its_time():
 
 
 @pytest.mark.parametrize("x", [torch.ones(2, 2), torch.ones(1, 2, dtype=torch.float64)])
-def test_an_input_unlike_the_example_is_refused(x):
+def test_an_input_of_another_shape_or_type_is_refused(x):
     example = torch.ones(1, 2)
     compiled = Compiled(decompose(nn.ReLU().eval(), example), example, [EagerEngine()])
 
@@ -208,7 +208,7 @@ def test_lanes_run_compiled_networks_as_they_run_plain_ones(networks, asynchrono
             assert all(torch.equal(results[i], expected[i % 2]) for i in range(6))
 
 
-def test_where_a_network_has_no_engine_its_measured_times_are_infinite():
+def test_measured_times_are_infinite_on_a_lane_without_an_engine():
     x = torch.ones(1, 2)
     program = decompose(nn.Sequential(nn.Linear(2, 2), nn.ReLU()).eval(), x)
     with CpuLane(name="left") as left, CpuLane(name="right") as right:

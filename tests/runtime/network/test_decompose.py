@@ -1,4 +1,4 @@
-"""A program computes what the module computes, wherever the module was cut."""
+"""A program computes what the module computes, under every decomposition rule."""
 
 import threading
 from collections import Counter
@@ -32,7 +32,7 @@ def on_meta(build):
 
 
 @pytest.mark.parametrize("rule", [Rule.LAYER, Rule.UNFOLDED, Rule.WHOLE])
-def test_layers_one_by_one_give_the_very_bits_of_the_module(network, rule):
+def test_single_layers_equal_the_module_bit_for_bit(network, rule):
     computed, plain = run(*network, rule)
 
     assert torch.equal(computed, plain)
@@ -49,7 +49,7 @@ def test_layers_one_by_one_give_the_very_bits_of_the_module(network, rule):
         ("alexnet", (nn.Sequential,)),
     ],
 )
-def test_cells_give_the_very_bits_of_the_module(networks, name, cells):
+def test_cells_equal_the_module_bit_for_bit(networks, name, cells):
     computed, plain = run(*networks[name], Rule.CELL, cells=cells)
 
     assert torch.equal(computed, plain)
@@ -75,7 +75,7 @@ def test_a_network_without_batch_normalisation_is_fused_to_the_bit(networks):
     assert torch.equal(computed, plain)
 
 
-def test_layers_are_named_and_of_known_kinds(networks):
+def test_layers_have_names_and_known_kinds(networks):
     program = decompose(*networks["resnet18"])
 
     kinds = Counter(segment.kind for segment in program.segments)
@@ -90,11 +90,11 @@ def test_layers_are_named_and_of_known_kinds(networks):
     assert {segment.name for segment in program.segments} >= {"layer2.0.downsample.1", "fc", "add"}
 
 
-def test_no_operation_of_the_families_is_of_an_unknown_kind(network):
+def test_every_operation_of_the_networks_has_a_known_kind(network):
     assert all(segment.kind is not Kind.OTHER for segment in decompose(*network).segments)
 
 
-def test_normalisation_and_activation_stay_with_their_convolution(networks):
+def test_normalisation_and_activation_fuse_with_their_convolution(networks):
     program = decompose(*networks["resnet18"], Rule.FUSED)
 
     kinds = Counter(segment.kind for segment in program.segments)
@@ -111,7 +111,7 @@ def test_normalisation_and_activation_stay_with_their_convolution(networks):
     }
 
 
-def test_what_stands_before_a_convolution_goes_with_it_where_nothing_else_can_take_it(networks):
+def test_leading_normalisation_and_activation_fuse_with_the_next_convolution(networks):
     program = decompose(*networks["nas_bench_201"], Rule.FUSED)
 
     kinds = Counter(segment.kind for segment in program.segments)
@@ -138,7 +138,7 @@ def test_folding_leaves_the_module_alone():
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
-def test_a_normalisation_of_the_batch_itself_is_not_folded():
+def test_a_normalisation_without_running_statistics_is_not_folded():
     norm = nn.BatchNorm2d(3, track_running_stats=False)
     module = nn.Sequential(nn.Conv2d(2, 3, 1), norm).eval()
     x = torch.randn(4, 2, 5, 5)
@@ -184,7 +184,7 @@ def test_cells_are_segments_between_single_layers(networks):
     assert program.segments[4].output_bytes == 4 * 2 * 8**3
 
 
-def test_a_skip_is_read_from_the_segment_that_made_it(networks):
+def test_a_skip_connection_reads_the_segment_that_computes_it(networks):
     program = decompose(*networks["resnet18"])
 
     inputs = {segment.name: segment.inputs for segment in program.segments}
@@ -223,7 +223,7 @@ def test_live_bytes_of_a_chain_are_two_neighbours():
     assert list(program.live_bytes()) == [4 * 8, 4 * (8 + 2), 4 * (2 + 1)]
 
 
-def test_the_output_is_asked_for_at_the_end(networks):
+def test_the_output_raises_until_all_segments_of_a_program_have_run(networks):
     inference = Inference(decompose(*networks["alexnet"]), networks["alexnet"][1])
     inference.step()
 
@@ -236,7 +236,7 @@ def test_the_output_is_asked_for_at_the_end(networks):
     [(AlexNet, 0.71), (VGG, 15.47), (lambda: ResNet(18), 1.81), (lambda: ResNet(152), 11.51)],
 )
 @pytest.mark.parametrize("rule", [Rule.LAYER, Rule.FUSED, Rule.WHOLE])
-def test_operations_are_those_of_torchvisions_table(build, published_gmacs, rule):
+def test_flops_equal_torchvisions_table(build, published_gmacs, rule):
     program = decompose(*on_meta(build), rule)
 
     gmacs = sum(segment.flops for segment in program.segments) / 2e9
@@ -244,14 +244,14 @@ def test_operations_are_those_of_torchvisions_table(build, published_gmacs, rule
     assert gmacs == pytest.approx(published_gmacs, abs=0.011)  # it prints two digits
 
 
-def test_the_name_of_a_rule_will_do():
+def test_a_rule_can_be_given_by_name():
     module, x = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), torch.ones(1, 3, 8, 8)
 
     assert len(decompose(module, x, "fused")) == len(decompose(module, x, Rule.FUSED)) == 1
     assert len(decompose(module, x, "layer")) == 2
 
 
-def test_weights_are_counted_once_a_segment():
+def test_weights_are_counted_once_per_segment():
     module, x = on_meta(VGG)
 
     program = decompose(module, x)
@@ -296,7 +296,7 @@ def test_layers_in_place_work_as_in_the_module():
         assert torch.equal(computed, plain)
 
 
-def test_a_buffer_may_be_cut_to_the_length_of_the_input():
+def test_a_buffer_may_be_sliced_to_the_length_of_the_input():
     class Masked(nn.Module):
         def __init__(self):
             super().__init__()
@@ -313,7 +313,7 @@ def test_a_buffer_may_be_cut_to_the_length_of_the_input():
         assert torch.equal(decompose(module, x).run(x), module(x))
 
 
-def test_a_module_is_as_it_was_before_it_was_cut():
+def test_decomposition_leaves_the_module_unchanged():
     class Shifting(nn.Module):
         def __init__(self):
             super().__init__()
@@ -336,7 +336,7 @@ def test_a_module_is_as_it_was_before_it_was_cut():
         assert torch.equal(programs[0].run(x), module(x))
 
 
-def test_networks_are_cut_beside_each_other_and_beside_others_that_run():
+def test_networks_are_decomposed_concurrently_with_each_other_and_with_inferences():
     x = torch.randn(2, 8)
     busy = nn.Sequential(*[nn.Linear(8, 8) for _ in range(4)]).eval()
     program = decompose(busy, x)
@@ -426,7 +426,7 @@ def test_a_layer_with_two_outputs_is_refused():
         decompose(nn.Sequential(nn.LSTM(2, 2), nn.Identity()).eval(), torch.zeros(1, 1, 2))
 
 
-def test_control_flow_on_values_can_only_stay_whole():
+def test_control_flow_on_values_needs_rule_whole():
     class Branches(nn.Module):
         def forward(self, x):
             return x + 1 if x.sum() > 0 else x - 1

@@ -1,4 +1,4 @@
-"""One inference as something to call."""
+"""Prepared inference: precision, captured graphs and ONNX Runtime."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_weights_input_and_output_have_the_precision(precision, dtype):
     assert output.dtype == network.weight.dtype == dtype
 
 
-def test_sixteen_bits_compute_nearly_the_same():
+def test_half_precision_is_close_to_single_precision():
     torch.manual_seed(0)
     network, images = nn.Linear(64, 8), torch.randn(1, 64)
 

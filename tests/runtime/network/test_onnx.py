@@ -1,4 +1,4 @@
-"""From torch to ONNX Runtime and back to the same numbers."""
+"""Export to ONNX and inference in ONNX Runtime."""
 
 import weakref
 
@@ -24,7 +24,7 @@ def test_a_network_computes_the_same_in_onnx_runtime():
     np.testing.assert_allclose(output, expected.numpy(), atol=1e-4)
 
 
-def test_a_module_of_two_inputs_keeps_their_order():
+def test_two_inputs_keep_their_order():
     class Difference(nn.Module):
         def forward(self, a, b):
             return a - b
@@ -52,7 +52,7 @@ def test_bytes_that_are_no_network_are_refused():
         OnnxSession(b"not a network")
 
 
-def test_an_absent_provider_is_named_with_those_there():
+def test_a_missing_provider_is_named_with_the_available_ones():
     with pytest.raises(ValueError, match=r"TensorrtExecutionProvider\b.*CPUExecutionProvider"):
         OnnxSession(b"", provider=Provider.tensorrt)
 

@@ -83,7 +83,7 @@ def test_a_dense_block_keeps_its_input_and_adds_the_growth_of_each_layer():
         ),
     ],
 )
-def test_parameters_bear_torchvisions_names(build, names):
+def test_parameters_have_torchvisions_names(build, names):
     with torch.device("meta"):
         assert names <= set(build().state_dict())
 

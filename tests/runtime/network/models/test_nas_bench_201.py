@@ -104,7 +104,7 @@ def test_three_stages_of_n_cells_double_the_channels_between_them():
     assert widths == [8, 8, 16, 16, 32, 32]
 
 
-def test_parameters_bear_the_names_of_the_authors_checkpoints():
+def test_parameters_have_the_names_of_the_authors_checkpoints():
     network = CellNetwork(EVERY_OPERATION)
 
     assert len(network.cells) == 17
