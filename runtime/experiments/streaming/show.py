@@ -20,7 +20,7 @@ from runtime.page.parts import Figure
 from runtime.page.results import Row
 from runtime.page.table_view import Shown, megabytes, number, percent, with_spread
 from runtime.page.view import Face
-from runtime.weight_streaming.planning.model_error import errors
+from runtime.weight_streaming.planning.model_error import model_error
 
 _COLUMNS = (
     "To resident: the delay over that of preload, whose weights are all in memory. Plan MB: rings and "
@@ -123,7 +123,7 @@ def _model_errors(tried: list[Row]) -> Shown:
         groups.setdefault(name, []).append(row)
     lines = []
     for name, own in groups.items():
-        model = errors([row["predicted_ms"] for row in own], [row["ms"] for row in own])
+        model = model_error([row["predicted_ms"] for row in own], [row["ms"] for row in own])
         shares = (model.median, model.mean, model.p95, model.worst, model.bias)
         lines.append([name, str(model.configurations), *(f"{100 * share:.2f}" for share in shares)])
     title = "Error of the model over random residents and rings, inferences in a row, %"

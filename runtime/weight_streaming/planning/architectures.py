@@ -1,7 +1,7 @@
-"""The five architectures of Demand Layering (Ji et al., RTSS 2022) for a given network.
+"""Plans of the five architectures of Demand Layering (Ji et al., RTSS 2022) for a given network.
 
-As in the source an inference begins with empty rings; only `enlarged` can be asked for rings that go on
-into the next inference, which is not the source's.
+As in the paper, an inference starts with empty rings; only `enlarged` can also prefetch for the next
+inference, which the paper does not.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes, aligne
 
 
 def preloaded(layers: Sequence[StreamedLayer]) -> StreamPlan:
-    """All weights where their kernels use them, counted once; the source counts a host copy, too."""
+    """All layers resident, weights counted once; the paper also counts a copy in host memory."""
     plan = StreamPlan(Architecture.PRELOAD, (True,) * len(layers), 0, 0, 0.0, total_bytes(layers))
     return predicted(layers, plan)
 
 
 def synchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
-    """Three stages in step, two buffers of the largest layer on each side of the copy."""
+    """Three stages in lockstep; two buffers of the largest layer in host and in device memory."""
     return _streamed(Architecture.SYNCHRONOUS, layers, 2, 2, alignment)
 
 
 def asynchronous(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
-    """Three stages, a ring of the largest layer on each side of the copy."""
+    """Three stages; a ring of the largest layer in host and in device memory."""
     return _streamed(Architecture.ASYNCHRONOUS, layers, 1, 1, alignment)
 
 
 def zero_copy(layers: Sequence[StreamedLayer], alignment: int = PAGE_BYTES) -> StreamPlan:
-    """Two stages, one ring of the largest layer."""
+    """Two stages; one ring of the largest layer."""
     return _streamed(Architecture.ZERO_COPY, layers, 1, 0, alignment)
 
 
@@ -42,17 +42,18 @@ def enlarged(
     alignment: int = PAGE_BYTES,
     ahead: bool = False,
 ) -> StreamPlan:
-    """The ring enlarged until the delay stops falling; nothing is resident.
+    """Rings enlarged until the delay stops falling; no resident layers.
 
-    It grows in steps of a quarter until it is fast enough; then the gap below is halved. A size
-    between two that are too slow may be fast enough (`docs/explanation/weight-streaming.md`) and is not found.
+    The size grows in steps of a quarter until the plan is fast enough; then the gap below is bisected.
+    Because larger rings can be slower (`docs/explanation/weight-streaming.md`), a smaller sufficient
+    size may be missed.
 
     Args:
       layers: the network.
-      stages: where there are two rings, both are enlarged alike.
-      tolerance: how much longer than with endless rings is near enough, as a share.
-      alignment: of the rings.
-      ahead: whether rings go on into the next inference; the delay is then that of many in a row.
+      stages: stages of the plan; two rings are enlarged equally.
+      tolerance: accepted delay above that of unbounded rings, as a fraction.
+      alignment: alignment of the rings.
+      ahead: whether to prefetch for the next inference; the delay is then the steady state's.
     """
     lengths = [layer.weight_bytes for layer in layers if layer.weight_bytes]
     if not lengths:
@@ -85,7 +86,7 @@ def enlarged(
 
 
 def total_bytes(layers: Sequence[StreamedLayer]) -> int:
-    """The weights, counted once."""
+    """Bytes of all weights, counted once."""
     return sum(layer.weight_bytes for layer in layers)
 
 
@@ -96,7 +97,7 @@ def _streamed(
     device_layers: int,
     alignment: int,
 ) -> StreamPlan:
-    """Rings of so many times the largest layer."""
+    """Return a plan with rings of a multiple of the largest layer."""
     largest = aligned(max((layer.weight_bytes for layer in layers), default=0), alignment)
     host, device = host_layers * largest, device_layers * largest
     plan = StreamPlan(architecture, (False,) * len(layers), host, device, 0.0, host + device)

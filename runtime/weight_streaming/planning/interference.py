@@ -1,8 +1,8 @@
-"""Streamed networks that run beside each other, as predicted: what they share makes them slower.
+"""Simulation of streamed networks that run concurrently and slow each other down.
 
-Where the recurrence gives each stage the time it takes alone, here the time runs on at a rate: reads
-that happen at once share the disk, copies the bus, kernels the processors, and a kernel may be slower
-while weights arrive. With one network and no such slowdown it is the recurrence.
+Each active stage progresses at a rate: concurrent reads share the disk, copies the bus and kernels the
+processors, and a kernel may be slower while weights arrive. With one network and no interference the
+result equals the recurrence.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES
 @final
 @dataclass(frozen=True)
 class Interference:
-    """How many times longer a stage takes while another is under way, of whatever network.
-
-    To be measured; 1 is none.
-    """
+    """Measured slowdown factors of a stage while another stage of any network is active; 1 for none."""
 
     kernel_beside_read: float = 1.0
     kernel_beside_copy: float = 1.0
@@ -31,20 +28,20 @@ class Interference:
     copy_beside_kernel: float = 1.0
 
     def __post_init__(self) -> None:
-        """Checks the factors.
+        """Validate the factors.
 
         Raises:
-          ValueError: if one is below 1 or not a number.
+          ValueError: if a factor is below 1, infinite or NaN.
         """
         for name, factor in vars(self).items():
             if not 1 <= factor < float("inf"):
-                raise ValueError(f"{name}={factor} must be 1, for no slowdown, or more")
+                raise ValueError(f"{name}={factor} must be at least 1 (no slowdown)")
 
 
 @final
 @dataclass(frozen=True)
 class StreamedInference:
-    """One inference of a network by a plan."""
+    """One inference of a network under a plan, starting at `begin_ms`."""
 
     layers: Sequence[StreamedLayer]
     plan: StreamPlan
@@ -58,19 +55,19 @@ def simulate_concurrent(
     interference: Interference | None = None,
     alignment: int = PAGE_BYTES,
 ) -> list[Timeline]:
-    """When each stage of each network begins and ends; one disk, one bus.
+    """Return the timeline of each network, with one disk and one bus.
 
     Args:
-      networks: what runs; of one network all stages keep their order.
-      processors: kernels of so many networks run at full speed; more share them evenly.
-      interference: between kernels and what brings weights.
-      alignment: of the rings.
+      networks: the concurrent inferences.
+      processors: number of networks whose kernels run at full speed; more share them evenly.
+      interference: slowdown between kernels and transfers; none if not given.
+      alignment: alignment of the rings.
 
     Raises:
-      ValueError: if a plan does not fit its layers, or is synchronous, which is not predicted here.
+      ValueError: if a plan does not fit its layers or is synchronous, which is not supported.
     """
     if processors < 1:
-        raise ValueError(f"processors={processors} must be 1 or more")
+        raise ValueError(f"processors={processors} must be at least 1")
     slower = interference or Interference()
     running = [_Network(one, alignment) for one in networks]
     now_ms = 0.0
@@ -82,10 +79,12 @@ def simulate_concurrent(
         if not active and not later:
             return [one.timeline() for one in running]
         rates = _rates([stage.kind for stage in active], processors, slower)
-        ends_ms = [now_ms + stage.left_ms / rate for stage, rate in zip(active, rates, strict=True)]
+        ends_ms = [
+            now_ms + stage.remaining_ms / rate for stage, rate in zip(active, rates, strict=True)
+        ]
         then_ms = min([*ends_ms, *later])
         for stage, rate, end_ms in zip(active, rates, ends_ms, strict=True):
-            stage.left_ms -= rate * (then_ms - now_ms)
+            stage.remaining_ms -= rate * (then_ms - now_ms)
             if end_ms <= then_ms:
                 stage.end(then_ms)
         now_ms = then_ms
@@ -98,7 +97,7 @@ class _Kind(Enum):
 
 
 def _rates(active: Sequence[_Kind], processors: int, slower: Interference) -> list[float]:
-    """Of each stage that is under way, in milliseconds alone a millisecond."""
+    """Return the progress rate of each active stage, relative to running alone."""
     reads, copies, kernels = (active.count(kind) for kind in _Kind)
     kernel = min(1.0, processors / kernels) if kernels else 0.0
     kernel /= slower.kernel_beside_read if reads else 1.0
@@ -113,35 +112,35 @@ def _rates(active: Sequence[_Kind], processors: int, slower: Interference) -> li
 
 @final
 class _Stage:
-    """Does its jobs one after another."""
+    """A stage of one network; its jobs run one after another."""
 
     def __init__(self, kind: _Kind, times_ms: Sequence[float]) -> None:
         self.kind = kind
         self._times_ms = times_ms
         self.spans: list[Span] = []
-        """Of those that have ended."""
+        """Spans of the jobs that have ended."""
         self.active = False
-        self.left_ms = 0.0
+        self.remaining_ms = 0.0
         self._begin_ms = 0.0
 
     @property
     def done(self) -> int:
-        """How many have ended."""
+        """Number of jobs that have ended."""
         return len(self.spans)
 
     @property
     def is_free(self) -> bool:
-        """Whether another job may begin."""
+        """Whether another job may start."""
         return not self.active and self.done < len(self._times_ms)
 
     def begin(self, now_ms: float) -> None:
-        """Begins the next one."""
+        """Start the next job."""
         self.active = True
         self._begin_ms = now_ms
-        self.left_ms = self._times_ms[self.done]
+        self.remaining_ms = self._times_ms[self.done]
 
     def end(self, now_ms: float) -> None:
-        """Ends it."""
+        """End the active job."""
         self.active = False
         self.spans.append((self._begin_ms, now_ms))
 
@@ -151,7 +150,7 @@ class _Network:
     def __init__(self, streaming: StreamedInference, alignment: int) -> None:
         layers, plan = streaming.layers, streaming.plan
         if plan.architecture is Architecture.SYNCHRONOUS:
-            raise ValueError("a synchronous pipeline is not predicted beside others")
+            raise ValueError("a synchronous plan cannot be simulated concurrently")
         self.begin_ms = streaming.begin_ms
         self._streams, self._host, self._device = waits(layers, plan, alignment)
         streamed = [layer for layer, goes in zip(layers, self._streams, strict=True) if goes]
@@ -169,21 +168,21 @@ class _Network:
             ],
         )
         self._last = self._copy if self._device is not None else self._read
-        """The stage that brings a layer to its kernel."""
+        """The stage before the kernel."""
         self.stages = (self._read, self._copy, self._kernel)
 
     def start(self, now_ms: float) -> None:
-        """Begins what can begin."""
+        """Start all stages that can start."""
         if now_ms < self.begin_ms:
             return
         used = sum(self._streams[: self._kernel.done])
         if self._host is not None and self._read.is_free:
             left = self._copy.done if self._device is not None else used
-            if _has_left(left, self._host[self._read.done]):
+            if _is_free(left, self._host[self._read.done]):
                 self._read.begin(now_ms)
         if self._device is not None and self._copy.is_free:
             there = self._host is None or self._read.done > self._copy.done
-            if there and _has_left(used, self._device[self._copy.done]):
+            if there and _is_free(used, self._device[self._copy.done]):
                 self._copy.begin(now_ms)
         if self._kernel.is_free and (
             not self._streams[self._kernel.done] or self._last.done > used
@@ -191,7 +190,7 @@ class _Network:
             self._kernel.begin(now_ms)
 
     def timeline(self) -> Timeline:
-        """When all has ended; milliseconds since the first network's begin."""
+        """Return the timeline, in ms after time 0 of the simulation."""
         return Timeline(
             self._by_layer(self._read), self._by_layer(self._copy), tuple(self._kernel.spans)
         )
@@ -201,5 +200,5 @@ class _Network:
         return tuple(next(spans, None) if goes else None for goes in self._streams)
 
 
-def _has_left(count: int, after: int | None) -> bool:
+def _is_free(count: int, after: int | None) -> bool:
     return after is None or count > after

@@ -1,4 +1,4 @@
-"""Better plans in the neighbourhood of good ones."""
+"""Local search around the plans of a Pareto front."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 from runtime.weight_streaming.planning.ring_sizing import RingSizing
 
-_MOST = 12
-"""Layers that are tried around one plan, of those in memory and of those that are not."""
+_MOVED = 12
+"""Resident layers, and streamed layers, that are moved around one plan."""
 _SWAPPED = 4
-"""Layers of each that are tried in each other's place."""
+"""Resident and streamed layers that are swapped pairwise."""
 
 
-def improved(
+def local_search(
     best: Sequence[StreamPlan],
     layers: Sequence[StreamedLayer],
     stages: Stages,
@@ -25,9 +25,10 @@ def improved(
     alignment: int = PAGE_BYTES,
     ahead: bool,
 ) -> list[StreamPlan]:
-    """A front with what one layer more or less in memory, with other rings, adds to it.
+    """Improve a Pareto front by single moves and swaps of resident layers, with new ring sizes.
 
-    What enters the front is looked around in turn, until nothing does or so many plans were tried.
+    Plans that enter the front are searched around in turn, until none does or `tries` plans were
+    predicted.
     """
     front = [*best]
     seen: set[StreamPlan] = set()
@@ -58,7 +59,7 @@ def _around(
     *,
     ahead: bool,
 ) -> Iterator[StreamPlan]:
-    """With no more memory than the plan, and with what is left up to the next one."""
+    """Yield neighbours with the plan's memory, and with the memory up to the next plan."""
     for changed in _changes(plan, layers, alignment):
         kept = [one != (i in changed) for i, one in enumerate(plan.resident)]
         if all(stays or not one.weight_bytes for one, stays in zip(layers, kept, strict=True)):
@@ -73,14 +74,14 @@ def _around(
 def _changes(
     plan: StreamPlan, layers: Sequence[StreamedLayer], alignment: int
 ) -> list[tuple[int, ...]]:
-    """Layers that come into memory or leave it: those before which kernels wait most, or least."""
+    """Return sets of layers to move: those whose kernels wait most become resident, least streamed."""
     waits_ms = timeline(layers, plan, alignment).stall_ms
     most = sorted(
         (i for i, layer in enumerate(layers) if layer.weight_bytes),
         key=lambda i: -waits_ms[i],
     )
-    come = [i for i in most if not plan.resident[i]][:_MOST]
-    leave = [i for i in most[::-1] if plan.resident[i]][:_MOST]
+    come = [i for i in most if not plan.resident[i]][:_MOVED]
+    leave = [i for i in most[::-1] if plan.resident[i]][:_MOVED]
     return [
         (),
         *((i,) for i in come + leave),

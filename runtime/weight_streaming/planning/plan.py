@@ -1,4 +1,4 @@
-"""What a planner knows of a streamed network, and what it decides."""
+"""Input and output of the planner: layers with stage times, and streaming plans."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any, final
 
-_NO_BYTES = 2**63
-"""More than any address."""
+_ADDRESSES = 2**63
+"""Upper limit of a number of bytes."""
 
 
 class Architecture(str, Enum):
-    """How weights reach their kernels (Ji et al., RTSS 2022)."""
+    """Streaming architecture: how weights reach their kernels (Ji et al., RTSS 2022)."""
 
     PRELOAD = "preload"
     """All weights are in memory before the first kernel."""
     SYNCHRONOUS = "synchronous"
-    """Read, copy and kernel step to the next layer together; double buffers between them."""
+    """Read, copy and kernel advance to the next layer in lockstep; double buffers between them."""
     ASYNCHRONOUS = "asynchronous"
-    """Read, copy and kernel each at their own pace; a ring between them."""
+    """Read, copy and kernel run asynchronously; ring buffers between them."""
     ZERO_COPY = "zero_copy"
-    """Read and kernel, on one ring that both can reach."""
+    """Read and kernel share one ring buffer in host memory."""
     PLANNED = "planned"
-    """Rings and residents as the planner chose them; stages as the rings say."""
+    """Ring sizes and resident layers chosen by the planner."""
 
 
 class Stages(str, Enum):
-    """What happens to a layer's weights in one inference."""
+    """Stages that a layer's weights pass in one inference."""
 
     READ_COPY_KERNEL = "read_copy_kernel"
-    """From a disk through host memory into device memory; a ring in each."""
+    """From a disk through a ring in host memory into a ring in device memory."""
     READ_KERNEL = "read_kernel"
-    """From a disk into host memory, where the kernel uses them: a CPU's, or a GPU's zero-copy."""
+    """From a disk into a ring in host memory, used there by the CPU or by a GPU (zero copy)."""
     COPY_KERNEL = "copy_kernel"
     """From host memory, which holds all weights, into a ring in device memory."""
 
@@ -52,65 +52,64 @@ class Stages(str, Enum):
 @final
 @dataclass(frozen=True)
 class StreamedLayer:
-    """A layer and the time of each of its stages, from when it could begin."""
+    """A layer and the duration of each of its stages."""
 
     name: str
     weight_bytes: int
-    """0 for a layer without weights, which is neither read nor copied."""
+    """0 for a layer without weights, which has neither read nor copy."""
     read_ms: float
-    """From where the weights are kept into host memory."""
+    """Time to read the weights into host memory."""
     copy_ms: float
-    """From host memory into device memory; 0 where kernels read host memory."""
+    """Time to copy the weights into device memory; 0 where kernels read host memory."""
     kernel_ms: float
     sync_ms: float = 0.0
-    """How much later its kernel begins because it waits for weights, even if these are there."""
+    """Synchronisation overhead before a kernel whose weights have already arrived."""
 
     def __post_init__(self) -> None:
-        """Checks the numbers.
+        """Validate the numbers.
 
         Raises:
-          ValueError: if one is negative, infinite or not a number.
+          ValueError: if a number is negative, infinite or NaN.
         """
-        for what in ("weight_bytes", "read_ms", "copy_ms", "kernel_ms", "sync_ms"):
-            value = getattr(self, what)
+        for field in ("weight_bytes", "read_ms", "copy_ms", "kernel_ms", "sync_ms"):
+            value = getattr(self, field)
             if not 0 <= value < math.inf:
-                raise ValueError(f"layer {self.name} has {what} {value}")
+                raise ValueError(f"layer {self.name} has {field} {value}")
 
 
 @final
 @dataclass(frozen=True)
 class StreamPlan:
-    """Where the weights of a network are while it runs.
+    """Resident layers and ring sizes of a network.
 
-    The rings say which stages there are: with both, read, copy and kernel; with the host's alone,
-    read and kernel; with the device's alone, copy and kernel, of weights that stay in host memory;
-    with neither, all is resident.
+    The rings determine the stages. Both rings: read, copy and kernel. Host ring only: read and kernel.
+    Device ring only: copy and kernel, with all weights in host memory. No ring: all layers are resident.
     """
 
     architecture: Architecture
     resident: tuple[bool, ...]
-    """By layer; where true, it is always in the memory of its kernel."""
+    """By layer: True if its weights stay in the memory of its kernels."""
     host_ring_bytes: int
     device_ring_bytes: int
     predicted_ms: float
-    """Of one inference: with `ahead` of one in a row of many, else of one from empty rings."""
+    """Predicted delay of one inference: steady state if `ahead`, else starting with empty rings."""
     memory_bytes: int
-    """Residents and rings."""
+    """Bytes of resident layers and rings together."""
     ahead: bool = False
-    """Whether what brings the weights goes on into the next inference; never in step."""
+    """Whether weights are prefetched for the next inference; ignored by SYNCHRONOUS."""
     first_ms: float = 0.0
-    """Of one from empty rings, as the first one is; 0 if that was not predicted."""
+    """Predicted delay of the first inference, with empty rings; 0 if not predicted."""
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the plan as one line of JSON."""
         return json.dumps({**asdict(self), "architecture": self.architecture.value})
 
     @classmethod
     def from_json(cls, text: str) -> StreamPlan:
-        """What `to_json` wrote.
+        """Parse the output of `to_json`.
 
         Raises:
-          ValueError: if the text is no plan.
+          ValueError: if the text is not a valid plan.
         """
         try:
             fields: dict[str, Any] = json.loads(text)
@@ -118,16 +117,16 @@ class StreamPlan:
             resident = tuple(fields.pop("resident"))
             plan = cls(architecture, resident, **fields)
         except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"no plan: {error}") from error
+            raise ValueError(f"not a streaming plan: {error}") from error
         flags = (*resident, plan.ahead)
         nbytes = (plan.host_ring_bytes, plan.device_ring_bytes, plan.memory_bytes)
         times_ms = (plan.predicted_ms, plan.first_ms)
         if not (
             all(isinstance(one, bool) for one in flags)
-            and all(isinstance(one, int) and 0 <= one < _NO_BYTES for one in nbytes)
+            and all(isinstance(one, int) and 0 <= one < _ADDRESSES for one in nbytes)
             and all(isinstance(one, (int, float)) and 0 <= one < math.inf for one in times_ms)
         ):
-            raise ValueError(f"no plan: {text:.200}")
+            raise ValueError(f"not a streaming plan: {text:.200}")
         return plan
 
 

@@ -1,4 +1,4 @@
-"""Which layers stay in memory and how large the rings are: memory against delay."""
+"""Planner: resident layers and ring sizes, as a Pareto front of memory and delay."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from runtime.weight_streaming.planning.architectures import preloaded
-from runtime.weight_streaming.planning.local_search import improved
+from runtime.weight_streaming.planning.local_search import local_search
 from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan, pareto_front
 from runtime.weight_streaming.planning.residency import candidates, smallest
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
 from runtime.weight_streaming.planning.ring_sizing import RingSizing
 
 _LAYER_STEPS = 60_000
-"""Layers times inferences that are predicted in the search around the best."""
+"""Budget of the local search: layers times predicted inferences."""
 
-_IN_A_ROW = 3
-"""Inferences that it takes about to predict one in a row."""
+_STEADY_STATE_STEPS = 3
+"""Approximate number of inferences predicted to reach the steady state."""
 
 
 class BudgetTooSmallError(ValueError):
-    """No plan fits; the message and `smallest_bytes` say what would."""
+    """No plan fits the budget; `smallest_bytes` is the smallest budget that works."""
 
     def __init__(self, budget_bytes: int, smallest_bytes: int, largest: StreamedLayer) -> None:
         super().__init__(
-            f"a budget of {budget_bytes} bytes is too small: the smallest workable one is "
-            f"{smallest_bytes} bytes; the largest layer, {largest.name}, has "
-            f"{largest.weight_bytes}"
+            f"a budget of {budget_bytes} bytes is too small; the smallest that works is "
+            f"{smallest_bytes} bytes (the largest layer, {largest.name}, has "
+            f"{largest.weight_bytes})"
         )
         self.smallest_bytes = smallest_bytes
 
@@ -40,18 +40,18 @@ def plan(
     alignment: int = PAGE_BYTES,
     ahead: bool = True,
 ) -> StreamPlan:
-    """The fastest plan found within a budget; more bytes never make it slower.
+    """Return the fastest plan found within a budget; a larger budget is never slower.
 
     Args:
-      layers: the network, with the times of one profiling run.
-      budget_bytes: for residents and rings together.
-      stages: what happens to the weights.
-      tolerance: the smallest plan is taken that is at most this share slower than the fastest.
-      alignment: of the rings.
-      ahead: whether its rings go on into the next inference; fastest is then of many in a row.
+      layers: the network, with the stage times of a profiling run.
+      budget_bytes: limit of resident layers and rings together.
+      stages: stages that the weights pass.
+      tolerance: accept this fraction of additional delay to save memory.
+      alignment: alignment of the rings.
+      ahead: whether to prefetch for the next inference; the delay is then the steady state's.
 
     Raises:
-      BudgetTooSmallError: if nothing fits.
+      BudgetTooSmallError: if no plan fits.
     """
     affordable = [
         one
@@ -73,10 +73,10 @@ def smallest_budget(
     stages: Stages = Stages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
 ) -> int:
-    """The bytes below which no plan works.
+    """Return the smallest budget for which there is a plan.
 
-    With one ring, that of the largest layer. Of two rings each would need its size, so that it can
-    take less to keep the largest layers in memory and stream only smaller ones; or to keep all.
+    With one ring it is the largest layer. With two rings, each as large as the largest streamed layer,
+    it can be less to keep the largest layers resident and stream only smaller ones, or to keep all.
     """
     resident = smallest(layers, stages, alignment)
     kept = sum(one.weight_bytes for one, stays in zip(layers, resident, strict=True) if stays)
@@ -92,10 +92,10 @@ def front(
     alignment: int = PAGE_BYTES,
     ahead: bool = True,
 ) -> list[StreamPlan]:
-    """Plans of which none needs less memory and less time than another, by rising memory.
+    """Return the Pareto front of memory and delay, sorted by memory.
 
-    The first needs the least memory there is; the last is preloading, or a plan as fast with less.
-    Time is that of many in a row, or, without `ahead`, from empty rings.
+    The first plan needs the smallest budget; the last is as fast as preloading. The delay is the steady
+    state's if `ahead`, else that of an inference with empty rings.
     """
     best = [preloaded(layers)]
     for resident in candidates(layers, stages, alignment):
@@ -105,8 +105,8 @@ def front(
             for one in best
         ):
             best = pareto_front([*best, *trial.growing()])
-    tries = _LAYER_STEPS // max(1, len(layers)) // (_IN_A_ROW if ahead else 1)
-    return improved(best, layers, stages, tries=tries, alignment=alignment, ahead=ahead)
+    tries = _LAYER_STEPS // max(1, len(layers)) // (_STEADY_STATE_STEPS if ahead else 1)
+    return local_search(best, layers, stages, tries=tries, alignment=alignment, ahead=ahead)
 
 
 def exhaustive_front(
@@ -116,15 +116,15 @@ def exhaustive_front(
     alignment: int = PAGE_BYTES,
     ahead: bool = True,
 ) -> list[StreamPlan]:
-    """What `runtime.weight_streaming.planning.planner.front` looks for: every set of residents, every size of ring.
+    """Return the exact Pareto front, by trying all resident sets and ring sizes; for a few layers.
 
-    A network of n layers with weights has 2 ** n sets of residents, each up to n * (n + 1) / 2
-    sizes of a ring that matter, and their square where there are two rings.
+    A network of n layers with weights has 2 ** n resident sets, each with up to n * (n + 1) / 2 ring
+    sizes, or their square with two rings.
     """
-    return pareto_front(_all(layers, stages, alignment, ahead=ahead))
+    return pareto_front(_all_plans(layers, stages, alignment, ahead=ahead))
 
 
-def _all(
+def _all_plans(
     layers: Sequence[StreamedLayer], stages: Stages, alignment: int, *, ahead: bool
 ) -> Iterator[StreamPlan]:
     yield preloaded(layers)

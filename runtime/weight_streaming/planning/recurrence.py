@@ -1,17 +1,18 @@
-"""When each stage of each layer begins and ends, as predicted from the time each takes alone.
+"""Predicted timeline of an inference, from the duration of each stage of each layer.
 
-With R, C and K the times of read, copy and kernel, and r, c and k their ends, layer i of a network
+With R, C and K the durations of read, copy and kernel, and r, c and k their ends, layer i of a network
 whose buffers hold S_host and S_device layers has
 
     r[i] = max(r[i-1], c[i-S_host]) + R[i]
     c[i] = max(c[i-1], r[i], k[i-S_device]) + C[i]
     k[i] = max(k[i-1], c[i]) + H[i] + K[i]
 
-and H what it takes to wait for weights that are there; 0 of a resident layer. In a ring of bytes, i-S is the last layer whose bytes layer i needs (`runtime.weight_streaming.planning.ring.places`).
+with H the synchronisation overhead of a streamed layer. In a ring of bytes, i-S is the last layer whose
+bytes layer i needs (`ring.places`).
 
-An inference begins with empty rings, r[-1] = c[-1] = k[-1] = 0, or in a row: k[-1] = 0 is then the end of
-the one before it, during which the first stage went on into this one as far as the ring let it
-(`runtime.weight_streaming.planning.ring.cyclic_places`), so that r[-1] and what a layer waits for may be below 0.
+An inference starts with empty rings, r[-1] = c[-1] = k[-1] = 0, or in a steady state: then k[-1] = 0 is
+the end of the previous inference, during which the first stage prefetched for this one as far as the ring
+allowed (`ring.cyclic_places`), so r[-1] and the ends that a layer waits for may be negative.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from runtime.weight_streaming.planning.plan import Architecture, StreamedLayer, 
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, cyclic_places, places
 
 Span = tuple[float, float]
-"""Begin and end in milliseconds since the inference was asked for; below 0 while the one before ran."""
+"""Begin and end, ms after the inference was requested; negative during the previous inference."""
 
 Waits = Sequence[int | None]
-"""By streamed layer: the streamed layer that must have left the buffer; None: it need not wait.
+"""By streamed layer: the streamed layer that must have left the buffer before; None if it need not wait.
 
-Below 0, one of the inference before this one, counted from its end.
+A negative index refers to the previous inference, counted from its end.
 """
 
-_MOST_IN_A_ROW = 32
-"""Inferences after which one is taken for as good as all that follow, if none was like the last."""
+_MAX_ITERATIONS = 32
+"""Inferences after which the steady state is assumed if it has not been reached exactly."""
 
 
 @final
 @dataclass(frozen=True)
 class Timeline:
-    """The stages of one inference, by layer; None where a layer does not have the stage."""
+    """Stages of one inference, by layer; None where a layer lacks the stage."""
 
     read: tuple[Span | None, ...]
     copy: tuple[Span | None, ...]
@@ -48,12 +49,12 @@ class Timeline:
 
     @property
     def makespan_ms(self) -> float:
-        """Until the last kernel ends; 0 of no layers."""
+        """End of the last kernel; 0 without layers."""
         return self.kernel[-1][1] if self.kernel else 0.0
 
     @property
     def stall_ms(self) -> tuple[float, ...]:
-        """How long each kernel waited for its weights after the kernel before it."""
+        """Time that each kernel waited for its weights after the previous kernel."""
         ends = (0.0, *(end for _, end in self.kernel))
         return tuple(begin - end for (begin, _), end in zip(self.kernel, ends, strict=False))
 
@@ -61,42 +62,42 @@ class Timeline:
 def timeline(
     layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
 ) -> Timeline:
-    """One inference by a plan, in a row if the plan is `ahead`; what it predicts is not used.
+    """Return the timeline of one inference: steady state if the plan is `ahead`, else the first.
 
     Raises:
-      ValueError: if the plan is of another number of layers, or a layer does not fit into a ring.
+      ValueError: if the plan has another number of layers, or a layer does not fit into a ring.
     """
-    _, run = _both(layers, plan, alignment)
+    _, run = _timelines(layers, plan, alignment)
     return run
 
 
 def waits(
     layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
 ) -> tuple[list[bool], Waits | None, Waits | None]:
-    """Which layers go through the rings, and what waits for what in the host's and the device's.
+    """Return which layers are streamed, and the dependencies in the host and the device ring.
 
-    None for a ring that the plan does not have. Of a plan that is `ahead` what its first stage fills
-    waits for layers of the inference before.
+    A ring that the plan lacks gives None. If the plan is `ahead`, the ring of the first stage has
+    dependencies on the previous inference.
 
     Raises:
-      ValueError: if a layer does not fit into a ring, or there is none.
+      ValueError: if a layer does not fit into a ring, or there is no ring.
     """
     streams = is_streamed(layers, plan.resident)
     lengths = [layer.weight_bytes for layer, one in zip(layers, streams, strict=True) if one]
     host, device = plan.host_ring_bytes, plan.device_ring_bytes
     if lengths and not host and not device:
-        raise ValueError(f"no ring for {len(lengths)} layers that are not resident")
+        raise ValueError(f"the plan has no ring for {len(lengths)} layers that are not resident")
     return (
         streams,
-        placed(lengths, host, alignment, ahead=plan.ahead) if host else None,
-        placed(lengths, device, alignment, ahead=plan.ahead and not host) if device else None,
+        ring_waits(lengths, host, alignment, ahead=plan.ahead) if host else None,
+        ring_waits(lengths, device, alignment, ahead=plan.ahead and not host) if device else None,
     )
 
 
-def placed(
+def ring_waits(
     lengths: Sequence[int], ring_bytes: int, alignment: int = PAGE_BYTES, *, ahead: bool
 ) -> Waits:
-    """What waits for what in a ring, if `ahead` in one that goes on into the next inference.
+    """Return the dependencies in a ring, across inferences if `ahead`.
 
     Raises:
       ValueError: if a length does not fit into the ring.
@@ -108,50 +109,10 @@ def placed(
 
 
 def is_streamed(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> list[bool]:
-    """Which layers go through the rings: those with weights that are not resident."""
+    """Return by layer whether it has weights and is not resident."""
     return [
         layer.weight_bytes > 0 and not stays for layer, stays in zip(layers, resident, strict=True)
     ]
-
-
-def slots(
-    layers: Sequence[StreamedLayer], host_slots: int | None, device_slots: int | None
-) -> Timeline:
-    """Nothing resident, buffers that hold so many layers of whatever size; None: no such stage.
-
-    Raises:
-      ValueError: if there is a buffer without slots, or no buffer.
-    """
-    counts = [one for one in (host_slots, device_slots) if one is not None]
-    if not counts or min(counts) < 1:
-        raise ValueError(f"buffers of {counts or 'no'} slots")
-    streams = is_streamed(layers, [False] * len(layers))
-    count = sum(streams)
-
-    def held(slots: int | None) -> Waits | None:
-        if slots is None:
-            return None
-        return [i - slots if i >= slots else None for i in range(count)]
-
-    return pipelined(layers, streams, held(host_slots), held(device_slots))
-
-
-def pipelined(
-    layers: Sequence[StreamedLayer],
-    streams: Sequence[bool],
-    host: Waits | None,
-    device: Waits | None,
-) -> Timeline:
-    """Each stage goes on as soon as its input, its predecessor and its buffer allow; from empty rings.
-
-    Args:
-      layers: the network.
-      streams: by layer, whether it goes through the buffers.
-      host: what waits for what in the host's buffer; None: nothing is read.
-      device: the same of the device's; None: nothing is copied, kernels use the host's buffer.
-    """
-    run, _ = _inference(layers, streams, host, device, _Ends.none(sum(streams)))
-    return run
 
 
 def first_and_steady(
@@ -162,23 +123,23 @@ def first_and_steady(
     *,
     ahead: bool,
 ) -> tuple[Timeline, Timeline]:
-    """An inference from empty rings, and one of many that are asked for as soon as the last has ended.
+    """Return the timelines of the first inference and of the steady state.
 
-    Only the first stage goes on into the next inference: reading, or copying where nothing is read.
-    The other of two begins when the inference is asked for.
+    In the steady state each inference is requested at the end of the previous one. Only the first stage
+    prefetches: reading, or copying where nothing is read.
 
     Args:
       layers: the network.
-      streams: as `pipelined` takes them.
-      host: as there; if the first stage fills it and goes on, of a ring in rounds.
-      device: the same.
-      ahead: whether it goes on; else all inferences are like the first.
+      streams: by layer, whether it is streamed.
+      host: dependencies in the host ring; None if nothing is read.
+      device: dependencies in the device ring; None if nothing is copied.
+      ahead: whether the first stage prefetches; otherwise both timelines are the same.
     """
     first, ends = _inference(layers, streams, host, device, _Ends.none(sum(streams)))
     run = first
     if not ahead:
         return first, run
-    for _ in range(_MOST_IN_A_ROW):
+    for _ in range(_MAX_ITERATIONS):
         run, later = _inference(layers, streams, host, device, ends)
         if later.is_near(ends):
             break
@@ -189,21 +150,21 @@ def first_and_steady(
 @final
 @dataclass(frozen=True)
 class _Ends:
-    """When what came before an inference has ended, since that was asked for."""
+    """Ends of the stages of the previous inference, ms after this one was requested."""
 
     read_ms: float
     copy_ms: float
     left_host_ms: Sequence[float]
-    """By streamed layer, when it had left the host's buffer."""
+    """Time at which each streamed layer left the host ring."""
     left_device_ms: Sequence[float]
 
     @classmethod
     def none(cls, streamed: int) -> _Ends:
-        """Nothing did: the stages begin at 0."""
+        """No previous inference: stages start at 0."""
         return cls(0.0, 0.0, [0.0] * streamed, [0.0] * streamed)
 
     def is_near(self, other: _Ends) -> bool:
-        """Whether the next inference would be alike."""
+        """Return whether both lead to the same next inference."""
         return all(
             abs(one - two) < 1e-9 for one, two in zip(self._all(), other._all(), strict=True)
         )
@@ -217,31 +178,33 @@ def _inference(
     streams: Sequence[bool],
     host: Waits | None,
     device: Waits | None,
-    before: _Ends,
+    previous: _Ends,
 ) -> tuple[Timeline, _Ends]:
-    """One inference that is asked for at 0, and what it leaves to one asked for at its end."""
+    """Return one inference requested at 0, and its ends relative to one requested at its end."""
     read: list[Span | None] = []
     copy: list[Span | None] = []
     kernel: list[Span] = []
     copied_ms: list[float] = []  # by streamed layer
     used_ms: list[float] = []
-    r, c, k = before.read_ms, before.copy_ms, 0.0
+    r, c, k = previous.read_ms, previous.copy_ms, 0.0
     if host is not None:
-        c = max(c, 0.0)  # only the first stage has begun
+        c = max(c, 0.0)  # only the first stage prefetches
     left_host_ms = copied_ms if device is not None else used_ms
     for layer, goes in zip(layers, streams, strict=True):
         ready = -math.inf
         reading = copying = None
         if goes and host is not None:
             after = host[len(used_ms)]
-            begin = r if after is None else max(r, _of(after, left_host_ms, before.left_host_ms))
+            begin = (
+                r if after is None else max(r, _end_ms(after, left_host_ms, previous.left_host_ms))
+            )
             ready = r = begin + layer.read_ms
             reading = (begin, r)
         if goes and device is not None:
             after = device[len(used_ms)]
             begin = max(c, ready)
             if after is not None:
-                begin = max(begin, _of(after, used_ms, before.left_device_ms))
+                begin = max(begin, _end_ms(after, used_ms, previous.left_device_ms))
             ready = c = begin + layer.copy_ms
             copying = (begin, c)
             copied_ms.append(c)
@@ -261,12 +224,12 @@ def _inference(
     return Timeline(tuple(read), tuple(copy), tuple(kernel)), ends
 
 
-def _of(after: int, own_ms: Sequence[float], before_ms: Sequence[float]) -> float:
-    return own_ms[after] if after >= 0 else before_ms[after]
+def _end_ms(after: int, own_ms: Sequence[float], previous_ms: Sequence[float]) -> float:
+    return own_ms[after] if after >= 0 else previous_ms[after]
 
 
 def lockstep(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> Timeline:
-    """Read, copy and kernel of three neighbours, all of which end before the next three begin."""
+    """Timeline of the synchronous architecture: three stages start together, cycle by cycle."""
     streams = is_streamed(layers, resident)
     count = len(layers)
     read: list[Span | None] = [None] * count
@@ -291,7 +254,7 @@ def lockstep(layers: Sequence[StreamedLayer], resident: Sequence[bool]) -> Timel
 
 
 def sequential_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
-    """The plan's stages one after another, nothing beside anything."""
+    """Delay without any overlap of stages."""
     reads, copies = stages_of(plan)
     streams = is_streamed(layers, plan.resident)
     return math.fsum(
@@ -301,44 +264,47 @@ def sequential_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
 
 
 def bound_ms(layers: Sequence[StreamedLayer], plan: StreamPlan) -> float:
-    """No rings with these residents and stages are faster: rings as large as the network."""
+    """Delay with unbounded rings: a lower bound for these resident layers and stages."""
     streams = is_streamed(layers, plan.resident)
     reads, copies = stages_of(plan)
-    free, own = endless(sum(streams), ahead=False), endless(sum(streams), ahead=plan.ahead)
+    free, own = (
+        unbounded_ring(sum(streams), ahead=False),
+        unbounded_ring(sum(streams), ahead=plan.ahead),
+    )
     host = own if reads else None
     device = (free if reads else own) if copies else None
     _, run = first_and_steady(layers, streams, host, device, ahead=plan.ahead)
     return run.makespan_ms
 
 
-def endless(streamed: int, *, ahead: bool) -> Waits:
-    """A ring as large as the network; in rounds each layer waits for itself."""
+def unbounded_ring(streamed: int, *, ahead: bool) -> Waits:
+    """Dependencies in a ring as large as the network; with `ahead` each layer waits for itself."""
     return [i - streamed if ahead else None for i in range(streamed)]
 
 
 def overlap(sequential: float, makespan: float, bound: float) -> float:
-    """What part of the time that stages can spend beside each other they do; 1 if there is none."""
+    """Return the achieved fraction of the possible overlap; 1 if no overlap is possible."""
     return (sequential - makespan) / (sequential - bound) if sequential > bound else 1.0
 
 
 def stages_of(plan: StreamPlan) -> tuple[bool, bool]:
-    """Whether a plan reads, and whether it copies."""
+    """Return whether a plan reads, and whether it copies."""
     return plan.host_ring_bytes > 0, plan.device_ring_bytes > 0
 
 
 def predicted(
     layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int = PAGE_BYTES
 ) -> StreamPlan:
-    """The plan with the makespans that these layers give it."""
-    first, run = _both(layers, plan, alignment)
+    """Return the plan with the delays predicted for these layers."""
+    first, run = _timelines(layers, plan, alignment)
     return replace(plan, predicted_ms=run.makespan_ms, first_ms=first.makespan_ms)
 
 
-def _both(
+def _timelines(
     layers: Sequence[StreamedLayer], plan: StreamPlan, alignment: int
 ) -> tuple[Timeline, Timeline]:
     if len(layers) != len(plan.resident):
-        raise ValueError(f"a plan of {len(plan.resident)} layers for {len(layers)}")
+        raise ValueError(f"the plan has {len(plan.resident)} layers, the network {len(layers)}")
     if plan.architecture is Architecture.SYNCHRONOUS:
         return (lockstep(layers, plan.resident),) * 2
     streams, host, device = waits(layers, plan, alignment)

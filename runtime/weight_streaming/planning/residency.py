@@ -1,4 +1,4 @@
-"""Which layers stay in memory, if some may: orders from which a planner takes the first few."""
+"""Candidate sets of resident layers for the planner."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
 def candidates(
     layers: Sequence[StreamedLayer], stages: Stages, alignment: int = PAGE_BYTES
 ) -> Iterator[tuple[bool, ...]]:
-    """Sets of residents that are worth a try, none of them twice, and never all with weights.
+    """Yield distinct sets of resident layers to try, except the set of all layers with weights.
 
-    The one that needs the least memory is among them, if it is not all.
+    The set with the smallest budget is among them, unless it is the set of all.
     """
     with_weights = [i for i, layer in enumerate(layers) if layer.weight_bytes]
     seen: set[frozenset[int]] = set()
@@ -30,9 +30,9 @@ def candidates(
 def smallest(
     layers: Sequence[StreamedLayer], stages: Stages, alignment: int = PAGE_BYTES
 ) -> tuple[bool, ...]:
-    """The residents with which rings and residents together are least.
+    """Return the resident layers that minimise the memory of resident layers and rings together.
 
-    Rings are as large as the largest layer that streams, so it is the largest that stay, if any.
+    Rings are as large as the largest streamed layer, so the resident layers are the largest ones.
     """
     rings = stages.reads + stages.copies
     largest = sorted(
@@ -52,9 +52,9 @@ def smallest(
 
 
 def interleaved(count: int, kept: int) -> list[int]:
-    """So many of `count` evenly spaced, the first always, the last only if all are.
+    """Return `kept` evenly spaced indices below `count`: always the first, the last only if all.
 
-    A resident layer gives the next ones the time of its kernel, and only those: so they are spread.
+    Resident layers are spread because the kernel of each gives the following layers time to arrive.
     """
     return [i * count // kept for i in range(kept)]
 
@@ -65,26 +65,25 @@ def _orders(
     count = len(with_weights)
     levels = _levels(count)
     yield ([with_weights[i] for i in interleaved(count, kept)] for kept in levels)
-    # in a row an inference has no beginning: the same turned round
+    # reversed: in the steady state an inference has no beginning
     yield ([with_weights[-1 - i] for i in interleaved(count, kept)] for kept in levels)
     yield ([*with_weights[:kept]] for kept in levels)
 
-    def late(i: int) -> float:
-        """How much longer a layer comes than it is used, a byte."""
+    def slack(i: int) -> float:
+        """Return the slack per byte: kernel time minus the time to bring the weights."""
         layer = layers[i]
         load_ms = max(stages.reads * layer.read_ms, stages.copies * layer.copy_ms)
         return (layer.kernel_ms - load_ms) / layer.weight_bytes
 
-    latest = sorted(with_weights, key=late)
+    latest = sorted(with_weights, key=slack)
     yield (latest[:kept] for kept in levels)
     largest = sorted(with_weights, key=lambda i: -layers[i].weight_bytes)
     yield (largest[:kept] for kept in levels)
-    smallest = largest[::-1]
-    yield (smallest[:kept] for kept in levels)
+    yield (largest[::-1][:kept] for kept in levels)
 
 
 def _levels(count: int) -> list[int]:
-    """0, 1, 2, 3 ... growing by half, up to all but one."""
+    """Return 0, 1, 2, 3 ... growing by half, up to count - 1."""
     levels = [0]
     while levels[-1] < count - 1:
         levels.append(min(count - 1, max(levels[-1] + 1, levels[-1] * 3 // 2)))

@@ -1,4 +1,4 @@
-"""Who may be where in a circular buffer; the bytes themselves are elsewhere."""
+"""Allocation in a ring buffer: offsets and dependencies, not the bytes themselves."""
 
 from __future__ import annotations
 
@@ -15,53 +15,55 @@ _GROWTH = 1.25
 """Ratio of neighbouring ring sizes that the planner tries."""
 
 PAGE_BYTES = 4096
-"""What direct input and output asks of offsets and lengths."""
+"""Alignment that direct I/O requires of offsets and lengths."""
 
 
 @final
 class ByteRing:
-    """Reservations of contiguous bytes, freed in the order in which they were made.
+    """Reservations of contiguous bytes, released first in, first out.
 
-    A reservation that does not fit behind the newest one begins at 0; the bytes left over at the
-    end wait for the next round. An empty ring begins at 0 again, so whatever is no larger than the
-    ring fits at some time. Not safe for threads: one of them, or a lock, owns it.
+    A reservation that does not fit after the newest one starts at 0, and the bytes at the end stay
+    unused. An empty ring starts at 0 again, so any length up to the capacity fits eventually. Not
+    thread-safe.
     """
 
     def __init__(self, capacity_bytes: int, alignment: int = PAGE_BYTES) -> None:
-        """Begins empty.
+        """Create an empty ring.
 
         Args:
-          capacity_bytes: of the buffer; what exceeds a multiple of the alignment is never used.
-          alignment: of offsets; lengths are rounded up to it.
+          capacity_bytes: size of the buffer; rounded down to a multiple of the alignment.
+          alignment: alignment of offsets; lengths are rounded up to it.
 
         Raises:
-          ValueError: if there is no room for one aligned piece.
+          ValueError: if the capacity is less than the alignment.
         """
         if alignment < 1 or capacity_bytes < alignment:
-            raise ValueError(f"a ring of {capacity_bytes} bytes in pieces of {alignment}")
+            raise ValueError(
+                f"a ring of {capacity_bytes} bytes is smaller than its alignment of {alignment}"
+            )
         self.alignment = alignment
         self.capacity_bytes = capacity_bytes // alignment * alignment
         self._held: deque[tuple[int, int]] = deque()
-        """Offset and length, oldest first."""
+        """(offset, length) of each reservation, oldest first."""
 
     def __len__(self) -> int:
         return len(self._held)
 
     @property
     def held_bytes(self) -> int:
-        """Reserved and not yet released, with what alignment adds."""
+        """Reserved bytes, including padding to the alignment."""
         return sum(length for _, length in self._held)
 
     def reserve(self, nbytes: int) -> int | None:
-        """The offset of so many bytes, or None: they have to wait for a release.
+        """Reserve contiguous bytes and return their offset, or None until more is released.
 
         Raises:
-          ValueError: if they would not fit into the empty ring either, or are none.
+          ValueError: if `nbytes` is not positive or exceeds the capacity.
         """
         length = aligned(nbytes, self.alignment)
         if not 0 < length <= self.capacity_bytes:
             raise ValueError(
-                f"{nbytes} bytes, in pieces of {self.alignment}, do not fit into a ring of "
+                f"{nbytes} bytes, aligned to {self.alignment}, do not fit into a ring of "
                 f"{self.capacity_bytes}"
             )
         offset = self._gap(length)
@@ -70,10 +72,10 @@ class ByteRing:
         return offset
 
     def release(self) -> None:
-        """Frees the oldest reservation.
+        """Release the oldest reservation.
 
         Raises:
-          IndexError: if there is none.
+          IndexError: if the ring is empty.
         """
         self._held.popleft()
 
@@ -83,7 +85,7 @@ class ByteRing:
         oldest, _ = self._held[0]
         newest, newest_length = self._held[-1]
         end = newest + newest_length
-        if newest < oldest:  # the reservations go around the end
+        if newest < oldest:  # wrapped around the end
             return end if oldest - end >= length else None
         if self.capacity_bytes - end >= length:
             return end
@@ -91,30 +93,29 @@ class ByteRing:
 
 
 def aligned(nbytes: int, alignment: int = PAGE_BYTES) -> int:
-    """Rounded up to a multiple."""
+    """Round up to a multiple of the alignment."""
     return -(-nbytes // alignment) * alignment
 
 
 @final
 @dataclass(frozen=True)
 class Place:
-    """Where one of a sequence of reservations is, always."""
+    """Fixed offset of one reservation in a sequence, and the release that it waits for."""
 
     offset: int
     after: int | None
-    """Index of the last reservation that has to be released before; None: it need not wait.
+    """Index of the last reservation that must be released before; None if it need not wait.
 
-    Below 0 it is one of the same sequence's round before this one, counted from its end.
+    A negative index refers to the previous pass of the same sequence, counted from its end.
     """
 
 
 def places(
     lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
 ) -> tuple[Place, ...]:
-    """Where a sequence goes if each waits for as few releases as it can, however long those take.
+    """Allocate a sequence so that each reservation waits for as few releases as possible.
 
-    The ring is asked before anything is released that need not be, so that no place depends on
-    time: what runs on the bytes, a captured graph for one, finds them at the same address each time.
+    Offsets depend on the lengths only, never on timing, so captured graphs can use fixed addresses.
 
     Raises:
       ValueError: if a length does not fit into the ring.
@@ -124,7 +125,7 @@ def places(
     for i, nbytes in enumerate(lengths):
         while (offset := ring.reserve(nbytes)) is None:
             ring.release()
-        released = i - len(ring)  # what was there before and is not any more
+        released = i - len(ring)  # earlier reservations that were released
         found.append(Place(offset, released if released >= 0 else None))
     return tuple(found)
 
@@ -132,12 +133,12 @@ def places(
 def cyclic_places(
     lengths: Sequence[int], capacity_bytes: int, alignment: int = PAGE_BYTES
 ) -> tuple[Place, ...]:
-    """Where a sequence goes that follows itself, round after round, each time to the same places.
+    """Allocate a sequence that repeats, with the same offsets in every pass.
 
-    It goes through the ring in laps. If each were as long as the ring, the last could be short, and the
-    next round, which begins at 0 again, would have to wait for what comes nearly last: so all are
-    about equally long. Whoever lies where nobody of its own round did waits for the last there of the
-    round before, at the latest for itself.
+    A pass goes through the ring in several laps of about equal length. With laps as long as the ring
+    the last could be short, and the next pass, which starts at 0, would wait for nearly the last
+    reservation. A reservation without predecessor at its offset in its own pass waits for the last one
+    there in the previous pass, at the latest for itself.
 
     Raises:
       ValueError: if a length does not fit into the ring.
@@ -154,7 +155,7 @@ def cyclic_places(
     for number, lap in enumerate(laps):
         for i, begin in zip(lap, begins[number], strict=True):
             before = number - 1
-            while ends[before] <= begin:  # below 0 they are laps of the round before
+            while ends[before] <= begin:  # negative numbers are laps of the previous pass
                 before -= 1
             last = laps[before][bisect_left(begins[before], begin + rounded[i]) - 1]
             found.append(Place(begin, last if before >= 0 else last - len(lengths)))
@@ -162,10 +163,10 @@ def cyclic_places(
 
 
 def _laps(lengths: Sequence[int], capacity: int) -> Iterator[range]:
-    """As few neighbours together as fit, each time about the same share of what is left."""
+    """Split the sequence into the fewest laps that fit, of about equal length."""
     sums = [*accumulate(lengths, initial=0)]
     furthest = [bisect_right(sums, begin + capacity) - 1 for begin in sums[:-1]]
-    fewest = [0] * len(sums)  # laps from each on
+    fewest = [0] * len(sums)  # laps from each index on
     for i in reversed(range(len(lengths))):
         fewest[i] = 1 + fewest[furthest[i]]
     begin = 0
@@ -183,29 +184,29 @@ def _laps(lengths: Sequence[int], capacity: int) -> Iterator[range]:
 
 @final
 class RingSizes:
-    """All sizes from which on a ring places this sequence of pieces in another way.
+    """The ring sizes at which the allocation of a sequence of lengths changes.
 
-    Whether a piece goes behind the one before it is decided by the sum of the neighbours from the
-    start of the ring up to it. So these are the sums of neighbours that are no smaller than the
-    largest piece, and any other size behaves as the next smaller of these, with bytes to spare.
+    Whether a reservation fits after the previous one depends on the sum of its neighbours since the
+    start of the ring. So these sizes are the sums of consecutive lengths that are not less than the
+    largest length; any other size behaves like the next smaller one.
     """
 
     def __init__(self, lengths: Sequence[int], alignment: int = PAGE_BYTES) -> None:
-        """Of at least one piece."""
+        """Compute the sizes for one or more lengths."""
         rounded = [aligned(one, alignment) for one in lengths]
         self.smallest: int = max(rounded)
         self.largest: int = sum(rounded)
         self._ends = np.cumsum([0, *rounded])
 
     def floor(self, limit: int) -> int:
-        """The largest of them within a limit; 0 if none is."""
+        """Return the largest size within a limit; 0 if there is none."""
         if limit < self.smallest:
             return 0
         last = np.searchsorted(self._ends, self._ends + limit, side="right") - 1
         return int((self._ends[last] - self._ends).max())
 
     def ladder(self, growth: float = _GROWTH) -> list[int]:
-        """Some of them, each about so many times the one before; the first and the last among them."""
+        """Return some sizes in about a geometric sequence, including the smallest and the largest."""
         rungs = [self.smallest]
         step = 1
         while rungs[-1] < self.largest:
@@ -216,6 +217,6 @@ class RingSizes:
         return rungs
 
     def all(self) -> list[int]:
-        """All of them, ascending."""
+        """Return all sizes, ascending."""
         runs = np.unique(self._ends[None, :] - self._ends[:, None])
         return [int(one) for one in runs[runs >= self.smallest]]

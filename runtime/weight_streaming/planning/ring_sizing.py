@@ -1,4 +1,4 @@
-"""A choice of residents, for which rings are sought."""
+"""Ring sizes for a given set of resident layers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from runtime.weight_streaming.planning.plan import Architecture, Stages, Streame
 from runtime.weight_streaming.planning.recurrence import (
     Timeline,
     Waits,
-    endless,
     first_and_steady,
     is_streamed,
-    placed,
+    ring_waits,
+    unbounded_ring,
 )
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, RingSizes
 
 
 @final
 class RingSizing:
-    """A network of which some layers, but not all with weights, are resident."""
+    """Tries ring sizes for a network with given resident layers and one or more streamed ones."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class RingSizing:
         *,
         ahead: bool,
     ) -> None:
-        """Of inferences in a row, or, without `ahead`, of ones from empty rings."""
+        """Predict the steady state if `ahead`, else an inference that starts with empty rings."""
         self._ahead = ahead
         self._layers = layers
         self._resident = resident
@@ -50,12 +50,14 @@ class RingSizing:
 
     @cached_property
     def bound_ms(self) -> float:
-        """With rings as large as the network."""
-        _, run = self._run(*(endless(len(self._lengths), ahead=ahead) for ahead in self._goes_on))
+        """Delay with unbounded rings."""
+        _, run = self._run(
+            *(unbounded_ring(len(self._lengths), ahead=ahead) for ahead in self._prefetches)
+        )
         return run.makespan_ms
 
     def growing(self) -> Iterator[StreamPlan]:
-        """Rings that grow step by step, each time the one that helps most, until nothing does."""
+        """Yield plans with growing rings: each step enlarges the ring that helps most."""
         rungs = self.sizes.ladder()
         last = len(rungs) - 1
         host = device = 0
@@ -72,7 +74,7 @@ class RingSizing:
             one = tried[host, device]
 
     def filling(self, budget_bytes: int, beside: StreamPlan) -> Iterator[StreamPlan]:
-        """Rings that fill a budget; of two, either is left about as it is in another plan."""
+        """Yield plans whose rings fill a budget; of two rings one keeps about its size in `beside`."""
         spare = budget_bytes - self.resident_bytes
         if self._stages is not Stages.READ_COPY_KERNEL:
             ring = self.sizes.floor(spare)
@@ -89,10 +91,10 @@ class RingSizing:
                 yield self.plan(one, other)
 
     def plan(self, host_bytes: int, device_bytes: int) -> StreamPlan:
-        """With these rings, as far as the stages have them."""
+        """Return the plan with these ring sizes; sizes of stages that do not exist are ignored."""
         host = host_bytes * self._stages.reads
         device = device_bytes * self._stages.copies
-        reads, copies = self._goes_on
+        reads, copies = self._prefetches
         first, run = self._run(self._placed(host, ahead=reads), self._placed(device, ahead=copies))
         return StreamPlan(
             Architecture.PLANNED,
@@ -106,8 +108,8 @@ class RingSizing:
         )
 
     @property
-    def _goes_on(self) -> tuple[bool, bool]:
-        """Whether the host's ring is filled for the next inference, and whether the device's is."""
+    def _prefetches(self) -> tuple[bool, bool]:
+        """Whether the host ring and the device ring are filled for the next inference."""
         return self._ahead and self._stages.reads, self._ahead and not self._stages.reads
 
     def _run(self, host: Waits, device: Waits) -> tuple[Timeline, Timeline]:
@@ -122,5 +124,5 @@ class RingSizing:
     def _placed(self, ring_bytes: int, *, ahead: bool) -> Waits:
         key = ring_bytes, ahead
         if ring_bytes and key not in self._waits:
-            self._waits[key] = placed(self._lengths, ring_bytes, self._alignment, ahead=ahead)
+            self._waits[key] = ring_waits(self._lengths, ring_bytes, self._alignment, ahead=ahead)
         return self._waits.get(key, ())

@@ -1,10 +1,9 @@
-"""Several streamed networks under one budget of memory.
+"""Division of one memory budget among several streamed networks.
 
-The rule: the budget goes where the worst of the networks is, measured by its delay over its deadline.
-Each delay is predicted for the worst that the others can do: as if all of them read, copied and
-computed all the time. What is really shared is never less, and no stage that is faster makes a network
-slower, so a deadline that is met in this prediction is met however the networks fall together.
-Rings begin empty here: a network that read ahead would take disk and bus from the others while it idles.
+Memory goes to the network with the largest ratio of delay to deadline. Each delay is predicted for the
+worst case, in which all other networks read, copy and compute all the time. Because a faster stage never
+makes a network slower, a deadline met in this prediction is met for every alignment of the networks.
+Rings start empty: a network that prefetched would take disk and bus from the others while it is idle.
 """
 
 from __future__ import annotations
@@ -22,36 +21,38 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES
 @final
 @dataclass(frozen=True)
 class Tenant:
-    """A network that wants memory."""
+    """A network that shares the budget, with its deadline."""
 
     name: str
     layers: Sequence[StreamedLayer]
-    """With their times alone on the machine."""
+    """Layers with stage times measured without other load."""
     deadline_ms: float
-    """For one inference, from its begin."""
+    """Time limit of one inference after its request."""
 
     def __post_init__(self) -> None:
-        """Checks the deadline.
+        """Validate the deadline.
 
         Raises:
-          ValueError: if there is no time.
+          ValueError: if the deadline is not positive and finite.
         """
         if not 0 < self.deadline_ms < float("inf"):
-            raise ValueError(f"{self.name} has a deadline of {self.deadline_ms} ms")
+            raise ValueError(
+                f"the deadline of {self.name}, {self.deadline_ms} ms, must be positive"
+            )
 
 
 @final
 @dataclass(frozen=True)
 class Share:
-    """What a network gets."""
+    """The plan of one network within the shared budget."""
 
     tenant: Tenant
     plan: StreamPlan
-    """Its prediction holds beside all the others."""
+    """Its predicted delay is the worst case beside all the other networks."""
 
     @property
     def strain(self) -> float:
-        """Delay over deadline; the deadline is sure to be met up to 1."""
+        """Worst-case delay divided by deadline; up to 1 the deadline is always met."""
         return self.plan.predicted_ms / self.tenant.deadline_ms
 
 
@@ -64,20 +65,20 @@ def share(
     interference: Interference | None = None,
     alignment: int = PAGE_BYTES,
 ) -> list[Share]:
-    """Plans that together fit a budget and whose worst strain is the least the fronts allow.
+    """Return plans that fit a budget together and minimise the largest strain.
 
-    What is left over then goes to the worst of those that it can still make faster, and so on.
+    The remaining memory goes to the next worst network that it can make faster, and so on.
 
     Args:
       tenants: the networks, which run at the same time.
-      budget_bytes: for all their residents and rings.
-      stages: of all of them.
-      processors: as in `runtime.weight_streaming.planning.interference`.
-      interference: as there.
-      alignment: of the rings.
+      budget_bytes: limit of all resident layers and rings together.
+      stages: stages of all plans.
+      processors: number of networks whose kernels run at full speed; more share them evenly.
+      interference: slowdown between kernels and transfers; none if not given.
+      alignment: alignment of the rings.
 
     Raises:
-      ValueError: if their smallest plans do not fit; it names the smallest workable budget.
+      ValueError: if the smallest plans do not fit; the message names the smallest budget that works.
     """
     check_budget(
         {one.name: one.layers for one in tenants}, budget_bytes, stages=stages, alignment=alignment
@@ -91,7 +92,7 @@ def share(
         )
         for one in tenants
     ]
-    at = [0] * len(tenants)  # every front begins with its smallest plan
+    at = [0] * len(tenants)  # the first plan of a front is the smallest
     spare = budget_bytes - sum(plans[0].memory_bytes for plans in fronts)
     open_ones = set(range(len(tenants)))
     while open_ones:
@@ -117,18 +118,18 @@ def check_budget(
     stages: Stages = Stages.READ_KERNEL,
     alignment: int = PAGE_BYTES,
 ) -> None:
-    """Refuses a budget that is too small for these networks by name; their times do not matter.
+    """Check that a budget is large enough for these networks; stage times are not used.
 
     Raises:
-      ValueError: it names the smallest workable budget.
+      ValueError: if it is too small; the message names the smallest budget that works.
     """
     smallest = sum(
         smallest_budget(layers, stages=stages, alignment=alignment) for layers in networks.values()
     )
     if smallest > budget_bytes:
         raise ValueError(
-            f"a budget of {budget_bytes} bytes is too small for {', '.join(networks)} together: "
-            f"the smallest workable one is {smallest} bytes"
+            f"a budget of {budget_bytes} bytes is too small for {', '.join(networks)} together; "
+            f"the smallest that works is {smallest} bytes"
         )
 
 
@@ -138,7 +139,7 @@ def beside_others(
     processors: int = 1,
     interference: Interference | None = None,
 ) -> list[StreamedLayer]:
-    """The layers with the longest times that so many networks, this one among them, can cause."""
+    """Return the layers with worst-case times beside `networks - 1` other networks."""
     slower = interference or Interference()
     kernels = (
         max(1.0, networks / processors) * slower.kernel_beside_read * slower.kernel_beside_copy

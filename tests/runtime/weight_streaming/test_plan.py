@@ -1,4 +1,4 @@
-"""Layers and plans as they are written down."""
+"""Validation of layers, and plans as JSON."""
 
 import math
 
@@ -21,7 +21,7 @@ PLANS = st.builds(
 
 
 @given(PLANS)
-def test_a_plan_is_read_as_it_was_written(plan):
+def test_a_plan_survives_json(plan):
     assert StreamPlan.from_json(plan.to_json()) == plan
 
 
@@ -40,14 +40,14 @@ def test_a_plan_is_read_as_it_was_written(plan):
         "[" * 200_000,
     ],
 )
-def test_what_is_no_plan_is_refused(text):
-    with pytest.raises(ValueError, match="no plan"):
+def test_invalid_plans_are_refused(text):
+    with pytest.raises(ValueError, match="plan"):
         StreamPlan.from_json(text)
 
 
 @pytest.mark.parametrize("value", [-1, math.inf, math.nan])
 @pytest.mark.parametrize("field", ["weight_bytes", "read_ms", "copy_ms", "kernel_ms"])
-def test_a_layer_of_impossible_numbers_is_refused(field, value):
+def test_invalid_numbers_of_a_layer_are_refused(field, value):
     numbers = {"weight_bytes": 1, "read_ms": 1.0, "copy_ms": 1.0, "kernel_ms": 1.0}
-    with pytest.raises(ValueError, match=f"conv1 has {field}"):
+    with pytest.raises(ValueError, match=rf"conv1\b.*\b{field}\b"):
         StreamedLayer("conv1", **(numbers | {field: value}))

@@ -1,4 +1,4 @@
-"""A ring holds what it says, and never more than it has."""
+"""Allocation in ring buffers: never over capacity, never overlapping, fixed offsets."""
 
 from collections import deque
 from itertools import combinations
@@ -21,7 +21,7 @@ def test_a_ring_never_exceeds_its_bytes_nor_overlaps_and_frees_the_oldest_first(
 ):
     capacity = max(capacity, alignment)
     ring = ByteRing(capacity, alignment)
-    held = deque()  # what the ring must hold, as told from outside
+    held = deque()  # a model of the reservations
 
     for nbytes in actions:
         if nbytes is None:
@@ -44,25 +44,25 @@ def test_a_ring_never_exceeds_its_bytes_nor_overlaps_and_frees_the_oldest_first(
 
 @settings(max_examples=50)
 @given(st.integers(8, 64), st.lists(st.integers(1, 64), min_size=1, max_size=30))
-def test_what_waits_fits_when_enough_is_released(capacity, lengths):
+def test_any_length_up_to_the_capacity_fits_after_enough_releases(capacity, lengths):
     ring = ByteRing(capacity, 1)
     for nbytes in lengths:
         if nbytes > capacity:
             continue
         while ring.reserve(nbytes) is None:
-            ring.release()  # raises where there is nothing left to wait for
+            ring.release()  # raises IndexError if the ring is empty
 
 
-def test_a_piece_that_is_too_long_for_the_end_begins_at_the_start():
+def test_a_reservation_too_long_for_the_end_wraps_to_the_start():
     ring = ByteRing(10, 1)
     assert [ring.reserve(4), ring.reserve(4)] == [0, 4]
     assert ring.reserve(3) is None  # 2 are left at the end
     ring.release()
     assert ring.reserve(3) == 0
-    assert ring.reserve(2) is None  # the end was skipped, the start has 1
+    assert ring.reserve(2) is None  # the end is unused, the start has 1 byte
 
 
-def test_an_empty_ring_begins_at_the_start_again():
+def test_an_empty_ring_starts_at_0_again():
     ring = ByteRing(10, 1)
     ring.reserve(7)
     ring.release()
@@ -77,17 +77,17 @@ def test_lengths_are_rounded_up_and_capacity_down():
 
 
 @pytest.mark.parametrize("nbytes", [0, -1, 11])
-def test_what_can_never_fit_is_refused(nbytes):
+def test_impossible_lengths_are_refused(nbytes):
     with pytest.raises(ValueError, match=f"{nbytes} bytes"):
         ByteRing(10, 1).reserve(nbytes)
 
 
-def test_a_ring_without_room_is_refused():
+def test_a_ring_smaller_than_its_alignment_is_refused():
     with pytest.raises(ValueError, match="4095 bytes"):
         ByteRing(4095)
 
 
-def test_releasing_nothing_is_an_error():
+def test_releasing_from_an_empty_ring_is_an_error():
     with pytest.raises(IndexError):
         ByteRing(4096).release()
 
@@ -98,10 +98,8 @@ def test_releasing_nothing_is_an_error():
     st.integers(0, 30),
     st.sampled_from([1, 4]),
 )
-def test_in_rounds_whoever_waits_as_told_finds_its_bytes_free_and_no_sooner(
-    lengths, more, alignment
-):
-    """Released in order, as kernels end: all up to the one that is waited for."""
+def test_repeated_passes_wait_exactly_until_their_bytes_are_free(lengths, more, alignment):
+    """Reservations are released in order, up to the one that is waited for."""
     capacity = aligned(max(lengths), alignment) + more
     again = cyclic_places(lengths, capacity, alignment)
     count, rounds = len(lengths), 3
@@ -110,12 +108,12 @@ def test_in_rounds_whoever_waits_as_told_finds_its_bytes_free_and_no_sooner(
         (one.offset, one.offset + aligned(nbytes, alignment))
         for one, nbytes in zip(again, lengths, strict=True)
     ]
-    released = -1  # in order, so the last one that any so far waited for
+    released = -1  # in order: the last one that any reservation so far waited for
     for turn in range(rounds * count):
         begin, end = spans[turn % count]
         assert 0 <= begin < end <= capacity
         after = again[turn % count].after
-        assert after is not None  # at the latest for itself
+        assert after is not None  # at the latest its own previous pass
         waits_for = turn // count * count + after
         assert turn - count <= waits_for < turn
         released = max(released, waits_for)
@@ -135,7 +133,7 @@ def test_in_rounds_whoever_waits_as_told_finds_its_bytes_free_and_no_sooner(
         )
 
 
-def test_the_next_round_waits_for_the_last_that_lay_where_it_begins():
+def test_the_next_pass_waits_for_the_last_reservation_at_its_offset():
     found = cyclic_places([4, 4, 2], 8, 1)
     assert [(one.offset, one.after) for one in found] == [(0, -2), (0, 0), (4, -1)]
 
@@ -144,7 +142,7 @@ def test_the_next_round_waits_for_the_last_that_lay_where_it_begins():
     ("count", "slots", "least"),
     [(31, 3, 2), (32, 3, 2), (33, 4, 3), (8, 7, 4), (31, 2, 1), (5, 5, 5)],
 )
-def test_laps_are_about_equally_long_so_that_nobody_waits_for_the_last(count, slots, least):
+def test_laps_are_about_equally_long(count, slots, least):
     found = cyclic_places([1] * count, slots, 1)
     ahead = [
         i - (one.after % count if one.after >= 0 else one.after) for i, one in enumerate(found)
@@ -154,7 +152,7 @@ def test_laps_are_about_equally_long_so_that_nobody_waits_for_the_last(count, sl
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(9, 40))
-def test_in_rounds_there_are_no_more_laps_than_from_an_empty_ring(lengths, capacity):
+def test_repeated_passes_need_no_more_laps_than_a_single_one(lengths, capacity):
     def laps(found):
         return sum(not one.offset for one in found)
 
