@@ -13,7 +13,7 @@ from runtime.experiments.scheduling.decompose_shown import DECOMPOSE
 from runtime.experiments.scheduling.optimum_shown import OPTIMUM
 from runtime.experiments.scheduling.simulator_shown import SIMULATOR
 from runtime.experiments.streaming.show import STREAM
-from runtime.mapping.running.run_shown import MAPPED
+from runtime.mapping.running.view import MAPPED
 from runtime.page.results import Results
 from runtime.page.view import Face
 

@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from runtime.mapping.board_files import read_board
 from runtime.mapping.config import MapConfig, ProfileConfig, StudyConfig
 from runtime.mapping.model.platform_description import Platform
-from runtime.mapping.profiling.asked_board import asked_board
 from runtime.mapping.solving.program import Answer
-from runtime.mapping.solving.slack import Left, Occupied, occupied
+from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
 from runtime.shell.runtime_exit_status import one_line_errors
 
 CONF = str(Path(__file__).resolve().parents[2] / "conf")
@@ -82,15 +82,15 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as for a profile
     from runtime.experiments.command import tell  # noqa: PLC0415 - imports torch
     from runtime.mapping.running.needed_margin import needed_margin  # noqa: PLC0415 - likewise
-    from runtime.mapping.running.run_here import EXPERIMENT, could_run, profiled_as, run_here  # noqa: PLC0415 - likewise
-    from runtime.mapping.running.run_shown import sentences  # noqa: PLC0415 - likewise
+    from runtime.mapping.running.run_here import EXPERIMENT, has_run, recorded_settings, run_here  # noqa: PLC0415 - likewise
+    from runtime.mapping.running.view import sentences  # noqa: PLC0415 - likewise
     from runtime.mapping.solving.candidates import Board  # noqa: PLC0415 - of this use only
     from runtime.page.results import Results  # noqa: PLC0415 - likewise
 
-    table, platform = asked_board(tasks, config)
+    table, platform = read_board(tasks, config)
     board = Board(table, platform, config.bound, config.frame_ms)
     path = folder / f"{EXPERIMENT}.json"
-    made_as = profiled_as(Path(tasks).with_suffix(".json"), config.profiling)
+    made_as = recorded_settings(Path(tasks).with_suffix(".json"), config.profiling)
     if config.json:
         console = Console(quiet=True)
     running = replace(config.running, margins=[config.margin]) if config.margin else config.running
@@ -105,7 +105,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     results = run_here(board, running, made_as, path, console, tell=told)
     if config.json:
         sys.stdout.write(results.json())
-    if not could_run(results):
+    if not has_run(results):
         sys.exit(DOES_NOT_FIT)
 
 
@@ -120,9 +120,9 @@ def _next_question(margin: float) -> str:
 
 
 def _answer(tasks: str, config: MapConfig, console: Console) -> None:
-    table, platform = asked_board(tasks, config)
+    table, platform = read_board(tasks, config)
     times_ms = (1 + config.margin) * table.of(config.bound)
-    found = occupied(
+    found = analyse_frame(
         table.networks, times_ms, table.configurations, platform, frame_ms=config.frame_ms
     )
     if config.json:
@@ -138,7 +138,7 @@ def _down(ms: float) -> str:
     return f"{math.floor(1e3 * ms + 1e-6) / 1e3:.3f}"
 
 
-def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
+def _json(config: MapConfig, platform: Platform, found: FrameAnalysis) -> str:
     content: dict[str, Any] = {
         "platform": platform.name,
         "frame_ms": config.frame_ms,
@@ -152,12 +152,12 @@ def _json(config: MapConfig, platform: Platform, found: Occupied) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def _search(left: Left) -> str | None:
+def _search(left: Slack) -> str | None:
     limit_ms = _down(left.ms).rstrip("0").rstrip(".")
     return f"python -m nas.search T={limit_ms}ms device=..." if limit_ms != "0" else None
 
 
-def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Console) -> None:
+def _tell(config: MapConfig, platform: Platform, found: FrameAnalysis, console: Console) -> None:
     what = f"frame of {config.frame_ms:g} ms, {config.bound.value} of the times"
     if config.margin:
         what += f" and {100 * config.margin:g} %"
@@ -176,7 +176,7 @@ def _tell(config: MapConfig, platform: Platform, found: Occupied, console: Conso
         from_to = (f"{run.start_ms:.2f}", f"{run.end_ms:.2f}")
         _add(there, run.network, run.configuration, run.place, *from_to)
     console.print(there)
-    more = _columns("Left for one more network", ("on", "as"), ("ms", "next"))
+    more = _columns("Slack for one more network", ("on", "as"), ("ms", "next"))
     rows: dict[tuple[str, str, str], list[str]] = {}
     for left in sorted(found.left, key=lambda left: -left.ms):
         at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.3f}"

@@ -8,7 +8,7 @@ from typing import final
 
 from runtime.experiments.schedulability.schedulability import SCENARIOS, THRESHOLDS
 from runtime.mapping.model.timing_table import Bound
-from runtime.mapping.solving.baselines import Way
+from runtime.mapping.solving.baselines import Method
 
 
 @final
@@ -49,7 +49,7 @@ class ProfileConfig:
 @final
 @dataclass
 class StudyConfig:
-    """How much of the schedulability study `python -m runtime.map study=<folder>` computes."""
+    """Execution much of the schedulability study `python -m runtime.map study=<folder>` computes."""
 
     scenarios: list[str]
     thresholds: list[float]
@@ -85,7 +85,7 @@ class StudyConfig:
 @final
 @dataclass
 class RunConfig:
-    """How `python -m runtime.map tasks=<table>.csv run=<folder>` runs the frame."""
+    """Execution `python -m runtime.map tasks=<table>.csv run=<folder>` runs the frame."""
 
     ways: list[str]
     margins: list[float]
@@ -104,7 +104,7 @@ class RunConfig:
                 raise ValueError(f"running.{name}={getattr(self, name)} must be at least 1")
         if not 0 < self.minutes < math.inf:
             raise ValueError(f"running.minutes={self.minutes} must be above 0")
-        allowed = [one.value for one in Way]
+        allowed = [one.value for one in Method]
         if not self.ways or any(name not in allowed for name in self.ways):
             raise ValueError(f"running.ways={self.ways} must be some of {', '.join(allowed)}")
         if not self.margins or not all(0 <= one < math.inf for one in self.margins):

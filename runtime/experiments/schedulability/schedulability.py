@@ -18,7 +18,7 @@ from runtime.experiments.schedulability.task_sets import task_sets
 from runtime.mapping.model.bundled import xavier_platform, xavier_times
 from runtime.mapping.model.choices import choices
 from runtime.mapping.model.platform_description import Platform
-from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, quick_answers
+from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, screen
 from runtime.mapping.solving.program import Answer, solve
 
 FRAME_MS = 100.0
@@ -147,7 +147,7 @@ def schedulability(
                 fits |= fitted
         left = np.nonzero(~fits)[0]
         answers, by_solver = _answers(
-            drawn.ms[left], table.configurations, platform.limited(used), generator, time_limit_s
+            drawn.ms[left], table.configurations, platform.restricted(used), generator, time_limit_s
         )
         fits[left] = answers == FITS
         known[frozenset(used)] = fits
@@ -178,7 +178,7 @@ def _answers(
     places = len(every.places)
     absent = (ms == 0).any(2)
     by_set = np.where(absent[:, :, None], 0.0, every.ms.reshape(sets, n, places))
-    answers, _ = quick_answers(every, by_set, FRAME_MS, generator)
+    answers, _ = screen(every, by_set, FRAME_MS, generator)
     unsettled = np.nonzero((answers != FITS) & (answers != DOES_NOT_FIT))[0]
     for i in unsettled:
         there = ~absent[i]

@@ -67,7 +67,7 @@ def choices(
     return Choices(platform, places, occupies, ms, configuration)
 
 
-def alike(platform: Platform, configurations: Sequence[str]) -> list[list[int]]:
+def interchangeable_units(platform: Platform, configurations: Sequence[str]) -> list[list[int]]:
     """Units that can be exchanged for each other, in groups of two or more.
 
     Only pairs of single units are tried: groups that are alike as wholes are not found.
@@ -90,7 +90,7 @@ def alike(platform: Platform, configurations: Sequence[str]) -> list[list[int]]:
 
 
 def frame_loads(chosen: Int64[ndarray, " networks"], among: Choices) -> Float64[ndarray, " units"]:
-    """Milliseconds for which each unit is occupied."""
+    """Milliseconds for which each unit is analyse_frame."""
     loads_ms: Float64[ndarray, " units"]
     loads_ms = among.ms[np.arange(len(chosen)), chosen] @ among.occupies[chosen]
     return loads_ms

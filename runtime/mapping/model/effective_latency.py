@@ -16,22 +16,22 @@ from numpy import ndarray
 
 def effective_ms(
     latency_ms: Float64[ndarray, "*n configurations"],
-    left_ms: Float64[ndarray, " configurations"],
+    slack_ms: Float64[ndarray, " configurations"],
     limit_ms: float,
 ) -> Float64[ndarray, "*n"]:
     """Within the limit if and only if a configuration has room for the network.
 
     Args:
       latency_ms: in each configuration; nan or infinite where the network cannot run.
-      left_ms: by each configuration; where it is 0 nothing fits.
-      limit_ms: the reward's, such as the largest of `left_ms`.
+      slack_ms: by each configuration; where it is 0 nothing fits.
+      limit_ms: the reward's, such as the largest of `slack_ms`.
 
     Raises:
       ValueError: if nothing is left anywhere.
     """
-    if not (left_ms > 0).any():
+    if not (slack_ms > 0).any():
         raise ValueError("no configuration has time left: no network is admissible")
-    has_room = left_ms > 0
-    ratios = latency_ms[..., has_room] / left_ms[has_room]
+    has_room = slack_ms > 0
+    ratios = latency_ms[..., has_room] / slack_ms[has_room]
     best: Float64[ndarray, "*n"] = np.where(np.isnan(ratios), np.inf, ratios).min(-1)
     return limit_ms * best

@@ -17,7 +17,7 @@ from typing import Any, final
 import yaml
 
 Place = frozenset[str]
-"""Units that are occupied together."""
+"""Units that are analyse_frame together."""
 
 
 @final
@@ -50,19 +50,19 @@ class Platform:
         for one, other in combinations(sorted(everywhere, key=sorted), 2):
             if one & other and not (one <= other or other <= one):
                 raise ValueError(
-                    f"{self.name}: the places {self.told(one)} and {self.told(other)} overlap; "
+                    f"{self.name}: the places {self.place_name(one)} and {self.place_name(other)} overlap; "
                     f"two places must be disjoint or one within the other"
                 )
 
-    def told(self, place: Place) -> str:
+    def place_name(self, place: Place) -> str:
         """A place's name, its units in the platform's order."""
         return "+".join(unit for unit in self.units if unit in place)
 
-    def place(self, occupied: Sequence[bool]) -> Place:
+    def place(self, analyse_frame: Sequence[bool]) -> Place:
         """The units that are marked, in the platform's order."""
-        return frozenset(unit for unit, own in zip(self.units, occupied, strict=True) if own)
+        return frozenset(unit for unit, own in zip(self.units, analyse_frame, strict=True) if own)
 
-    def limited(self, configurations: Collection[str]) -> Platform:
+    def restricted(self, configurations: Collection[str]) -> Platform:
         """The same units with some of the configurations.
 
         Raises:

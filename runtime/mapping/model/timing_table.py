@@ -1,4 +1,4 @@
-"""How long each network takes in each configuration of a platform, as a CSV file.
+"""Execution long each network takes in each configuration of a platform, as a CSV file.
 
 One line a pair: `network,configuration,min_ms,mean_ms,max_ms`, or one column `ms` where a single
 number is known. A pair whose times are empty, or that is not there, is not supported. Other columns

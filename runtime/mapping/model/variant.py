@@ -14,7 +14,7 @@ from typing import final
 from runtime.network.backend import Device
 
 
-class How(Enum):
+class Execution(Enum):
     """What calls the kernels."""
 
     eager = "eager"
@@ -23,7 +23,7 @@ class How(Enum):
     graph = "graph"  # a CUDA graph, captured once
 
 
-class Numbers(Enum):
+class Precision(Enum):
     """What is multiplied; on a GPU, only fp32 stays off the tensor cores."""
 
     fp32 = "fp32"
@@ -46,8 +46,8 @@ class Variant:
     device: Device
     share: int
     """Threads of the CPU, multiprocessors of the GPU."""
-    how: How
-    numbers: Numbers
+    how: Execution
+    numbers: Precision
     channels_last: bool = False
 
     @property
@@ -58,7 +58,7 @@ class Variant:
         return "/".join(parts + ["channels_last"] * self.channels_last)
 
 
-def parsed(name: str) -> Variant:
+def parse_variant(name: str) -> Variant:
     """The variant of a name.
 
     Raises:
@@ -69,11 +69,11 @@ def parsed(name: str) -> Variant:
     try:
         device, unit, share, how, numbers, last = parts
         known = {letter: one for one, letter in _UNITS.items() if one.value == device}
-        return Variant(known[unit], int(share), How(how), Numbers(numbers), bool(last))
+        return Variant(known[unit], int(share), Execution(how), Precision(numbers), bool(last))
     except (KeyError, ValueError) as error:
         raise ValueError(
             f"{name} is no variant; write cpu/t<threads>/<how>/<numbers> or "
             f"cuda/sm<multiprocessors>/<how>/<numbers>, perhaps with /channels_last; how: "
-            f"{', '.join(one.value for one in How)}; numbers: "
-            f"{', '.join(one.value for one in Numbers)}"
+            f"{', '.join(one.value for one in Execution)}; numbers: "
+            f"{', '.join(one.value for one in Precision)}"
         ) from error

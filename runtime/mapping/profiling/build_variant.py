@@ -12,26 +12,26 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from runtime.mapping.model.variant import How, Numbers, Variant
+from runtime.mapping.model.variant import Execution, Precision, Variant
 from runtime.network.backend import Device
 from runtime.network.cuda.graph import CAPTURE_WARM_UP
 
 _DTYPES = {
-    Numbers.fp32: torch.float32,
-    Numbers.tf32: torch.float32,
-    Numbers.bf16: torch.bfloat16,
-    Numbers.fp16: torch.float16,
+    Precision.fp32: torch.float32,
+    Precision.tf32: torch.float32,
+    Precision.bf16: torch.bfloat16,
+    Precision.fp16: torch.float16,
 }
 
 _REAL = {
     Device.cpu: {
-        How.eager: {Numbers.fp32, Numbers.bf16, Numbers.fp16},
-        How.torchscript: {Numbers.fp32},
-        How.onnxruntime: {Numbers.fp32, Numbers.int8},
+        Execution.eager: {Precision.fp32, Precision.bf16, Precision.fp16},
+        Execution.torchscript: {Precision.fp32},
+        Execution.onnxruntime: {Precision.fp32, Precision.int8},
     },
     Device.cuda: {
-        How.eager: {Numbers.fp32, Numbers.tf32, Numbers.bf16, Numbers.fp16},
-        How.graph: {Numbers.fp32, Numbers.tf32, Numbers.bf16, Numbers.fp16},
+        Execution.eager: {Precision.fp32, Precision.tf32, Precision.bf16, Precision.fp16},
+        Execution.graph: {Precision.fp32, Precision.tf32, Precision.bf16, Precision.fp16},
     },
 }
 """What is computed as it is called; ONNX Runtime on a CPU would only convert bf16."""
@@ -39,7 +39,7 @@ _REAL = {
 
 @final
 @dataclass(frozen=True)
-class Built:
+class BuiltVariant:
     """A network ready to run as a variant."""
 
     run: Callable[[], None]
@@ -58,20 +58,20 @@ class Built:
         return self.latest()
 
 
-def why_not(variant: Variant) -> str | None:
+def unsupported_reason(variant: Variant) -> str | None:
     """Why this machine cannot run a variant as it is called; None if it can."""
     known = _REAL[variant.device].get(variant.how, set())
     if variant.numbers not in known:
         return f"{variant.how.value} on {variant.device.value} does not compute in " + (
             variant.numbers.value
         )
-    if variant.channels_last and variant.how is How.onnxruntime:
+    if variant.channels_last and variant.how is Execution.onnxruntime:
         return "ONNX Runtime has a layout of its own"
     if variant.device is Device.cuda:
         return _why_not_on_gpu(variant)
-    if variant.numbers is Numbers.bf16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - torch has no public name for it
+    if variant.numbers is Precision.bf16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - torch has no public name for it
         return "this processor has no instructions for bf16"
-    if variant.numbers is Numbers.fp16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():  # noqa: SLF001 - likewise
+    if variant.numbers is Precision.fp16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():  # noqa: SLF001 - likewise
         return "this processor has no instructions for fp16"
     return None
 
@@ -82,7 +82,7 @@ def _why_not_on_gpu(variant: Variant) -> str | None:
     there = torch.cuda.get_device_properties(0)
     if variant.share > there.multi_processor_count:
         return f"this GPU has {there.multi_processor_count} multiprocessors"
-    if variant.numbers in {Numbers.tf32, Numbers.bf16} and there.major < 8:
+    if variant.numbers in {Precision.tf32, Precision.bf16} and there.major < 8:
         return f"{there.name} has no tensor cores for {variant.numbers.value}"
     return None
 
@@ -94,8 +94,8 @@ def build_variant(
     calibration: Sequence[Tensor],
     *,
     stream: torch.cuda.Stream | None = None,
-    written: dict[Numbers, bytes] | None = None,
-) -> Built:
+    written: dict[Precision, bytes] | None = None,
+) -> BuiltVariant:
     """Makes it ready; the network itself stays as it is.
 
     Args:
@@ -110,7 +110,7 @@ def build_variant(
     Raises:
       BaseException: what the backend does if it cannot run the network.
     """
-    if variant.how is How.onnxruntime:
+    if variant.how is Execution.onnxruntime:
         return _onnx_runtime(variant, network, x, calibration, {} if written is None else written)
     layout = torch.channels_last if variant.channels_last else torch.contiguous_format
     dtype = _DTYPES[variant.numbers]
@@ -123,7 +123,7 @@ def build_variant(
     at = at.contiguous(memory_format=layout) if at.dim() == 4 else at
     if variant.device is Device.cuda:
         return _on_gpu(variant, module, at, stream or _stream(variant.share))
-    if variant.how is How.torchscript:
+    if variant.how is Execution.torchscript:
         module = _traced(module, at)
 
     last: list[Tensor] = []
@@ -136,7 +136,7 @@ def build_variant(
     def latest() -> Tensor:
         return last[0].float()
 
-    return Built(run, run, at.copy_, latest)
+    return BuiltVariant(run, run, at.copy_, latest)
 
 
 def _traced(module: nn.Module, x: Tensor) -> nn.Module:
@@ -156,30 +156,32 @@ def _onnx_runtime(
     network: nn.Module,
     x: Tensor,
     calibration: Sequence[Tensor],
-    written: dict[Numbers, bytes],
-) -> Built:
+    written: dict[Precision, bytes],
+) -> BuiltVariant:
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - of this backend only
     from runtime.network.formats.onnx_session import OnnxSession  # noqa: PLC0415 - of this backend only
 
-    if Numbers.fp32 not in written:
-        written[Numbers.fp32] = onnx_bytes(copy.deepcopy(network), [x])
+    if Precision.fp32 not in written:
+        written[Precision.fp32] = onnx_bytes(copy.deepcopy(network), [x])
     if variant.numbers not in written:
-        from runtime.mapping.profiling.int8 import quantised  # noqa: PLC0415 - of this variant only
+        from runtime.mapping.profiling.quantisation import quantise  # noqa: PLC0415 - of this variant only
 
-        written[variant.numbers] = quantised(
-            written[Numbers.fp32], [one.numpy() for one in calibration]
+        written[variant.numbers] = quantise(
+            written[Precision.fp32], [one.numpy() for one in calibration]
         )
     session = OnnxSession(written[variant.numbers], threads=variant.share)
     at = x.clone(memory_format=torch.contiguous_format)
     output = session(at.numpy())
     run = session.bound([at.numpy()], output)
-    return Built(run, run, at.copy_, lambda: torch.from_numpy(output.copy()))
+    return BuiltVariant(run, run, at.copy_, lambda: torch.from_numpy(output.copy()))
 
 
-def _on_gpu(variant: Variant, module: nn.Module, at: Tensor, stream: torch.cuda.Stream) -> Built:
+def _on_gpu(
+    variant: Variant, module: nn.Module, at: Tensor, stream: torch.cuda.Stream
+) -> BuiltVariant:
     from runtime.network.cuda.graph import GraphEngine  # noqa: PLC0415 - for those who have a GPU
 
-    tf32 = variant.numbers is Numbers.tf32
+    tf32 = variant.numbers is Precision.tf32
     last: list[Tensor] = []
 
     def infer() -> Tensor:
@@ -204,12 +206,12 @@ def _on_gpu(variant: Variant, module: nn.Module, at: Tensor, stream: torch.cuda.
         eager()
         stream.synchronize()
     launch: Callable[[], None] = eager
-    if variant.how is How.graph:
+    if variant.how is Execution.graph:
         with _tf32(tf32):
             captured = GraphEngine(stream).capture(infer)
         last[:] = [captured.output]
         launch = captured.replay
-    return Built(run, launch, put, lambda: last[0].float().cpu())
+    return BuiltVariant(run, launch, put, lambda: last[0].float().cpu())
 
 
 @contextmanager

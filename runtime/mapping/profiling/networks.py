@@ -35,7 +35,7 @@ _GEMM = re.compile(r"gemm-([1-9]\d*)")
 
 @final
 @dataclass(frozen=True)
-class Subject:
+class NamedNetwork:
     """A network, and inputs of the shape that it is timed with."""
 
     name: str
@@ -88,7 +88,9 @@ def check_name(name: str) -> None:
         )
 
 
-def subject(name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16) -> Subject:
+def build_network(
+    name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16
+) -> NamedNetwork:
     """A network by name, gemm-<N>, or what a function of the user's makes: `package.module:make`.
 
     Args:
@@ -113,7 +115,7 @@ def subject(name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16
             module, x = build(width), example_input(side, batch_size=batch)
             _scale(module, torch.randn(_SETTLING, 3, side, side, generator=noise))
     others = tuple(torch.randn(x.shape, generator=noise) for _ in range(compared))
-    return Subject(name, module.eval().requires_grad_(requires_grad=False), x, others)
+    return NamedNetwork(name, module.eval().requires_grad_(requires_grad=False), x, others)
 
 
 def _scale(module: nn.Module, images: Tensor) -> None:

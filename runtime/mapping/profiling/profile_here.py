@@ -21,11 +21,11 @@ from runtime.machine.stability import QuietConfig, Sense, Watch
 from runtime.machine.timing import TimingConfig
 from runtime.mapping.config import ProfileConfig
 from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import COLUMNS, csv_text
-from runtime.mapping.model.variant import How, Numbers, Variant, parsed
-from runtime.mapping.profiling.networks import check_name, subject
-from runtime.mapping.profiling.profiling import Profiled, profiled
-from runtime.mapping.profiling.this_machine import machine_with
+from runtime.mapping.model.variant import Execution, Precision, Variant, parse_variant
+from runtime.mapping.profiling.networks import build_network, check_name
+from runtime.mapping.profiling.variant_profile import VariantProfile, profile_variants
 from runtime.network.backend import Device
 from runtime.shell.atomic_file import write_whole
 
@@ -59,7 +59,7 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     timing = TimingConfig(samples=config.samples, settle_s=config.settle_s)
     generator = np.random.default_rng(0)
     facts = machine_facts(cores[0], gpu=on_gpu)
-    rows: list[Profiled] = []
+    rows: list[VariantProfile] = []
     flagged: dict[str, list[str]] = {}
     failed: list[str] = []
     until_s = time.monotonic() + 60 * config.minutes
@@ -70,8 +70,10 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
         watch.disturbances()  # from here on
         began_s = time.monotonic()
         try:
-            one = subject(name, batch=config.batch, width=config.width, compared=config.compared)
-            found = [*profiled(one, variants, timing, generator)]
+            one = build_network(
+                name, batch=config.batch, width=config.width, compared=config.compared
+            )
+            found = [*profile_variants(one, variants, timing, generator)]
         except ValueError as error:
             failed.append(" ".join(str(error).split()))
             continue
@@ -91,7 +93,7 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     return not failed
 
 
-def _last(path: Path, rows: Sequence[Profiled], tolerance: float) -> Iterator[str]:
+def _last(path: Path, rows: Sequence[VariantProfile], tolerance: float) -> Iterator[str]:
     """Where it stands, and what to ask next of the networks that can be mapped."""
     yield f"-> {path}, {path.with_suffix('.yaml')}, {path.with_suffix('.json')}"
     every = dict.fromkeys(row.network for row in rows)
@@ -106,19 +108,19 @@ def _last(path: Path, rows: Sequence[Profiled], tolerance: float) -> Iterator[st
 
 def _variants(config: ProfileConfig) -> list[Variant]:
     if config.variants is not None:
-        return [parsed(name) for name in dict.fromkeys(config.variants)]
+        return [parse_variant(name) for name in dict.fromkeys(config.variants)]
     return [*_of_cpu(len(usable_cores())), *_of_gpu()]
 
 
 def _of_cpu(cores: int) -> Iterable[Variant]:
     for share in [share for share in (1, 2, 4, 8, 16, 32) if share <= cores]:
-        yield Variant(Device.cpu, share, How.eager, Numbers.fp32)
-        yield Variant(Device.cpu, share, How.eager, Numbers.fp32, channels_last=True)
-        yield Variant(Device.cpu, share, How.eager, Numbers.bf16)
-        yield Variant(Device.cpu, share, How.eager, Numbers.bf16, channels_last=True)
-        yield Variant(Device.cpu, share, How.torchscript, Numbers.fp32)
-        yield Variant(Device.cpu, share, How.onnxruntime, Numbers.fp32)
-        yield Variant(Device.cpu, share, How.onnxruntime, Numbers.int8)
+        yield Variant(Device.cpu, share, Execution.eager, Precision.fp32)
+        yield Variant(Device.cpu, share, Execution.eager, Precision.fp32, channels_last=True)
+        yield Variant(Device.cpu, share, Execution.eager, Precision.bf16)
+        yield Variant(Device.cpu, share, Execution.eager, Precision.bf16, channels_last=True)
+        yield Variant(Device.cpu, share, Execution.torchscript, Precision.fp32)
+        yield Variant(Device.cpu, share, Execution.onnxruntime, Precision.fp32)
+        yield Variant(Device.cpu, share, Execution.onnxruntime, Precision.int8)
 
 
 def _of_gpu() -> Iterable[Variant]:
@@ -126,9 +128,9 @@ def _of_gpu() -> Iterable[Variant]:
         return
     whole = int(torch.cuda.get_device_properties(0).multi_processor_count)
     for share in [*(share for share in (16, 32, 64) if share < whole), whole]:
-        for numbers in (Numbers.fp32, Numbers.tf32, Numbers.bf16, Numbers.fp16):
-            yield Variant(Device.cuda, share, How.graph, numbers)
-        yield Variant(Device.cuda, share, How.graph, Numbers.fp16, channels_last=True)
+        for numbers in (Precision.fp32, Precision.tf32, Precision.bf16, Precision.fp16):
+            yield Variant(Device.cuda, share, Execution.graph, numbers)
+        yield Variant(Device.cuda, share, Execution.graph, Precision.fp16, channels_last=True)
 
 
 def _platform(variants: Sequence[Variant]) -> Platform:
@@ -147,7 +149,9 @@ def _platform(variants: Sequence[Variant]) -> Platform:
     return machine_with(variants, cores, multiprocessors)
 
 
-def table_text(rows: Sequence[Profiled], tolerance: float, flagged: Mapping[str, list[str]]) -> str:
+def table_text(
+    rows: Sequence[VariantProfile], tolerance: float, flagged: Mapping[str, list[str]]
+) -> str:
     """The timing table as CSV, in milliseconds.
 
     Args:
@@ -159,7 +163,7 @@ def table_text(rows: Sequence[Profiled], tolerance: float, flagged: Mapping[str,
     return csv_text((*COLUMNS, *_MORE), lines)
 
 
-def _line(row: Profiled, tolerance: float, *, is_flagged: bool) -> list[object]:
+def _line(row: VariantProfile, tolerance: float, *, is_flagged: bool) -> list[object]:
     """A variant that answers otherwise than fp32 has no times: the mapper shall not choose it."""
     names: list[object] = [row.network, row.variant.name]
     if row.samples is None or row.agreement is None:
@@ -183,13 +187,13 @@ def _line(row: Profiled, tolerance: float, *, is_flagged: bool) -> list[object]:
     ]
 
 
-def _is_mapped(row: Profiled, tolerance: float) -> bool:
+def _is_mapped(row: VariantProfile, tolerance: float) -> bool:
     """Whether the mapper may choose it: it runs, and answers as fp32 does."""
     return row.agreement is not None and row.agreement.relative <= tolerance
 
 
 def _json(
-    rows: Sequence[Profiled],
+    rows: Sequence[VariantProfile],
     config: ProfileConfig,
     facts: dict[str, Any],
     flagged: dict[str, list[str]],
@@ -213,7 +217,7 @@ def _json(
     return json.dumps(content, indent=1) + "\n"
 
 
-def _shown(rows: Sequence[Profiled], tolerance: float, took_s: float) -> Table:
+def _shown(rows: Sequence[VariantProfile], tolerance: float, took_s: float) -> Table:
     title = f"{rows[0].network}, outputs against eager fp32; {took_s:.1f} s"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("variant", no_wrap=True)

@@ -16,9 +16,9 @@ from numpy import ndarray
 from torch import Tensor
 
 from runtime.lanes.cpu import CpuLane
-from runtime.mapping.model.variant import Numbers, Variant, parsed
-from runtime.mapping.profiling.build_variant import Built, build_variant
-from runtime.mapping.profiling.networks import Subject
+from runtime.mapping.model.variant import Precision, Variant, parse_variant
+from runtime.mapping.profiling.build_variant import BuiltVariant, build_variant
+from runtime.mapping.profiling.networks import NamedNetwork
 from runtime.mapping.running.place_lanes import PlaceLanes
 from runtime.mapping.solving.timetable import Placed, Timetable
 from runtime.network.completion import Completion
@@ -34,16 +34,16 @@ class _Ready:
     placed: Placed
     told: str
     lane: CpuLane | GpuLane
-    built: Built
+    built: BuiltVariant
     after: tuple[int, ...]
     """Of those that must have ended, the ones on other lanes: a lane keeps its order itself."""
 
 
 @final
-class Workshop:
+class FrameBuilder:
     """Networks as variants on the lanes of places, each made once, whatever timetables ask for it."""
 
-    def __init__(self, subjects: Sequence[Subject], lanes: PlaceLanes) -> None:
+    def __init__(self, subjects: Sequence[NamedNetwork], lanes: PlaceLanes) -> None:
         """Makes nothing yet.
 
         Args:
@@ -52,8 +52,8 @@ class Workshop:
         """
         self._subjects = subjects
         self._lanes = lanes
-        self._built: dict[tuple[int, str, object], Built] = {}
-        self._written: dict[str, dict[Numbers, bytes]] = {}
+        self._built: dict[tuple[int, str, object], BuiltVariant] = {}
+        self._written: dict[str, dict[Precision, bytes]] = {}
 
     def frame(self, timetable: Timetable) -> Frame:
         """A timetable, ready to run.
@@ -64,10 +64,10 @@ class Workshop:
         ready: list[_Ready] = []
         for placed in timetable:
             name = self._subjects[placed.network].name
-            variant = parsed(placed.configuration)
-            own = None if placed.is_apart else placed.network
+            variant = parse_variant(placed.configuration)
+            own = None if placed.is_exclusive else placed.network
             lane = self._lanes.lane(variant, placed.place, of_its_own=own)
-            where = lane.lane.name if placed.is_apart else "anywhere"
+            where = lane.lane.name if placed.is_exclusive else "anywhere"
             told = f"{name} as {placed.configuration} on {where}"
             try:
                 built = self._made(placed, variant, lane)
@@ -77,8 +77,8 @@ class Workshop:
             ready.append(_Ready(placed, told, lane, built, after))
         return Frame(ready, self._subjects)
 
-    def _made(self, placed: Placed, variant: Variant, lane: CpuLane | GpuLane) -> Built:
-        place = placed.place if placed.is_apart else None
+    def _made(self, placed: Placed, variant: Variant, lane: CpuLane | GpuLane) -> BuiltVariant:
+        place = placed.place if placed.is_exclusive else None
         key = (placed.network, variant.name, place)
         if key not in self._built:
             one = self._subjects[placed.network]
@@ -97,9 +97,9 @@ class Workshop:
 
 @final
 class Frame:
-    """A timetable with everything in its place; made by `Workshop`."""
+    """A timetable with everything in its place; made by `FrameBuilder`."""
 
-    def __init__(self, ready: Sequence[_Ready], subjects: Sequence[Subject]) -> None:
+    def __init__(self, ready: Sequence[_Ready], subjects: Sequence[NamedNetwork]) -> None:
         self._ready = ready
         self._subjects = subjects
         self._lanes = [*dict.fromkeys(one.lane for one in ready)]
@@ -144,7 +144,7 @@ class Frame:
     def differences(
         self, references: Sequence[Sequence[Tensor]], turn: int
     ) -> Float64[ndarray, " networks"]:
-        """How far each network's latest output is from fp32, as part of the largest of all outputs.
+        """Execution far each network's latest output is from fp32, as part of the largest of all outputs.
 
         Args:
           references: of each network, for each of its inputs.

@@ -31,7 +31,7 @@ def needed_margin(rows: Sequence[Row]) -> NeededMargin | None:
     """Of the mapping for the least margin of which no frame was late; if none, of the shortest frame.
 
     Args:
-      rows: as `rows_of` makes them.
+      rows: as `result_rows` makes them.
 
     Returns:
       None if the mapper was not asked, or neither of the two ran to its end.

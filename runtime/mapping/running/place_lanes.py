@@ -19,7 +19,7 @@ import torch
 from runtime.lanes.cpu import CpuLane, check_core
 from runtime.machine.facts import usable_cores
 from runtime.mapping.model.platform_description import Place, Platform
-from runtime.mapping.model.variant import Variant, parsed
+from runtime.mapping.model.variant import Variant, parse_variant
 from runtime.network.backend import Device
 from runtime.shell.closeable import Closes
 
@@ -65,7 +65,7 @@ class PlaceLanes(Closes):
             try:
                 lane = self._opened_lane(variant, place, is_bound=of_its_own is None)
             except RuntimeError as error:
-                raise ValueError(f"{self._platform.told(place)}: {error}") from error
+                raise ValueError(f"{self._platform.place_name(place)}: {error}") from error
             self._opened.enter_context(lane)
             self._lanes[key] = lane
         return self._lanes[key]
@@ -90,7 +90,7 @@ class PlaceLanes(Closes):
         self._opened.close()
 
     def _opened_lane(self, variant: Variant, place: Place, *, is_bound: bool) -> CpuLane | GpuLane:
-        name = self._platform.told(place)
+        name = self._platform.place_name(place)
         if variant.device is Device.cpu:
             cores = self._cores(variant, place)
             lane = CpuLane(name=name)
@@ -109,7 +109,7 @@ class PlaceLanes(Closes):
         missing = [number for number in numbers if number >= len(there)]
         if missing:
             raise ValueError(
-                f"the place {self._platform.told(place)} needs core{missing[0]}, this machine has "
+                f"the place {self._platform.place_name(place)} needs core{missing[0]}, this machine has "
                 f"{_named('core', len(there))}"
             )
         cores = {there[number] for number in numbers}
@@ -120,7 +120,7 @@ class PlaceLanes(Closes):
         """Groups of eight multiprocessors, the last unit's larger; none for a place that has all."""
         from runtime.network.cuda.sm_slices import GRAIN  # noqa: PLC0415 - for those who have a GPU
 
-        name = self._platform.told(place)
+        name = self._platform.place_name(place)
         if not torch.cuda.is_available():
             raise ValueError(f"the place {name} is of a GPU, and torch finds no GPU here")
         there = int(torch.cuda.get_device_properties(0).multi_processor_count)
@@ -156,13 +156,13 @@ class PlaceLanes(Closes):
 
 
 def unit_multiprocessors(platform: Platform, there: int) -> int:
-    """How many each of a platform's units of a GPU stands for.
+    """Execution many each of a platform's units of a GPU stands for.
 
     Args:
       platform: with names of variants as configurations.
       there: multiprocessors of the GPU.
     """
-    variants = {name: parsed(name) for name in platform.configurations}
+    variants = {name: parse_variant(name) for name in platform.configurations}
     return min(
         variant.share // len(place)
         for name, variant in variants.items()

@@ -21,15 +21,15 @@ from runtime.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttlin
 from runtime.machine.stability import QuietConfig, Sense, Watch
 from runtime.machine.watchdog import Pulse, ends_without
 from runtime.mapping.config import ProfileConfig, RunConfig
-from runtime.mapping.model.variant import parsed
-from runtime.mapping.profiling.build_variant import why_not
-from runtime.mapping.profiling.networks import check_name, subject
-from runtime.mapping.profiling.profiling import reference
-from runtime.mapping.running.frames import Workshop
+from runtime.mapping.model.variant import parse_variant
+from runtime.mapping.profiling.build_variant import unsupported_reason
+from runtime.mapping.profiling.networks import build_network, check_name
+from runtime.mapping.profiling.variant_profile import reference
+from runtime.mapping.running.frames import FrameBuilder
 from runtime.mapping.running.place_lanes import PlaceLanes
 from runtime.mapping.running.rounds import Rounds
-from runtime.mapping.running.run_rows import rows_of
-from runtime.mapping.solving.baselines import Way
+from runtime.mapping.running.rows import result_rows
+from runtime.mapping.solving.baselines import Method
 from runtime.mapping.solving.candidates import Board, Candidate, candidates
 from runtime.network.backend import Device
 from runtime.page.results import Results
@@ -63,11 +63,11 @@ def run_here(
     names = board.table.networks
     for name in names:
         check_name(name)
-    found, answers = candidates(board, [Way(name) for name in config.ways], config.margins)
+    found, answers = candidates(board, [Method(name) for name in config.ways], config.margins)
     for margin, answer in answers.items():
         if answer is not answer.feasible:
             console.print(f"margin {margin:g}: no mapping ({answer.value})")
-    variants = [parsed(placed.configuration) for one in found for placed in one.timetable]
+    variants = [parse_variant(placed.configuration) for one in found for placed in one.timetable]
     on_gpu = any(variant.device is Device.cuda for variant in variants)
     settings = {
         "networks": [*names],
@@ -88,22 +88,22 @@ def run_here(
         flags: list[str] = []
 
         def write() -> None:
-            results.rows = rows_of(board, found, answers, profiling.tolerance)
+            results.rows = result_rows(board, found, answers, profiling.tolerance)
             for row in results.rows:
                 row["flagged"] = flags
             results.write(path)
 
         known = {
-            name: subject(
+            name: build_network(
                 name, batch=profiling.batch, width=profiling.width, compared=profiling.compared
             )
             for name in dict.fromkeys(names)
         }
         references = {name: reference(one, variants) for name, one in known.items()}
-        workshop = Workshop([known[name] for name in names], lanes)
+        builder = FrameBuilder([known[name] for name in names], lanes)
         rounds = Rounds(
             found,
-            [workshop.frame(one.timetable) for one in found],
+            [builder.frame(one.timetable) for one in found],
             [references[name] for name in names],
             frame_ms=board.frame_ms,
             tolerance=profiling.tolerance,
@@ -130,14 +130,14 @@ def _check(found: Sequence[Candidate], lanes: PlaceLanes) -> None:
       ValueError: naming the place or the variant.
     """
     for placed in (placed for one in found for placed in one.timetable):
-        variant = parsed(placed.configuration)
+        variant = parse_variant(placed.configuration)
         lanes.lane(variant, placed.place)
-        if (why := why_not(variant)) is not None:
+        if (why := unsupported_reason(variant)) is not None:
             raise ValueError(f"{variant.name}: {why}")
 
 
-def profiled_as(path: Path, config: ProfileConfig) -> ProfileConfig:
-    """How the networks of a table were made, if the record beside it is there to say so.
+def recorded_settings(path: Path, config: ProfileConfig) -> ProfileConfig:
+    """Execution the networks of a table were made, if the record beside it is there to say so.
 
     Raises:
       OSError: if it cannot be read.
@@ -161,7 +161,7 @@ def profiled_as(path: Path, config: ProfileConfig) -> ProfileConfig:
     return made
 
 
-def could_run(results: Results) -> bool:
+def has_run(results: Results) -> bool:
     """Whether there was a mapping for the least margin, and no network failed."""
     margins = [row for row in results.rows if "margin" in row]
     has_mapping = not margins or margins[0]["of"] is not None

@@ -9,11 +9,11 @@ import numpy as np
 
 from runtime.mapping.model.choices import Choices, frame_loads
 from runtime.mapping.solving.program import Answer, solve
-from runtime.mapping.solving.slack import longest_left
+from runtime.mapping.solving.slack import longest_slack
 from runtime.mapping.solving.timetable import Placed, Timetable, one_by_one, timetable
 
 
-class Way(Enum):
+class Method(Enum):
     """The names of the ways."""
 
     mapped = "mapped"  # the mapper: the least sum of times that fits into the frame
@@ -41,7 +41,7 @@ def shortest(among: Choices, configurations: Sequence[str]) -> Timetable:
     as much as possible.
     """
     enough_ms = float(among.ms.min(1).sum())
-    most = longest_left(among, enough_ms, np.ones(len(among.platform.units), bool))
+    most = longest_slack(among, enough_ms, np.ones(len(among.platform.units), bool))
     if most.chosen is None:  # no time was left, but one after another they fit
         return serial(among, configurations)
     length_ms = float(frame_loads(most.chosen, among).max())
@@ -96,7 +96,7 @@ def at_once(among: Choices, configurations: Sequence[str]) -> Timetable:
             among.places[at],
             0.0,
             float(among.ms[i, at]),
-            is_apart=False,
+            is_exclusive=False,
         )
         for i, at in enumerate(among.ms.argmin(1))
     )

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import Choices, alike
+from runtime.mapping.model.choices import Choices, interchangeable_units
 
 FITS, OPEN, DOES_NOT_FIT = 1, 0, -1
 
@@ -30,7 +30,7 @@ _SHAKEN = 0.3  # of the networks, put at random before each further start
 _Loads = Float64[ndarray, "sets units"]
 
 
-def quick_answers(
+def screen(
     among: Choices,
     ms: Float64[ndarray, "sets n places"],
     frame_ms: float,
@@ -50,7 +50,7 @@ def quick_answers(
     answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)
     answers[~(ms.min(2) <= frame_ms).all(1)] = DOES_NOT_FIT
     ms = np.where(ms <= frame_ms, ms, np.inf)
-    groups = alike(among.platform, [*among.platform.configurations])
+    groups = interchangeable_units(among.platform, [*among.platform.configurations])
     pending = np.nonzero(answers == OPEN)[0]
     chosen = np.zeros(ms.shape[:2], np.int64)
     answers[pending], chosen[pending] = _priced(ms[pending], occupies, groups, frame_ms)
@@ -67,7 +67,7 @@ def quick_answers(
     return answers, chosen
 
 
-def quick_left(
+def bisected_slack(
     among: Choices, frame_ms: float, place: Bool[ndarray, " units"]
 ) -> tuple[float, Int64[ndarray, " networks"] | None]:
     """A time that one more network may take at a place, perhaps not the longest, and a mapping for it.
@@ -89,7 +89,7 @@ def quick_left(
     for _ in range(_HALVINGS):
         middle_ms = (least_ms + most_ms) / 2
         more[-1, -1] = middle_ms
-        (answer,), (chosen,) = quick_answers(wider, more[None], frame_ms, generator)
+        (answer,), (chosen,) = screen(wider, more[None], frame_ms, generator)
         if answer == FITS:
             least_ms, found = middle_ms, chosen[:-1]
         else:

@@ -13,7 +13,7 @@ from runtime.mapping.model.choices import choices
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.timing_table import Bound, TimingTable
 from runtime.mapping.solving.baselines import (
-    Way,
+    Method,
     at_once,
     greedy,
     mapped,
@@ -22,15 +22,15 @@ from runtime.mapping.solving.baselines import (
     shortest,
 )
 from runtime.mapping.solving.program import Answer
-from runtime.mapping.solving.slack import check_homes
+from runtime.mapping.solving.slack import check_networks
 from runtime.mapping.solving.timetable import Timetable, is_same, without_margin
 
 _WITHOUT_MARGIN = {
-    Way.shortest: shortest,
-    Way.greedy: greedy,
-    Way.quickest: quickest,
-    Way.serial: serial,
-    Way.at_once: at_once,
+    Method.shortest: shortest,
+    Method.greedy: greedy,
+    Method.quickest: quickest,
+    Method.serial: serial,
+    Method.at_once: at_once,
 }
 
 
@@ -51,7 +51,7 @@ class Candidate:
     """A timetable, and who comes to it."""
 
     timetable: Timetable
-    ways: list[Way] = field(default_factory=list)
+    ways: list[Method] = field(default_factory=list)
     margins: list[float] = field(default_factory=list)
     """With which the mapper does."""
     ms: list[Float64[ndarray, "networks 2"]] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Candidate:
 
 
 def candidates(
-    board: Board, ways: Sequence[Way], margins: Sequence[float]
+    board: Board, ways: Sequence[Method], margins: Sequence[float]
 ) -> tuple[list[Candidate], Mapping[float, Answer]]:
     """Timetables that differ, and what the mapper says for each margin.
 
@@ -81,11 +81,11 @@ def candidates(
     times_ms = board.table.of(board.bound)
     columns = board.table.configurations
     among = choices(times_ms, columns, board.platform)
-    check_homes(board.table.networks, among)
+    check_networks(board.table.networks, among)
     found: list[Candidate] = []
     answers: dict[float, Answer] = {}
 
-    def candidate(timetable: Timetable, way: Way) -> Candidate:
+    def candidate(timetable: Timetable, way: Method) -> Candidate:
         one = next((old for old in found if is_same(old.timetable, timetable)), None)
         if one is None:
             one = Candidate(timetable)
@@ -94,11 +94,11 @@ def candidates(
             one.ways.append(way)
         return one
 
-    for margin in sorted(margins) if Way.mapped in ways else ():
+    for margin in sorted(margins) if Method.mapped in ways else ():
         longer = choices((1 + margin) * times_ms, columns, board.platform)
         answers[margin], own = mapped(longer, columns, frame_ms=board.frame_ms)
         if own:
-            candidate(without_margin(own, margin), Way.mapped).margins.append(margin)
+            candidate(without_margin(own, margin), Method.mapped).margins.append(margin)
     for way, make in _WITHOUT_MARGIN.items():
         if way in ways:
             candidate(make(among, columns), way)

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import Choices, alike, frame_loads
+from runtime.mapping.model.choices import Choices, frame_loads, interchangeable_units
 
 TIME_LIMIT_S = 3.0
 """After which a program is given up: neither possible nor impossible is then known."""
@@ -44,9 +44,9 @@ class Solution:
     answer: Answer
     chosen: Int64[ndarray, " networks"] | None = None
     """Index of each network's place."""
-    left_ms: float = 0.0
+    slack_ms: float = 0.0
     """For one more network, where that was asked for."""
-    most_ms: float = 0.0
+    bound_ms: float = 0.0
     """A bound on that; more than it only where no time was left."""
 
 
@@ -61,34 +61,34 @@ def solve(
     if not len(among.ms):
         return Solution(Answer.feasible, np.zeros(0, np.int64))
     program = _Program(among, frame_ms)
-    if program.is_hopeless:
+    if program.is_infeasible:
         return Solution(Answer.infeasible)
-    program.order_units_alike()
+    program.break_symmetry()
     weight = 0.0 if any_will_do else 1.0
     return program.solved(weight * program.ms, time_limit_s)
 
 
-def most_left(
+def maximise_slack(
     among: Choices,
     frame_ms: float,
     place: Bool[ndarray, " units"],
     *,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Solution:
-    """How long one more network could take at a place, given where the others could go.
+    """Execution long one more network could take at a place, given where the others could go.
 
     Args:
       among: the networks that are there already.
       frame_ms: the frame.
       place: the units that the network more would occupy.
-      time_limit_s: after it, `left_ms` is what was found, and `most_ms` what it cannot exceed.
+      time_limit_s: after it, `slack_ms` is what was found, and `bound_ms` what it cannot exceed.
     """
     if not len(among.ms):
         return Solution(Answer.feasible, np.zeros(0, np.int64), frame_ms, frame_ms)
     program = _Program(among, frame_ms, place)
-    if program.is_hopeless:
+    if program.is_infeasible:
         return Solution(Answer.infeasible)
-    program.order_units_alike()
+    program.break_symmetry()
     return program.solved(np.zeros(len(program.ms)), time_limit_s)
 
 
@@ -115,17 +115,17 @@ class _Program:
         self._has_homeless = len(np.unique(self._network)) < networks
 
     @property
-    def is_hopeless(self) -> bool:
+    def is_infeasible(self) -> bool:
         """Whether not even networks in pieces would fit."""
         if self._has_homeless:
             return True
         columns = self._loads.shape[1]
         return int(self._run(np.zeros(columns), np.zeros(columns), 60.0).status) == _INFEASIBLE
 
-    def order_units_alike(self) -> None:
+    def break_symmetry(self) -> None:
         """Of solutions that differ in the names of units, keep one: the first has most to do."""
         names = self._among.platform.configurations
-        for group in alike(self._among.platform, [*names]):
+        for group in interchangeable_units(self._among.platform, [*names]):
             if self._place is not None and len({*self._place[group]}) > 1:
                 continue  # the time left tells them apart
             order = np.diff(self._loads[group], axis=0)
@@ -151,11 +151,11 @@ class _Program:
             )
         if self._place is None:
             return Solution(Answer.feasible, chosen)
-        left_ms = max(0.0, float(self._frame_ms - loads_ms[self._place].max()))
-        most_ms = left_ms
+        slack_ms = max(0.0, float(self._frame_ms - loads_ms[self._place].max()))
+        bound_ms = slack_ms
         if int(result.status) == _TIME_IS_UP:
-            most_ms = max(left_ms, float(-result.mip_dual_bound))
-        return Solution(Answer.feasible, chosen, left_ms, most_ms)
+            bound_ms = max(slack_ms, float(-result.mip_dual_bound))
+        return Solution(Answer.feasible, chosen, slack_ms, bound_ms)
 
     def _run(
         self,

@@ -14,11 +14,10 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import Choices, alike, choices
+from runtime.mapping.model.choices import Choices, choices, frame_loads, interchangeable_units
 from runtime.mapping.model.platform_description import Place, Platform
-from runtime.mapping.solving.bounds import quick_left
-from runtime.mapping.solving.infeasibility import why_none
-from runtime.mapping.solving.program import Answer, Solution, most_left, solve
+from runtime.mapping.solving.bounds import bisected_slack
+from runtime.mapping.solving.program import Answer, Solution, maximise_slack, solve
 from runtime.mapping.solving.timetable import timetable
 
 
@@ -36,7 +35,7 @@ class Run:
 
 @final
 @dataclass(frozen=True)
-class Left:
+class Slack:
     """What one more network may take."""
 
     places: tuple[str, ...]
@@ -53,25 +52,25 @@ class Left:
 
 @final
 @dataclass(frozen=True)
-class Occupied:
+class FrameAnalysis:
     """Networks on a platform."""
 
     answer: Answer
     timetable: tuple[Run, ...]
     """The one with the least sum of times, in the order of the networks; empty if none is known."""
-    left: tuple[Left, ...]
+    left: tuple[Slack, ...]
     why: str = ""
     """What makes a mapping impossible."""
 
 
-def occupied(
+def analyse_frame(
     networks: Sequence[str],
     times_ms: Float64[ndarray, "networks configurations"],
     configurations: Sequence[str],
     platform: Platform,
     *,
     frame_ms: float,
-) -> Occupied:
+) -> FrameAnalysis:
     """Maps networks, and asks what is left.
 
     Args:
@@ -86,13 +85,13 @@ def occupied(
       ValueError: if a network has no configuration of this platform.
     """
     among = choices(times_ms, configurations, platform)
-    check_homes(networks, among)
+    check_networks(networks, among)
     found = solve(among, frame_ms)
     if found.chosen is None:
         is_none = found.answer is Answer.infeasible
-        why = why_none(networks, among, frame_ms) if is_none else ""
-        return Occupied(found.answer, (), (), why)
-    return Occupied(
+        why = _infeasibility(networks, among, frame_ms) if is_none else ""
+        return FrameAnalysis(found.answer, (), (), why)
+    return FrameAnalysis(
         found.answer,
         _timetable(networks, found.chosen, among, configurations),
         tuple(
@@ -102,7 +101,7 @@ def occupied(
     )
 
 
-def check_homes(networks: Sequence[str], among: Choices) -> None:
+def check_networks(networks: Sequence[str], among: Choices) -> None:
     """Refuses networks that run nowhere.
 
     Raises:
@@ -116,14 +115,14 @@ def check_homes(networks: Sequence[str], among: Choices) -> None:
             )
 
 
-def longest_left(among: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:
-    """How long one more network could take at a place; where the solver has no time left, quickly."""
-    found = most_left(among, frame_ms, place)
-    if found.answer is Answer.unknown or found.most_ms > found.left_ms:
-        left_ms, chosen = quick_left(among, frame_ms, place)
-        most_ms = frame_ms if found.answer is Answer.unknown else found.most_ms
-        if chosen is not None and left_ms > found.left_ms:
-            found = Solution(Answer.feasible, chosen, left_ms, most_ms)
+def longest_slack(among: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:
+    """Execution long one more network could take at a place; where the solver has no time left, quickly."""
+    found = maximise_slack(among, frame_ms, place)
+    if found.answer is Answer.unknown or found.bound_ms > found.slack_ms:
+        slack_ms, chosen = bisected_slack(among, frame_ms, place)
+        bound_ms = frame_ms if found.answer is Answer.unknown else found.bound_ms
+        if chosen is not None and slack_ms > found.slack_ms:
+            found = Solution(Answer.feasible, chosen, slack_ms, bound_ms)
     return found
 
 
@@ -133,18 +132,18 @@ def _left(
     among: Choices,
     configurations: Sequence[str],
     frame_ms: float,
-) -> Left:
+) -> Slack:
     platform = among.platform
     place = np.array([unit in same[0] for unit in platform.units])
-    found = longest_left(among, frame_ms, place)
+    found = longest_slack(among, frame_ms, place)
     timetable: tuple[Run, ...] = ()
     if found.chosen is not None:
         timetable = _timetable(networks, found.chosen, among, configurations)
-    return Left(
-        tuple(platform.told(one) for one in same),
+    return Slack(
+        tuple(platform.place_name(one) for one in same),
         tuple(name for name, own in platform.configurations.items() if same[0] in own),
-        found.left_ms,
-        frame_ms if found.answer is Answer.unknown else found.most_ms,
+        found.slack_ms,
+        frame_ms if found.answer is Answer.unknown else found.bound_ms,
         timetable,
     )
 
@@ -153,7 +152,7 @@ def _places_alike(platform: Platform) -> list[list[Place]]:
     """Every place, with those beside it that differ from it by the names of units only."""
     names = [*platform.configurations]
     group_of = {unit: unit for unit in platform.units}
-    for group in alike(platform, names):
+    for group in interchangeable_units(platform, names):
         group_of |= {platform.units[unit]: platform.units[group[0]] for unit in group}
     found: dict[tuple[str, ...], list[Place]] = {}
     for place in dict.fromkeys(place for name in names for place in platform.configurations[name]):
@@ -172,10 +171,31 @@ def _timetable(
         one.network: Run(
             networks[one.network],
             one.configuration,
-            among.platform.told(one.place),
+            among.platform.place_name(one.place),
             one.start_ms,
             one.end_ms,
         )
         for one in timetable(chosen, among, configurations)
     }
     return tuple(runs[i] for i in range(len(chosen)))
+
+
+def _infeasibility(networks: Sequence[str], among: Choices, frame_ms: float) -> str:
+    """A network that is longer than the frame; else units that are too full if each is quickest.
+
+    Args:
+      networks: their names; there is no mapping of them.
+      among: their places.
+      frame_ms: the frame.
+    """
+    least_ms = among.ms.min(1)
+    longest = int(least_ms.argmax())
+    if least_ms[longest] > frame_ms:
+        return f"{networks[longest]} takes {least_ms[longest]:.2f} ms at least"
+    loads_ms = frame_loads(among.ms.argmin(1), among)
+    full = [
+        f"{unit} for {ms:.2f} ms"
+        for unit, ms in zip(among.platform.units, loads_ms, strict=True)
+        if ms > frame_ms
+    ]
+    return f"each as it is quickest, they occupy {', '.join(full)}, and no other choice fits"

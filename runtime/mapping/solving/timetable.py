@@ -31,7 +31,7 @@ class Placed:
     end_ms: float
     after: tuple[int, ...] = ()
     """Those before it in the timetable that must have ended, by their index there."""
-    is_apart: bool = True
+    is_exclusive: bool = True
     """Whether its place is its own while it runs; else it has only the name of one."""
 
 
@@ -57,7 +57,7 @@ def is_same(one: Timetable, other: Timetable) -> bool:
 
     def order(table: Timetable) -> list[tuple[object, ...]]:
         return [
-            (each.network, each.configuration, each.place, each.after, each.is_apart)
+            (each.network, each.configuration, each.place, each.after, each.is_exclusive)
             for each in table
         ]
 

@@ -19,7 +19,7 @@ from runtime.experiments.schedulability.verdict import published_size
 from runtime.mapping.config import StudyConfig
 from runtime.mapping.model.bundled import xavier_times
 from runtime.mapping.model.choices import choices
-from runtime.mapping.solving.bounds import quick_answers
+from runtime.mapping.solving.bounds import screen
 from runtime.mapping.solving.program import Answer, solve
 
 QUIET = Console(quiet=True)
@@ -116,7 +116,7 @@ def test_2_8_is_reached_only_if_both_nvdla_as_one_are_a_third_unit():
 def test_the_quick_answers_are_those_of_the_solver():
     scenario = SCENARIOS["gpu_tc"]
     table = xavier_times()
-    platform = scenario.platform.limited(scenario.columns["TC+RC+CPU"])
+    platform = scenario.platform.restricted(scenario.columns["TC+RC+CPU"])
     generator = np.random.default_rng(3)
     settled = 0
     for threshold in (1.4, 1.6, 1.8, 2.2):
@@ -130,7 +130,7 @@ def test_the_quick_answers_are_those_of_the_solver():
         )
         for size, ms in zip(drawn.size, drawn.ms, strict=True):
             among = choices(ms[:size], table.configurations, platform)
-            (quick,), _ = quick_answers(among, among.ms[None], FRAME_MS, generator)
+            (quick,), _ = screen(among, among.ms[None], FRAME_MS, generator)
             found = solve(among, FRAME_MS, any_will_do=True, time_limit_s=30).answer
             if found is not Answer.unknown and quick != 0:
                 settled += 1

@@ -9,13 +9,13 @@ from hypothesis import settings as limited
 from hypothesis import strategies as st
 
 from runtime.mapping.model.bundled import xavier_platform, xavier_times
-from runtime.mapping.model.choices import alike, choices, frame_loads
+from runtime.mapping.model.choices import choices, frame_loads, interchangeable_units
 from runtime.mapping.model.effective_latency import effective_ms
 from runtime.mapping.model.platform_description import Platform, read_platform
 from runtime.mapping.model.timing_table import Bound, read_timing_table
-from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, quick_answers, quick_left
-from runtime.mapping.solving.program import Answer, most_left, solve
-from runtime.mapping.solving.slack import occupied
+from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, bisected_slack, screen
+from runtime.mapping.solving.program import Answer, maximise_slack, solve
+from runtime.mapping.solving.slack import analyse_frame
 
 RC, TC, DLA = ["RC4", "RC8"], ["TC4", "TC8"], ["DLA1", "DLA2"]
 CPU = ["CPU2", "CPU4", "CPU6"]
@@ -23,11 +23,11 @@ CPU = ["CPU2", "CPU4", "CPU6"]
 
 def on_xavier(used, bound):
     table = xavier_times()
-    return occupied(
+    return analyse_frame(
         table.networks,
         table.of(bound),
         table.configurations,
-        xavier_platform().limited(used),
+        xavier_platform().restricted(used),
         frame_ms=100,
     )
 
@@ -125,7 +125,7 @@ def test_the_program_agrees_with_trying_all(board):
     fits = bool(best) and min(best) <= 100
 
     assert (solve(among, 100).answer is Answer.feasible) == fits
-    (quick,), (chosen,) = quick_answers(among, among.ms[None], 100, np.random.default_rng(0))
+    (quick,), (chosen,) = screen(among, among.ms[None], 100, np.random.default_rng(0))
     assert quick != FITS or frame_loads(chosen, among).max() <= 100
     assert quick != (DOES_NOT_FIT if fits else FITS)
 
@@ -142,13 +142,13 @@ def test_what_is_left_agrees_with_trying_all(board):
         if max(loads.values()) <= 100
     ]
 
-    found = most_left(among, 100, both)
+    found = maximise_slack(among, 100, both)
 
     assert (found.answer is Answer.feasible) == bool(left)
     if left:
-        assert found.left_ms == pytest.approx(max(left))
-        assert found.most_ms == found.left_ms
-        quick_ms, chosen = quick_left(among, 100, both)
+        assert found.slack_ms == pytest.approx(max(left))
+        assert found.bound_ms == found.slack_ms
+        quick_ms, chosen = bisected_slack(among, 100, both)
         assert quick_ms <= max(left)
         if chosen is not None:
             assert frame_loads(chosen, among)[both].max() + quick_ms <= 100 + 1e-9
@@ -161,10 +161,10 @@ def test_a_timetable_gives_each_unit_to_one_network_at_a_time(board):
     networks = [f"n{i}" for i in range(len(times_ms))]
     if not (~np.isnan(times_ms)).any(1).all():
         with pytest.raises(ValueError, match="runs in no configuration of board, which has one"):
-            occupied(networks, times_ms, names, platform, frame_ms=100)
+            analyse_frame(networks, times_ms, names, platform, frame_ms=100)
         return
 
-    found = occupied(networks, times_ms, names, platform, frame_ms=100)
+    found = analyse_frame(networks, times_ms, names, platform, frame_ms=100)
 
     for runs in [found.timetable, *(left.timetable for left in found.left)]:
         for unit in platform.units:
@@ -180,11 +180,11 @@ def test_more_time_for_the_frame_never_leaves_less():
     table, platform = xavier_times(), xavier_platform()
     left = [
         left_as(
-            occupied(
+            analyse_frame(
                 table.networks,
                 table.of(Bound.max),
                 table.configurations,
-                platform.limited(RC + TC),
+                platform.restricted(RC + TC),
                 frame_ms=frame_ms,
             ),
             "RC4",
@@ -198,13 +198,15 @@ def test_more_time_for_the_frame_never_leaves_less():
 def test_units_that_can_change_places_are_found():
     platform = xavier_platform()
 
-    assert alike(platform, [*platform.configurations]) == [[0, 1], [3, 4], [5, 6]]
+    assert interchangeable_units(platform, [*platform.configurations]) == [[0, 1], [3, 4], [5, 6]]
 
 
 def test_an_empty_board_leaves_the_frame():
     table = xavier_times().chosen([])
 
-    found = occupied((), table.of(Bound.max), table.configurations, xavier_platform(), frame_ms=40)
+    found = analyse_frame(
+        (), table.of(Bound.max), table.configurations, xavier_platform(), frame_ms=40
+    )
 
     assert {left.ms for left in found.left} == {40}
 

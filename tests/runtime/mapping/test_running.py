@@ -17,17 +17,17 @@ from runtime.mapping import command
 from runtime.mapping.config import ProfileConfig
 from runtime.mapping.model.choices import choices
 from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import Bound, TimingTable
-from runtime.mapping.model.variant import parsed
-from runtime.mapping.profiling.networks import Subject, subject
-from runtime.mapping.profiling.this_machine import machine_with
-from runtime.mapping.running.frames import Workshop
+from runtime.mapping.model.variant import parse_variant
+from runtime.mapping.profiling.networks import NamedNetwork, build_network
+from runtime.mapping.running.frames import FrameBuilder
 from runtime.mapping.running.needed_margin import NeededMargin, needed_margin
 from runtime.mapping.running.place_lanes import PlaceLanes, unit_multiprocessors
-from runtime.mapping.running.run_here import profiled_as
-from runtime.mapping.running.run_rows import rows_of
-from runtime.mapping.running.run_shown import MAPPED, sentences
-from runtime.mapping.solving.baselines import Way, at_once, greedy, quickest, serial, shortest
+from runtime.mapping.running.rows import result_rows
+from runtime.mapping.running.run_here import recorded_settings
+from runtime.mapping.running.view import MAPPED, sentences
+from runtime.mapping.solving.baselines import Method, at_once, greedy, quickest, serial, shortest
 from runtime.mapping.solving.candidates import Board, candidates
 from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.timetable import Placed, planned_ms
@@ -103,13 +103,13 @@ def test_all_at_once_nobody_waits():
     found = at_once(*on_two_cores(TIMES))
 
     assert spans(found) == [(0, 2, 0, 4), (1, 2, 0, 4), (2, 2, 0, 4)]
-    assert not any(one.after or one.is_apart for one in found)
+    assert not any(one.after or one.is_exclusive for one in found)
 
 
 def test_margins_with_one_timetable_are_one_and_its_times_are_the_tables():
     board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
 
-    found, answers = candidates(board, [*Way], [0, 0.1, 0.5])
+    found, answers = candidates(board, [*Method], [0, 0.1, 0.5])
 
     assert answers == {0: Answer.feasible, 0.1: Answer.feasible, 0.5: Answer.infeasible}
     assert [one.name for one in found] == [
@@ -122,12 +122,12 @@ def test_margins_with_one_timetable_are_one_and_its_times_are_the_tables():
 
 def test_rows_say_what_was_late_and_which_margin_would_have_been_enough():
     board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
-    found, answers = candidates(board, [Way.mapped, Way.serial], [0, 0.5])
+    found, answers = candidates(board, [Method.mapped, Method.serial], [0, 0.5])
     mapping, one_by_one = found
     mapping.ms = [np.array([[0, 4.0], [4, 10.5], [4, 11]]), np.array([[0, 4.0], [4, 10], [4, 12]])]
     one_by_one.ms = [np.array([[0, 4.0], [4, 8], [8, 16]])] * 2
 
-    rows = rows_of(board, found, answers, 0.05)
+    rows = result_rows(board, found, answers, 0.05)
 
     ran, alone = (row for row in rows if "timetable" in row)
     assert (ran["planned_ms"], ran["ms"], ran["worst_ms"], ran["late"]) == (10, 11.5, 12, 1)
@@ -145,10 +145,10 @@ def test_rows_say_what_was_late_and_which_margin_would_have_been_enough():
 
 def test_the_margin_to_plan_with_is_what_the_mapping_needed_though_no_frame_was_late():
     board = Board(TIMES, TWO_CORES, Bound.max, 40)
-    found, answers = candidates(board, [Way.mapped], [0, 0.5])
+    found, answers = candidates(board, [Method.mapped], [0, 0.5])
     found[0].ms = [np.array([[0, 4.0], [4, 8], [8, 19.81]])]  # planned to 12
 
-    rows = rows_of(board, found, answers, 0.05)
+    rows = result_rows(board, found, answers, 0.05)
 
     assert needed_margin(rows) == NeededMargin(0.66, "mapped +0, 50 %", has_held=True)
     told = sentences(rows)
@@ -160,11 +160,11 @@ def test_the_margin_to_plan_with_is_what_the_mapping_needed_though_no_frame_was_
 
 def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_frame():
     board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
-    found, answers = candidates(board, [Way.mapped, Way.shortest, Way.serial], [0])
+    found, answers = candidates(board, [Method.mapped, Method.shortest, Method.serial], [0])
     for one in found:
         one.ms = [np.array([[0, 4.0], [4, 8], [8, 12]])]
 
-    rows = rows_of(board, found, answers, 0.05)
+    rows = result_rows(board, found, answers, 0.05)
 
     assert needed_margin(rows) == NeededMargin(0.2, "mapped +0 % = shortest", has_held=False)
     assert (
@@ -174,14 +174,14 @@ def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_f
 
 def test_who_was_slowed_was_beside_others_only_where_its_timetable_has_others_then():
     board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
-    found, answers = candidates(board, [Way.shortest, Way.serial, Way.at_once], [0])
+    found, answers = candidates(board, [Method.shortest, Method.serial, Method.at_once], [0])
     pair, one_by_one, all_at_once = found
     pair.ms = [np.array([[0, 4.0], [4, 10], [4, 10]])]
     all_at_once.ms = [np.array([[0, 4.0], [0, 12], [0, 4]])]
 
     def told(last_ms):
         one_by_one.ms = [np.array([[0, 4.0], [4, 8], [8, last_ms]])]
-        return sentences(rows_of(board, found, answers, 0.05))
+        return sentences(result_rows(board, found, answers, 0.05))
 
     own_units, begun_at_once = told(16)
     assert own_units == (
@@ -212,7 +212,7 @@ class Recording(torch.nn.Module):
 
 
 def recorded(name):
-    return Subject(name, Recording(), torch.ones(1, 3), tuple(torch.randn(3, 1, 3)))
+    return NamedNetwork(name, Recording(), torch.ones(1, 3), tuple(torch.randn(3, 1, 3)))
 
 
 def placed(network, place, after=(), configuration="cpu/t1/eager/fp32"):
@@ -230,7 +230,7 @@ def test_networks_run_on_the_cores_of_their_places_one_after_another():
     )
 
     with PlaceLanes(TWO_CORES) as lanes:
-        frame = Workshop(subjects, lanes).frame(order)
+        frame = FrameBuilder(subjects, lanes).frame(order)
         frame.put(1)
         for one in subjects:
             one.module.cores.clear()
@@ -248,8 +248,10 @@ def test_threads_of_a_variant_stay_on_its_place():
     cores = usable_cores()[:2]
 
     with PlaceLanes(TWO_CORES) as lanes:
-        there = lanes.built(parsed(ONE), frozenset({"core1"}), lambda: os.sched_getaffinity(0))
-        anywhere = lanes.built(parsed(ONE), None, lambda: os.sched_getaffinity(0))
+        there = lanes.built(
+            parse_variant(ONE), frozenset({"core1"}), lambda: os.sched_getaffinity(0)
+        )
+        anywhere = lanes.built(parse_variant(ONE), None, lambda: os.sched_getaffinity(0))
 
     assert there == {cores[1]}
     assert anywhere == os.sched_getaffinity(0)
@@ -326,7 +328,7 @@ def test_a_mapping_is_run_and_told_beside_its_alternatives(here, tmp_path):
     assert results["is_complete"]
     ran = {row["timetable"]: row for row in results["rows"] if "timetable" in row}
     assert all(row["frames"] == 8 and row["ms"] > 0 for row in ran.values())
-    assert {way for row in ran.values() for way in row["ways"]} == {way.value for way in Way}
+    assert {way for row in ran.values() for way in row["ways"]} == {way.value for way in Method}
     networks = [row for row in results["rows"] if "network" in row]
     assert all(row["agrees"] and row["end_ms"] > row["start_ms"] for row in networks)
     assert "Does the mapping hold?" in out
@@ -397,7 +399,7 @@ def test_what_cannot_be_run_is_told_in_one_line(here, tmp_path, words, told):
     (tmp_path / "other.yaml").write_text(other.yaml())
     if any("gpu" in word for word in words) and torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    gpu = machine_with([parsed("cuda/sm16/graph/fp32")], 1, 16)
+    gpu = machine_with([parse_variant("cuda/sm16/graph/fp32")], 1, 16)
     (tmp_path / "gpu.yaml").write_text(gpu.yaml())
     (tmp_path / "g.csv").write_text("network,configuration,ms\nnb201,cuda/sm16/graph/fp32,3\n")
 
@@ -413,23 +415,23 @@ def test_networks_are_made_as_the_tables_own_record_says(tmp_path):
     config = ProfileConfig(["nb201"], None, 1, 1.0, 30, 16, 1.0, 10.0)
     record = tmp_path / "t.json"
 
-    assert profiled_as(record, config) is config
+    assert recorded_settings(record, config) is config
     record.write_text(json.dumps({"settings": {"batch": 4, "width": 0.5, "compared": 3}}))
-    made = profiled_as(record, config)
+    made = recorded_settings(record, config)
     assert (made.batch, made.width, made.compared, made.samples) == (4, 0.5, 3, 30)
     record.write_text("{}")
     with pytest.raises(ValueError, match=r"t\.json is no record of a profile: 'settings'; move it"):
-        profiled_as(record, config)
+        recorded_settings(record, config)
 
 
 def test_a_place_of_a_gpu_that_is_not_there_is_told():
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with (
-        PlaceLanes(machine_with([parsed("cuda/sm16/graph/fp32")], 1, 32)) as lanes,
+        PlaceLanes(machine_with([parse_variant("cuda/sm16/graph/fp32")], 1, 32)) as lanes,
         pytest.raises(ValueError, match="the place sm1 is of a GPU, and torch finds no GPU here"),
     ):
-        lanes.lane(parsed("cuda/sm16/graph/fp32"), frozenset({"sm1"}))
+        lanes.lane(parse_variant("cuda/sm16/graph/fp32"), frozenset({"sm1"}))
 
 
 def test_units_of_a_gpu_are_its_smallest_share():
@@ -494,7 +496,7 @@ def test_places_of_a_gpu_are_the_multiprocessors_that_their_names_say():
 
     with PlaceLanes(platform) as lanes:
         narrow, other, wide, whole = (
-            where_kernels_run(lanes.lane(parsed(name), frozenset(place)).stream)
+            where_kernels_run(lanes.lane(parse_variant(name), frozenset(place)).stream)
             for name, place in (
                 (names[0], {"sm0"}),
                 (names[0], {"sm1"}),
@@ -504,7 +506,7 @@ def test_places_of_a_gpu_are_the_multiprocessors_that_their_names_say():
         )
 
         units = [
-            where_kernels_run(lanes.lane(parsed(names[0]), frozenset({unit})).stream)
+            where_kernels_run(lanes.lane(parse_variant(names[0]), frozenset({unit})).stream)
             for unit in platform.units
         ]
 
@@ -522,7 +524,7 @@ def test_frames_run_on_places_of_a_gpu_and_on_a_core(how):
     small, wide, whole = (f"cuda/sm{share}/{how}/tf32" for share in (16, 32, there))
     core = "cpu/t1/eager/fp32"
     platform = machine_with([*map(parsed, (small, wide, whole, core))], 1, there)
-    one = subject("resnet18", width=0.25, compared=3)
+    one = build_network("resnet18", width=0.25, compared=3)
     order = (
         placed(0, platform.units[1:], configuration=whole),
         placed(1, ("sm0",), (0,), small),
@@ -532,7 +534,7 @@ def test_frames_run_on_places_of_a_gpu_and_on_a_core(how):
     )
 
     with PlaceLanes(platform) as lanes:
-        frame = Workshop([one] * 5, lanes).frame(order)
+        frame = FrameBuilder([one] * 5, lanes).frame(order)
         with torch.inference_mode():
             wanted = [one.module(x) for x in one.others]
         for turn in range(6):

@@ -10,12 +10,17 @@ import pytest
 import torch
 
 from runtime.machine.timing import Samples, TimingConfig
-from runtime.mapping.model.variant import How, Numbers, Variant, parsed
-from runtime.mapping.profiling.build_variant import build_variant, why_not
-from runtime.mapping.profiling.networks import Subject, subject
+from runtime.mapping.model.this_machine import machine_with, this_machine
+from runtime.mapping.model.variant import Execution, Precision, Variant, parse_variant
+from runtime.mapping.profiling.build_variant import build_variant, unsupported_reason
+from runtime.mapping.profiling.networks import NamedNetwork, build_network
 from runtime.mapping.profiling.profile_here import table_text
-from runtime.mapping.profiling.profiling import Agreement, Profiled, agreement, profiled
-from runtime.mapping.profiling.this_machine import machine_with, this_machine
+from runtime.mapping.profiling.variant_profile import (
+    Agreement,
+    VariantProfile,
+    agreement,
+    profile_variants,
+)
 from runtime.network.backend import Device
 
 QUICK = TimingConfig(samples=2, turn=2, warm_up_window=1, warm_up_most=2, settle_s=0)
@@ -27,14 +32,14 @@ NAMES = (
     "cpu/t1/onnxruntime/fp32",
     "cpu/t1/onnxruntime/int8",
 )
-BOUNDS = {Numbers.fp32: 1e-3, Numbers.tf32: 0.05, Numbers.bf16: 0.3, Numbers.fp16: 0.05}
+BOUNDS = {Precision.fp32: 1e-3, Precision.tf32: 0.05, Precision.bf16: 0.3, Precision.fp16: 0.05}
 SHARES = (16, 32, 64, 132)
 ON_GPU = [f"cuda/sm{share}/graph/{n}" for share in SHARES for n in ("fp32", "tf32", "bf16", "fp16")]
 
 
 @pytest.mark.parametrize("name", [*NAMES, *ON_GPU, "cuda/sm8/eager/fp16/channels_last"])
 def test_a_name_says_all_of_a_variant(name):
-    assert parsed(name).name == name
+    assert parse_variant(name).name == name
 
 
 @pytest.mark.parametrize(
@@ -42,7 +47,7 @@ def test_a_name_says_all_of_a_variant(name):
 )
 def test_what_is_no_variant_is_told_in_one_line(name):
     with pytest.raises(ValueError, match=f"{name} is no variant; write") as told:
-        parsed(name)
+        parse_variant(name)
 
     assert "\n" not in str(told.value)
 
@@ -59,7 +64,7 @@ def small():
             torch.nn.Linear(32, 5),
         )
         images = torch.randn(4, 2, 3, 8, 8)
-    return Subject(
+    return NamedNetwork(
         "small", module.eval().requires_grad_(requires_grad=False), images[0], tuple(images[1:])
     )
 
@@ -68,9 +73,9 @@ def test_every_variant_of_the_cpu_answers_as_eager_fp32_does():
     threads = torch.get_num_threads()
 
     rows = [
-        *profiled(
+        *profile_variants(
             small(),
-            [parsed(name) for name in NAMES],
+            [parse_variant(name) for name in NAMES],
             QUICK,
             np.random.default_rng(0),
         )
@@ -86,12 +91,12 @@ def test_every_variant_of_the_cpu_answers_as_eager_fp32_does():
         assert (row.samples.ms > 0).all()
         if row.variant.numbers in BOUNDS:
             assert row.agreement.relative < BOUNDS[row.variant.numbers]
-        exact = row.variant.numbers is Numbers.fp32
+        exact = row.variant.numbers is Precision.fp32
         assert not exact or row.agreement.top1 == 1
 
 
 def test_outputs_of_a_built_in_network_depend_on_its_input():
-    one = subject("nb201", width=0.2, compared=2)
+    one = build_network("nb201", width=0.2, compared=2)
 
     with torch.inference_mode():
         first, second = (one.module(x) for x in one.others)
@@ -102,8 +107,12 @@ def test_outputs_of_a_built_in_network_depend_on_its_input():
 def test_a_variant_that_answers_otherwise_is_in_the_table_without_times():
     samples = Samples(np.array([1.0, 3.0]), 2, is_stable=True)
     rows = [
-        Profiled("net", parsed("cpu/t1/onnxruntime/fp32"), samples, Agreement(1e-6, 1e-6, 1.0)),
-        Profiled("net", parsed("cpu/t1/onnxruntime/int8"), samples, Agreement(0.4, 0.19, 0.375)),
+        VariantProfile(
+            "net", parse_variant("cpu/t1/onnxruntime/fp32"), samples, Agreement(1e-6, 1e-6, 1.0)
+        ),
+        VariantProfile(
+            "net", parse_variant("cpu/t1/onnxruntime/int8"), samples, Agreement(0.4, 0.19, 0.375)
+        ),
     ]
 
     quiet, busy = (
@@ -127,18 +136,22 @@ def test_agreement_is_of_differences_and_of_the_first_class():
 
 
 def test_what_would_only_be_converted_is_not_offered():
-    assert "does not compute in bf16" in why_not(
-        Variant(Device.cpu, 1, How.onnxruntime, Numbers.bf16)
+    assert "does not compute in bf16" in unsupported_reason(
+        Variant(Device.cpu, 1, Execution.onnxruntime, Precision.bf16)
     )
-    assert "does not compute in tf32" in why_not(Variant(Device.cpu, 1, How.eager, Numbers.tf32))
-    assert "layout of its own" in why_not(parsed("cpu/t1/onnxruntime/fp32/channels_last"))
+    assert "does not compute in tf32" in unsupported_reason(
+        Variant(Device.cpu, 1, Execution.eager, Precision.tf32)
+    )
+    assert "layout of its own" in unsupported_reason(
+        parse_variant("cpu/t1/onnxruntime/fp32/channels_last")
+    )
 
 
 def test_an_unknown_network_is_told_in_one_line():
     with pytest.raises(ValueError, match=r"networks=lenet is unknown; there are nb201"):
-        subject("lenet")
+        build_network("lenet")
     with pytest.raises(ValueError, match=r"networks=no_such_module:make"):
-        subject("no_such_module:make")
+        build_network("no_such_module:make")
 
 
 def test_a_network_of_the_users_own_is_made_by_their_function(tmp_path, monkeypatch):
@@ -147,14 +160,14 @@ def test_a_network_of_the_users_own_is_made_by_their_function(tmp_path, monkeypa
     )
     monkeypatch.syspath_prepend(tmp_path)
 
-    one = subject("my_nets:camera", compared=2)
+    one = build_network("my_nets:camera", compared=2)
 
     assert one.module(one.x).shape == (1, 2)
     assert [x.shape for x in one.others] == [(1, 3)] * 2
 
 
 def test_shares_of_a_gpu_lie_within_each_other():
-    platform = machine_with([parsed(name) for name in ON_GPU], cores=2, multiprocessors=132)
+    platform = machine_with([parse_variant(name) for name in ON_GPU], cores=2, multiprocessors=132)
 
     places = [len(platform.configurations[f"cuda/sm{share}/graph/fp32"]) for share in SHARES]
     assert places == [8, 4, 2, 1]
@@ -162,7 +175,7 @@ def test_shares_of_a_gpu_lie_within_each_other():
 
 
 def test_threads_take_neighbouring_cores():
-    variants = [parsed(name) for name in NAMES]
+    variants = [parse_variant(name) for name in NAMES]
 
     platform = machine_with(variants, cores=5, multiprocessors=0)
 
@@ -182,17 +195,17 @@ def test_a_machine_without_the_units_says_so():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
 @pytest.mark.parametrize("name", [*ON_GPU, "cuda/sm16/eager/fp16/channels_last"])
 def test_every_variant_of_the_gpu_answers_as_the_cpu_does(name):
-    if (why := why_not(parsed(name))) is not None:
+    if (why := unsupported_reason(parse_variant(name))) is not None:
         pytest.skip(why)
-    one = subject("nb201", width=0.5, compared=3)
+    one = build_network("nb201", width=0.5, compared=3)
 
-    built = build_variant(parsed(name), one.module, one.x, one.others)
+    built = build_variant(parse_variant(name), one.module, one.x, one.others)
     torch.full((2**28,), torch.nan, device="cuda")  # over whatever has no owner
 
     with torch.inference_mode():
         reference = [one.module(x) for x in one.others]
     found = agreement([built.output(x) for x in one.others], reference)
-    assert found.relative < BOUNDS[parsed(name).numbers]
+    assert found.relative < BOUNDS[parse_variant(name).numbers]
 
 
 @pytest.mark.gpu
@@ -200,9 +213,9 @@ def test_every_variant_of_the_gpu_answers_as_the_cpu_does(name):
 def test_a_smaller_share_is_slower():
     names = ["cuda/sm16/graph/fp32", "cuda/sm64/graph/fp32"]
 
-    rows = profiled(
-        subject("gemm-512"),
-        [parsed(name) for name in names],
+    rows = profile_variants(
+        build_network("gemm-512"),
+        [parse_variant(name) for name in names],
         TimingConfig(),
         np.random.default_rng(0),
     )

@@ -30,7 +30,7 @@ from nas.study.trace import Trace
 from nas.trials.survey import Landscape
 from runtime.mapping.model.platform_description import read_platform
 from runtime.mapping.model.timing_table import Bound, read_timing_table
-from runtime.mapping.solving.slack import occupied
+from runtime.mapping.solving.slack import analyse_frame
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import read_csv_table
 
@@ -140,7 +140,7 @@ def test_what_the_first_boards_leave_is_what_the_mapper_answers_for_the_tasks_of
 
     left = []
     for frame_ms in (1.5, 1.6, 1.65, 1.8, 2.0):
-        found = occupied(
+        found = analyse_frame(
             table.networks, times_ms, table.configurations, platform, frame_ms=frame_ms
         )
         left.append({one.places[0]: f"{one.ms:.4g}ms" for one in found.left})

@@ -179,7 +179,7 @@ def _plan(one: Row, rows: list[Row]) -> Figure:
 
 
 def _lengths(ran: list[Row]) -> list[Figure]:
-    """How long frames took, as the share that took at most so long."""
+    """Execution long frames took, as the share that took at most so long."""
     if not ran:
         return []
     data: list[dict[str, Any]] = []

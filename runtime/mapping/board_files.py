@@ -11,13 +11,13 @@ import numpy as np
 from runtime.mapping.config import MapConfig
 from runtime.mapping.model.bundled import XAVIER, xavier_platform, xavier_times
 from runtime.mapping.model.platform_description import Platform, read_platform
+from runtime.mapping.model.this_machine import this_machine
 from runtime.mapping.model.timing_table import TimingTable, read_timing_table
-from runtime.mapping.profiling.this_machine import this_machine
 
 THIS = "this"
 
 
-def asked_board(tasks: str, config: MapConfig) -> tuple[TimingTable, Platform]:
+def read_board(tasks: str, config: MapConfig) -> tuple[TimingTable, Platform]:
     """The networks that are there, and what they may run on.
 
     Args:
@@ -34,7 +34,7 @@ def asked_board(tasks: str, config: MapConfig) -> tuple[TimingTable, Platform]:
     table = whole if config.networks is None else whole.chosen(config.networks)
     _check_known(tasks, table, platform)
     if config.configurations is not None:
-        platform = platform.limited(config.configurations)
+        platform = platform.restricted(config.configurations)
     return table, _with_times(tasks, whole, platform)
 
 
@@ -98,4 +98,4 @@ def _with_times(tasks: str, table: TimingTable, platform: Platform) -> Platform:
     kept = [name for name in platform.configurations if name not in in_vain]
     if not kept:
         raise ValueError(f"{tasks}: no network has a time in a configuration of {platform.name}")
-    return platform.limited(kept)
+    return platform.restricted(kept)

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from runtime.mapping.model.timing_table import Bound
-from runtime.mapping.solving.baselines import Way
+from runtime.mapping.solving.baselines import Method
 from runtime.mapping.solving.candidates import Board, Candidate
 from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.timetable import planned_ms
 from runtime.page.results import Row, summary
 
 
-def rows_of(
+def result_rows(
     board: Board, found: Sequence[Candidate], answers: Mapping[float, Answer], tolerance: float
 ) -> list[Row]:
     """All that is known by now; a row has `timetable`, `network` or `margin`.
@@ -26,7 +26,7 @@ def rows_of(
       tolerance: part of the largest output by which one may differ from fp32.
     """
     length_ms = {one.name: _lengths_ms(one) for one in found}
-    serial = next((one for one in found if Way.serial in one.ways), None)
+    serial = next((one for one in found if Method.serial in one.ways), None)
     serial_ms = None if serial is None else length_ms[serial.name]
     rows: list[Row] = []
     for one in found:
@@ -38,7 +38,7 @@ def rows_of(
             "planned_ms": None,
             "error": one.error,
         }
-        if Way.at_once not in one.ways:  # of which the table says nothing
+        if Method.at_once not in one.ways:  # of which the table says nothing
             row["planned_ms"] = round(planned_ms(one.timetable), 4)
         if own_ms:
             row |= summary(own_ms)
@@ -86,7 +86,7 @@ def _of_networks(board: Board, one: Candidate, tolerance: float) -> list[Row]:
             "of": one.name,
             "network": board.table.networks[placed.network],
             "configuration": placed.configuration,
-            "place": board.platform.told(placed.place) if placed.is_apart else "anywhere",
+            "place": board.platform.place_name(placed.place) if placed.is_exclusive else "anywhere",
             "planned_start_ms": round(placed.start_ms, 4),
             "planned_end_ms": round(placed.end_ms, 4),
         }

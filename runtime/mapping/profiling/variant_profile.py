@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 
 from runtime.machine.timing import Samples, Stopwatch, TimingConfig, settle, time_interleaved
-from runtime.mapping.model.variant import How, Numbers, Variant
-from runtime.mapping.profiling.build_variant import Built, build_variant, why_not
-from runtime.mapping.profiling.networks import Subject
+from runtime.mapping.model.variant import Execution, Precision, Variant
+from runtime.mapping.profiling.build_variant import BuiltVariant, build_variant, unsupported_reason
+from runtime.mapping.profiling.networks import NamedNetwork
 from runtime.network.backend import Device
 
 
 @final
 @dataclass(frozen=True)
 class Agreement:
-    """How far a variant's outputs are from those of eager fp32, over all inputs compared."""
+    """Execution far a variant's outputs are from those of eager fp32, over all inputs compared."""
 
     difference: float
     """The largest absolute one."""
@@ -33,7 +33,7 @@ class Agreement:
 
 @final
 @dataclass(frozen=True)
-class Profiled:
+class VariantProfile:
     """A network as one variant."""
 
     network: str
@@ -44,21 +44,21 @@ class Profiled:
     """Why it does not run, where it does not."""
 
 
-def profiled(
-    subject: Subject,
+def profile_variants(
+    subject: NamedNetwork,
     variants: Sequence[Variant],
     config: TimingConfig,
     generator: np.random.Generator,
-) -> Iterator[Profiled]:
+) -> Iterator[VariantProfile]:
     """One network as each variant; those that run are timed in turns.
 
     Raises:
       ValueError: if it does not even run in eager fp32.
     """
     wanted = reference(subject, variants)
-    built: list[tuple[Variant, Built, Agreement]] = []
+    built: list[tuple[Variant, BuiltVariant, Agreement]] = []
     for variant in variants:
-        remark = why_not(variant)
+        remark = unsupported_reason(variant)
         if variant.channels_last and subject.x.dim() != 4:
             remark = "it has no images, whose layout could change"
         if remark is None:
@@ -70,20 +70,20 @@ def profiled(
             else:
                 built.append((variant, one, agreement(outputs, wanted)))
         if remark is not None:
-            yield Profiled(subject.name, variant, None, None, remark)
+            yield VariantProfile(subject.name, variant, None, None, remark)
     if built:
         runs = [one.run for _, one, _ in built]
         settle(runs[0], config, Stopwatch())
         every = time_interleaved(runs, config, generator, Stopwatch())
         for (variant, _, agrees), samples in zip(built, every, strict=True):
-            yield Profiled(subject.name, variant, samples, agrees)
+            yield VariantProfile(subject.name, variant, samples, agrees)
     del built
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
 
-def reference(subject: Subject, variants: Sequence[Variant]) -> list[Tensor]:
+def reference(subject: NamedNetwork, variants: Sequence[Variant]) -> list[Tensor]:
     """Eager fp32 for all inputs, on the GPU if one of the variants is there and there is one.
 
     Raises:
@@ -92,7 +92,7 @@ def reference(subject: Subject, variants: Sequence[Variant]) -> list[Tensor]:
     device, share = Device.cpu, torch.get_num_threads()
     if torch.cuda.is_available() and any(one.device is Device.cuda for one in variants):
         device, share = Device.cuda, torch.cuda.get_device_properties(0).multi_processor_count
-    exact = Variant(device, share, How.eager, Numbers.fp32)
+    exact = Variant(device, share, Execution.eager, Precision.fp32)
     try:
         built = build_variant(exact, subject.module, subject.x, ())
         return [built.output(x) for x in subject.others]

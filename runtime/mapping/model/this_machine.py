@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runtime.mapping.model.platform_description import Place, Platform
-from runtime.mapping.model.variant import Variant, parsed
+from runtime.mapping.model.variant import Variant, parse_variant
 from runtime.network.backend import Device
 
 
@@ -21,7 +21,7 @@ def this_machine(configurations: Sequence[str]) -> Platform:
     """
     from runtime.machine.facts import usable_cores  # noqa: PLC0415 - imports torch
 
-    variants = [parsed(name) for name in configurations]
+    variants = [parse_variant(name) for name in configurations]
     return machine_with(variants, len(usable_cores()), _multiprocessors(variants))
 
 

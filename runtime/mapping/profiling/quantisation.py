@@ -14,7 +14,7 @@ from numpy import ndarray
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 
 
-def quantised(content: bytes, calibration: Sequence[Float32[ndarray, "..."]]) -> bytes:
+def quantise(content: bytes, calibration: Sequence[Float32[ndarray, "..."]]) -> bytes:
     """An ONNX network in int8, one scale a channel of the weights, one a tensor of activations.
 
     Args:
