@@ -429,7 +429,7 @@ def test_a_place_of_a_gpu_that_is_not_there_is_told():
         pytest.skip("there is one")
     with (
         PlaceLanes(machine_with([parse_variant("cuda/sm16/graph/fp32")], 1, 32)) as lanes,
-        pytest.raises(ValueError, match="the place sm1 is of a GPU, and torch finds no GPU here"),
+        pytest.raises(ValueError, match=r"sm1.*GPU"),
     ):
         lanes.lane(parse_variant("cuda/sm16/graph/fp32"), frozenset({"sm1"}))
 
@@ -437,7 +437,7 @@ def test_a_place_of_a_gpu_that_is_not_there_is_told():
 def test_units_of_a_gpu_are_its_smallest_share():
     names = [f"cuda/sm{share}/graph/fp32" for share in (16, 32, 64, 132)]
 
-    assert unit_multiprocessors(machine_with([*map(parsed, names)], 1, 132), 132) == 16
+    assert unit_multiprocessors(machine_with([*map(parse_variant, names)], 1, 132), 132) == 16
 
 
 class Part:
@@ -461,7 +461,7 @@ def test_units_of_sixteen_are_disjoint_and_all_of_the_gpu(groups, rest, last_uni
     assert len(found) == len({*found}) == groups + bool(rest)
     sizes = [sum(part.sm.smCount for part in unit) for unit in units]
     assert sizes == [16] * 7 + [last_unit]
-    with pytest.raises(ValueError, match="this GPU has 16 groups of 8 SMs, not one of the number"):
+    with pytest.raises(ValueError, match=r"16 groups.* 16"):
         grouped((16,), parts, left)
 
 
@@ -492,7 +492,7 @@ def where_kernels_run(stream):
 def test_places_of_a_gpu_are_the_multiprocessors_that_their_names_say():
     there = torch.cuda.get_device_properties(0).multi_processor_count
     names = [f"cuda/sm{share}/graph/tf32" for share in (16, 32, there)]
-    platform = machine_with([*map(parsed, names)], 1, there)
+    platform = machine_with([*map(parse_variant, names)], 1, there)
 
     with PlaceLanes(platform) as lanes:
         narrow, other, wide, whole = (
@@ -523,7 +523,7 @@ def test_frames_run_on_places_of_a_gpu_and_on_a_core(how):
     there = torch.cuda.get_device_properties(0).multi_processor_count
     small, wide, whole = (f"cuda/sm{share}/{how}/tf32" for share in (16, 32, there))
     core = "cpu/t1/eager/fp32"
-    platform = machine_with([*map(parsed, (small, wide, whole, core))], 1, there)
+    platform = machine_with([*map(parse_variant, (small, wide, whole, core))], 1, there)
     one = build_network("resnet18", width=0.25, compared=3)
     order = (
         placed(0, platform.units[1:], configuration=whole),
