@@ -35,7 +35,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _LONG = (
     "tests/controller/test_contract.py",
-    "tests/nas/spaces/nas_bench_201/test_data_import.py",
+    "tests/nas/spaces/nas_bench_201/public/test_import.py",
     "tests/nas/export/",
     "tests/nas/search/",
     "tests/nas/study/",
@@ -264,34 +264,24 @@ def archive_folder(tmp_path, write_cell, meta_content):
 class Mirror:
     """A real HTTP server on loopback, which can be told to misbehave.
 
-    Serves `files` by path. `log` holds (path, Range header or None, status) of each answer."""
+    Serves `files` by path. `log` holds (path, status) of each answer."""
 
     def __init__(self):
         self.files = {}
         self.log = []
         self.cut_after = []  # bytes of body after which each next answer ends
-        self.knows_ranges = True
-        self.content_range = None  # instead of the right one
         self.statuses = []  # instead of 200, for each next answer
         self.url = ""
 
     def answer(self, handler):
-        asked = handler.headers.get("Range")
         content = self.files.get(handler.path)
-        status, start, headers = (200, 0, {}) if content is not None else (404, 0, {})
+        status = 404 if content is None else 200
         if self.statuses:
             status = self.statuses.pop(0)
-        elif content is not None and asked and self.knows_ranges:
-            start = int(asked.removeprefix("bytes=").removesuffix("-"))
-            status = 206 if start < len(content) else 416
-            headers["Content-Range"] = (
-                self.content_range or f"bytes {start}-{len(content) - 1}/{len(content)}"
-            )
-        self.log.append((handler.path, asked, status))
-        body = content[start:] if status in {200, 206} else b""
+        self.log.append((handler.path, status))
+        body = content if status == 200 else b""
         handler.send_response(status)
-        for name, value in {**headers, "Content-Length": len(body)}.items():
-            handler.send_header(name, str(value))
+        handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body[: self.cut_after.pop(0)] if self.cut_after else body)
         handler.close_connection = True

@@ -119,7 +119,7 @@ class NatsLatencyConfig(LatencyConfig):
             raise UserError(
                 f"latency=nats knows one device, not {device}; choose device={NATS_DEVICE}"
             )
-        from nas.spaces.nas_bench_201.archive import NatsArchive  # noqa: PLC0415 - opened by this source only
+        from nas.spaces.nas_bench_201.public.archive import NatsArchive  # noqa: PLC0415 - opened by this source only
 
         archive = NatsArchive(Path(self.archive).expanduser())
         return NatsLatency(

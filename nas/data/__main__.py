@@ -7,8 +7,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from nas.spaces.base import Enumerable
+from nas.spaces.public_data import HasPublicData
+from nas.spaces.registry import space_named
+from runtime.shell.errors import UserError
 from runtime.shell.exit_status import USER_ERROR, one_line_errors
 from runtime.shell.keyed_table import data_folder
+
+_SPACE, _DEFAULT = "space=", "nas_bench_201"
 
 
 @one_line_errors()
@@ -18,45 +24,51 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
       SystemExit: with status 2 if it cannot work, or `verify` found a table that is wrong.
     """
-    chosen = _parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    spaces = [word.removeprefix(_SPACE) for word in words if word.startswith(_SPACE)]
+    space = space_named(spaces[-1] if spaces else _DEFAULT)
+    if not isinstance(space, Enumerable):
+        raise UserError(f"space={space.name} cannot be listed, so it has no tables of all networks")
+    chosen = _parser(space).parse_args([word for word in words if not word.startswith(_SPACE)])
     if chosen.command == "list":
-        _list(data_folder())
+        _list(space, data_folder())
         return
     folder = chosen.to or data_folder()
+    if chosen.command == "verify":
+        _verify(space, folder)
+        return
+    from nas.data.convert import fetch, import_files  # noqa: PLC0415 - slow to import, and not always needed
+
     if chosen.command == "fetch":
-        from nas.spaces.nas_bench_201.public.fetch import fetch  # noqa: PLC0415 - each command loads only its own
-
-        _say(fetch(folder, chosen.mirror))
-    elif chosen.command == "import":
-        from nas.spaces.nas_bench_201.public.importing import import_paths  # noqa: PLC0415 - slow to import, and not always needed
-
-        _say(import_paths(chosen.paths, folder, partial=chosen.partial))
+        _print(fetch(space, folder, chosen.mirror))
     else:
-        _verify(folder)
+        _print(import_files(space, chosen.paths, folder, partial=chosen.partial))
 
 
-def _parser() -> argparse.ArgumentParser:
-    from nas.spaces.nas_bench_201.public.registry import MIRROR  # noqa: PLC0415 - slow to import, and not always needed
-
+def _parser(space: Enumerable) -> argparse.ArgumentParser:
+    data = space.public_data() if isinstance(space, HasPublicData) else None
+    num_bytes = sum(file.num_bytes for file in data.files) if data else 0
     parser = argparse.ArgumentParser(
         prog="python -m nas.data",
-        description="Real benchmark files into the compact tables that a search reads.",
+        description="Convert public benchmark files into the compact tables that a search reads.",
+        epilog=f"{_SPACE}NAME chooses the search space (default: {_DEFAULT})",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    commands.add_parser("list", help="which accuracies and devices are there")
-    fetching = commands.add_parser("fetch", help="download the small public tables (8 MB)")
-    fetching.add_argument("--mirror", default=MIRROR, metavar="URL", help="in place of %(default)s")
+    commands.add_parser("list", help="list the accuracies and devices that a search can use")
+    fetching = commands.add_parser(
+        "fetch", help=f"download the public tables ({num_bytes / 1e6:.0f} MB)"
+    )
+    fetching.add_argument(
+        "--mirror",
+        default=data.mirror if data else "",
+        metavar="URL",
+        help="server to download from (default: %(default)s)",
+    )
     importing = commands.add_parser("import", help="convert files that you have")
     importing.add_argument(
-        "paths",
-        nargs="+",
-        type=Path,
-        metavar="PATH",
-        help="the unpacked NATS-Bench archive (a folder), or .pt latency files of HELP",
+        "paths", nargs="+", type=Path, metavar="PATH", help=data.importable if data else None
     )
-    importing.add_argument(
-        "--partial", action="store_true", help="accept an archive that lacks cells"
-    )
+    importing.add_argument("--partial", action="store_true", help="accept data that lacks networks")
     verifying = commands.add_parser("verify", help="check every table")
     for command in (fetching, importing, verifying):
         command.add_argument(
@@ -69,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(folder: Path) -> None:
+def _list(space: Enumerable, folder: Path) -> None:
     from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
 
     from nas.data.devices_report import known_devices  # noqa: PLC0415 - slow to import, and not always needed
@@ -80,26 +92,26 @@ def _list(folder: Path) -> None:
     )
 
     console = Console()
-    rows = list(accuracy_rows(folder))
+    rows = list(accuracy_rows(space, folder))
     console.print(devices_table(known_devices()))
     if rows:
         console.print(accuracy_table(rows))
     else:
-        _say([f"no accuracies in {folder}; `python -m nas.data fetch` downloads the public ones"])
+        _print([f"no accuracies in {folder}; `python -m nas.data fetch` downloads the public ones"])
 
 
-def _verify(folder: Path) -> None:
+def _verify(space: Enumerable, folder: Path) -> None:
     from nas.data.verify import verify  # noqa: PLC0415 - slow to import, and not always needed
 
     failed = False
-    for verdict in verify(folder):
-        _say([verdict.line])
+    for verdict in verify(space, folder):
+        _print([verdict.line])
         failed |= not verdict.passed
     if failed:
         sys.exit(USER_ERROR)
 
 
-def _say(lines: Iterable[str]) -> None:
+def _print(lines: Iterable[str]) -> None:
     for line in lines:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()

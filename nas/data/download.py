@@ -1,73 +1,64 @@
-"""Public files brought into a folder and checked, with a progress bar."""
+"""Downloads of public files, each checked by its SHA-256."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pooch
+import requests
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
-from nas.data.resuming import PAUSES_S, ResumingDownload
-from nas.spaces.nas_bench_201.public.registry import RemoteFile
+from nas.spaces.public_data import RemoteFile
 from runtime.shell.errors import UserError
 
 
-def download(
-    files: Sequence[RemoteFile], folder: Path, mirror: str, pauses_s: Sequence[float] = PAUSES_S
-) -> None:
-    """Bring every file that is not there yet; one whose SHA-256 is right is left alone.
+def download(files: Sequence[RemoteFile], folder: Path, mirror: str, *, retries: int = 2) -> None:
+    """Download every file whose SHA-256 is not right in the folder already.
+
+    Args:
+      files: what to download.
+      folder: where to; a file is written under its name when it is complete.
+      mirror: address that the files' addresses are relative to.
+      retries: further attempts for each file, after 1, 2, ... seconds.
 
     Raises:
-      UserError: if a file cannot be had, or is not the published one.
+      UserError: if a file cannot be downloaded, or is not the published one.
       OSError: if it cannot be written.
     """
     if not mirror.startswith(("http://", "https://")):
-        raise UserError(f"--mirror {mirror} is no address; it begins with https:// or http://")
-    pooch.get_logger().setLevel("WARNING")  # the progress bar says it
+        raise UserError(f"--mirror {mirror} is not an address; it begins with https:// or http://")
+    pooch.get_logger().setLevel("ERROR")  # the progress bar and the error below inform the user
     store = pooch.create(
         path=folder,
         base_url="",
         registry={file.name: f"sha256:{file.sha256}" for file in files},
         urls={file.name: f"{mirror.rstrip('/')}/{file.address}" for file in files},
+        retry_if_failed=retries,
     )
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("download", total=sum(file.num_bytes for file in files))
-        before = 0
         for file in files:
             progress.update(task, description=file.name)
-            fetch_one = ResumingDownload(
-                part=folder / f"{file.name}.part",
-                num_bytes=file.num_bytes,
-                show=_shower(progress, task, before),
-                pauses_s=pauses_s,
-            )
+            address = store.get_url(file.name)
             try:
-                store.fetch(file.name, downloader=fetch_one)
-            except ValueError as error:  # pooch's word for a wrong hash; it removed the file
+                store.fetch(file.name)
+            except requests.RequestException as error:
                 raise UserError(
-                    f"{store.get_url(file.name)} is not the published file (its SHA-256 differs) "
-                    f"and was removed; run it again, or name another server by --mirror URL"
+                    f"{address}: {_reason(error)}; run it again, or name another server by "
+                    f"--mirror URL"
                 ) from error
-            before += file.num_bytes
-            progress.update(task, completed=before)
+            except ValueError as error:  # pooch's error for a wrong hash; it removed the file
+                raise UserError(
+                    f"{address} is not the published file (its SHA-256 differs) and was removed; "
+                    f"run it again, or name another server by --mirror URL"
+                ) from error
+            progress.advance(task, file.num_bytes)
 
 
-def _shower(progress: Progress, task: TaskID, before: int) -> Callable[[int], None]:
-    return lambda have: progress.update(task, completed=before + have)
+def _reason(error: requests.RequestException) -> str:
+    if isinstance(error, requests.HTTPError):
+        return f"the server answers {error.response.status_code} {error.response.reason}"
+    return f"the connection failed ({type(error).__name__})"

@@ -11,9 +11,10 @@ from typing import final
 import numpy as np
 from rich.table import Table
 
+from nas.accuracy.base import HasAccuracyTable
 from nas.data.devices_report import DeviceRow
-from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
-from runtime.shell.keyed_table import ACCURACY_FILE, read_csv_table
+from nas.spaces.base import SearchSpace
+from runtime.shell.keyed_table import read_csv_table
 
 _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
 
@@ -26,23 +27,27 @@ class AccuracyRow:
     source: str  # as in `accuracy=`
     dataset: str
     splits: tuple[str, ...]  # each with its epochs
-    rows: int  # of 15,625
+    rows: int
     where: str  # below the data folder
 
 
-def accuracy_rows(folder: Path) -> Iterator[AccuracyRow]:
+def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[AccuracyRow]:
     """What the accuracy table in the data folder holds, a row for each task.
 
     Raises:
       UserError: if the table exists but cannot be read.
     """
-    path = folder / ACCURACY_FILE
+    if not isinstance(space, HasAccuracyTable):
+        return
+    path = folder / space.accuracy_table.file
     if path.exists():
         table = read_csv_table(path)
         matches = [m for m in map(_COLUMN.fullmatch, table.columns) if m]
         for dataset in dict.fromkeys(m["dataset"] for m in matches):
             mine = [m for m in matches if m["dataset"] == dataset]
-            splits = tuple(f"{m['split']} @ {m['epochs'] or FULL_EPOCHS}" for m in mine)
+            splits = tuple(
+                f"{m['split']} @ {m['epochs'] or space.accuracy_table.full_epochs}" for m in mine
+            )
             filled = ~np.isnan([table.column(m.group()) for m in mine]).any(axis=0)
             yield AccuracyRow("table", dataset, splits, int(filled.sum()), path.name)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import nas.search.command
-from nas.spaces.nas_bench_201.public.registry import FILES
+from nas.spaces.nas_bench_201.public.files import FILES
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)

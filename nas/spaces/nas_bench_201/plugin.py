@@ -20,6 +20,7 @@ from nas.spaces.nas_bench_201.space import (
     OPERATIONS,
     TASKS,
 )
+from nas.spaces.public_data import PublicData
 from runtime.network.task import Task
 
 if TYPE_CHECKING:
@@ -164,6 +165,12 @@ class NasBench201Space:
         from nas.spaces.nas_bench_201.surrogate import surrogate  # noqa: PLC0415 - reads weights
 
         return surrogate(self, task, split, epochs)
+
+    def public_data(self) -> PublicData:
+        """The official archive, published accuracies, and HELP's latencies."""
+        from nas.spaces.nas_bench_201.public.data import NasBench201Data  # noqa: PLC0415 - `nas.data` only
+
+        return NasBench201Data()
 
 
 SPACE = NasBench201Space()

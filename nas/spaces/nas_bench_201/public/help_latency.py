@@ -12,15 +12,14 @@ from numpy import ndarray
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.shell.errors import UserError
 
-TABLE_FILE = "nb201_latency_help_ms.csv"
-_MOST_BYTES = 16 * 2**20  # of one file; the largest that HELP published is 1.5 MB
+_MOST_BYTES = 16 * 2**20  # limit on one file; the largest that HELP published is 1.5 MB
 
 
 def read_help_files(paths: Sequence[Path]) -> dict[str, Float64[ndarray, "15625"]]:
     """Milliseconds of each device, by column name.
 
-    A file may also be HELP's `str_arch2idx.pt`, which says the row of each architecture; it
-    makes no column, but has to agree with the official order.
+    A file may also be HELP's `str_arch2idx.pt`, the row of each architecture; it makes no column,
+    but must agree with the official order.
 
     Raises:
       UserError: if a file cannot be read safely, or holds no latency of all 15,625 cells.
@@ -36,25 +35,25 @@ def read_help_files(paths: Sequence[Path]) -> dict[str, Float64[ndarray, "15625"
 
 
 def _load(path: Path) -> object:
-    import torch  # noqa: PLC0415 - seconds that only an import pays
+    import torch  # noqa: PLC0415 - takes seconds, needed by `import` alone
 
     if path.stat().st_size > _MOST_BYTES:
-        raise UserError(f"{path} is larger than {_MOST_BYTES:,} bytes, so it is no file of HELP")
+        raise UserError(f"{path} is larger than {_MOST_BYTES:,} bytes, so it is not a file of HELP")
     try:
         content: object = torch.load(path, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:
         raise UserError(
-            f"{path} is corrupt, or a pickle of more than plain numbers (nothing of it was run); "
-            f"`python -m nas.data fetch` brings HELP's own files"
+            f"{path} is corrupt, or a pickle of more than plain numbers (none of its code was run); "
+            f"`python -m nas.data fetch` downloads HELP's own files"
         ) from error
     return content
 
 
 def _check_index(path: Path, row_of: dict[object, object]) -> None:
     if row_of != {text: row for row, text in enumerate(NAS_BENCH_201.strings)}:
-        raise UserError(f"{path} is no index of the 15,625 architectures in their official order")
+        raise UserError(f"{path} is not an index of the 15,625 architectures in official order")
 
 
 def _milliseconds(path: Path, content: object) -> Float64[ndarray, "15625"]:

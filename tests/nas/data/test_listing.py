@@ -8,6 +8,7 @@ from latency.models.regression import Quality
 from nas.data.devices_report import DeviceRow
 from nas.data.listing import AccuracyRow, accuracy_rows, accuracy_table, devices_table
 from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 
@@ -30,7 +31,7 @@ def test_a_row_for_each_data_set_of_the_table(tmp_path):
         },
     )
 
-    assert list(accuracy_rows(tmp_path)) == [
+    assert list(accuracy_rows(SPACE, tmp_path)) == [
         AccuracyRow("table", "cifar10", ("test @ 200",), 15_625, "nb201_accuracy.csv"),
         AccuracyRow(
             "table", "cifar100", ("valid @ 200", "valid @ 12"), 15_625, "nb201_accuracy.csv"
@@ -39,7 +40,7 @@ def test_a_row_for_each_data_set_of_the_table(tmp_path):
 
 
 def test_an_empty_folder_has_no_rows(tmp_path):
-    assert list(accuracy_rows(tmp_path)) == []
+    assert list(accuracy_rows(SPACE, tmp_path)) == []
 
 
 def test_a_row_shows_all_that_it_holds():

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from nas.spaces.nas_bench_201.archive import NatsArchive
+from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import TASKS
 from runtime.shell.errors import UserError
 
@@ -35,19 +35,19 @@ def test_it_holds_one_cell_at_a_time(archive_folder):
 
 
 def test_a_cell_it_lacks_is_a_user_error_with_the_way_out(archive_folder):
-    with pytest.raises(UserError, match=r"has no cell 7 \(000007.*NATS-Bench") as caught:
+    with pytest.raises(UserError, match=r"cell 7 .*000007.*NATS-Bench") as caught:
         NatsArchive(archive_folder).accuracy(7, TASKS["cifar10"], 200)
 
     assert str(archive_folder) in str(caught.value)
 
 
 def test_a_missing_folder_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match=r"nowhere is not a folder; unpack NATS-tss"):
+    with pytest.raises(UserError, match=r"nowhere.*unpack NATS-tss"):
         NatsArchive(tmp_path / "nowhere")
 
 
 def test_a_missing_meta_file_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match=r"has no meta\.pickle\.pbz2; unpack NATS-tss"):
+    with pytest.raises(UserError, match=r"meta\.pickle\.pbz2.*unpack NATS-tss"):
         NatsArchive(tmp_path)
 
 
@@ -55,7 +55,7 @@ def test_a_meta_file_of_something_else_is_a_user_error(archive_folder):
     content = bz2.compress(pickle.dumps({"meta_archs": ["|none~0|"]}, 4))
     (archive_folder / "meta.pickle.pbz2").write_bytes(content)
 
-    with pytest.raises(UserError, match="does not list the 15,625 architectures"):
+    with pytest.raises(UserError, match=r"meta\.pickle\.pbz2.*15,625"):
         NatsArchive(archive_folder)
 
 
@@ -67,7 +67,7 @@ def test_code_in_a_cell_does_not_run(archive_folder, tmp_path):
     content = bz2.compress(pickle.dumps({"12": Hostile()}, 4))
     (archive_folder / "000003.pickle.pbz2").write_bytes(content)
 
-    with pytest.raises(UserError, match=r"asks to load \w+\.open"):
+    with pytest.raises(UserError, match=r"\w+\.open"):
         NatsArchive(archive_folder).accuracy(3, TASKS["cifar10"], 200)
 
     assert not (tmp_path / "made").exists()
@@ -76,7 +76,7 @@ def test_code_in_a_cell_does_not_run(archive_folder, tmp_path):
 def test_a_cell_under_another_ones_name_is_a_user_error(archive_folder):
     (archive_folder / "000003.pickle.pbz2").rename(archive_folder / "000005.pickle.pbz2")
 
-    with pytest.raises(UserError, match="does not hold the results of cell 5"):
+    with pytest.raises(UserError, match=r"000005.*cell 5"):
         NatsArchive(archive_folder).latency_ms(5, TASKS["cifar10"])
 
 
@@ -95,7 +95,7 @@ def test_a_cell_under_another_ones_name_is_a_user_error(archive_folder):
 def test_a_cell_with_impossible_contents_is_a_user_error(archive_folder, write_cell, changes):
     write_cell(archive_folder, 3, **changes)
 
-    with pytest.raises(UserError, match="does not hold the results of cell 3"):
+    with pytest.raises(UserError, match=r"000003.*cell 3"):
         NatsArchive(archive_folder).accuracy(3, TASKS["cifar100"], 200)
 
 
@@ -103,7 +103,7 @@ def test_a_cell_that_is_no_dictionary_is_a_user_error(archive_folder):
     content = bz2.compress(pickle.dumps(["high"], 4))
     (archive_folder / "000003.pickle.pbz2").write_bytes(content)
 
-    with pytest.raises(UserError, match="does not hold the results of cell 3"):
+    with pytest.raises(UserError, match=r"000003.*cell 3"):
         NatsArchive(archive_folder).accuracy(3, TASKS["cifar100"], 200)
 
 
@@ -111,7 +111,7 @@ def test_a_cell_that_is_no_dictionary_is_a_user_error(archive_folder):
 def test_an_impossible_latency_is_a_user_error(archive_folder, write_cell, latency_s):
     write_cell(archive_folder, 3, latency_s=latency_s)
 
-    with pytest.raises(UserError, match="does not hold the results of cell 3"):
+    with pytest.raises(UserError, match=r"000003.*cell 3"):
         NatsArchive(archive_folder).latency_ms(3, TASKS["cifar100"])
 
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, final
 
-from nas.spaces.nas_bench_201.safe_pickle import load_bz2
+from nas.spaces.nas_bench_201.public.safe_pickle import load_bz2
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.network.task import Task
 from runtime.shell.errors import UserError

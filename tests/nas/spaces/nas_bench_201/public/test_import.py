@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from nas.spaces.nas_bench_201.archive import NatsArchive
+from nas.data.convert import import_files
 from nas.spaces.nas_bench_201.csv_writer import write_csv_table
-from nas.spaces.nas_bench_201.public.importing import import_paths
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import latency_files, parse_csv_table
@@ -15,7 +16,7 @@ SIZE = NAS_BENCH_201.size
 
 
 def run(folder, *paths, partial=False):
-    return list(import_paths(paths, folder, partial=partial))
+    return list(import_files(SPACE, paths, folder, partial=partial))
 
 
 @pytest.fixture
@@ -90,7 +91,7 @@ def test_an_import_that_is_interrupted_leaves_nothing(whole_archive, out, monkey
 
 
 def test_a_partial_archive_is_a_user_error_that_counts_what_is_missing(archive_folder, out):
-    with pytest.raises(UserError, match=r"holds 2 of 15,625 cells, 15,623 are missing.*--partial"):
+    with pytest.raises(UserError, match=r"2 of 15,625 .* 15,623 .*--partial"):
         run(out, archive_folder)
 
     assert list(out.iterdir()) == []
@@ -104,14 +105,15 @@ def test_a_partial_archive_gives_a_partial_latency_table_and_no_accuracy(archive
     assert path.name == "partial_latency_nats_ms.csv"
     assert column[[3, 4]] == pytest.approx([12, 24])
     assert np.isnan(np.delete(column, [3, 4])).all()
-    assert "wrote no accuracy table: it needs the whole space" in lines[1]
+    assert "no accuracy table" in lines[1]
+    assert "15,623" in lines[1]
 
 
 def test_an_archive_without_any_cell_is_a_user_error(archive_folder, out):
     for path in archive_folder.glob("0*"):
         path.unlink()
 
-    with pytest.raises(UserError, match="holds 0 of 15,625 cells"):
+    with pytest.raises(UserError, match="0 of 15,625"):
         run(out, archive_folder, partial=True)
 
 
@@ -157,25 +159,25 @@ def test_the_index_of_help_is_checked_and_makes_no_column(tmp_path, out):
     run(out, good, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
 
     assert parse_csv_table(out / "nb201_latency_help_ms.csv").columns == ("help-a",)
-    with pytest.raises(UserError, match="is only HELP's index"):
+    with pytest.raises(UserError, match=r"str_arch2idx\.pt.*index"):
         run(out, good)
     index[NAS_BENCH_201.strings[0]] = 5
-    with pytest.raises(UserError, match="no index of the 15,625 architectures"):
+    with pytest.raises(UserError, match=r"wrong\.pt.*15,625"):
         run(out, help_file(tmp_path, index, "wrong.pt"))
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([1.5] * 10, "holds a list of 10, HELP's files hold a list of 15,625"),
-        (1.5, "holds a float of 1"),
-        (torch.ones(SIZE), "holds a Tensor of 15625"),
-        ([1.5] * (SIZE - 1) + [0.0], "latency of cell 15624 is 0.0, not a positive number"),
-        ([-1.0] + [1.5] * (SIZE - 1), "latency of cell 0 is -1.0"),
-        ([float("nan")] + [1.5] * (SIZE - 1), "latency of cell 0 is nan"),
-        ([float("inf")] + [1.5] * (SIZE - 1), "latency of cell 0 is inf"),
-        ([True] + [1.5] * (SIZE - 1), "latency of cell 0 is True"),
-        (["1.5"] * SIZE, "latency of cell 0 is '1.5'"),
+        ([1.5] * 10, "list of 10, .*15,625"),
+        (1.5, "float of 1"),
+        (torch.ones(SIZE), "Tensor of 15625"),
+        ([1.5] * (SIZE - 1) + [0.0], "cell 15624 is 0.0"),
+        ([-1.0] + [1.5] * (SIZE - 1), "cell 0 is -1.0"),
+        ([float("nan")] + [1.5] * (SIZE - 1), "cell 0 is nan"),
+        ([float("inf")] + [1.5] * (SIZE - 1), "cell 0 is inf"),
+        ([True] + [1.5] * (SIZE - 1), "cell 0 is True"),
+        (["1.5"] * SIZE, "cell 0 is '1.5'"),
     ],
     ids=str,
 )
@@ -197,7 +199,7 @@ class Hostile:
 def test_code_in_a_help_file_does_not_run(tmp_path, out):
     path = help_file(tmp_path, [Hostile(str(tmp_path / "made"))])
 
-    with pytest.raises(UserError, match=r"is corrupt, or a pickle of more than plain numbers") as e:
+    with pytest.raises(UserError, match=r"my_board\.pt.*nas\.data fetch") as e:
         run(out, path)
 
     assert "\n" not in str(e.value)
@@ -209,7 +211,7 @@ def test_a_broken_help_file_is_a_user_error(tmp_path, out, content):
     path = tmp_path / "a.pt"
     path.write_bytes(content)
 
-    with pytest.raises(UserError, match=r"a\.pt is corrupt"):
+    with pytest.raises(UserError, match=r"a\.pt"):
         run(out, path)
 
 
@@ -218,13 +220,13 @@ def test_a_help_file_that_is_too_large_is_not_read(tmp_path, out):
     with path.open("wb") as file:
         file.truncate(2**30)
 
-    with pytest.raises(UserError, match="larger than"):
+    with pytest.raises(UserError, match="16,777,216"):
         run(out, path)
 
 
 def test_what_is_neither_is_a_user_error(archive_folder, tmp_path, out):
     for paths in ([tmp_path / "x.tar"], [archive_folder, tmp_path / "a.pt"]):
-        with pytest.raises(UserError, match=r"neither a folder .* nor a \.pt file"):
+        with pytest.raises(UserError, match=r"folder .*NATS-Bench.*\.pt"):
             run(out, *paths)
 
 
@@ -235,7 +237,7 @@ def test_a_help_file_that_is_missing_is_an_error_with_its_name(tmp_path, out):
 
 @pytest.mark.data
 def test_the_sample_of_the_official_archive_is_3_of_15625_cells(nas_data, out):
-    with pytest.raises(UserError, match="holds 3 of 15,625 cells, 15,622 are missing"):
+    with pytest.raises(UserError, match=r"3 of 15,625 .* 15,622"):
         run(out, nas_data / "raw" / "nats-tss-sample")
     run(out, nas_data / "raw" / "nats-tss-sample", partial=True)
 

@@ -1,13 +1,12 @@
-"""The public files that `fetch` downloads: where they are, how large, and what they must be.
+"""The public files that `python -m nas.data fetch` downloads, with their sizes and SHA-256.
 
-Both sources are pinned to a commit, and each file to its SHA-256. Neither runs anything when it
-is read: one is a CSV, the others are read by torch with `weights_only=True`.
+Both sources are pinned to a commit, and each file to its SHA-256. Reading them runs no code: one is
+a CSV, the others are read by torch with `weights_only=True`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from nas.spaces.public_data import RemoteFile
 
 MIRROR = "https://raw.githubusercontent.com"
 
@@ -16,17 +15,6 @@ ACCURACY_FOLDER = "v-tao/nats-bench-landscape/b307ae5fe6e8d7043cd4fe7d1c35322882
 
 HELP_FOLDER = "HayeonLee/HELP/45f70eb92d0d735970a33b608d1544ad3c52f285/data/nasbench201"
 """Latency on 25 devices (Lee et al., HELP, NeurIPS 2021); MIT licence."""
-
-
-@final
-@dataclass(frozen=True)
-class RemoteFile:
-    """One file of a public repository at one commit."""
-
-    address: str  # below the mirror
-    name: str  # below the folder of raw files
-    sha256: str
-    num_bytes: int
 
 
 PUBLISHED_ACCURACY = RemoteFile(
@@ -42,7 +30,7 @@ HELP_INDEX = RemoteFile(
     "e1d7b7cc7cf51d7c3cd6f9e726e7395bea87d7ba674e26202fb8633f963aef0d",
     1_536_943,
 )
-"""Which row of the latency lists belongs to which architecture."""
+"""Row of each architecture in the latency lists."""
 
 _HELP_SHA256 = {
     "1080ti_1": "4028f52b2c2441da126932e3827ae11a7f76d39818c4374c1b9ab9df236e23f4",

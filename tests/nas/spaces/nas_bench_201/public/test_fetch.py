@@ -5,8 +5,9 @@ import shutil
 import numpy as np
 import pytest
 
-from nas.spaces.nas_bench_201.public.fetch import fetch
-from nas.spaces.nas_bench_201.public.registry import FILES
+from nas.data.convert import fetch
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.public.files import FILES
 from runtime.shell.keyed_table import parse_csv_table
 
 pytestmark = pytest.mark.data
@@ -22,7 +23,7 @@ def serving(mirror, nas_data):
 
 
 def test_everything_is_brought_and_agrees_with_the_tables_made_before(serving, nas_data, tmp_path):
-    lines = list(fetch(tmp_path, serving.url))
+    lines = list(fetch(SPACE, tmp_path, serving.url))
 
     assert len(serving.log) == len(FILES) == 27
     accuracy = parse_csv_table(tmp_path / "nb201_accuracy.csv")
@@ -35,9 +36,7 @@ def test_everything_is_brought_and_agrees_with_the_tables_made_before(serving, n
     assert latency.columns == tuple(name for name in known.columns if name.startswith("help-"))
     for name in latency.columns:
         np.testing.assert_allclose(latency.column(name), known.column(name), rtol=0, atol=5.1e-6)
-    assert len(lines) == 3
-    assert lines[1].startswith("wrote ")
-    assert lines[2].startswith("wrote ")
+    assert [line.split()[0] for line in lines] == ["27", "wrote", "wrote"]
 
 
 def test_what_is_there_is_neither_asked_for_nor_overwritten(mirror, nas_data, tmp_path):
@@ -46,10 +45,9 @@ def test_what_is_there_is_neither_asked_for_nor_overwritten(mirror, nas_data, tm
         shutil.copyfile(nas_data / name, tmp_path / name)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")}
 
-    lines = list(fetch(tmp_path, mirror.url))
+    lines = list(fetch(SPACE, tmp_path, mirror.url))
 
     assert mirror.log == []
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.*")} == before
-    assert lines[1].startswith(f"left {tmp_path / 'nb201_accuracy.csv'} as it is: it also holds")
-    assert lines[2].startswith("did not write")
-    assert "25 of them are already in" in lines[2]
+    assert [line.split()[0] for line in lines] == ["27", "left", "did"]
+    assert "25 of them" in lines[2]

@@ -1,0 +1,118 @@
+"""`fetch` and `import`: public files become tables in the data folder.
+
+No column that is in the folder is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from jaxtyping import Float64
+from numpy import ndarray
+
+from nas.accuracy.base import HasAccuracyTable
+from nas.data.download import download
+from nas.spaces.base import Enumerable
+from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.public_data import HasPublicData, NewTable, PublicData
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import header, latency_files, numeric_columns, read_csv_table
+
+RAW = "raw"
+"""Folder of the downloaded files, inside the data folder."""
+
+
+def fetch(space: Enumerable, folder: Path, mirror: str) -> Iterator[str]:
+    """Download the public files of a space, and store their numbers.
+
+    Yields:
+      a line for each file that was written or left as it is.
+
+    Raises:
+      UserError: if the space has no public files, or one cannot be downloaded or is not as published.
+      OSError: if a file cannot be written.
+    """
+    data = _public_data(space)
+    raw = folder / RAW
+    download(data.files, raw, mirror)
+    yield f"{len(data.files)} files are in {raw}, each with the published SHA-256"
+    yield from _store(space, folder, data.fetched(raw))
+
+
+def import_files(
+    space: Enumerable, paths: Sequence[Path], folder: Path, *, partial: bool
+) -> Iterator[str]:
+    """Convert files of the user, and store their numbers.
+
+    Yields:
+      a line for each file that was written or left as it is.
+
+    Raises:
+      UserError: if the space has no known files, or these are none of them.
+      OSError: if a file cannot be read or written.
+    """
+    yield from _store(space, folder, _public_data(space).imported(paths, partial=partial))
+
+
+def _public_data(space: Enumerable) -> PublicData:
+    if not isinstance(space, HasPublicData):
+        raise UserError(f"space={space.name} has no public data that could be fetched or imported")
+    return space.public_data()
+
+
+def _store(space: Enumerable, folder: Path, tables: Iterable[NewTable]) -> Iterator[str]:
+    for table in tables:
+        if table.replaces is not None:
+            (folder / table.replaces).unlink(missing_ok=True)
+        path = folder / table.file
+        if isinstance(space, HasAccuracyTable) and table.file == space.accuracy_table.file:
+            yield store_accuracy(path, table.columns)
+        else:
+            yield store_latency(path, table.columns)
+        if table.remark is not None:
+            yield table.remark
+
+
+def store_accuracy(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) -> str:
+    """Write the accuracy table, unless the existing file has columns that are not in `columns`.
+
+    Returns:
+      one line for the user.
+    """
+    more = [name for name in numeric_columns(header(path)) if name not in columns]
+    if more:
+        return (
+            f"left {path} as it is: it also holds {_few(more)}; "
+            f"move it away to have it written anew"
+        )
+    write_csv_table(path, columns)
+    return f"wrote {path}: {_few(list(columns))}"
+
+
+def store_latency(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) -> str:
+    """Write the columns that no other table of the folder has, and keep those of the file.
+
+    Returns:
+      one line for the user.
+
+    Raises:
+      UserError: if the existing table cannot be read.
+    """
+    elsewhere = {name: file for name, file in latency_files(path.parent).items() if file != path}
+    new = {name: column for name, column in columns.items() if name not in elsewhere}
+    holders = sorted({str(elsewhere[name]) for name in columns if name in elsewhere})
+    left = f"{len(columns) - len(new)} of them are already in {', '.join(holders)}"
+    if not new:
+        return f"did not write {path}: {_few(list(columns))}; {left}"
+    existing = {}
+    if any(name not in new for name in numeric_columns(header(path))):
+        table = read_csv_table(path)
+        existing = dict(zip(table.columns, table.values, strict=True))
+    write_csv_table(path, {**existing, **new})
+    return f"wrote {path}: {_few(list(new))}" + (f"; {left}" if holders else "")
+
+
+def _few(names: list[str]) -> str:
+    first = ", ".join(names[:3])
+    return first if len(names) <= 3 else f"{len(names)} columns ({first}, ...)"

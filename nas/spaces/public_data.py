@@ -1,0 +1,70 @@
+"""Public benchmark data of a search space, as `python -m nas.data` fetches, imports and verifies it.
+
+A space that has such data satisfies `HasPublicData`. Its plug-in only converts files into columns;
+`nas.data` downloads them, and stores the columns in the data folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, final, runtime_checkable
+
+from jaxtyping import Float64
+from numpy import ndarray
+
+
+@final
+@dataclass(frozen=True)
+class RemoteFile:
+    """A public file, pinned by its SHA-256."""
+
+    address: str  # relative to the mirror
+    name: str  # path relative to the folder of downloaded files
+    sha256: str
+    num_bytes: int
+
+
+@final
+@dataclass(frozen=True)
+class NewTable:
+    """Columns to store in one CSV of the data folder."""
+
+    file: str  # name in the data folder
+    columns: Mapping[str, Float64[ndarray, "size"]]  # by number of the architecture; NaN: unknown
+    replaces: str | None = None  # file with the same columns, which is removed
+    remark: str | None = None  # sentence for the user
+
+
+@runtime_checkable
+class PublicData(Protocol):
+    """Where a space's public data is, and how it becomes tables."""
+
+    mirror: str  # default server of the files
+    files: tuple[RemoteFile, ...]
+    importable: str  # what `import` accepts, a phrase for its help
+    reference_values: Mapping[str, Mapping[int, float]]  # by column, then by number
+
+    def fetched(self, folder: Path) -> Iterator[NewTable]:
+        """Convert the downloaded files of a folder.
+
+        Raises:
+          UserError: if a file is not as published.
+        """
+
+    def imported(self, paths: Sequence[Path], *, partial: bool) -> Iterator[NewTable]:
+        """Convert files of the user; `partial` accepts data that lacks architectures.
+
+        Raises:
+          UserError: if the paths hold nothing that is known, or architectures are missing.
+          OSError: if a file cannot be read.
+        """
+
+
+@runtime_checkable
+class HasPublicData(Protocol):
+    """A search space with public benchmark data."""
+
+    def public_data(self) -> PublicData:
+        """The data; called by `python -m nas.data` alone."""
