@@ -23,7 +23,7 @@ from runtime.weight_streaming.planning.plan import Stages
 from runtime.weight_streaming.planning.sharing import Share, Tenant, check_budget, share
 from runtime.weight_streaming.profiling import unmeasured
 from runtime.weight_streaming.streamable import StreamableNetwork, open_streamable
-from runtime.weight_streaming.streamed import Streamed
+from runtime.weight_streaming.streamed import StreamedNetwork
 
 
 @final
@@ -59,7 +59,7 @@ class ConcurrentNetworks(Closes):
     """Networks by the plans they were given; each may be called from a thread of its own."""
 
     def __init__(
-        self, shares: Sequence[Share], networks: Sequence[Streamed], processors: int
+        self, shares: Sequence[Share], networks: Sequence[StreamedNetwork], processors: int
     ) -> None:
         """Of networks that are ready; `processors` is what their shares were made for."""
         self.processors = processors
@@ -166,7 +166,7 @@ def stream_concurrently(
             interference=interference,
         )
         networks = [
-            closed.enter_context(Streamed(_opening(network), one.example, plan=given.plan))
+            closed.enter_context(StreamedNetwork(_opening(network), one.example, plan=given.plan))
             for one, network, given in zip(wanted, opened, shares, strict=True)
         ]
         closed.pop_all()  # they are closed with what is returned

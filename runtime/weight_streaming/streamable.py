@@ -20,8 +20,8 @@ from runtime.weight_streaming.files.layers import (
     MERGED_BYTES,
     MERGED_COPIES_BYTES,
     LayeredNetwork,
-    layered,
     named_weights,
+    split_layers,
 )
 from runtime.weight_streaming.files.readers import FileReader, HostReader, Reader, Tier
 from runtime.weight_streaming.files.weight_file import fill_layer, pack, unwritable, write
@@ -198,7 +198,7 @@ def cut(
       ValueError: if the network cannot be cut.
     """
     try:
-        return layered(decompose(model, example, Rule.UNFOLDED), model, merged_bytes)
+        return split_layers(decompose(model, example, Rule.UNFOLDED), model, merged_bytes)
     except Exception as error:  # the model's own code ran, with what stands for tensors
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         why = kind + next(iter(str(error).splitlines()), "")

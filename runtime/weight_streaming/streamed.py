@@ -32,7 +32,7 @@ from runtime.weight_streaming.streamable import (
 
 
 @final
-class Streamed(Closes):
+class StreamedNetwork(Closes):
     """A network by a plan; made ready by its first call, or by the example.
 
     One inference at a time: calls from several threads take turns. After an error in an inference,
@@ -105,7 +105,7 @@ class Streamed(Closes):
         return self._opened.memory(self._pipeline)
 
     @property
-    def said(self) -> str:
+    def source(self) -> str:
         """Where the weights come from, and how.
 
         Raises:
@@ -113,7 +113,7 @@ class Streamed(Closes):
         """
         if self._opened is None:
             raise RuntimeError("nothing is open: the network is not ready, or closed")
-        return f"{self._opened.reader.tier.value}: {self._opened.reader.said}"
+        return f"{self._opened.reader.tier.value}: {self._opened.reader.description}"
 
     def __call__(self, x: Tensor, *others: object) -> Tensor:
         """The network's output, bit for bit that of the resident network.
@@ -234,7 +234,7 @@ def stream(
     device: str | torch.device | None = None,
     always_checked: bool = False,
     ahead: bool = True,
-) -> Streamed:
+) -> StreamedNetwork:
     """A network that runs in less memory than its weights take; called like the model.
 
         with runtime.stream(model, budget="64MB") as small:
@@ -278,7 +278,7 @@ def stream(
         always_checked=always_checked,
     )
     budget_bytes = None if budget is None else parse_bytes(budget)
-    return Streamed(opening, example, budget_bytes=budget_bytes, plan=plan, ahead=ahead)
+    return StreamedNetwork(opening, example, budget_bytes=budget_bytes, plan=plan, ahead=ahead)
 
 
 def streamed_inference(network: nn.Module, images: Tensor, budget: str) -> Callable[[], object]:

@@ -257,7 +257,7 @@ class _Bench:
             began_s = time.perf_counter()
             outputs.append(pipeline.run(self._x))
             taken_ms.append(1e3 * (time.perf_counter() - began_s))
-        pipeline.rest()
+        pipeline.wait_prefetched()
         return taken_ms, all(torch.equal(y, self.reference) for y in outputs)
 
     @property
@@ -374,7 +374,7 @@ class _Variant:
         samples = []
         for _ in range(runs):
             last_of_turn(self.once_ms, turn_s)
-            self._pipeline.empty()
+            self._pipeline.empty_rings()
             (taken_ms,), is_exact = self._bench.runs_ms(self._pipeline, 1)
             self._is_exact = self._is_exact and is_exact
             samples.append(taken_ms)
@@ -395,7 +395,7 @@ class _Variant:
         )
         row: dict[str, Any] = {
             "tier": self._opened.reader.tier.value,
-            "said": self._opened.reader.said,
+            "said": self._opened.reader.description,
             "bit_exact": self._is_exact,
             "weight_bytes": memory.weights,
             "largest_bytes": self._opened.layered.largest_bytes,

@@ -94,7 +94,7 @@ class LayeredNetwork:
         """Of one layer."""
         return max(layer.nbytes for layer in self.layers)
 
-    def bound(self, places: Sequence[Tensor]) -> Program:
+    def bind(self, places: Sequence[Tensor]) -> Program:
         """The program with the weights of layer i in `places[i]`, bytes of its length."""
         segments = list(self.program.segments)
         for layer, place in zip(self.layers, places, strict=True):
@@ -109,7 +109,7 @@ class LayeredNetwork:
         return Program(tuple(segments), self.program.output)
 
 
-def layered(
+def split_layers(
     program: Program, module: nn.Module, merged_bytes: int = MERGED_BYTES
 ) -> tuple[LayeredNetwork, dict[str, Tensor]]:
     """The layers of a program that shares its weights with the module it was cut from, and these.

@@ -21,7 +21,7 @@ def cached_bytes(file: int) -> int:
     )
 
 
-def is_told(file: int) -> bool:
+def is_residency_known(file: int) -> bool:
     """Whether the system tells what of a file it caches; if not, it says: all."""
     user = os.geteuid()
     if user in {0, os.fstat(file).st_uid}:

@@ -17,12 +17,12 @@ from runtime.shell.closeable import Closes
 from runtime.weight_streaming.files.layers import Weight
 from runtime.weight_streaming.files.readers import open_for_reading
 from runtime.weight_streaming.files.weight_file import (
-    BRIEF,
+    SHORT_REPR,
     Identity,
     WeightFileError,
     dtype_name,
+    format_entry,
     read_header,
-    told_entry,
 )
 
 
@@ -59,19 +59,19 @@ class PlainFile(Closes):
         expected = {"dtype": dtype_name(weight), "shape": [*weight.shape]}
         if not isinstance(entry, dict) or any(entry.get(key) != expected[key] for key in expected):
             raise WeightFileError(
-                f"{self._name} holds weights of another model: its {BRIEF.repr(name)} is "
-                f"{told_entry(entry)}, the module's {expected['dtype']} of {expected['shape']}"
+                f"{self._name} holds weights of another model: its {SHORT_REPR.repr(name)} is "
+                f"{format_entry(entry)}, the module's {expected['dtype']} of {expected['shape']}"
             )
         place: Any = entry.get("data_offsets")
         if not _is_place(place, weight.nbytes):
             raise WeightFileError(
-                f"{self._name} is damaged: {BRIEF.repr(name)} of {weight.nbytes:,} bytes would be "
-                f"at {BRIEF.repr(place)}"
+                f"{self._name} is damaged: {SHORT_REPR.repr(name)} of {weight.nbytes:,} bytes would be "
+                f"at {SHORT_REPR.repr(place)}"
             )
         if self._begin + place[1] > self._identity.size:
             raise WeightFileError(
                 f"{self._name} is truncated: it has {self._identity.size:,} bytes, "
-                f"{BRIEF.repr(name)} would end at {self._begin + place[1]:,}"
+                f"{SHORT_REPR.repr(name)} would end at {self._begin + place[1]:,}"
             )
 
     def read(self, name: str, weight: Weight) -> Tensor:
@@ -88,7 +88,7 @@ class PlainFile(Closes):
                 got = os.preadv(self._file, [left], at)
             except OSError as error:
                 raise WeightFileError(
-                    f"{BRIEF.repr(name)} cannot be read from {self._name}: "
+                    f"{SHORT_REPR.repr(name)} cannot be read from {self._name}: "
                     f"{error.strerror or error}"
                 ) from error
             if not got:

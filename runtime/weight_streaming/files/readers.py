@@ -16,7 +16,7 @@ from torch import Tensor
 
 from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import LayeredNetwork
-from runtime.weight_streaming.files.page_cache import cached_bytes, is_told
+from runtime.weight_streaming.files.page_cache import cached_bytes, is_residency_known
 from runtime.weight_streaming.files.weight_file import (
     Extent,
     Identity,
@@ -57,7 +57,7 @@ class Reader(Protocol):
 
     @property
     @abstractmethod
-    def said(self) -> str:
+    def description(self) -> str:
         """How they come, in words for the result."""
 
     @property
@@ -151,11 +151,11 @@ class FileReader(Reader):
         return self._tier
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """How it is read."""
         if self._tier is Tier.PAGE_CACHE:
             return "buffered reads; the file may stay in the page cache"
-        if self._stays_cached and is_told(self._file):
+        if self._stays_cached and is_residency_known(self._file):
             return "not from a disk: the file stays in the page cache, as on a tmpfs"
         if self._direct is None:
             how = (
@@ -163,7 +163,7 @@ class FileReader(Reader):
             )
         else:
             how = "O_DIRECT, and posix_fadvise(DONTNEED) before each cold run"
-        if is_told(self._file):
+        if is_residency_known(self._file):
             return how
         return f"{how}; counted as if in the page cache, for only who may write to it is told"
 
@@ -296,7 +296,7 @@ class HostReader(Reader):
         return Tier.HOST
 
     @property
-    def said(self) -> str:
+    def description(self) -> str:
         """How it is kept."""
         if self._memory.pinned:
             return "pinned memory of the CPU, which keeps all weights"

@@ -47,9 +47,9 @@ _DTYPES = {
     torch.bool: "BOOL",
 }
 
-BRIEF = reprlib.Repr()
+SHORT_REPR = reprlib.Repr()
 """Of what a file says, so much that a line can hold it."""
-BRIEF.maxstring = 120
+SHORT_REPR.maxstring = 120
 
 
 class WeightFileError(OSError):
@@ -190,20 +190,20 @@ def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], name: str) -
         if tensor not in found or tensor not in expected:
             without = "it has" if tensor not in found else "the module has"
             raise WeightFileError(
-                f"{name} holds weights of another model: {without} no {BRIEF.repr(tensor)}"
+                f"{name} holds weights of another model: {without} no {SHORT_REPR.repr(tensor)}"
             )
         raise WeightFileError(
-            f"{name} holds weights of another model: its {BRIEF.repr(tensor)} is "
-            f"{told_entry(found[tensor])}, the module's {told_entry(expected[tensor])}"
+            f"{name} holds weights of another model: its {SHORT_REPR.repr(tensor)} is "
+            f"{format_entry(found[tensor])}, the module's {format_entry(expected[tensor])}"
         )
 
 
-def told_entry(entry: Any) -> str:
+def format_entry(entry: Any) -> str:
     """An entry of a header, in so many words that a line can hold them."""
     if not isinstance(entry, dict):
         return "no tensor"
     dtype, shape, begin = (entry.get(what) for what in ("dtype", "shape", "data_offsets"))
-    return f"{BRIEF.repr(dtype)} of {BRIEF.repr(shape)} at {BRIEF.repr(begin)}"
+    return f"{SHORT_REPR.repr(dtype)} of {SHORT_REPR.repr(shape)} at {SHORT_REPR.repr(begin)}"
 
 
 def read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:

@@ -1,1 +1,1 @@
-"""Reads, copies and kernels at the same time."""
+"""Pipelines that overlap reads, copies and kernels."""

@@ -1,4 +1,4 @@
-"""The memory of a plan: rings and residents, each taken once and given back at the end."""
+"""Memory of a plan: ring buffers and resident layers, allocated once."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class _Memory(Protocol):
 
 @final
 class DeviceMemory:
-    """Bytes of a GPU."""
+    """A block of GPU memory."""
 
     def __init__(self, nbytes: int, device: torch.device) -> None:
-        """Takes them.
+        """Allocate the block.
 
         Raises:
-          torch.OutOfMemoryError: if there are not so many.
+          torch.OutOfMemoryError: if there is too little memory.
         """
         self.nbytes = nbytes
         with torch.inference_mode(mode=False):
@@ -44,12 +44,12 @@ class DeviceMemory:
 
     @property
     def bytes(self) -> Tensor:
-        """All of them."""
+        """The whole block, as bytes."""
         assert self._bytes is not None
         return self._bytes
 
     def close(self) -> None:
-        """Gives them to torch's cache at once, whoever still holds a tensor of them."""
+        """Return the memory to torch's cache at once, even if tensors still refer to it."""
         if self._bytes is not None:
             self._bytes.untyped_storage().resize_(0)
         self._bytes = None
@@ -57,16 +57,16 @@ class DeviceMemory:
 
 @final
 class Buffers:
-    """Where each layer is read to, copied to and used."""
+    """Memory addresses to which each layer is read and copied, and at which it is used."""
 
     def __init__(
         self, layered: LayeredNetwork, plan: StreamPlan, reader: Reader, device: torch.device
     ) -> None:
-        """Takes all memory and loads the residents.
+        """Allocate all memory and load the resident layers.
 
         Raises:
-          ValueError: as `layout_of`, or if nothing is read but the weights are not in memory.
-          OSError: as `Reader.read`; RuntimeError if the memory does not suffice.
+          ValueError: as `layout_of`, or if the plan has no host ring and the weights are not in memory.
+          OSError: as `Reader.read`; RuntimeError if there is too little memory.
         """
         self.layout = layout_of(layered, plan)
         self._layers = layered.layers
@@ -75,16 +75,16 @@ class Buffers:
         self._is_pinned = device.type == "cuda"
         if self.layout.streamed and self.layout.host is None and not isinstance(reader, HostReader):
             raise ValueError(
-                "a plan without a ring in host memory needs all weights there: tier=host, not "
+                "a plan without a ring in host memory needs all weights there: use tier=host, not "
                 f"{reader.tier.value}"
             )
         with ExitStack() as opened:
-            self._host = self._taken(opened, plan.host_ring_bytes, on_host=True)
-            self._ring = self._taken(opened, plan.device_ring_bytes, on_host=False)
+            self._host = self._allocate(opened, plan.host_ring_bytes, on_host=True)
+            self._ring = self._allocate(opened, plan.device_ring_bytes, on_host=False)
             begins = [0]
             for i in self.layout.resident:
                 begins.append(begins[-1] + layered.layers[i].nbytes)
-            self._residents = self._taken(opened, begins[-1], on_host=False)
+            self._residents = self._allocate(opened, begins[-1], on_host=False)
             self._resident_begin = dict(zip(self.layout.resident, begins, strict=False))
             self._mapped: Tensor | None = None
             if self._is_pinned and self.layout.device is None and self.layout.streamed:
@@ -95,39 +95,39 @@ class Buffers:
 
     @property
     def pinned_bytes(self) -> int:
-        """Of the host's ring, where it is pinned."""
+        """Bytes of the pinned host ring; 0 on a CPU."""
         return self._host.nbytes if self._host and self._is_pinned else 0
 
     @property
     def host_bytes(self) -> int:
-        """Of rings and residents in plain memory of the CPU."""
+        """Bytes of rings and resident layers in unpinned memory of the CPU."""
         own = [self._host, self._ring, self._residents]
         return 0 if self._is_pinned else sum(one.nbytes for one in own if one)
 
     @property
     def device_bytes(self) -> int:
-        """Of rings and residents on a GPU."""
+        """Bytes of ring and resident layers on a GPU."""
         own = [self._ring, self._residents]
         return sum(one.nbytes for one in own if one) if self._is_pinned else 0
 
     def window(self, ordinal: int) -> memoryview:
-        """Where the streamed layer of this number is read to."""
+        """Return the memory to which a streamed layer is read."""
         assert isinstance(self._host, HostMemory)
         return self._host.window(self._place(self.layout.host, ordinal).offset, self._size(ordinal))
 
     def source(self, ordinal: int) -> Tensor:
-        """What is copied: the layer in the host's ring, or where it is kept."""
+        """Return the source of a layer's copy: its bytes in the host ring or in the host reader."""
         if self._host is None:
             return self._kept.place(self.layout.streamed[ordinal])
         return self._slice(self._host.bytes, self.layout.host, ordinal)
 
     def target(self, ordinal: int) -> Tensor:
-        """Where it is copied to."""
+        """Return the destination of a layer's copy."""
         assert self._ring is not None
         return self._slice(self._ring.bytes, self.layout.device, ordinal)
 
     def places(self) -> list[Tensor]:
-        """Where the kernels find each layer of the network."""
+        """Return the bytes that the kernels use, by layer of the network."""
         found: dict[int, Tensor] = {}
         for layer, begin in self._resident_begin.items():
             assert self._residents is not None
@@ -137,12 +137,12 @@ class Buffers:
         return [found[i] for i in range(len(self._layers))]
 
     def versions(self) -> list[int]:
-        """Each grows when a kernel writes where weights are; readers go past the count."""
+        """Return torch's write counters, which kernels that write to weights increase; reads do not."""
         own = [self._host, self._ring, self._residents]
-        return [one.bytes._version for one in own if one]  # noqa: SLF001 - torch has no other way
+        return [one.bytes._version for one in own if one]  # noqa: SLF001 - torch has no public write counter
 
     def close(self) -> None:
-        """Gives all memory back."""
+        """Release all memory."""
         self._mapped = None
         self._host = self._ring = self._residents = None
         self._opened.close()
@@ -157,7 +157,7 @@ class Buffers:
         begin = self._kept.begin(self.layout.streamed[ordinal])
         return self._mapped[begin : begin + self._size(ordinal)]
 
-    def _taken(self, opened: ExitStack, nbytes: int, *, on_host: bool) -> _Memory | None:
+    def _allocate(self, opened: ExitStack, nbytes: int, *, on_host: bool) -> _Memory | None:
         if not nbytes:
             return None
         memory: _Memory
@@ -179,14 +179,14 @@ class Buffers:
                 own.copy_(self._reader.place(layer))
         elif self._residents is not None:
             largest = max(self._layers[i].nbytes for i in self.layout.resident)
-            passing = HostMemory(largest, pinned=False)
+            staging = HostMemory(largest, pinned=False)
             try:
                 for layer, begin in self._resident_begin.items():
                     nbytes = self._layers[layer].nbytes
-                    self._reader.read(layer, passing.window(0, nbytes))
-                    self._residents.bytes[begin : begin + nbytes].copy_(passing.bytes[:nbytes])
+                    self._reader.read(layer, staging.window(0, nbytes))
+                    self._residents.bytes[begin : begin + nbytes].copy_(staging.bytes[:nbytes])
             finally:
-                passing.close()
+                staging.close()
 
     @property
     def _kept(self) -> HostReader:

@@ -1,4 +1,4 @@
-"""Reads beside torch on the CPU: a thread that reads, one that copies, and the caller computes."""
+"""Streaming on a CPU: one thread reads, one copies, and the caller computes with torch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from runtime.network.program import ActiveInference, Program
 from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.readers import Reader
 from runtime.weight_streaming.pipeline.buffers import Buffers
-from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights
+from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights_message
 from runtime.weight_streaming.pipeline.progress import Progress, Stage, StoppedError
 from runtime.weight_streaming.pipeline.sync_delay import sync_ms
 from runtime.weight_streaming.pipeline.workers import Workers
@@ -27,13 +27,13 @@ _Needs = list[tuple[Stage, int]]
 
 @final
 class CpuPipeline(Pipeline):
-    """Kernels use the host's ring, or with a second ring, copied from it, that one.
+    """Kernels use the host ring, or a second ring that is copied from it.
 
-    The second is no use on a CPU; it is what the architectures with three stages are measured with.
+    The second ring is of no use on a CPU, except to measure the architectures with three stages.
     """
 
     def __init__(self, layered: LayeredNetwork, plan: StreamPlan, reader: Reader) -> None:
-        """Takes the memory and loads the residents.
+        """Allocate the memory and load the resident layers.
 
         Raises:
           BaseException: as `Buffers`.
@@ -53,21 +53,21 @@ class CpuPipeline(Pipeline):
         self._workers = Workers(jobs, len(self._layout.streamed))
         try:
             with torch.inference_mode(mode=False):
-                self._program: Program = layered.bound(self._buffers.places())
+                self._program: Program = layered.bind(self._buffers.places())
         except BaseException:
             self._buffers.close()
             raise
 
     @property
     def buffers(self) -> Buffers:
-        """Its memory."""
+        """Memory of the rings and resident layers."""
         return self._buffers
 
     def repeat_kernels(self, times: int) -> None:
-        """It does not matter to a CPU, whose kernels take what they take beside reads."""
+        """No effect: kernel times on a CPU do not depend on idle time."""
 
     def run(self, x: Tensor) -> Tensor:
-        """The output."""
+        """Run one inference and return the output."""
         with torch.no_grad(), self._workers.inference() as (progress, before):
             running = self._program.start(x)
             versions = self._buffers.versions()
@@ -82,12 +82,12 @@ class CpuPipeline(Pipeline):
 
     @property
     def times(self) -> list[LayerTimes]:
-        """Of each layer in the latest run."""
+        """Stage durations of each layer in the latest run."""
         took_ms = 1e3 * (self._ended_s - self._began_s)
         return [LayerTimes(*took_ms[:, i].tolist()) for i in range(len(self._layers))]
 
     def sync_ms(self, stage: Stage) -> float:
-        """How much later than it could each layer's stage began in the latest run; the median."""
+        """Median synchronisation delay of a stage in the latest run."""
         if self._layout.is_synchronous or self._layout.is_ahead:
             return 0.0
         return sync_ms(
@@ -96,17 +96,17 @@ class CpuPipeline(Pipeline):
             lambda end, begin: 1e3 * (self._began_s[begin] - self._ended_s[end]),
         )
 
-    def rest(self) -> None:
-        """Waits until all that is brought ahead is there."""
+    def wait_prefetched(self) -> None:
+        """Block until prefetching for the next inference has ended."""
         first = Stage.COPY if self._layout.host is None else Stage.READ
-        self._workers.rest([(first, self._layout.prefetched_layers)])
+        self._workers.wait_for([(first, self._layout.prefetched_layers)])
 
-    def empty(self) -> None:
-        """The next inference begins with empty rings."""
+    def empty_rings(self) -> None:
+        """Stop prefetching; the next inference starts with empty rings."""
         self._workers.end()
 
     def close(self) -> None:
-        """Gives its memory back."""
+        """Stop prefetching and release the memory."""
         try:
             self._workers.end()
         finally:
@@ -126,11 +126,11 @@ class CpuPipeline(Pipeline):
     def _turns(
         self, stage: Stage, progress: Progress, needs: Callable[[int], _Needs]
     ) -> Iterator[int]:
-        """The streamed layers again and again, each when a stage may begin with it."""
+        """Yield the streamed layers inference after inference, each when its stage may start."""
         needed = [needs(ordinal) for ordinal in range(len(self._layout.streamed))]
         for inferences in count():
             if not self._layout.prefetches(stage):
-                progress.wait_asked(inferences + 1)
+                progress.wait_requested(inferences + 1)
             for ordinal, need in enumerate(needed):
                 progress.wait(need, inferences * len(needed))
                 if progress.is_stopped():
@@ -141,12 +141,12 @@ class CpuPipeline(Pipeline):
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
-        if progress.is_stopped():  # perhaps in the middle of the layer
+        if progress.is_stopped():  # perhaps within the layer
             raise StoppedError
         self._took(Stage.READ, layer, began_s)
 
     def _copy(self, ordinal: int) -> None:
-        """By NumPy: one thread, and Python's lock is free."""
+        """Copy with NumPy: on one thread, with the GIL released."""
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         np.copyto(self._buffers.target(ordinal).numpy(), self._buffers.source(ordinal).numpy())
@@ -158,7 +158,7 @@ class CpuPipeline(Pipeline):
             running.job(segment, 0)()
         self._took(Stage.KERNEL, layer, began_s)
         if versions != self._buffers.versions():
-            raise ValueError(writes_weights(self._layers[layer].name))
+            raise ValueError(writes_weights_message(self._layers[layer].name))
 
     def _took(self, stage: Stage, layer: int, began_s: float) -> None:
         self._began_s[stage, layer], self._ended_s[stage, layer] = began_s, time.perf_counter()
@@ -166,14 +166,14 @@ class CpuPipeline(Pipeline):
     def _before_read(self, ordinal: int) -> _Needs:
         assert self._layout.host is not None
         leaves = Stage.KERNEL if self._layout.device is None else Stage.COPY
-        needs = [*_left(leaves, self._layout.host[ordinal].after)]
+        needs = [*_after(leaves, self._layout.host[ordinal].after)]
         if self._layout.is_synchronous:
             needs += [(Stage.COPY, ordinal - 1), (Stage.KERNEL, ordinal - 2)]
         return needs
 
     def _before_copy(self, ordinal: int) -> _Needs:
         assert self._layout.device is not None
-        needs = [*_left(Stage.KERNEL, self._layout.device[ordinal].after)]
+        needs = [*_after(Stage.KERNEL, self._layout.device[ordinal].after)]
         if self._layout.host is not None:
             needs.append((Stage.READ, ordinal + 1))
         if self._layout.is_synchronous:
@@ -191,7 +191,7 @@ class CpuPipeline(Pipeline):
         return needs
 
 
-def _left(stage: Stage, after: int | None) -> Iterator[tuple[Stage, int]]:
-    """That the streamed layer of this number, or below 0 of the inference before, was through."""
+def _after(stage: Stage, after: int | None) -> Iterator[tuple[Stage, int]]:
+    """Yield the need that a streamed layer has passed a stage; negative: in the previous inference."""
     if after is not None:
         yield stage, after + 1

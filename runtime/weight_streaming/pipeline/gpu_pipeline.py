@@ -1,12 +1,12 @@
-"""Copies beside captured graphs on a GPU: a stream copies, a stream computes, a thread reads.
+"""Streaming on a GPU: one CUDA stream copies, one runs captured graphs, and a thread reads.
 
-The caller launches everything: copies, which wait on the GPU for the kernels that use their bytes
-last, and the graphs of layer i, which wait for its copy. Each thing that waits for another on the
-GPU is launched after it, so an event is never waited for before it was recorded.
+The caller launches everything: copies, which wait on the GPU for the kernels that use their bytes last,
+and the graphs of each layer, which wait for its copy. A launch always comes after the launches it waits
+for, so that no event is waited for before it was recorded.
 
-Where nothing is read, the copies that the next inference begins with are launched behind those of this
-one, and go on when it has returned. Where weights are read, the thread goes on reading, and their copies
-begin with the next inference.
+Where nothing is read, the first copies of the next inference are launched after those of this one and
+continue after it has returned. Where weights are read, the thread continues to read, and their copies
+start with the next inference.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from runtime.weight_streaming.files.layers import LayeredNetwork
 from runtime.weight_streaming.files.readers import Reader
 from runtime.weight_streaming.pipeline.buffers import Buffers
 from runtime.weight_streaming.pipeline.launch_order import kernels_before, launch_order
-from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights
+from runtime.weight_streaming.pipeline.pipeline import LayerTimes, Pipeline, writes_weights_message
 from runtime.weight_streaming.pipeline.progress import Progress, Stage, StoppedError
 from runtime.weight_streaming.pipeline.sync_delay import Done, sync_ms
 from runtime.weight_streaming.pipeline.workers import Workers
@@ -39,7 +39,7 @@ from runtime.weight_streaming.planning.plan import StreamPlan
 
 @final
 class GpuPipeline(Pipeline):
-    """Graphs are captured once, on weights at places that are the same in each inference."""
+    """Runs graphs that are captured once, with weights at fixed addresses."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class GpuPipeline(Pipeline):
         x: Tensor,
         device: torch.device,
     ) -> None:
-        """Takes the memory, loads the residents and captures each segment with its true weights.
+        """Allocate the memory, load the resident layers and capture each segment with its weights.
 
         Raises:
           BaseException: as `Buffers` and `Compiled`.
@@ -58,14 +58,14 @@ class GpuPipeline(Pipeline):
         self._reader = reader
         self._device = device
         self._buffers = Buffers(layered, plan, reader, device)
-        self._stock = stream_pool(
+        self._pool = stream_pool(
             torch.cuda.current_device() if device.index is None else device.index
         )
-        self._compute, self._copier = self._stock.take(), self._stock.take()
+        self._compute, self._copier = self._pool.take(), self._pool.take()
         self._layout = self._buffers.layout
         self._ordinals = {layer: i for i, layer in enumerate(self._layout.streamed)}
         self._ahead = self._layout.prefetched_layers if self._layout.host is None else 0
-        self._begun = 0  # copies for the next inference that are launched
+        self._begun = 0  # number of copies already launched for the next inference
         self._times = 1
         self._orders = {
             begun: [*launch_order(self._layout, len(self._layers), begun)]
@@ -79,7 +79,7 @@ class GpuPipeline(Pipeline):
         self._read_s = [0.0] * len(self._layers)
         try:
             with torch.inference_mode(mode=False):
-                program = layered.bound(self._buffers.places())
+                program = layered.bind(self._buffers.places())
             engine = _LoadingEngine(GraphEngine(self._compute), program, self)
             self._compiled: Compiled | None = Compiled(program, x, [engine])
         except BaseException:
@@ -93,19 +93,18 @@ class GpuPipeline(Pipeline):
 
     @property
     def buffers(self) -> Buffers:
-        """Its memory."""
+        """Memory of the rings and resident layers."""
         return self._buffers
 
     def repeat_kernels(self, times: int) -> None:
-        """From now on a layer's kernels run so many times, the last of which is timed.
+        """Run each layer's kernels this many times from now on, and time the last run.
 
-        They have their true weights each time, but what a layer writes to in place it does again: the
-        output is of no use then.
+        In-place operations are also repeated, so the outputs are not valid.
         """
         self._times = times
 
     def run(self, x: Tensor) -> Tensor:
-        """The output, on the GPU."""
+        """Run one inference and return the output, on the GPU."""
         caller = torch.cuda.current_stream(self._device)
         begun, self._begun = self._begun, 0
         with torch.no_grad():
@@ -116,7 +115,7 @@ class GpuPipeline(Pipeline):
                         self._x.copy_(x, non_blocking=True)
                     self._launch(progress, before, begun)
                     self._compute.synchronize()
-            except BaseException:  # nobody may touch the rings while something on the GPU does
+            except BaseException:  # the GPU must have stopped using the rings
                 self._copier.synchronize()
                 self._compute.synchronize()
                 raise
@@ -125,8 +124,8 @@ class GpuPipeline(Pipeline):
 
     @property
     def times(self) -> list[LayerTimes]:
-        """Of each layer in the latest run, by the GPU's clock but for the reads."""
-        self._copier.synchronize()  # with what it brings ahead, which is timed too
+        """Stage durations of each layer in the latest run, by CUDA events except for reads."""
+        self._copier.synchronize()  # prefetched copies are timed too
         found = []
         for layer in range(len(self._layers)):
             ordinal = self._ordinals.get(layer)
@@ -138,10 +137,9 @@ class GpuPipeline(Pipeline):
         return found
 
     def sync_ms(self, stage: Stage) -> float:
-        """How much later than it could each layer's stage began in the latest run; the median.
+        """Median synchronisation delay of a stage in the latest run, by CUDA events.
 
-        By the GPU's clock; 0 of stages that wait for the host's or for each other's step, or that
-        bring layers ahead.
+        0 for stages that wait for the host, run in lockstep or prefetch.
         """
         waits_for_host = self._layout.host is not None and (
             stage is not Stage.KERNEL or self._layout.device is None
@@ -150,26 +148,26 @@ class GpuPipeline(Pipeline):
             return 0.0
         return sync_ms(self._layout, stage, self._since_ms)
 
-    def rest(self) -> None:
-        """Waits until all that is brought ahead is there."""
+    def wait_prefetched(self) -> None:
+        """Block until prefetching for the next inference has ended."""
         self._copier.synchronize()
         if self._layout.host is not None:
-            self._workers.rest([(Stage.READ, self._layout.prefetched_layers)])
+            self._workers.wait_for([(Stage.READ, self._layout.prefetched_layers)])
 
-    def empty(self) -> None:
-        """The next inference begins with empty rings."""
+    def empty_rings(self) -> None:
+        """Stop prefetching; the next inference starts with empty rings."""
         self._workers.end()
         self._copier.synchronize()
         self._begun = 0
 
     def close(self) -> None:
-        """Gives its memory back, to torch's cache what was the GPU's."""
+        """Stop prefetching and release the memory."""
         try:
             self._workers.end()
         finally:
-            self._give_back()
+            self._release()
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         self._jobs = []
         self._compiled = None
         self._x = self._output = torch.empty(0)
@@ -177,12 +175,12 @@ class GpuPipeline(Pipeline):
             stream.synchronize()
         self._buffers.close()
         for stream in (self._compute, self._copier):
-            self._stock.give_back(stream)
-        gc.collect()  # modules and the graphs that keep their activations are cycles
-        torch.cuda.empty_cache()  # no other graph can use what these had
+            self._pool.give_back(stream)
+        gc.collect()  # modules and the graphs that own their activations form cycles
+        torch.cuda.empty_cache()  # graph memory cannot be reused by other graphs
 
     def load(self, layer: int) -> None:
-        """Brings one layer to its place, and waits."""
+        """Load one layer to its address and wait for it."""
         ordinal = self._ordinals.get(layer)
         if ordinal is None:
             return
@@ -193,7 +191,7 @@ class GpuPipeline(Pipeline):
             torch.cuda.synchronize(self._device)
 
     def layer_of(self, segment: int) -> int:
-        """The layer to which a segment belongs."""
+        """Return the layer to which a segment belongs."""
         return next(i for i, one in enumerate(self._layers) if segment in one.segments)
 
     def _since_ms(self, end: Done, begin: Done) -> float:
@@ -217,7 +215,7 @@ class GpuPipeline(Pipeline):
                 self._launch_kernels(number, self._ordinals.get(number), progress)
 
     def _launch_in_step(self, progress: Progress, before: int) -> None:
-        """Read, copy and kernel of three neighbours, then the next three; all layers stream."""
+        """Launch the stages in lockstep, cycle by cycle; all layers are streamed."""
         layers = len(self._layers)
         for cycle in range(1, layers + 2):
             if cycle <= layers:
@@ -234,7 +232,7 @@ class GpuPipeline(Pipeline):
                 progress.wait([(Stage.READ, min(cycle + 1, layers))], before)
 
     def _launch_copy(self, number: int, progress: Progress, before: int) -> None:
-        """Of the inference's streamed layer of this number, or of the next one's, counted on."""
+        """Launch the copy of a streamed layer; numbers continue into the next inference."""
         if self._layout.host is not None:
             progress.wait([(Stage.READ, number + 1)], before)
         if self._layout.device is None:
@@ -270,7 +268,7 @@ class GpuPipeline(Pipeline):
         self._buffers.target(ordinal).copy_(self._buffers.source(ordinal), non_blocking=True)
 
     def _read_all(self, progress: Progress) -> None:
-        """Launched is not over: what uses a layer's bytes has an event, which is waited for here."""
+        """Read layer by layer; wait for the event of the last use of its bytes, not only its launch."""
         assert self._layout.host is not None
         if self._layout.device is None:
             leaves, events = Stage.KERNEL, [self._ends[i] for i in self._layout.streamed]
@@ -278,10 +276,10 @@ class GpuPipeline(Pipeline):
             leaves, events = Stage.COPY, self._copied
         for inferences in count():
             if not self._layout.prefetches(Stage.READ):
-                progress.wait_asked(inferences + 1)
+                progress.wait_requested(inferences + 1)
             before = inferences * len(self._layout.host)
             for ordinal, place in enumerate(self._layout.host):
-                if place.after is not None:  # below 0 of the inference before
+                if place.after is not None:  # negative: of the previous inference
                     progress.wait([(leaves, place.after + 1)], before)
                     events[place.after].synchronize()
                 if self._layout.is_synchronous:
@@ -293,7 +291,7 @@ class GpuPipeline(Pipeline):
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
         self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
-        if progress.is_stopped():  # perhaps in the middle of the layer
+        if progress.is_stopped():  # perhaps within the layer
             raise StoppedError
         self._read_s[layer] = time.perf_counter() - began_s
 
@@ -304,7 +302,7 @@ def _events(layers: int) -> list[torch.cuda.Event]:
 
 @final
 class _LoadingEngine(Engine):
-    """Captures a segment once its weights are where its graph will find them."""
+    """Loads the weights of a segment to their address before it is captured."""
 
     def __init__(self, engine: GraphEngine, program: Program, pipeline: GpuPipeline) -> None:
         self._engine: Engine = engine
@@ -320,7 +318,7 @@ class _LoadingEngine(Engine):
         return self._engine.device
 
     def for_network(self) -> Engine:
-        """Itself: it is of one already."""
+        """Return itself: it belongs to one network."""
         return self
 
     def compile(
@@ -329,7 +327,7 @@ class _LoadingEngine(Engine):
         inputs: Sequence[Tensor],
         output: Tensor | None = None,
     ) -> tuple[Compute, Tensor]:
-        """As the engine does it."""
+        """Load the segment's layer and capture the segment."""
         layer = self._layers[id(segment)]
         if layer != self._loaded:
             self._pipeline.load(layer)
@@ -337,5 +335,5 @@ class _LoadingEngine(Engine):
         versions = self._pipeline.buffers.versions()
         made = self._engine.compile(segment, inputs, output)
         if versions != self._pipeline.buffers.versions():
-            raise ValueError(writes_weights(segment.name))
+            raise ValueError(writes_weights_message(segment.name))
         return made

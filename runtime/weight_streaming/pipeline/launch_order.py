@@ -1,4 +1,4 @@
-"""In which order one thread launches copies and kernels on a GPU that works them off by itself."""
+"""Order in which one thread launches asynchronous copies and kernels on a GPU."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Iterator
 from runtime.weight_streaming.pipeline.layout import Layout
 from runtime.weight_streaming.pipeline.progress import Stage
 
-_COPIES_EACH = 2
-"""Launched before the kernels of one layer."""
+_COPIES_PER_LAYER = 2
+"""Maximum number of copies launched in advance before the kernels of one layer."""
 
 
 def launch_order(layout: Layout, layers: int, begun: int = 0) -> Iterator[tuple[Stage, int]]:
-    """COPY with the number of a streamed layer, KERNEL with that of a layer of the network.
+    """Yield (COPY, index of a streamed layer) and (KERNEL, index of a layer of the network).
 
-    What waits comes after what it waits for: kernels after their copy, a copy after the kernels
-    that use its bytes last. Where nothing is read, copies are launched ahead of their layers, for a
-    GPU copies small layers faster than one each is launched; but not many at once, for the next
-    kernels wait for their launch meanwhile. If the layout is ahead, those that the next inference begins
-    with follow, numbered on from the last.
+    Each launch comes after its dependencies: kernels after their copy, a copy after the kernels that use
+    its bytes last. Where nothing is read, copies are launched in advance, because a GPU copies small
+    layers faster than they are launched; but only a few at once, because the next kernels wait for their
+    launch meanwhile. If the layout prefetches, the first copies of the next inference follow, with
+    indices that continue after the last streamed layer.
 
     Args:
-      layout: of the network.
-      layers: all of it.
-      begun: copies that the inference before has launched.
+      layout: layout of the network.
+      layers: number of layers of the network.
+      begun: number of copies that the previous inference has launched.
     """
     copies = begun
     for layer in range(layers):
         own = bisect_right(layout.streamed, layer)
         ahead = max(own, copies)
         if layout.host is None and layout.device is not None:
-            ahead = max(ahead, min(copies + _COPIES_EACH, _free(layout, copies, layer)))
+            ahead = max(ahead, min(copies + _COPIES_PER_LAYER, _free(layout, copies, layer)))
         for ordinal in range(copies, ahead):
             yield Stage.COPY, ordinal
         copies = ahead
@@ -42,7 +42,7 @@ def launch_order(layout: Layout, layers: int, begun: int = 0) -> Iterator[tuple[
 
 
 def _free(layout: Layout, copies: int, layer: int) -> int:
-    """How many copies wait for no kernels but those of earlier layers."""
+    """Return the number of copies that depend only on kernels before a layer."""
     assert layout.device is not None
     count = len(layout.device)
     end = count + layout.prefetched_layers
@@ -54,9 +54,9 @@ def _free(layout: Layout, copies: int, layer: int) -> int:
 
 
 def kernels_before(layout: Layout, ordinal: int) -> int | None:
-    """The layer of this inference whose kernels end before a copy begins; None if it need not wait.
+    """Return the layer of this inference whose kernels must end before a copy; None if none.
 
-    Copies are numbered as `launch_order` does it, on into the next inference.
+    `ordinal` is the index of a copy in `launch_order`, which continues into the next inference.
     """
     assert layout.device is not None
     count = len(layout.device)

@@ -1,4 +1,4 @@
-"""The places of a pass: what a plan means for the layers of a network."""
+"""Layout of a plan: the offset of each streamed layer in the rings, and its dependencies."""
 
 from __future__ import annotations
 
@@ -15,42 +15,45 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES, Place, cyclic_pla
 @final
 @dataclass(frozen=True)
 class Layout:
-    """How the weights of a network get to its kernels."""
+    """Offsets and dependencies of the streamed layers of a network."""
 
     streamed: tuple[int, ...]
-    """The layers that are not resident."""
+    """Indices of the layers that are not resident."""
     resident: tuple[int, ...]
+    """Indices of the resident layers."""
     host: tuple[Place, ...] | None
-    """Of each streamed layer in host memory; None if there is no such ring."""
+    """Place of each streamed layer in the host ring; None if there is none."""
     device: tuple[Place, ...] | None
+    """Place of each streamed layer in the device ring; None if there is none."""
     is_synchronous: bool
+    """Whether stages advance in lockstep."""
     is_ahead: bool = False
-    """Whether what comes first, reading, or else copying, goes on into the next inference."""
+    """Whether the first stage (reading, else copying) prefetches for the next inference."""
 
     def prefetches(self, stage: Stage) -> bool:
-        """Whether a stage goes on into the next inference before that is asked for."""
+        """Return whether a stage prefetches for the next inference."""
         first = Stage.COPY if self.host is None else Stage.READ
         return self.is_ahead and stage is first
 
     @property
     def prefetched_layers(self) -> int:
-        """How many streamed layers of the next inference are brought before it is asked for."""
+        """Number of streamed layers of the next inference that are prefetched."""
         first = self.device if self.host is None else self.host
         if first is None or not self.is_ahead:
             return 0
         own = (i for i, place in enumerate(first) if place.after is not None and place.after >= 0)
-        return next(own, len(first))  # in order, so all from there on wait for this inference
+        return next(own, len(first))  # the first layer that waits for this inference
 
 
 def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> Layout:
-    """Of a plan, which is checked.
+    """Return the layout of a network under a plan.
 
     Raises:
-      ValueError: if the plan is of another network, or a ring is too small for a layer.
+      ValueError: if the plan has another number of layers, or a ring is too small for a layer.
     """
     if len(plan.resident) != len(layered.layers):
         raise ValueError(
-            f"the plan is of {len(plan.resident)} layers, the network has {len(layered.layers)}"
+            f"the plan has {len(plan.resident)} layers, the network {len(layered.layers)}"
         )
     streamed = tuple(i for i, is_resident in enumerate(plan.resident) if not is_resident)
     sizes = [layered.layers[i].nbytes for i in streamed]
@@ -74,10 +77,10 @@ def layout_of(layered: LayeredNetwork, plan: StreamPlan) -> Layout:
 
 
 def double_buffers(sizes: Sequence[int], capacity_bytes: int) -> tuple[Place, ...]:
-    """Two buffers in turns.
+    """Alternate between two buffers of equal size.
 
     Raises:
-      ValueError: if one does not fit into half of the memory.
+      ValueError: if a layer does not fit into half of the memory.
     """
     half = capacity_bytes // 2 // PAGE_BYTES * PAGE_BYTES
     if max(sizes) > half:

@@ -1,4 +1,4 @@
-"""One inference at a time with the weights on their way: what a pipeline on any device does."""
+"""Interface of the pipelines that run a network while its weights are streamed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from runtime.weight_streaming.pipeline.progress import Stage
 @final
 @dataclass(frozen=True)
 class LayerTimes:
-    """What a layer's stages took in a run, each from its begin to its end; waiting is not in it.
+    """Durations of a layer's stages in a run, without waiting.
 
-    Of a layer that was brought ahead for the next inference already, reading and copying are that one's.
+    For a layer that was already prefetched again, read and copy are those of the next inference.
     """
 
     read_ms: float = 0.0
@@ -26,60 +26,60 @@ class LayerTimes:
 
 
 class Pipeline(Protocol):
-    """A network by a plan, its memory taken. For one thread at a time."""
+    """A network under a plan, with its memory allocated; for one thread at a time."""
 
     @property
     @abstractmethod
     def buffers(self) -> Buffers:
-        """Its memory."""
+        """Memory of the rings and resident layers."""
 
     @abstractmethod
     def run(self, x: Tensor) -> Tensor:
-        """The output, on the device of the kernels.
+        """Run one inference and return the output, on the device of the kernels.
 
-        Everything has ended when it returns, but for what the plan has brought ahead for the next
-        inference. The first one begins with empty rings.
+        On return all stages have ended, except prefetching for the next inference. The first inference
+        starts with empty rings.
 
         Raises:
-          BaseException: the first error of any stage, of one that came while nothing was asked for
-            too; all stages have ended.
+          BaseException: the first error of any stage, also of prefetching since the previous inference;
+            all stages have ended.
         """
 
     @property
     @abstractmethod
     def times(self) -> list[LayerTimes]:
-        """Of each layer in the latest run."""
+        """Stage durations of each layer in the latest run."""
 
     @abstractmethod
     def sync_ms(self, stage: Stage) -> float:
-        """How much later than it could each layer's stage began in the latest run; the median.
+        """Median delay between the moment a stage could start and its start in the latest run.
 
-        0 where that cannot be told, as of stages that step together or bring layers ahead.
+        0 where that is not measured: for stages in lockstep and for prefetching.
         """
 
     @abstractmethod
     def repeat_kernels(self, times: int) -> None:
-        """From now on a layer's kernels run so often that they seldom wait: for profiles alone.
+        """Run each layer's kernels several times from now on, to keep the device busy in profiles.
 
-        Outputs are of no use then.
+        The outputs are then not valid.
         """
 
     @abstractmethod
-    def rest(self) -> None:
-        """Waits until all that is brought ahead is there: nothing goes on then."""
+    def wait_prefetched(self) -> None:
+        """Block until prefetching for the next inference has ended."""
 
     @abstractmethod
-    def empty(self) -> None:
-        """Ends what goes on; the next inference begins with empty rings, like the first."""
+    def empty_rings(self) -> None:
+        """Stop prefetching; the next inference starts with empty rings, like the first."""
 
     @abstractmethod
     def close(self) -> None:
-        """Ends what goes on and gives its memory back; what went wrong meanwhile is nobody's loss."""
+        """Stop prefetching and release the memory; errors of prefetching are discarded."""
 
 
-def writes_weights(layer: str) -> str:
-    """What is said of a layer that cannot be streamed."""
+def writes_weights_message(layer: str) -> str:
+    """Error message for a layer that writes to its weights."""
     return (
-        f"layer {layer} writes to its weights or buffers, which are read anew for each inference; "
+        f"layer {layer} writes to its weights or buffers, which are reloaded for each inference; "
         "it cannot be streamed"
     )

@@ -1,4 +1,4 @@
-"""How far each stage is, inference after inference; whoever needs more of another waits."""
+"""Progress of the stages across inferences, with waiting between threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import final
 
 
 class Stage(IntEnum):
-    """In the order in which a layer goes through them."""
+    """Stages of a layer, in order."""
 
     READ = 0
     COPY = 1
@@ -17,50 +17,50 @@ class Stage(IntEnum):
 
 
 class StoppedError(Exception):
-    """What was waited for will never be; somebody else has said why."""
+    """The pipeline was stopped while a thread waited; the cause is in `Progress.error`."""
 
 
 @final
 class Progress:
-    """Counts streamed layers, by stage, and the inferences asked for; safe for threads."""
+    """Counts finished streamed layers by stage, and requested inferences; thread-safe."""
 
     def __init__(self) -> None:
         self._done = [0] * len(Stage)
-        self._asked = 0
+        self._requested = 0
         self._changed = Condition()
         self._error: BaseException | None = None
         self._stopped = False
 
     @property
-    def asked(self) -> int:
-        """How many inferences were asked for."""
-        return self._asked
+    def requested(self) -> int:
+        """Number of requested inferences."""
+        return self._requested
 
-    def ask(self) -> int:
-        """One more inference; how many there were before it."""
+    def request(self) -> int:
+        """Request an inference and return the number of earlier ones."""
         with self._changed:
-            self._asked += 1
+            self._requested += 1
             self._changed.notify_all()
-            return self._asked - 1
+            return self._requested - 1
 
-    def wait_asked(self, inferences: int) -> None:
-        """Until so many were asked for.
+    def wait_requested(self, inferences: int) -> None:
+        """Block until the number of requested inferences is reached.
 
         Raises:
-          StoppedError: if that will never be.
+          StoppedError: if the pipeline was stopped before.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._stopped or self._asked >= inferences)
-            if self._asked < inferences:
+            self._changed.wait_for(lambda: self._stopped or self._requested >= inferences)
+            if self._requested < inferences:
                 raise StoppedError
 
     def wait(self, needs: Iterable[tuple[Stage, int]], before: int = 0) -> None:
-        """Until each stage is through with so many layers, and as many again as there were before.
+        """Block until each stage has finished `before` plus its number of layers.
 
-        What is there is there: a stage that ended for what comes later stops nobody who needs less.
+        A need that is already met never raises, even if the pipeline was stopped since.
 
         Raises:
-          StoppedError: if that will never be.
+          StoppedError: if the pipeline was stopped before the needs were met.
         """
         wanted = [(stage, before + count) for stage, count in needs]
 
@@ -73,23 +73,23 @@ class Progress:
                 raise StoppedError
 
     def advance(self, stage: Stage) -> None:
-        """One more layer; what a stage left half done when it was stopped must not be told here."""
+        """Count one more finished layer; not to be called for a layer that was interrupted."""
         with self._changed:
             self._done[stage] += 1
             self._changed.notify_all()
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Nobody goes any further; the first error is kept."""
+        """Stop all stages; the first error is kept."""
         with self._changed:
             self._error = self._error or error
             self._stopped = True
             self._changed.notify_all()
 
     def is_stopped(self) -> bool:
-        """Whether somebody ended it."""
+        """Return whether the pipeline was stopped."""
         return self._stopped
 
     @property
     def error(self) -> BaseException | None:
-        """What ended it."""
+        """The error that stopped the pipeline, or None."""
         return self._error

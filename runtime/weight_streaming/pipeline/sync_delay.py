@@ -1,4 +1,4 @@
-"""How long a stage waits after all that it waits for has ended: threads that wake, events that pass."""
+"""Synchronisation delay of a stage: from the end of its dependencies to its start."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from runtime.weight_streaming.pipeline.layout import Layout
 from runtime.weight_streaming.pipeline.progress import Stage
 
 Done = tuple[Stage, int]
-"""A stage, and the layer of the network with which it is done."""
+"""A stage and the index of the layer that it has finished."""
 
 
 def sync_ms(layout: Layout, stage: Stage, since_ms: Callable[[Done, Done], float]) -> float:
-    """The median over the streamed layers; 0 where no layer has the stage.
+    """Return the median delay over the streamed layers; 0 if no layer has the stage.
 
     Args:
-      layout: of a pipeline in which stages do not step together.
-      stage: the one that begins.
-      since_ms: from the end of the first to the begin of the second, in milliseconds.
+      layout: layout of an asynchronous pipeline.
+      stage: the stage that starts.
+      since_ms: returns the time from the end of its first argument to the start of its second, ms.
     """
-    waited_ms = [
+    delays_ms = [
         min(since_ms(need, (stage, layer)) for need in needs)
         for layer, needs in _needs(layout, stage)
         if needs
     ]
-    return max(0.0, median(waited_ms)) if waited_ms else 0.0
+    return max(0.0, median(delays_ms)) if delays_ms else 0.0
 
 
 def _needs(layout: Layout, stage: Stage) -> Iterator[tuple[int, list[Done]]]:
-    """What must have ended before a streamed layer's stage begins, layer by layer."""
+    """Yield each streamed layer with the dependencies of its stage."""
     rings = {Stage.READ: layout.host, Stage.COPY: layout.device}
     if stage is Stage.KERNEL:
         arrives = Stage.READ if layout.device is None else Stage.COPY

@@ -1,4 +1,4 @@
-"""The threads of a pipeline: they go from inference to inference, asleep where they wait, until ended."""
+"""Worker threads of a pipeline, which live across inferences and block while they wait."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from runtime.weight_streaming.pipeline.progress import Progress, Stage, StoppedE
 
 @final
 class Workers:
-    """Each job on a thread of its own, from the first inference on.
+    """One thread per job, started by the first inference.
 
-    No thread is left after an error or `end`, for each has memory to write to that somebody is about
-    to give back: a second Ctrl-C waits too. At the end of the process they are ended, too.
+    All threads have ended after an error or `end`, because they write to memory that is then released:
+    a second Ctrl-C is delayed until then. They are also ended at process exit.
     """
 
     def __init__(self, jobs: Sequence[Callable[[Progress], None]], layers: int) -> None:
-        """Begins nothing yet.
+        """Create no threads yet.
 
         Args:
-          jobs: each goes on until the progress that it is given stops it.
-          layers: that go through the stages in each inference.
+          jobs: each runs until its progress is stopped.
+          layers: number of streamed layers per inference.
         """
         self._jobs = jobs
         self._layers = layers
@@ -33,10 +33,10 @@ class Workers:
 
     @contextmanager
     def inference(self) -> Iterator[tuple[Progress, int]]:
-        """The body is one inference; how far all are, and how many layers went through before.
+        """Run one inference in the body; yield the progress and the layers counted before it.
 
-        An error of the body or of a job ends all threads and is raised here. One that a job came
-        upon for the next inference, while this one had all it needed, is raised by that one.
+        An error of the body or of a job ends all threads and is raised here. An error that concerns only
+        the next inference is raised by that one.
 
         Raises:
           BaseException: the first error.
@@ -44,26 +44,26 @@ class Workers:
         try:
             self._begin()
             progress = self._progress
-            yield progress, progress.ask() * self._layers
-        except BaseException as error:  # noqa: BLE001 - Ctrl-C too; it or its cause is raised
+            yield progress, progress.request() * self._layers
+        except BaseException as error:  # noqa: BLE001 - also Ctrl-C; it or its cause is raised
             self._progress.stop(None if isinstance(error, StoppedError) else error)
             cause = self._progress.error
-            interrupted = self._joined()
+            interrupted = self._join()
             raise cause or interrupted or error from None
 
-    def rest(self, needs: Iterable[tuple[Stage, int]]) -> None:
-        """Until the stages are so many layers beyond the latest inference, or will never be."""
+    def wait_for(self, needs: Iterable[tuple[Stage, int]]) -> None:
+        """Block until the stages are this many layers beyond the latest inference, or were stopped."""
         if self._threads:
             with suppress(StoppedError):
-                self._progress.wait(needs, self._progress.asked * self._layers)
+                self._progress.wait(needs, self._progress.requested * self._layers)
 
     def end(self) -> None:
-        """Ends the threads; what they did for the next inference is forgotten, errors too.
+        """End the threads and discard what they prefetched, including errors.
 
         Raises:
-          KeyboardInterrupt: if there was one; they have ended.
+          KeyboardInterrupt: if one occurred while waiting; the threads have ended.
         """
-        interrupted = self._joined()
+        interrupted = self._join()
         if interrupted is not None:
             raise interrupted
 
@@ -72,30 +72,30 @@ class Workers:
             raise StoppedError
         if len(self._threads) == len(self._jobs) and all(one.is_alive() for one in self._threads):
             return
-        # the first time, or in the child of a fork, which has no threads
+        # first inference, or a forked child, which has no threads
         self._progress = progress = Progress()
         self._threads = [
             Thread(target=_guarded, args=(progress, job), name="edgenas-stream", daemon=True)
             for job in self._jobs
         ]
-        atexit.register(self.end)  # before the memory they write to is gone
+        atexit.register(self.end)  # before their memory is freed
         for thread in self._threads:
             thread.start()
 
-    def _joined(self) -> KeyboardInterrupt | None:
+    def _join(self) -> KeyboardInterrupt | None:
         self._progress.stop()
         interrupted = None
         for thread in self._threads:
-            # the garbage that a job's thread collects may be the owner of this
+            # a worker that collects garbage may finalize the owner of this object
             while thread.is_alive() and thread is not current_thread():
-                interrupted = _interrupted(thread.join) or interrupted
+                interrupted = _interrupted_by(thread.join) or interrupted
         atexit.unregister(self.end)
         self._threads = []
         self._progress = Progress()
         return interrupted
 
 
-def _interrupted(wait: Callable[[], None]) -> KeyboardInterrupt | None:
+def _interrupted_by(wait: Callable[[], None]) -> KeyboardInterrupt | None:
     try:
         wait()
     except KeyboardInterrupt as error:
@@ -108,5 +108,5 @@ def _guarded(progress: Progress, job: Callable[[Progress], None]) -> None:
         job(progress)
     except StoppedError:
         pass
-    except BaseException as error:  # noqa: BLE001 - raised where inferences are asked for
+    except BaseException as error:  # noqa: BLE001 - raised by `inference`
         progress.stop(error)

@@ -74,7 +74,7 @@ def test_the_next_ones_first_layers_are_read_once_what_was_there_has_been_used(
     for scale in range(1, inferences + 1):
         with torch.no_grad():
             assert torch.equal(pipeline.run(scale * x), module(scale * x))
-    pipeline.rest()
+    pipeline.wait_prefetched()
     pipeline.close()
 
     places = [place.offset for place in pipeline.buffers.layout.host]
@@ -99,7 +99,7 @@ def test_it_waits_asleep(chain, opened):
     _, x, _ = chain
     pipeline = opened.pipeline(ring_of(opened, 2), x)
     pipeline.run(x)
-    pipeline.rest()
+    pipeline.wait_prefetched()
     (reader,) = pipeline._workers._threads
 
     def processor_s():
@@ -119,8 +119,8 @@ def test_after_it_was_emptied_an_inference_begins_like_the_first(chain, opened):
     pipeline._reader = Recorded(opened.reader, events)
     for _ in range(3):
         assert torch.equal(pipeline.run(x), expected)
-        pipeline.rest()
-        pipeline.empty()
+        pipeline.wait_prefetched()
+        pipeline.empty_rings()
         assert events == [("read", layer) for layer in (0, 1, 2, 3, 4, 5, 0, 1, 2)]
         events.clear()
     pipeline.close()
@@ -165,12 +165,12 @@ def test_what_goes_wrong_between_two_calls_is_the_next_ones(chain, opened, at):
     small = runtime.stream(module, plan=ring_of(opened, 2))
     assert torch.equal(small(x), expected)
     pipeline = small._pipeline
-    pipeline.empty()
+    pipeline.empty_rings()
     reads = len(opened.layered.layers)
     pipeline._reader = Recorded(pipeline._reader, [], reads + at, failing)
 
     assert torch.equal(small(x), expected)  # it had all that it needed
-    pipeline.rest()
+    pipeline.wait_prefetched()
     with pytest.raises(OSError, match="Input/output"):
         small(x)
     assert pipeline.buffers.host_bytes == 0
@@ -183,7 +183,7 @@ def test_what_went_wrong_for_a_call_that_never_came_is_nobodys(chain, opened):
     with runtime.stream(module, x, plan=ring_of(opened, 2)) as small:
         small._pipeline._reader = Recorded(small._pipeline._reader, [], 7, failing)
         assert torch.equal(small(x), expected)
-        small._pipeline.rest()
+        small._pipeline.wait_prefetched()
 
 
 def test_a_pipeline_begins_anew_after_an_error(chain, opened):
@@ -200,7 +200,7 @@ def test_a_pipeline_begins_anew_after_an_error(chain, opened):
             run_often()
         pipeline._reader = opened.reader
         assert torch.equal(pipeline.run(x), expected)
-        pipeline.empty()
+        pipeline.empty_rings()
     pipeline.close()
 
 
@@ -219,7 +219,7 @@ def test_a_file_changed_between_two_calls_is_found_though_all_was_read_before(
     path = tmp_path / "weights.safetensors"
     small = runtime.stream(module, x, plan=ring_of(opened, 6), weights=path)
     assert torch.equal(small(x), expected)
-    small._pipeline.rest()
+    small._pipeline.wait_prefetched()
     harm(path)
     with pytest.raises(WeightFileError, match="while it was open"):
         small(x)
@@ -230,7 +230,7 @@ def test_the_child_of_a_fork_reads_for_itself(chain, opened):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 2), x)
     assert torch.equal(pipeline.run(x), expected)
-    pipeline.rest()
+    pipeline.wait_prefetched()
     child = os.fork()
     if not child:
         os._exit(0 if torch.equal(pipeline.run(x), expected) else 1)

@@ -202,7 +202,7 @@ def test_where_control_flow_depends_on_values_is_told(build, where):
 def test_all_weights_in_memory_of_a_cpu_are_said_to_save_nothing(chain):
     module, x, _ = chain
     with runtime.stream(module, x, budget="3MB", tier="host") as small:
-        assert "keeps all weights: on a CPU that saves nothing" in small.said
+        assert "keeps all weights: on a CPU that saves nothing" in small.source
         assert small.memory.saved < 0
 
 

@@ -114,10 +114,10 @@ def test_what_is_brought_ahead_of_the_next_inference_is_what_it_needs(name, tier
             for _ in range(3):
                 assert torch.equal(pipeline.run(x), expected)
                 assert torch.equal(pipeline.run(2 * x), other)
-            pipeline.rest()
+            pipeline.wait_prefetched()
             assert pipeline.buffers.layout.prefetched_layers > 0
             assert torch.equal(pipeline.run(x), expected)
-            pipeline.empty()
+            pipeline.empty_rings()
             assert torch.equal(pipeline.run(2 * x), other)
             assert all(one.kernel_ms >= 0 and one.copy_ms >= 0 for one in pipeline.times)
             pipeline.run(x)
@@ -133,7 +133,7 @@ def test_copies_for_the_next_inference_go_on_while_nobody_asks():
     plan = StreamPlan(Architecture.PLANNED, none, 0, ring, 0.0, ring, ahead=True)
     pipeline = opened.pipeline(plan, x)
     assert torch.equal(pipeline.run(x), expected)
-    pipeline.rest()
+    pipeline.wait_prefetched()
     for ordinal in range(pipeline.buffers.layout.prefetched_layers):
         assert torch.equal(
             pipeline.buffers.target(ordinal).cpu(), pipeline.buffers.source(ordinal).cpu()
@@ -176,7 +176,7 @@ def test_a_read_error_between_two_calls_is_the_next_ones():
 
     reader.read = failing
     assert torch.equal(small(x), expected)
-    small._pipeline.rest()
+    small._pipeline.wait_prefetched()
     with pytest.raises(OSError, match="Input/output"):
         small(x)
     torch.cuda.synchronize()

@@ -19,7 +19,7 @@ import runtime
 from runtime.network.decompose import Rule, decompose
 from runtime.network.models.yolo import YOLOv4
 from runtime.weight_streaming.byte_size import parse_bytes
-from runtime.weight_streaming.files.layers import layered
+from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
@@ -69,7 +69,7 @@ def test_every_tier_gives_the_same(networks, tier):
 def check_tier(module, x, tier):
     with torch.no_grad():
         expected, other = module(x), module(2 * x)
-    layers, _ = layered(decompose(module, x, Rule.UNFOLDED), module)
+    layers, _ = split_layers(decompose(module, x, Rule.UNFOLDED), module)
     with runtime.stream(module, x, budget=layers.largest_bytes, tier=tier) as small:
         assert small.plan.memory_bytes <= layers.largest_bytes
         for _ in range(2):
@@ -183,7 +183,7 @@ def test_a_layer_that_writes_to_its_weights_is_refused():
 
 def test_a_budget_below_the_largest_layer_names_the_smallest_that_works(chain):
     module, x, expected = chain
-    with pytest.raises(BudgetTooSmallError, match="smallest workable") as caught:
+    with pytest.raises(BudgetTooSmallError, match=r"1000000 bytes is too small") as caught:
         runtime.stream(module, x, budget="1MB")
     with runtime.stream(module, x, budget=caught.value.smallest_bytes) as small:
         assert torch.equal(small(x), expected)
@@ -220,7 +220,7 @@ def test_wrong_arguments_are_told_in_one_line(chain):
     with pytest.raises(OSError, match="there is no folder"):
         runtime.stream(module, x, budget="3MB", weights="/no/such/folder/weights")
     plan = StreamPlan(Architecture.PLANNED, (False,) * 3, 10**7, 0, 0.0, 10**7)
-    with pytest.raises(ValueError, match="plan is of 3 layers, the network has 6"):
+    with pytest.raises(ValueError, match=r"3 layers, the network 6"):
         runtime.stream(module, x, plan=plan)
     plan = StreamPlan(Architecture.PLANNED, (False,) * 6, 10**5, 0, 0.0, 10**5)
     with pytest.raises(ValueError, match="do not fit"):
@@ -322,7 +322,7 @@ def test_what_goes_wrong_in_mid_stream_ends_all_threads_and_returns_the_memory(
     chain, architecture, harm, error, at
 ):
     module, x, expected = chain
-    layers, _ = layered(decompose(module, x, Rule.UNFOLDED), module)
+    layers, _ = split_layers(decompose(module, x, Rule.UNFOLDED), module)
     small = runtime.stream(module, x, plan=architecture(unmeasured(layers)))
     assert torch.equal(small(x), expected)
     pipeline, opened = small._pipeline, small._opened

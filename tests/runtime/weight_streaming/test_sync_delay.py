@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from runtime.network.decompose import Rule, decompose
-from runtime.weight_streaming.files.layers import MERGED_BYTES, MERGED_COPIES_BYTES, layered
+from runtime.weight_streaming.files.layers import MERGED_BYTES, MERGED_COPIES_BYTES, split_layers
 from runtime.weight_streaming.pipeline.layout import Layout
 from runtime.weight_streaming.pipeline.progress import Stage
 from runtime.weight_streaming.pipeline.sync_delay import sync_ms
@@ -102,5 +102,5 @@ def cut(*modules):
     """For a GPU, and the number of segments."""
     module = nn.Sequential(*modules).eval().to("meta")
     program = decompose(module, torch.empty(1, 128, device="meta"), Rule.UNFOLDED)
-    layers, _ = layered(program, module, MERGED_COPIES_BYTES)
+    layers, _ = split_layers(program, module, MERGED_COPIES_BYTES)
     return layers, len(program)

@@ -18,8 +18,8 @@ from runtime.network.decompose import Rule, decompose
 from runtime.weight_streaming import streamable
 from runtime.weight_streaming.files import readers
 from runtime.weight_streaming.files.host_memory import HostMemory
-from runtime.weight_streaming.files.layers import layered
-from runtime.weight_streaming.files.page_cache import cached_bytes, is_told
+from runtime.weight_streaming.files.layers import split_layers
+from runtime.weight_streaming.files.page_cache import cached_bytes, is_visible
 from runtime.weight_streaming.files.readers import FileReader, Tier
 from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES, WeightFileError, pack
 from runtime.weight_streaming.planning.architectures import zero_copy
@@ -29,7 +29,7 @@ PAGE = 4096
 
 
 def cut(module, x):
-    return layered(decompose(module, x, Rule.UNFOLDED), module)
+    return split_layers(decompose(module, x, Rule.UNFOLDED), module)
 
 
 def packed(module, x, path):
@@ -80,7 +80,7 @@ def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, di
     memory, places = read_all(reader, layers)
 
     with torch.no_grad():
-        assert torch.equal(layers.bound(places).run(x), module(x))
+        assert torch.equal(layers.bind(places).run(x), module(x))
     reader.close()
     memory.close()
 
@@ -93,7 +93,7 @@ def test_strides_survive_so_that_no_other_kernel_is_chosen(tmp_path):
     reader = FileReader(path, layers, values)
     memory, places = read_all(reader, layers)
 
-    (segment,) = layers.bound(places).segments
+    (segment,) = layers.bind(places).segments
     (weight, _) = segment.body.parameters()
     assert weight.stride() == module.weight.stride()
     assert torch.equal(weight, module.weight)
@@ -106,8 +106,8 @@ def test_direct_reads_leave_nothing_in_the_page_cache(chain, tmp_path):
     path = tmp_path / "weights.safetensors"
     layers, values = packed(module, x, path)
     reader = FileReader(path, layers, values)
-    if "refused" in reader.said:
-        pytest.skip(f"no direct reads here: {reader.said}")
+    if "refused" in reader.description:
+        pytest.skip(f"no direct reads here: {reader.description}")
     reader.start_cold()
     memory, _ = read_all(reader, layers)
 
@@ -133,7 +133,7 @@ def test_a_file_system_without_direct_reads_is_told_and_still_cold(chain, tmp_pa
     path = tmp_path / "weights.safetensors"
     with runtime.stream(module, x, budget="3MB", weights=path) as small:
         assert torch.equal(small(x), expected)
-        assert "O_DIRECT was refused (Invalid argument)" in small.said
+        assert "O_DIRECT was refused (Invalid argument)" in small.source
         assert small.memory.page_cache < small.memory.weights / 2
 
 
@@ -366,7 +366,7 @@ def test_a_file_in_memory_is_not_called_a_disk(chain):
         runtime.stream(module, x, budget="3MB", weights=f"{folder}/weights") as small,
     ):
         assert torch.equal(small(x), expected)
-        assert "not from a disk" in small.said
+        assert "not from a disk" in small.source
         assert small.memory.page_cache >= small.memory.weights
 
 
@@ -380,18 +380,18 @@ def test_of_a_file_that_one_may_only_read_the_system_does_not_tell_what_it_cache
     child = os.fork()
     if not child:
         os.seteuid(65534)
-        os._exit(is_told(file))
+        os._exit(is_visible(file))
     _, status = os.waitpid(child, 0)
     assert status == 0
-    assert is_told(file)
+    assert is_visible(file)
     os.close(file)
 
 
 def test_where_the_system_does_not_tell_all_is_counted_and_said(chain, tmp_path, monkeypatch):
     module, x, expected = chain
-    monkeypatch.setattr(readers, "is_told", lambda _: False)
+    monkeypatch.setattr(readers, "is_residency_known", lambda _: False)
     monkeypatch.setattr(readers, "cached_bytes", lambda file: os.fstat(file).st_size)
     with runtime.stream(module, x, budget="3MB", weights=tmp_path / "weights") as small:
         assert torch.equal(small(x), expected)
-        assert "counted as if in the page cache" in small.said
+        assert "counted as if in the page cache" in small.source
         assert small.memory.page_cache >= small.memory.weights
