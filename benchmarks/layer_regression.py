@@ -27,22 +27,22 @@ import numpy as np
 import torch
 from torch import nn
 
-from runtime.experiments.layers.layer_forest import fit_corrected
-from runtime.experiments.layers.layer_timing import (
+from runtime.experiments.predictor.accuracy import (
+    alike_as_one,
+    by_group,
+    held_out,
+    predicted_ms,
+    tenths,
+)
+from runtime.experiments.predictor.forest import fit_corrected
+from runtime.experiments.predictor.regression import FEATURES, Layer, fit, fit_plain
+from runtime.experiments.predictor.timing import (
     LayerRun,
     Subject,
     distinct,
     random_layers,
     subjects_of,
     time_layers,
-)
-from runtime.experiments.layers.predictor import FEATURES, Layer, fit, fit_plain
-from runtime.experiments.layers.predictor_accuracy import (
-    alike_as_one,
-    by_group,
-    held_out,
-    predicted_ms,
-    tenths,
 )
 from runtime.machine.timing import TimingConfig
 from runtime.network.backend import Backend, Device

@@ -38,13 +38,13 @@ from rich.console import Console
 
 from latency.measuring.folder import MeasurementFolder, rows_of
 from latency.measuring.machine import ThisMachine
-from nas.config.build import CONF
 from nas.measure.plan import CONTROL, MeasureConfig
 from nas.measure.table import write_measured_table
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.stability import QuietConfig
 from runtime.machine.timing import Stopwatch
 from runtime.network.backend import Backend, Device
+from runtime.shell.conf_folder import CONF
 
 BACKENDS = ("onnxruntime", "torch")
 

@@ -10,17 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-import hydra
-from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
 from latency.models.process import FEWEST_PROBES
 from latency.models.sheet import read_probes, write_sheet
 from latency.models.transferred import choose_probes, transfer_from, write_transferred
-from nas.config.build import CONF
 from runtime.shell.errors import UserError
-from runtime.shell.hydra_errors import one_line_hydra_errors
+from runtime.shell.hydra_command import typed_hydra_command
 
 
 @final
@@ -36,29 +32,20 @@ class TransferConfig:
 
 def main() -> None:
     """Run the command line's half of a transfer."""
-    ConfigStore.instance().store(name="transfer_schema", node=TransferConfig)
-    with one_line_hydra_errors("nas.transfer"):
-        _hydra_main()
+    typed_hydra_command("nas.transfer", "transfer", TransferConfig, _transfer)
 
 
-@hydra.main(version_base="1.3", config_path=CONF, config_name="transfer")
-def _hydra_main(composed: DictConfig) -> None:
-    with one_line_hydra_errors("nas.transfer"):
-        for name in sorted(OmegaConf.missing_keys(composed)):
-            raise UserError(f"{name} is not set; write {name}=<file>")
-        config = OmegaConf.to_object(composed)
-        if not isinstance(config, TransferConfig):
-            raise TypeError(f"composed a {type(config).__name__}, not a TransferConfig")
-        console = Console(highlight=False, emoji=False, soft_wrap=True)
-        if config.choose is not None and config.probes is None:
-            _choose(config.choose, Path(config.out), console)
-        elif config.probes is not None and config.choose is None:
-            _predict(config, Path(config.probes), Path(config.out), console)
-        else:
-            raise UserError(
-                "say what to do: choose=10 names architectures to time, probes=<file> predicts "
-                "from their times; one of them, not both"
-            )
+def _transfer(config: TransferConfig) -> None:
+    console = Console(highlight=False, emoji=False, soft_wrap=True)
+    if config.choose is not None and config.probes is None:
+        _choose(config.choose, Path(config.out), console)
+    elif config.probes is not None and config.choose is None:
+        _predict(config, Path(config.probes), Path(config.out), console)
+    else:
+        raise UserError(
+            "say what to do: choose=10 names architectures to time, probes=<file> predicts "
+            "from their times; one of them, not both"
+        )
 
 
 def _choose(count: int, out: Path, console: Console) -> None:

@@ -5,7 +5,9 @@ $ python -m runtime.map tasks=tasks.csv platform=board.yaml
 
 from __future__ import annotations
 
-from runtime.mapping.command import main
-
 if __name__ == "__main__":
+    from runtime.shell.exit_status import one_line_errors
+
+    with one_line_errors():  # Ctrl-C while the rest is imported
+        from runtime.mapping.command import main
     main()

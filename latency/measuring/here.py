@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -19,9 +18,9 @@ from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Backend, Device, Precision
 from runtime.network.task import Task
+from runtime.shell.conf_folder import CONF
 from runtime.shell.errors import UserError
 
-_DEFAULTS = Path(__file__).parents[2] / "conf" / "measure.yaml"
 _BACKENDS = {
     "torch": Backend.torch,
     "torch-graph": Backend.graph,
@@ -57,7 +56,7 @@ def timed_here(
 
 
 def _config(device: str, scenario: str, task: Task, here: Device) -> MeasureConfig:
-    values = OmegaConf.load(_DEFAULTS)
+    values = OmegaConf.load(CONF / "measure.yaml")
     merged = OmegaConf.merge(
         OmegaConf.structured(MeasureConfig),
         {name: value for name, value in values.items() if name not in {"defaults", "hydra"}},

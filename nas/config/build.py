@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, final
 
 from hydra.core.config_store import ConfigStore
@@ -50,9 +49,6 @@ from rewards.proposed import ProposedReward
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.units import milliseconds
-
-CONF: str = str(Path(__file__).resolve().parents[2] / "conf")
-"""Folder of the YAML files: by place, because a user's folder may hold a `conf` of its own."""
 
 NAMES: dict[str, dict[str, type[Any]]] = {
     "reward": {

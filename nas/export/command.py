@@ -9,12 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import hydra
-from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 
-from nas.config.build import CONF
 from nas.export.config import ExportConfig
 from nas.export.docstring import docstring
 from nas.export.folder import RECORD, filling, require_place
@@ -23,15 +19,13 @@ from nas.export.readme import here_text, readme
 from nas.export.record import Checked, record
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.shell.errors import UserError
-from runtime.shell.hydra_errors import one_line_hydra_errors
+from runtime.shell.hydra_command import typed_hydra_command
 
 
 def main() -> None:
     """Run the command line's export."""
-    ConfigStore.instance().store(name="export_schema", node=ExportConfig)
     sys.argv[1:] = [_quoted(argument) for argument in sys.argv[1:]]
-    with one_line_hydra_errors("nas.export"):
-        _hydra_main()
+    typed_hydra_command("nas.export", "export", ExportConfig, _export)
 
 
 def _quoted(argument: str) -> str:
@@ -40,15 +34,8 @@ def _quoted(argument: str) -> str:
     return f"cell='{cell}'" if cell.startswith("|") and cell != argument else argument
 
 
-@hydra.main(version_base="1.3", config_path=CONF, config_name="export")
-def _hydra_main(composed: DictConfig) -> None:
-    with one_line_hydra_errors("nas.export"):
-        for name in sorted(OmegaConf.missing_keys(composed)):
-            raise UserError(f"{name} is not set; write {name}=<folder of a finished run>")
-        config = OmegaConf.to_object(composed)
-        if not isinstance(config, ExportConfig):
-            raise TypeError(f"composed a {type(config).__name__}, not an ExportConfig")
-        export(config, Console(highlight=False, emoji=False))
+def _export(config: ExportConfig) -> None:
+    export(config, Console(highlight=False, emoji=False))
 
 
 def export(config: ExportConfig, console: Console) -> Path:

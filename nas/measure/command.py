@@ -10,12 +10,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import hydra
-from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from jaxtyping import Int64
 from numpy import ndarray
-from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.progress import track
 
@@ -25,32 +22,21 @@ from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import Measurement, append, judged, mend, read
 from latency.measuring.machine import ThisMachine
 from latency.models.transferred import require_new
-from nas.config.build import CONF
 from nas.measure.plan import MeasureConfig, completed, plan
 from nas.measure.table import write_measured_table
 from nas.measure.transferred_table import write_predicted_table
-from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
-from runtime.shell.hydra_errors import one_line_hydra_errors
+from runtime.shell.hydra_command import typed_hydra_command
 
 
 def main() -> None:
     """Run the command line's measurement."""
-    ConfigStore.instance().store(name="measure_schema", node=MeasureConfig)
-    with one_line_hydra_errors("nas.measure"):
-        _hydra_main()
+    typed_hydra_command("nas.measure", "measure", MeasureConfig, _run)
 
 
-@hydra.main(version_base="1.3", config_path=CONF, config_name="measure")
-def _hydra_main(composed: DictConfig) -> None:
-    with one_line_hydra_errors("nas.measure"):
-        for name in sorted(OmegaConf.missing_keys(composed)):
-            raise UserError(f"{name} is not set; write {name}=<value>")
-        config = OmegaConf.to_object(composed)
-        if not isinstance(config, MeasureConfig):
-            raise TypeError(f"composed a {type(config).__name__}, not a MeasureConfig")
-        words = HydraConfig.get().overrides.task
-        _measure(completed(config), words, Console(highlight=False, emoji=False))
+def _run(config: MeasureConfig) -> None:
+    given = HydraConfig.get().overrides.task
+    _measure(completed(config), given, Console(highlight=False, emoji=False))
 
 
 @runtime_checkable

@@ -18,21 +18,20 @@ from yaml import YAMLError
 
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
-from nas.config.build import CONF, NAMES, build, register
+from nas.config.build import NAMES, build, register
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import Run, announce
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import USER_ERROR, reason
 from runtime.shell.file_lock import held
-from runtime.shell.hydra_errors import one_line_hydra_errors
+from runtime.shell.hydra_command import hydra_command, one_line_hydra_errors
 
 
 def main() -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
     register()
-    with one_line_hydra_errors("nas.search"):
-        _hydra_main()
+    hydra_command("nas.search", "search", _run)
     if _failed:
         sys.exit(USER_ERROR)
 
@@ -44,14 +43,10 @@ _failed: list[int] = []
 """Statuses of the runs of a sweep that could not be made; the others go on."""
 
 
-@hydra.main(version_base="1.3", config_path=CONF, config_name="search")
-def _hydra_main(composed: DictConfig) -> None:
+def _run(composed: DictConfig) -> None:
     try:
-        with one_line_hydra_errors("nas.search"):
-            try:
-                _search(composed, Console(highlight=False, emoji=False))
-            except (DivergedError, UnmeasuredError) as error:
-                raise UserError(str(error)) from error
+        with one_line_hydra_errors("nas.search", DivergedError, UnmeasuredError):
+            _search(composed, Console(highlight=False, emoji=False))
     except SystemExit as stopped:
         if HydraConfig.get().mode is not RunMode.MULTIRUN or stopped.code != USER_ERROR:
             raise

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from nas.config.build import CONF, register
+from nas.config.build import register
 from nas.search.environment import write_environment
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.study.analyses.situations.measure import families
@@ -36,7 +36,7 @@ from nas.study.terminal import print_results
 from nas.study.work import work
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import reason
-from runtime.shell.hydra_errors import one_line_hydra_errors
+from runtime.shell.hydra_command import hydra_command
 
 SOURCES = ("accuracy", "latency")
 
@@ -45,12 +45,10 @@ def main() -> None:
     """Run the command line's study, or this machine's share of one; 2 if a cell failed."""
     register()
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    with one_line_hydra_errors("nas.study"):
-        _hydra_main()
+    hydra_command("nas.study", "study", _run)
 
 
-@hydra.main(version_base="1.3", config_path=CONF, config_name="study")
-def _hydra_main(composed: DictConfig) -> None:
+def _run(composed: DictConfig) -> None:
     hydra_config = HydraConfig.get()
     choices = {name: str(hydra_config.runtime.choices[name]) for name in SOURCES}
     given = list(hydra_config.overrides.task)
@@ -59,10 +57,7 @@ def _hydra_main(composed: DictConfig) -> None:
             raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
         register()  # a launcher may have started another process
         composed.workers = composed.workers or 1  # it has as many jobs as there is room for
-        run_study(composed, choices, given, Console(highlight=False, emoji=False))
-        return
-    with one_line_hydra_errors("nas.study"):
-        run_study(composed, choices, given, Console(highlight=False, emoji=False))
+    run_study(composed, choices, given, Console(highlight=False, emoji=False))
 
 
 def run_study(

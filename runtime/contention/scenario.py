@@ -27,9 +27,10 @@ from runtime.contention.hogs.hog import Hog
 from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
 from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.isolation.isolation import Isolation
+from runtime.shell.conf_folder import CONF
 from runtime.weight_streaming.byte_size import parse_bytes
 
-BUNDLED = Path(__file__).parents[2] / "conf" / "scenarios"
+BUNDLED = CONF / "scenarios"
 
 _CPU_HOGS: dict[str, Callable[..., Hog]] = {
     "memory": MemoryHog,

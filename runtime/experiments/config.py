@@ -29,7 +29,35 @@ class Experiment(Enum):
     stream = "stream"
     predictor = "predictor"
     memory = "memory"
+    schedulability = "schedulability"
     page = "page"  # measures nothing: draws the results that are there
+
+
+@final
+@dataclass
+class StudyConfig:
+    """Settings of the schedulability study."""
+
+    scenarios: list[str]
+    thresholds: list[float]
+    sets: int
+    seed: int
+    workers: int
+    time_limit_s: float
+
+    def check(self) -> None:
+        """Refuse settings that cannot be computed; the study checks its names itself.
+
+        Raises:
+          ValueError: naming the value and what is allowed.
+        """
+        for name in ("sets", "workers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"studying.{name}={getattr(self, name)} must be at least 1")
+        if self.seed < 0:
+            raise ValueError(f"studying.seed={self.seed} must be 0 or more")
+        if not 0 < self.time_limit_s < math.inf:
+            raise ValueError(f"studying.time_limit_s={self.time_limit_s} must be above 0, seconds")
 
 
 @final
@@ -57,6 +85,7 @@ class BenchConfig:
     rule: str | None  # of Rule; None: fused, but whole networks for qs and coschedule on a GPU
     minutes: float | None  # None: 4 on a GPU, 2 on a CPU
     out: str
+    studying: StudyConfig  # of schedulability
 
     @property
     def on_gpu(self) -> bool:
@@ -89,7 +118,7 @@ class BenchConfig:
         return Rule.WHOLE if is_whole else Rule.FUSED
 
     @property
-    def minutes_there(self) -> float:
+    def most_minutes(self) -> float:
         """After so many no step is begun, and the one under way ends after its round."""
         return self.minutes if self.minutes is not None else 4.0 if self.on_gpu else 2.0
 
@@ -102,6 +131,7 @@ class BenchConfig:
         self._check_counts()
         self._check_sizes()
         self._check_names()
+        self.studying.check()
         if self.on_gpu and not torch.cuda.is_available():
             raise ValueError(
                 "device=cuda, but torch finds no CUDA device here; device=cpu is there"
@@ -130,7 +160,7 @@ class BenchConfig:
             if not 0 < number <= _MOST_SCALE:
                 raise ValueError(f"{name}={number} must be above 0 and at most {_MOST_SCALE:g}")
         for name, number in (
-            ("minutes", self.minutes_there),
+            ("minutes", self.most_minutes),
             *(("limits", one) for one in self.limits or ()),
         ):
             if not 0 < number < math.inf:

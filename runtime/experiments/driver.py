@@ -16,9 +16,10 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.deadline import ends_by, time_is_left
 from runtime.experiments.dispatch.modes import Way, open_executor
 from runtime.experiments.dispatch.prepared import Setup
-from runtime.experiments.time_left import ends_by, time_is_left
 from runtime.experiments.workloads import Model, Scale, source
 from runtime.machine.facts import state
 from runtime.machine.monitors import OtherLoad, Throttles
@@ -77,6 +78,41 @@ class Control:
     def close(self) -> None:
         """Lets go of it."""
         self._executor.close()
+
+
+def measured_in_steps(
+    steps: Callable[[BenchConfig], list[Step]],
+) -> Callable[[BenchConfig, Results, Path, Console], None]:
+    """An experiment that is measured step by step, with a control run around each step."""
+
+    def measure(config: BenchConfig, results: Results, path: Path, console: Console) -> None:
+        try:
+            chosen = steps(config)
+            announce(chosen, config, console)
+            control = Control(config.device, config.scale)
+        except RuntimeError as error:  # of torch and CUDA: no driver, no free memory
+            raise ValueError(
+                f"device={config.device.value} cannot be measured here: {one_line(error)}"
+            ) from error
+        try:
+            run_steps(chosen, results, path, control, minutes=config.most_minutes, console=console)
+        finally:  # after Ctrl-C, too
+            with suppress(RuntimeError):  # a GPU that is lost, as the results say
+                control.close()
+
+    return measure
+
+
+def announce(steps: Sequence[Step], config: BenchConfig, console: Console) -> None:
+    """Print one line on what is going to be measured, and how long that takes at most."""
+    names = ", ".join(step.name for step in steps)
+    console.print(
+        f"experiment={config.experiment.value}, device={config.device.value}, about "
+        f"{config.most_minutes:g} minutes at most (minutes= changes that), {len(steps)} "
+        f"step{'s' * (len(steps) != 1)}: {names}",
+        soft_wrap=True,
+        markup=False,
+    )
 
 
 def run_steps(

@@ -11,23 +11,19 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-import hydra
-from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from runtime.mapping.board_files import read_board
-from runtime.mapping.config import MapConfig, ProfileConfig, StudyConfig
+from runtime.mapping.config import MapConfig, ProfileConfig
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
-from runtime.shell.runtime_exit_status import one_line_errors
-
-CONF = str(Path(__file__).resolve().parents[2] / "conf")
-"""By place, because a user's folder may hold a `conf` of its own."""
+from runtime.page.print import print_results, wide_console
+from runtime.page.results import Results
+from runtime.shell.hydra_command import typed_hydra_command
 
 DOES_NOT_FIT = 1
 
@@ -39,35 +35,18 @@ _OF_A_RUN = ("run", "running", "profiling", "margin", "json")
 
 def main() -> None:
     """Run the command line's question."""
-    ConfigStore.instance().store(name="map_schema", node=MapConfig)
-    with one_line_errors("runtime.map"):
-        _hydra_main()
+    typed_hydra_command("runtime.map", "map", MapConfig, _map, ValueError)
 
 
-@hydra.main(version_base="1.3", config_path=CONF, config_name="map")
-def _hydra_main(composed: DictConfig) -> None:
-    with one_line_errors("runtime.map"):
-        config = OmegaConf.to_object(composed)
-        if not isinstance(config, MapConfig):
-            raise TypeError(f"composed a {type(config).__name__}, not a MapConfig")
-        config.check()
-        console = Console(highlight=False, emoji=False)
-        if not console.is_terminal:
-            console = Console(highlight=False, emoji=False, width=160)
-        if config.profile is not None:
-            _profile(Path(config.profile), config.profiling, console)
-        if config.study is not None:
-            _study(Path(config.study), config.studying, console)
-        if config.tasks is not None and config.run is not None:
-            _run(config.tasks, Path(config.run), config, console)
-        elif config.tasks is not None:
-            _answer(config.tasks, config, console)
-
-
-def _study(folder: Path, config: StudyConfig, console: Console) -> None:
-    from runtime.experiments.schedulability.study import run_study  # noqa: PLC0415 - of this use only
-
-    run_study(folder, config, console)
+def _map(config: MapConfig) -> None:
+    config.check()
+    console = wide_console()
+    if config.profile is not None:
+        _profile(Path(config.profile), config.profiling, console)
+    if config.tasks is not None and config.run is not None:
+        _run(config.tasks, Path(config.run), config, console)
+    elif config.tasks is not None:
+        _answer(config.tasks, config, console)
 
 
 def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
@@ -80,12 +59,10 @@ def _profile(path: Path, config: ProfileConfig, console: Console) -> None:
 
 def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # as for a profile
-    from runtime.experiments.command import tell  # noqa: PLC0415 - imports torch
-    from runtime.mapping.running.needed_margin import needed_margin  # noqa: PLC0415 - likewise
+    from runtime.mapping.running.needed_margin import needed_margin  # noqa: PLC0415 - imports torch
     from runtime.mapping.running.run_here import EXPERIMENT, has_run, recorded_settings, run_here  # noqa: PLC0415 - likewise
-    from runtime.mapping.running.view import sentences  # noqa: PLC0415 - likewise
+    from runtime.mapping.running.view import MAPPED  # noqa: PLC0415 - likewise
     from runtime.mapping.solving.candidates import Board  # noqa: PLC0415 - of this use only
-    from runtime.page.results import Results  # noqa: PLC0415 - likewise
 
     table, platform = read_board(tasks, config)
     board = Board(table, platform, config.bound, config.frame_ms)
@@ -96,9 +73,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     running = replace(config.running, margins=[config.margin]) if config.margin else config.running
 
     def told(results: Results) -> None:
-        tell(results, path, console)
-        for line in sentences(results.rows):
-            console.print(line, soft_wrap=True, markup=False)
+        print_results(results, MAPPED, path, console)
         if (needed := needed_margin(results.rows)) is not None:
             console.print(_next_question(needed.margin), soft_wrap=True, markup=False)
 

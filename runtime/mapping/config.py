@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import final
 
-from runtime.experiments.schedulability.schedulability import SCENARIOS, THRESHOLDS
 from runtime.mapping.model.timing_table import Bound
 from runtime.mapping.solving.baselines import Method
 
@@ -48,42 +47,6 @@ class ProfileConfig:
 
 @final
 @dataclass
-class StudyConfig:
-    """Execution much of the schedulability study `python -m runtime.map study=<folder>` computes."""
-
-    scenarios: list[str]
-    thresholds: list[float]
-    sets: int
-    seed: int
-    workers: int
-    time_limit_s: float
-
-    def check(self) -> None:
-        """Refuses what cannot be computed.
-
-        Raises:
-          ValueError: naming the value and what is allowed.
-        """
-        for name in ("sets", "workers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"studying.{name}={getattr(self, name)} must be at least 1")
-        if self.seed < 0:
-            raise ValueError(f"studying.seed={self.seed} must be 0 or more")
-        if not 0 < self.time_limit_s < math.inf:
-            raise ValueError(f"studying.time_limit_s={self.time_limit_s} must be above 0, seconds")
-        for value, allowed, name in (
-            (self.scenarios, [*SCENARIOS], "scenarios"),
-            (self.thresholds, [*THRESHOLDS], "thresholds"),
-        ):
-            unknown = [one for one in value if one not in allowed]
-            if unknown or not value:
-                raise ValueError(
-                    f"studying.{name}={value} must be some of {', '.join(map(str, allowed))}"
-                )
-
-
-@final
-@dataclass
 class RunConfig:
     """Execution `python -m runtime.map tasks=<table>.csv run=<folder>` runs the frame."""
 
@@ -121,7 +84,7 @@ class MapConfig:
     tasks: str | None
     run: str | None
     profile: str | None
-    study: str | None
+    study: str | None  # refused: it is an experiment of runtime.bench
     platform: str | None
     configurations: list[str] | None
     frame_ms: float
@@ -130,7 +93,6 @@ class MapConfig:
     margin: float
     json: bool
     profiling: ProfileConfig
-    studying: StudyConfig
     running: RunConfig
 
     def check(self) -> None:
@@ -145,13 +107,17 @@ class MapConfig:
             raise ValueError(f"margin={self.margin} must be 0 or more; 0.1 adds 10 %")
         if self.run is not None and self.tasks is None:
             raise ValueError(f"run={self.run} needs tasks=<table>.csv, the networks to run")
-        asked = [name for name in ("tasks", "profile", "study") if getattr(self, name) is not None]
+        if self.study is not None:
+            raise ValueError(
+                f"study={self.study} is now `python -m runtime.bench experiment=schedulability "
+                f"out={self.study}`"
+            )
+        asked = [name for name in ("tasks", "profile") if getattr(self, name) is not None]
         if len(asked) != 1:
             raise ValueError(
                 f"{' and '.join(f'{name}=' for name in asked) or 'nothing'} is given; give one of "
-                "tasks=<table>.csv (what is left on a board), profile=<table to write>.csv (times "
-                "networks on this machine) and study=<folder> (the published study)"
+                "tasks=<table>.csv (what is left on a board) and profile=<table to write>.csv "
+                "(times networks on this machine)"
             )
         self.profiling.check()
-        self.studying.check()
         self.running.check()

@@ -11,7 +11,7 @@ from runtime.page.results import Row
 
 @final
 @dataclass(frozen=True)
-class Shown:
+class TableView:
     """A table of texts."""
 
     title: str
@@ -23,7 +23,7 @@ class Shown:
     """What a reader must know of a column."""
 
 
-def notes(tables: Sequence[Shown]) -> list[str]:
+def notes(tables: Sequence[TableView]) -> list[str]:
     """Of all tables, each once."""
     return [*dict.fromkeys(one.note for one in tables if one.note)]
 

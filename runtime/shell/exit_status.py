@@ -1,4 +1,7 @@
-"""How every command ends: 2 for what the user can mend, 130 for Ctrl-C, one line, no traceback."""
+"""How every command ends: 2 for an error of the user, 130 for Ctrl-C, one line, no traceback.
+
+This module imports nothing slow: a command uses it while it imports the rest.
+"""
 
 from __future__ import annotations
 
@@ -15,27 +18,31 @@ INTERRUPTED = 130  # 128 + SIGINT, what a shell reports
 
 
 @contextmanager
-def one_line_errors() -> Iterator[None]:
+def one_line_errors(*also: type[Exception]) -> Iterator[None]:
     """Run a command's body; also usable as a decorator of it.
 
     A `UserError`, and an `OSError` such as a full disk or a forbidden folder, becomes one line
     on standard error; any other exception is a bug and keeps its traceback.
 
+    Args:
+      also: further exceptions that are errors of the user.
+
     Raises:
       SystemExit: with status 2 after such an error, 130 after Ctrl-C.
     """
+    users: tuple[type[Exception], ...] = (UserError, *also)
     try:
         yield
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
-    except UserError as error:
-        _leave(str(error), USER_ERROR)
     except OSError as error:
         _leave(reason(error), USER_ERROR)
+    except users as error:
+        _leave(str(error), USER_ERROR)
 
 
 def reason(error: OSError) -> str:
-    """What the operating system refused, and for which file."""
+    """The operating system's message, after the path of the file if there is one."""
     if error.strerror is None:
         return str(error) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from runtime.experiments.placement import table_iv
-from runtime.experiments.placement.guidelines import Reading, is_balanced
-from runtime.experiments.placement.policy import MemoryPolicy, footprint
-from runtime.experiments.placement.profiles import read_profile
+from runtime.experiments.placement.model import table_iv
+from runtime.experiments.placement.model.guidelines import Reading, is_balanced
+from runtime.experiments.placement.model.policy import MemoryPolicy, footprint
+from runtime.experiments.placement.model.profiles import read_profile
 
 D, M, _ = MemoryPolicy
 

@@ -24,12 +24,12 @@ from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.networks import on_cpu, on_one_core
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.contention import measure_gpu as contention_gpu
+from runtime.experiments.contention.comparison import SPINNER
 from runtime.experiments.contention.interleaved import Condition
 from runtime.experiments.contention.rows import counts, curve, hog_row, rows_of
 from runtime.experiments.contention.turns import taken_in_turns
-from runtime.experiments.contention.verdict import SPINNER
+from runtime.experiments.deadline import time_is_left
 from runtime.experiments.driver import Step
-from runtime.experiments.time_left import time_is_left
 from runtime.machine.facts import usable_cores
 from runtime.page.results import Row, summary
 

@@ -11,8 +11,8 @@ import numpy as np
 from runtime.contention.contention import Contention
 from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.contention.sensitivity import LEAST_LEVELS, fit, held_out_errors
+from runtime.experiments.contention.comparison import SPINNER
 from runtime.experiments.contention.interleaved import ConditionTimes
-from runtime.experiments.contention.verdict import SPINNER
 from runtime.page.results import Row, summary
 
 _MOST_SAMPLES = 2000

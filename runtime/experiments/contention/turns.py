@@ -13,7 +13,7 @@ from runtime.experiments.contention.interleaved import (
     ConditionTimes,
     measure_interleaved,
 )
-from runtime.experiments.time_left import time_is_left
+from runtime.experiments.deadline import time_is_left
 
 
 def taken_in_turns(

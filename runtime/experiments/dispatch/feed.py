@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from threading import Event
 from typing import final
 
-from runtime.experiments.dispatch.outcome import Ran
+from runtime.experiments.dispatch.executor import Ran
 from runtime.experiments.dispatch.prepared import Ready, Stream
 from runtime.network.completion import Completion, Compute
 

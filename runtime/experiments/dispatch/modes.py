@@ -16,7 +16,6 @@ the launching thread itself is not enough; on a core of its own, if cores are na
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from copy import copy
@@ -24,12 +23,12 @@ from enum import Enum
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
-from typing import Protocol, final
+from typing import final
 
 from torch import Tensor
 
+from runtime.experiments.dispatch.executor import Executor, Outcome, Ran, outcome
 from runtime.experiments.dispatch.feed import Feed
-from runtime.experiments.dispatch.outcome import Outcome, Ran, outcome
 from runtime.experiments.dispatch.prepared import (
     Prepared,
     Ready,
@@ -41,7 +40,6 @@ from runtime.experiments.dispatch.prepared import (
 from runtime.lanes.cpu import one_core
 from runtime.network.backend import Device
 from runtime.network.segment_kind import Kind
-from runtime.shell.closeable import Closes
 
 
 class Way(Enum):
@@ -55,26 +53,6 @@ class Way(Enum):
     MULTI_CONTEXT = "multi_context"
 
 
-class Executor(Closes, Protocol):
-    """Networks made ready, to be run again and again; to be used in a `with` statement."""
-
-    @abstractmethod
-    def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
-        """Lets every network do so many inferences; a network that raises does no further one.
-
-        Args:
-          inferences: of each network, one after another.
-          each_job: whether each job is timed; else only each inference, which costs less.
-          ahead: so many inferences a network may launch beyond the one whose end it waits for, where
-            it waits for ends: a GPU need not wait for the thread to wake then. For networks that
-            need a result before they can ask for the next, 0.
-        """
-
-    @abstractmethod
-    def close(self) -> None:
-        """Ends threads and processes, and lets go of the networks."""
-
-
 def open_executor(way: Way, sources: Sequence[Source], setup: Setup) -> Executor:
     """Prepares networks to be issued in this way.
 
@@ -84,7 +62,7 @@ def open_executor(way: Way, sources: Sequence[Source], setup: Setup) -> Executor
       RuntimeError: if there is no such device; of MULTI_CONTEXT also if a process dies.
     """
     if way is Way.MULTI_CONTEXT:
-        from runtime.experiments.dispatch.processes import MultiContext  # noqa: PLC0415 - which imports this module
+        from runtime.experiments.dispatch.processes import MultiContext  # noqa: PLC0415 - of one mode
 
         return MultiContext(sources, setup)
     return InProcess(way, sources, setup)

@@ -25,9 +25,8 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from runtime.experiments.dispatch.executor import Executor, Outcome, Ran, outcome
 from runtime.experiments.dispatch.feed import Feed
-from runtime.experiments.dispatch.modes import Executor
-from runtime.experiments.dispatch.outcome import Outcome, Ran, outcome
 from runtime.experiments.dispatch.prepared import Prepared, Setup, Source, Stream, open_stream
 from runtime.lanes.cpu import one_core
 from runtime.network.segment_kind import Kind

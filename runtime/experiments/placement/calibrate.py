@@ -15,12 +15,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from runtime.experiments.placement.buffers import GpuBuffer
-from runtime.experiments.placement.fitting import Observation, fitted, solved
-from runtime.experiments.placement.parameters import SECTOR
-from runtime.experiments.placement.policy import MemoryPolicy
-from runtime.experiments.placement.profiles import Profile
-from runtime.experiments.placement.workload import Passes, Use
+from runtime.experiments.placement.buffers.gpu import GpuBuffer
+from runtime.experiments.placement.model.fitting import Observation, fitted, solved
+from runtime.experiments.placement.model.parameters import SECTOR
+from runtime.experiments.placement.model.policy import MemoryPolicy
+from runtime.experiments.placement.model.profiles import Profile
+from runtime.experiments.placement.model.workload import Passes, Use
 from runtime.machine.description import machine_facts
 
 SIZES = tuple(4**power * 1024 for power in range(2, 9))

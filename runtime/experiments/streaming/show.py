@@ -18,8 +18,8 @@ from runtime.page.palette import (
 )
 from runtime.page.parts import Figure
 from runtime.page.results import Row
-from runtime.page.table_view import Shown, megabytes, number, percent, with_spread
-from runtime.page.view import Face
+from runtime.page.table_view import TableView, megabytes, number, percent, with_spread
+from runtime.page.view import View
 from runtime.weight_streaming.planning.model_error import model_error
 
 _COLUMNS = (
@@ -55,7 +55,7 @@ _OF_PLANS = (
 _DASHES = ("dash", "dashdot", "longdash", "longdashdot")
 
 
-def _tables(rows: list[Row]) -> list[Shown]:
+def _tables(rows: list[Row]) -> list[TableView]:
     shown = []
     for network, batch, tier in dict.fromkeys(
         (row["network"], row["batch"], row["tier"]) for row in rows if row.get("weight_bytes")
@@ -76,7 +76,7 @@ def _tables(rows: list[Row]) -> list[Shown]:
     return shown
 
 
-def _measured(title: str, rows: list[Row]) -> Shown:
+def _measured(title: str, rows: list[Row]) -> TableView:
     header = ["variant", "delay ms", "to resident", "plan MB", "all MB", "to 1x", "to 2x", "exact"]
     lines = [
         [
@@ -91,10 +91,10 @@ def _measured(title: str, rows: list[Row]) -> Shown:
         ]
         for row in rows
     ]
-    return Shown(title, header, lines, 1, _COLUMNS)
+    return TableView(title, header, lines, 1, _COLUMNS)
 
 
-def _predictions(title: str, rows: list[Row]) -> Iterator[Shown]:
+def _predictions(title: str, rows: list[Row]) -> Iterator[TableView]:
     """None where nothing was predicted."""
     header = ["variant", "delay ms", "predicted", "error", "bound", "first ms", "its prediction"]
     lines = [
@@ -111,10 +111,10 @@ def _predictions(title: str, rows: list[Row]) -> Iterator[Shown]:
         if "predicted_ms" in row
     ]
     if lines:
-        yield Shown(f"Predicted: {title}", header, lines, 1, _PREDICTED)
+        yield TableView(f"Predicted: {title}", header, lines, 1, _PREDICTED)
 
 
-def _model_errors(tried: list[Row]) -> Shown:
+def _model_errors(tried: list[Row]) -> TableView:
     """Of all configurations, and of those of each tier and network."""
     groups = {"all": tried}
     for row in tried:
@@ -129,10 +129,10 @@ def _model_errors(tried: list[Row]) -> Shown:
     title = "Error of the model over random residents and rings, inferences in a row, %"
     header = ["of", "configurations", "median", "mean", "p95", "worst", "bias"]
     note = "p95: 95 of 100 configurations are no further off."
-    return Shown(title, header, lines, 1, note)
+    return TableView(title, header, lines, 1, note)
 
 
-def _streams_together(rows: list[Row]) -> list[Shown]:
+def _streams_together(rows: list[Row]) -> list[TableView]:
     shown = []
     header = [
         "network",
@@ -160,7 +160,9 @@ def _streams_together(rows: list[Row]) -> list[Shown]:
             for row in own
         ]
         told = f"{own[0]['together']} in {megabytes(budget)} MB, {own[0]['budget']:.0%} of weights"
-        shown.append(Shown(f"Beside each other, from {own[0]['tier']}: {told}", header, lines, 1))
+        shown.append(
+            TableView(f"Beside each other, from {own[0]['tier']}: {told}", header, lines, 1)
+        )
     return shown
 
 
@@ -253,4 +255,4 @@ def _figures(rows: list[Row]) -> list[Figure]:
     return figures
 
 
-STREAM = Face("Networks larger than their memory", _tables, _figures)
+STREAM = View("Networks larger than their memory", _tables, _figures)

@@ -11,16 +11,16 @@ from runtime.page.markup import chart_text
 from runtime.page.palette import BLUE, GREY, SERIES
 from runtime.page.parts import Figure
 from runtime.page.results import Row
-from runtime.page.table_view import Shown, number, percent, with_spread
-from runtime.page.view import Face
+from runtime.page.table_view import TableView, number, percent, with_spread
+from runtime.page.view import View
 
 
-def _tables(rows: list[Row]) -> list[Shown]:
+def _tables(rows: list[Row]) -> list[TableView]:
     ran = [row for row in rows if "timetable" in row]
     margins = [row for row in rows if "margin" in row]
     frame_ms = ran[0]["frame_ms"] if ran else 0.0
     shown = [
-        Shown(
+        TableView(
             f"A frame of {frame_ms:g} ms, begin to last end, ms",
             [
                 *("timetable", "planned", "median", "p99", "worst", "late"),
@@ -33,7 +33,7 @@ def _tables(rows: list[Row]) -> list[Shown]:
     for one in ran:
         own = [row for row in rows if row.get("of") == one["timetable"] and "network" in row]
         shown.append(
-            Shown(
+            TableView(
                 f"{one['timetable']}: planned and median times, ms",
                 [
                     *("network", "as", "on", "planned", "measured", "worst end"),
@@ -45,7 +45,7 @@ def _tables(rows: list[Row]) -> list[Shown]:
         )
     if margins:
         shown.append(
-            Shown(
+            TableView(
                 "Does the mapping hold?",
                 ["margin", "mapper", "timetable", "late"],
                 [_margin(row) for row in margins],
@@ -250,4 +250,4 @@ def _to_plan_with(rows: list[Row], margins: list[Row]) -> KeyFigure:
     )
 
 
-MAPPED = Face("A mapping run for real", _tables, _figures, _key_figures)
+MAPPED = View("A mapping run for real", _tables, _figures, _key_figures, sentences)

@@ -5,8 +5,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from nas.config.build import CONF, build, register
+from nas.config.build import build, register
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.conf_folder import CONF
 from runtime.shell.errors import UserError
 
 QUICK = (
@@ -24,7 +25,7 @@ def experiment(synthetic_tables, monkeypatch):
 
     def built(*overrides):
         register()
-        with initialize_config_dir(CONF, version_base="1.3"):
+        with initialize_config_dir(str(CONF), version_base="1.3"):
             return build(compose("search", ["accuracy=table", *overrides]))
 
     yield built

@@ -9,8 +9,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from latency.sources.mapped_source import MappedLatencyConfig
-from nas.config.build import CONF, build, register
+from nas.config.build import build, register
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from runtime.shell.conf_folder import CONF
 from runtime.shell.errors import UserError
 
 GPU, CPU = "h200/torch-graph/fp32/b1", "xeon-emerald-rapids/onnxruntime/fp32/b1"
@@ -65,7 +66,7 @@ def test_other_devices_are_named_once_each_with_a_time(left, said):
 def test_a_search_for_several_devices_has_one_t_and_no_limit_of_one_of_them(override, said):
     left = f"latency.left=[{CPU} 2ms]"
     register()
-    with initialize_config_dir(CONF, version_base="1.3"):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
         composed = compose(
             "search",
             [*f"device={GPU} reward=constrained T=0.8ms latency=mapped".split(), left, override],

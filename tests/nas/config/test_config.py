@@ -10,9 +10,10 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
 from controller.policy.rnn import RnnController
-from nas.config.build import CONF, NAMES, build, register
+from nas.config.build import NAMES, build, register
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
+from runtime.shell.conf_folder import CONF
 
 
 @dataclass
@@ -29,7 +30,7 @@ class FasterIsBetter(Reward):
 def composed():
     def compose_with(*overrides):
         register()
-        with initialize_config_dir(CONF, version_base="1.3"):
+        with initialize_config_dir(str(CONF), version_base="1.3"):
             return compose("search", ["accuracy=surrogate", "latency=regression", *overrides])
 
     yield compose_with

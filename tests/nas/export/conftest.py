@@ -3,11 +3,12 @@
 import pytest
 from hydra import compose, initialize_config_dir
 
-from nas.config.build import CONF, build, register
+from nas.config.build import build, register
 from nas.report.summary import summarise, write_summary
 from nas.trials.limits import NO_FURTHER_LIMITS
 from nas.trials.loop import search
 from nas.trials.trial import Journal, read_journal, write_parquet
+from runtime.shell.conf_folder import CONF
 
 
 @pytest.fixture(scope="session")
@@ -15,7 +16,7 @@ def run(tmp_path_factory):
     """A real search on the embedded models, without the pictures and pages of one; read only."""
     folder = tmp_path_factory.mktemp("run")
     register()
-    with initialize_config_dir(CONF, version_base="1.3"):
+    with initialize_config_dir(str(CONF), version_base="1.3"):
         composed = compose("search", ["T=17ms", "accuracy=surrogate", "latency=regression"])
     experiment = build(composed)
     with Journal(folder / "samples.csv") as journal:

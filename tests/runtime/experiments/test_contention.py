@@ -5,21 +5,20 @@ import os
 import pytest
 from omegaconf import OmegaConf
 
-from runtime.experiments import command
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.contention import measure as contention
 from runtime.experiments.contention import measure_gpu as contention_gpu
 from runtime.experiments.contention.interleaved import ConditionTimes
 from runtime.experiments.contention.rows import counts
 from runtime.experiments.contention.rows import rows_of as rows_of_taken
-from runtime.experiments.contention.show import contention_tables
-from runtime.experiments.pages import page
-from runtime.experiments.tables import tables
+from runtime.experiments.contention.show import CONTENTION
 from runtime.page.results import Results, read_results
+from runtime.page.results_page import results_page
+from runtime.shell.conf_folder import CONF
 
 
 def config(**changes):
-    container = OmegaConf.load(f"{command.CONF}/bench.yaml")
+    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
     values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
     values |= {"experiment": "contention", "repeats": 2, "iterations": 2, "limits": [100.0, 1000.0]}
     made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values | changes))
@@ -62,8 +61,8 @@ def test_a_network_is_measured_under_every_scenario_and_drawn(tmp_path):
     assert measured["fine_lock 100"]["stolen_gb_per_s"] < measured["corun1"]["stolen_gb_per_s"]
     (curve,) = [row for row in rows if row["part"] == "curve"]
     assert len(curve["fitted"]) == len(curve["slowdown"]) >= 4
-    assert all(table.rows for table in tables(read_results(path)))
-    html = page(read_results(path)).html()
+    assert all(table.rows for table in CONTENTION.tables(read_results(path).rows))
+    html = results_page(read_results(path), CONTENTION).html()
     assert "Slowdown over stolen bandwidth" in html
 
 
@@ -100,7 +99,7 @@ def test_what_a_spinner_stores_in_its_cache_stands_in_no_column_of_bandwidth():
         },
     ]
 
-    hogs, networks = (table for table in contention_tables(rows) if "hogs" in table.title.lower())
+    hogs, networks = (table for table in CONTENTION.tables(rows) if "hogs" in table.title.lower())
 
     assert rows[1]["in_cache_gb_per_s"] == [71.0]
     assert rows[1]["stolen_gb_per_s"] == 0

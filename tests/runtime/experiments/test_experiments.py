@@ -12,21 +12,28 @@ import torch
 from omegaconf import OmegaConf
 from rich.console import Console
 
-from runtime.experiments import command
+from runtime.experiments import command, driver
 from runtime.experiments.config import BenchConfig, Experiment
-from runtime.experiments.dispatch import qs
+from runtime.experiments.coschedule import measure as coschedule
+from runtime.experiments.decompose import measure as decomposing
 from runtime.experiments.dispatch.modes import Way
 from runtime.experiments.driver import Control, Step, interleaved, run_steps
-from runtime.experiments.layers import predicting
-from runtime.experiments.pages import page
-from runtime.experiments.placement.experiment import measure as memory
-from runtime.experiments.scheduling import coschedule, decomposing, optimal, simulating
+from runtime.experiments.optimum import measure as optimal
+from runtime.experiments.placement import measure as memory
+from runtime.experiments.placement.show import MEMORY
+from runtime.experiments.predictor import measure as predicting
+from runtime.experiments.qs import measure as qs
+from runtime.experiments.qs.show import QS
+from runtime.experiments.registry import view_of
 from runtime.experiments.sharing import kept_trace
-from runtime.experiments.tables import tables
+from runtime.experiments.simulator import measure as simulating
 from runtime.experiments.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source
 from runtime.network.decompose import Rule
+from runtime.page.print import print_results
 from runtime.page.results import Results, read_results, summary
+from runtime.page.results_page import results_page
 from runtime.scheduling.schedule import Schedule
+from runtime.shell.conf_folder import CONF
 
 STEPS = {
     "qs": (qs, "nb201-1"),
@@ -41,7 +48,7 @@ QUIET = Console(quiet=True)
 
 
 def config(experiment, **changes):
-    container = OmegaConf.load(f"{command.CONF}/bench.yaml")
+    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
     values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
     values |= {"experiment": experiment, "repeats": 2, "jobs": 6, **changes}
     made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values))
@@ -86,8 +93,8 @@ def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_pa
     assert results.rows
     assert read_results(path).rows == json.loads(results.json())["rows"]
     assert len(results.controls) == (6 if experiment == "predictor" else 2)
-    assert all(table.rows for table in tables(results))
-    html = page(read_results(path)).html()
+    assert all(table.rows for table in view_of(results).tables(results.rows))
+    html = results_page(read_results(path), view_of(results)).html()
     assert "default-src 'none'" in html
     for row in results.rows:
         if "ms" in row:
@@ -169,8 +176,8 @@ def test_a_step_that_is_under_way_at_the_end_of_the_time_ends_after_its_round(co
     assert found.rows[0]["samples_ms"] == [1.0]
     assert (found.cut_short, found.not_measured) == (["long"], ["next"])
     assert not found.is_complete
-    html = page(Results("qs", {}, {"cpu": "a core"}, cut_short=["long"])).html()
-    assert "the time ended in long, which has fewer rounds" in html
+    html = results_page(Results("qs", {}, {"cpu": "a core"}, cut_short=["long"]), QS).html()
+    assert "time ran out during long" in html
 
 
 def test_a_step_that_has_done_all_when_the_time_ends_is_not_cut_short(control, tmp_path):
@@ -235,7 +242,7 @@ def test_a_device_that_cannot_begin_is_told_in_one_line(tmp_path, monkeypatch, c
     def none_left(*_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(command, "Control", none_left)
+    monkeypatch.setattr(driver, "Control", none_left)
     monkeypatch.setattr(sys, "argv", ["bench", f"out={tmp_path}"])
 
     with pytest.raises(SystemExit) as left:
@@ -375,6 +382,7 @@ def test_the_schema_of_the_results_is_what_readers_know(tmp_path):
         ("image=1e9", "image=1000000000.0 must be above 0 and at most 4"),
         ("minutes=nan", "minutes=nan must be above 0"),
         ("rule=fine", "rule=fine must be one of layer"),
+        ("studying.sets=0", "studying.sets=0 must be at least 1"),
         ("experiment=nope", "Invalid value 'nope'"),
         ("experiment=page", "holds no results"),
     ],
@@ -433,21 +441,21 @@ def test_simulated_rows_are_not_flagged_and_their_page_names_their_parameters(
     console = Console()
 
     run_steps(memory.steps(settings), results, path, control, minutes=1, console=console)
-    command.tell(results, path, console)
+    print_results(results, MEMORY, path, console)
 
     told = "Simulated, with stand-in parameters of tx2 and agx; nothing was timed."
     for text in (capsys.readouterr().out, path.with_suffix(".html").read_text(encoding="utf-8")):
         assert told in text
         assert "flagged" not in text
-        assert "was measured, on a machine" not in text
+        assert "Every step was measured" not in text
     assert not any("flagged" in row for row in read_results(path).rows)
 
 
 def test_what_is_to_come_is_told_in_a_line_before_it_begins(capsys):
     settings = config("qs", minutes=3)
-    steps = command._STEPS[Experiment.qs](settings)
+    steps = qs.steps(settings)
 
-    command._announce(steps, settings, Console(width=80))
+    driver.announce(steps, settings, Console(width=80))
 
     line = capsys.readouterr().out
     assert line.count("\n") == 1

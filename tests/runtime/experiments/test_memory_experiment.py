@@ -5,15 +5,15 @@ import sys
 import pytest
 
 from runtime.experiments import command
-from runtime.experiments.pages import page
-from runtime.experiments.placement.experiment.measure import (
+from runtime.experiments.placement.measure import (
     CONSTANTS,
     accuracy,
     crossovers,
     model_errors,
 )
-from runtime.experiments.tables import tables
+from runtime.experiments.registry import view_of
 from runtime.page.results import Results
+from runtime.page.results_page import results_page
 
 
 def case(nbytes, reuse, measured, predicted, *, held_out=True):
@@ -87,9 +87,9 @@ def test_the_crossover_is_where_the_device_wins_from_there_on():
 
 def test_measurements_make_tables_and_a_page():
     results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=ROWS, is_complete=True)
-    titles = [one.title for one in tables(results)]
+    titles = [one.title for one in view_of(results).tables(results.rows)]
     assert any("held-out" in title for title in titles)
-    html = page(results).html()
+    html = results_page(results, view_of(results)).html()
     assert "Crossover of device and pinned memory" in html
     assert "50.0 %" in html
 
@@ -111,6 +111,6 @@ def test_what_was_timed_beside_simulated_rows_is_counted_alone():
     rows = [{**row, "flagged": ["busy"]} for row in ROWS] + [{"part": "x", "simulated": True}]
     results = Results("memory", {}, {"cpu": "a core", "versions": {}}, rows=rows, is_complete=True)
 
-    html = page(results).html()
+    html = results_page(results, view_of(results)).html()
     assert f"{len(ROWS)} of {len(ROWS)} rows are flagged" in html
     assert "nothing was timed" not in html

@@ -1,26 +1,31 @@
 """The schedulability study: its sets, its answers, and that it goes on where it was."""
 
-import json
 from dataclasses import replace
+from html import unescape
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from rich.console import Console
 
-from runtime.experiments.schedulability.schedulability import (
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.schedulability.measure import measure
+from runtime.experiments.schedulability.published import published_size
+from runtime.experiments.schedulability.scenarios import (
     FRAME_MS,
     SCENARIOS,
     THRESHOLDS,
     schedulability,
 )
-from runtime.experiments.schedulability.study import run_study
+from runtime.experiments.schedulability.show import SCHEDULABILITY
 from runtime.experiments.schedulability.task_sets import task_sets
-from runtime.experiments.schedulability.verdict import published_size
-from runtime.mapping.config import StudyConfig
 from runtime.mapping.model.bundled import xavier_times
 from runtime.mapping.model.choices import choices
 from runtime.mapping.solving.bounds import screen
 from runtime.mapping.solving.program import Answer, solve
+from runtime.page.results import Results, read_results
+from runtime.page.results_page import results_page
+from runtime.shell.conf_folder import CONF
 
 QUIET = Console(quiet=True)
 
@@ -139,46 +144,86 @@ def test_the_quick_answers_are_those_of_the_solver():
 
 
 def config(**changes):
-    values = {
-        "scenarios": ["gpu_rc"],
-        "thresholds": [1.0, 1.4],
-        "sets": 10,
-        "seed": 0,
-        "workers": 1,
-        "time_limit_s": 3.0,
-    }
-    return StudyConfig(**{**values, **changes})
+    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
+    values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
+    values["experiment"] = "schedulability"
+    made = OmegaConf.merge(OmegaConf.structured(BenchConfig), values)
+    chosen = {"scenarios": ["gpu_rc"], "thresholds": [1.0, 1.4], "sets": 10, "workers": 1}
+    made.studying.merge_with({**chosen, **changes})
+    return OmegaConf.to_object(made)
 
 
-def test_a_study_goes_on_where_it_was(tmp_path):
-    run_study(tmp_path, config(thresholds=[1.0]), QUIET)
+def study(folder, **changes):
+    results = Results("schedulability", {}, {"cpu": "a core"})
+    measure(config(**changes), results, folder / "schedulability.json", QUIET)
+    return results
+
+
+def test_a_study_continues_where_it_was_interrupted(tmp_path):
+    study(tmp_path, thresholds=[1.0])
     first = tmp_path / "cells" / "gpu_rc-1.0.json"
     before = first.stat().st_mtime_ns
 
-    run_study(tmp_path, config(), QUIET)
+    results = study(tmp_path)
 
     assert first.stat().st_mtime_ns == before
-    rows = json.loads((tmp_path / "mapping.json").read_text())["rows"]
-    assert {row["threshold"] for row in rows} == {1.0, 1.4}
-    page = (tmp_path / "mapping.html").read_text()
-    assert "Regular cores first" in page
-    assert "default-src 'none'" in page
+    assert results.is_complete
+    assert {row["threshold"] for row in results.rows} == {1.0, 1.4}
+    assert read_results(tmp_path / "schedulability.json").rows == results.rows
 
 
-def test_cells_of_other_settings_are_not_mixed(tmp_path):
-    run_study(tmp_path, config(thresholds=[1.0]), QUIET)
+def test_its_results_are_tables_figures_and_a_comparison(tmp_path):
+    results = study(tmp_path)
 
-    with pytest.raises(ValueError, match=r"was computed with .*'seed': 0.*give another folder"):
-        run_study(tmp_path, config(seed=1), QUIET)
+    (table,) = SCHEDULABILITY.tables(results.rows)
+    first = table.rows[0]
+    assert first[:2] == ["1.0", f"100.0%; {results.rows[0]['mean_size']:.2f} (9.59)"]
+    assert len(first) == 1 + len(SCENARIOS["gpu_rc"].columns)
+    (figure,) = SCHEDULABILITY.figures(results.rows)
+    assert figure.data[0]["y"][0] == 100
+    told = SCHEDULABILITY.sentences(results.rows)
+    assert any("all sets fit up to 1.0" in line and "published" in line for line in told)
+    assert SCHEDULABILITY.flagged(results.rows) == (0, 0)
+    html = results_page(results, SCHEDULABILITY).html()
+    assert all(line in unescape(html) for line in told)
+
+
+def test_an_interrupted_study_keeps_what_it_computed(tmp_path, monkeypatch):
+    def interrupted(scenario, threshold, **settings):
+        if threshold == 1.4:
+            raise KeyboardInterrupt
+        return schedulability(scenario, threshold, **settings)
+
+    monkeypatch.setattr("runtime.experiments.schedulability.measure.schedulability", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        study(tmp_path)
+
+    found = read_results(tmp_path / "schedulability.json")
+    assert {row["threshold"] for row in found.rows} == {1.0}
+    assert not found.is_complete
+
+
+def test_shares_of_other_settings_are_not_mixed(tmp_path):
+    study(tmp_path, thresholds=[1.0])
+
+    with pytest.raises(ValueError, match=r"'seed': 0.*another out="):
+        study(tmp_path, seed=1)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"scenarios": ["tpu"]}, {"scenarios": []}, {"thresholds": [1.1]}]
+)
+def test_unknown_scenarios_and_thresholds_are_refused(tmp_path, changes):
+    (name,) = changes
+
+    with pytest.raises(ValueError, match=rf"studying\.{name}=.* must be some of"):
+        study(tmp_path, **changes)
 
 
 @pytest.mark.slow
 def test_workers_compute_what_one_process_does(tmp_path):
-    run_study(tmp_path / "one", config(), QUIET)
-    run_study(tmp_path / "two", config(workers=2), QUIET)
-
-    one, two = ((tmp_path / name / "mapping.json").read_text() for name in ("one", "two"))
-    assert one == two
+    assert study(tmp_path / "one").rows == study(tmp_path / "two", workers=2).rows
 
 
 def test_thresholds_are_those_of_the_published_figures():

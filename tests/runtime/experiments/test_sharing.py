@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
+from runtime.experiments.coschedule.plans import Plans
 from runtime.experiments.dispatch.prepared import Source
-from runtime.experiments.fixed import Groups
-from runtime.experiments.lanes_here import Lanes
-from runtime.experiments.scheduling.planning import Plans
+from runtime.experiments.fixed_policies import Groups
+from runtime.experiments.lanes import Lanes
 from runtime.experiments.sharing import sharing
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import Rule

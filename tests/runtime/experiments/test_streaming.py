@@ -6,20 +6,19 @@ import pytest
 from omegaconf import OmegaConf
 from torch import nn
 
-from runtime.experiments import command
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.faces import face_of
-from runtime.experiments.pages import page
+from runtime.experiments.registry import view_of
 from runtime.experiments.streaming import measure as streaming
 from runtime.experiments.streaming.offload import is_importable
-from runtime.experiments.tables import tables
 from runtime.page.results import Results
+from runtime.page.results_page import results_page
+from runtime.shell.conf_folder import CONF
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.planning.plan import Architecture
 
 
 def config(**changes):
-    container = OmegaConf.load(f"{command.CONF}/bench.yaml")
+    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
     values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
     values |= {"experiment": "stream", "repeats": 2, **changes}
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values))
@@ -50,12 +49,12 @@ def test_every_variant_is_exact_and_its_memory_counted(tier, monkeypatch, one_th
     assert len([row for row in rows if "configuration" in row]) == 3
     results = Results("stream", {}, {"cpu": "a core", "versions": {}}, rows)
     json.loads(results.json())
-    assert all(table.rows for table in tables(results))
-    html = page(results).html()
+    assert all(table.rows for table in view_of(results).tables(results.rows))
+    html = results_page(results, view_of(results)).html()
     assert "Memory and delay: tiny" in html
     assert "To 1x and to 2x: all MB over the weights" in html  # the columns are explained
     assert ("accelerate" in html) == is_importable()  # only what is in the run is spoken of
-    (figure,) = face_of(results).figures(rows)
+    (figure,) = view_of(results).figures(rows)
     marks = [one["marker"] for one in figure.data if one["mode"] == "markers"]
     assert len({(mark["color"], mark["symbol"]) for mark in marks}) == len(marks)
 
@@ -78,7 +77,7 @@ def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeyp
     assert planned["first_ms"] > 0
     assert "against_resident" not in planned
     results = Results("stream", {}, {"cpu": "a core", "versions": {}}, rows)
-    assert all(table.rows for table in tables(results))
+    assert all(table.rows for table in view_of(results).tables(results.rows))
 
 
 def test_cases_have_names_of_their_own():

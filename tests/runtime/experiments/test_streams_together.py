@@ -4,17 +4,17 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from runtime.experiments import command
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.pages import page
+from runtime.experiments.registry import view_of
 from runtime.experiments.streaming import together as streams_together
-from runtime.experiments.tables import tables
 from runtime.page.results import Results
+from runtime.page.results_page import results_page
+from runtime.shell.conf_folder import CONF
 
 
 @pytest.fixture
 def config():
-    container = OmegaConf.load(f"{command.CONF}/bench.yaml")
+    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
     values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
     values |= {"experiment": "stream", "repeats": 2}
     return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values))
@@ -36,6 +36,6 @@ def test_rows_of_two_networks_in_one_budget(config, monkeypatch):
             assert 0 <= row["missed"] <= 2
             assert row["simulated_ms"] <= row["promised_ms"] + 1e-3
     results = Results("stream", {"seen": 1}, {"cpu": "a core", "versions": {}}, rows=rows)
-    small, large = tables(results)
+    small, large = view_of(results).tables(results.rows)
     assert len(small.rows) == len(large.rows) == 2
-    assert "Beside each other, from ssd" in page(results).html()
+    assert "Beside each other, from ssd" in results_page(results, view_of(results)).html()

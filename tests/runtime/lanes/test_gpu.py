@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from runtime.experiments.dispatch.modes import Way, open_executor
-from runtime.experiments.dispatch.planned import Planned
 from runtime.experiments.dispatch.prepared import Setup, Source
+from runtime.experiments.dispatch.static_schedule import Planned
 from runtime.lanes.base import Began, Ended
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import LaneTimeoutError, Network, execute

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from threading import Lock
 from rich.console import Console
-from runtime.experiments.driver import Step, run_steps
+from runtime.experiments.driver import Step
+from runtime.experiments.driver import run_steps
 from runtime.machine.watchdog import Pulse
 from runtime.page.results import Results
 

@@ -177,7 +177,8 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(board, monkeypatch
     ("words", "told"),
     [
         ((), "nothing is given; give one of tasks="),
-        (("tasks=xavier", "study=there"), "tasks= and study= is given; give one of"),
+        (("tasks=xavier", "profile=there.csv"), "tasks= and profile= is given; give one of"),
+        (("study=there",), "runtime.bench experiment=schedulability out=there"),
         (("tasks=nowhere.csv",), "nowhere.csv"),
         (("tasks=xavier", "platform=nowhere.yaml"), "nowhere.yaml"),
         (("tasks=xavier", "platform=this"), "CPU2 is no variant"),
@@ -199,8 +200,6 @@ def test_a_file_that_is_not_there_is_told_with_those_that_are(board, monkeypatch
             "cuda/sm4096/graph/fp32 cannot run on this machine, which has",
         ),
         (("profile=x.csv", "profiling.networks=[lenet]"), "networks=lenet is unknown"),
-        (("study=x", "studying.scenarios=[tpu]"), "studying.scenarios=['tpu'] must be some of"),
-        (("study=x", "studying.sets=0"), "studying.sets=0 must be at least 1"),
     ],
 )
 def test_what_cannot_be_answered_is_told_in_one_line(words, told, monkeypatch, capsys, tmp_path):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from runtime.experiments.pages import page
-from runtime.experiments.tables import tables
+from runtime.experiments.registry import view_of
 from runtime.page.results import Results, summary
+from runtime.page.results_page import results_page
 
 SHARED = {"stp": 1.5, "antt": 1.25, "fairness": 0.9, "ends_ms": 0.5}
 BUSY = {"bin_ms": 1.0, "streams_busy": [1.0, 2.0]}
@@ -90,8 +90,13 @@ def test_an_experiment_shows_its_rows(experiment):
     machine = {"cpu": "a core", "versions": {}}
     results = Results(experiment, {}, machine, rows=ROWS[experiment], is_complete=True)
 
-    cells = {cell for table in tables(results) for row in table.rows for cell in row}
-    html = page(results).html()
+    cells = {
+        cell
+        for table in view_of(results).tables(results.rows)
+        for row in table.rows
+        for cell in row
+    }
+    html = results_page(results, view_of(results)).html()
 
     assert set(TOLD[experiment]) <= cells
     assert KEY_FIGURES[experiment] in html
@@ -102,5 +107,5 @@ def test_an_experiment_shows_its_rows(experiment):
 def test_an_experiment_that_was_interrupted_at_once_is_shown(experiment):
     results = Results(experiment, {}, {"cpu": "a core", "versions": {}})
 
-    assert all(table.rows == [] for table in tables(results))
-    assert "the experiment was interrupted" in page(results).html()
+    assert all(table.rows == [] for table in view_of(results).tables(results.rows))
+    assert "the experiment was interrupted" in results_page(results, view_of(results)).html()

@@ -11,7 +11,7 @@ policy can do which is asked for a lane job by job, in the dispatcher's order, i
 import numpy as np
 import pytest
 
-from runtime.experiments.scheduling.random_cases import LANES, SYNC_MS, random_case
+from runtime.experiments.optimum.random_cases import LANES, SYNC_MS, random_case
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.metrics import makespan_ms

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from runtime.experiments.dispatch.planned import Planned, shares
 from runtime.experiments.dispatch.prepared import Source
+from runtime.experiments.dispatch.static_schedule import Planned, shares
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import Rule
 from runtime.network.engine import OnnxEngine

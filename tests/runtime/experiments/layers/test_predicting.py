@@ -2,11 +2,11 @@
 
 import pytest
 
-from runtime.experiments.layers.predicting import FITS, replayed, worst_regret
-from runtime.experiments.pages import page
-from runtime.experiments.tables import tables
+from runtime.experiments.predictor.measure import FITS, replayed, worst_regret
+from runtime.experiments.registry import view_of
 from runtime.network.segment_kind import Kind
 from runtime.page.results import Results
+from runtime.page.results_page import results_page
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Lane
 from runtime.scheduling.metrics import makespan_ms
@@ -68,10 +68,10 @@ def test_an_r2_far_below_0_is_said_to_be_so_with_the_reason():
     poor = [{**row, "r2": -389.48} if row["part"] == "accuracy" else row for row in rows()]
     results = Results("predictor", {}, {"cpu": "a core", "versions": {}}, rows=poor)
 
-    means, by_kind, *_ = tables(results)
+    means, by_kind, *_ = view_of(results).tables(results.rows)
 
     assert means.rows[0][3] == by_kind.rows[0][5] == "below -100%"
-    html = page(results).html()
+    html = results_page(results, view_of(results)).html()
     assert html.count("a small error is many times that spread") == 1
     assert '<td class="number">below\u00a0-100%</td>' in html
 
@@ -79,7 +79,7 @@ def test_an_r2_far_below_0_is_said_to_be_so_with_the_reason():
 def test_results_are_shown_beside_what_was_published():
     results = Results("predictor", {}, {"cpu": "a core", "versions": {}}, rows=[*rows()])
 
-    means, by_kind, networks, choices = tables(results)
+    means, by_kind, networks, choices = view_of(results).tables(results.rows)
 
     assert means.rows[0][:7] == [
         "graph",
@@ -94,6 +94,6 @@ def test_results_are_shown_beside_what_was_published():
     assert networks.rows[0][-1] == "+50.0%"
     assert [row[-1] for row in choices.rows] == ["+2.0%", "+4.0%"]
     assert worst_regret(results.rows, "corrected") == pytest.approx(0.04)
-    html = page(results).html()
+    html = results_page(results, view_of(results)).html()
     assert "Layers by graph: corrected" in html
     assert "+4.0%" in html

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from runtime.experiments.layers.predictor import (
+from runtime.experiments.predictor.regression import (
     FEATURES,
     Layer,
     LayerPredictor,

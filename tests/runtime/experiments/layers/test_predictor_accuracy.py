@@ -7,8 +7,16 @@ import pytest
 import torch
 from torch import nn
 
-from runtime.experiments.layers.layer_forest import fit_corrected
-from runtime.experiments.layers.layer_timing import (
+from runtime.experiments.predictor.accuracy import (
+    accuracy,
+    alike_as_one,
+    by_group,
+    held_out,
+    tenths,
+)
+from runtime.experiments.predictor.forest import fit_corrected
+from runtime.experiments.predictor.regression import FEATURES, Layer, fit, fit_plain
+from runtime.experiments.predictor.timing import (
     Backend,
     Device,
     LayerRun,
@@ -16,14 +24,6 @@ from runtime.experiments.layers.layer_timing import (
     random_layers,
     subjects_of,
     time_layers,
-)
-from runtime.experiments.layers.predictor import FEATURES, Layer, fit, fit_plain
-from runtime.experiments.layers.predictor_accuracy import (
-    accuracy,
-    alike_as_one,
-    by_group,
-    held_out,
-    tenths,
 )
 from runtime.machine.timing import TimingConfig
 from runtime.network.decompose import Rule, decompose

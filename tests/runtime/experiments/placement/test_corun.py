@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.experiments.placement.corun import (
+from runtime.experiments.placement.model.corun import (
     Task,
     can_pair,
     makespan_ms,
@@ -13,8 +13,8 @@ from runtime.experiments.placement.corun import (
     rounds,
     task,
 )
-from runtime.experiments.placement.parameters import Application, Hardware, Kernel
-from runtime.experiments.placement.policy import MemoryPolicy
+from runtime.experiments.placement.model.parameters import Application, Hardware, Kernel
+from runtime.experiments.placement.model.policy import MemoryPolicy
 
 D, M, H = MemoryPolicy
 

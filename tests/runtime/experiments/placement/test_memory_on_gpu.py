@@ -6,10 +6,10 @@ python -m pytest tests/runtime/experiments/placement/test_memory_on_gpu.py --noc
 import pytest
 import torch
 
-from runtime.experiments.placement.buffers import GpuBuffer
-from runtime.experiments.placement.managed import MOST_BYTES
-from runtime.experiments.placement.policy import MemoryPolicy
-from runtime.experiments.placement.workload import Passes, Use
+from runtime.experiments.placement.buffers.gpu import GpuBuffer
+from runtime.experiments.placement.buffers.managed import MOST_BYTES
+from runtime.experiments.placement.model.policy import MemoryPolicy
+from runtime.experiments.placement.model.workload import Passes, Use
 
 pytestmark = [
     pytest.mark.gpu,

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.experiments.placement.guidelines import (
+from runtime.experiments.placement.model.guidelines import (
     Reading,
     admitted,
     assigned,
     balanced,
     is_balanced,
 )
-from runtime.experiments.placement.overhead import (
+from runtime.experiments.placement.model.overhead import (
     device_ms,
     managed_ms,
     mapping_ms,
     overhead_ms,
     pinned_ms,
 )
-from runtime.experiments.placement.parameters import Application, Hardware, Kernel
-from runtime.experiments.placement.policy import Footprint, MemoryPolicy, footprint, together
+from runtime.experiments.placement.model.parameters import Application, Hardware, Kernel
+from runtime.experiments.placement.model.policy import Footprint, MemoryPolicy, footprint, together
 
 D, M, H = MemoryPolicy
 HARDWARE = Hardware(

@@ -7,17 +7,17 @@ import pytest
 import torch
 from torch import nn
 
-from runtime.experiments.placement import table_iv
-from runtime.experiments.placement.by_size import by_size
+from runtime.experiments.placement.buffers.managed import MOST_BYTES, check_managed
+from runtime.experiments.placement.buffers.simulated import SimulatedBuffer
 from runtime.experiments.placement.calibrate import SIZES, first_touch_ms_per_byte
-from runtime.experiments.placement.fitting import Observation, fitted, solved
-from runtime.experiments.placement.managed import MOST_BYTES, check_managed
-from runtime.experiments.placement.overhead import overhead_ms
-from runtime.experiments.placement.parameters import Hardware
-from runtime.experiments.placement.policy import MemoryPolicy
-from runtime.experiments.placement.profiles import Profile, read_profile, shipped
-from runtime.experiments.placement.simulated import SimulatedBuffer
-from runtime.experiments.placement.workload import Passes, Use, of_segment
+from runtime.experiments.placement.model import table_iv
+from runtime.experiments.placement.model.by_size import by_size
+from runtime.experiments.placement.model.fitting import Observation, fitted, solved
+from runtime.experiments.placement.model.overhead import overhead_ms
+from runtime.experiments.placement.model.parameters import Hardware
+from runtime.experiments.placement.model.policy import MemoryPolicy
+from runtime.experiments.placement.model.profiles import Profile, read_profile, shipped
+from runtime.experiments.placement.model.workload import Passes, Use, of_segment
 from runtime.network.decompose import Rule, decompose
 
 D, M, H = MemoryPolicy

@@ -1,0 +1,116 @@
+"""What the experiment with CPU and GPU together shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.page.document import KeyFigure
+from runtime.page.palette import GREY, SERIES
+from runtime.page.parts import Figure
+from runtime.page.results import Row
+from runtime.page.table_view import SHARING, TableView, number, percent, sharing_cells, with_spread
+from runtime.page.view import View
+
+_POLICIES = {"queue_time", "earliest_finish"}
+
+
+def _tables(rows: list[Row]) -> list[TableView]:
+    shown = []
+    for workload, sms in dict.fromkeys((row["workload"], row.get("sms")) for row in rows):
+        own = [row for row in rows if (row["workload"], row.get("sms")) == (workload, sms)]
+        known = [row for row in own if row.get("ms")]
+        if not known:
+            continue
+        where = f"{known[0]['gpu_lanes']} + {known[0]['cpu_lanes']} lanes"
+        if sms is not None:
+            where += f", {sms} SMs"
+        title = (
+            f"{workload}, {where}: the CPU's rate is {known[0]['cpu_to_gpu_rate']:.2f} of the GPU's, "
+            f"bound by the sum of rates {known[0]['sum_of_rates_ms']:.2f} ms "
+            f"({percent(known[0]['bound_against_gpu'])})"
+        )
+        lines = [
+            [
+                row["variant"],
+                with_spread(row),
+                percent(row.get("against_gpu")),
+                percent(row.get("above_sum_of_rates")),
+                number(row.get("finish_spread_ms")),
+                number(row.get("simulated_ms")),
+                number(row.get("bound_ms")),
+            ]
+            for row in own
+        ]
+        header = ["variant", "makespan ms", "to the strongest GPU", "above sum of rates"]
+        shown.append(
+            TableView(title, [*header, "finish spread ms", "simulated ms", "bound ms"], lines, 1)
+        )
+        shared = [
+            [row["variant"], number(row.get("overlap")), *sharing_cells(row)]
+            for row in known
+            if "stp" in row
+        ]
+        if shared:
+            title = f"{workload}, {where}: how it is shared; overlap to the stronger device alone"
+            shown.append(TableView(title, ["variant", "overlap", *SHARING], shared, 1))
+    return shown
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    """Gain over the strongest GPU by how fast the CPU is beside it, with its bound."""
+    known = [row for row in rows if row.get("ms") and not row["variant"].startswith(("gpu", "cpu"))]
+    if not known:
+        return []
+    most = max(row["cpu_to_gpu_rate"] for row in known)
+    ratios = [i / 40 * max(most, 1) for i in range(41)]
+    data: list[dict[str, Any]] = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "bound: sum of rates",
+            "line": {"dash": "dot", "color": GREY},
+            "x": ratios,
+            "y": [100 * (1 / (1 + ratio) - 1) for ratio in ratios],
+        }
+    ]
+    for colour, variant in zip(
+        SERIES, dict.fromkeys(row["variant"] for row in known), strict=False
+    ):
+        own = [row for row in known if row["variant"] == variant]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": variant.replace("_", " "),
+                "marker": {"color": colour},
+                "x": [row["cpu_to_gpu_rate"] for row in own],
+                "y": [100 * row["against_gpu"] for row in own],
+                "text": [f"{row['workload']}, {row['sms'] or 'all'} SMs" for row in own],
+            }
+        )
+    layout = {
+        "xaxis": {"title": {"text": "the CPU's rate over the GPU's"}},
+        "yaxis": {"title": {"text": "makespan to the strongest GPU alone, %"}},
+    }
+    return [Figure("Makespan of CPU and GPU together", data, layout)]
+
+
+def _key_figures(rows: list[Row]) -> list[KeyFigure]:
+    by_policy = [
+        row
+        for row in rows
+        if row.get("ms") and row["variant"].removeprefix("planned_") in _POLICIES
+    ]
+    if not by_policy:
+        return []
+    best = min(by_policy, key=lambda row: float(row["against_gpu"]))
+    return [
+        KeyFigure(
+            "to the strongest GPU alone, at best",
+            percent(best["against_gpu"]),
+            f"{best['workload']}, {best['variant']}; bound {percent(best['bound_against_gpu'])}",
+        )
+    ]
+
+
+COSCHEDULE = View("CPU and GPU together", _tables, _figures, _key_figures, stands_in_for_gpu=True)

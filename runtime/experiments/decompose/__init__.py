@@ -1,0 +1,1 @@
+"""The rules by which networks are cut into jobs."""

@@ -1,0 +1,172 @@
+"""The lanes of an experiment: streams of a GPU, or of a slice of it, and cores of the CPU.
+
+Without a GPU its part is played by a core that a job counts as launched on when it is put, and the
+CPU's by a core that is made slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import median
+from typing import TYPE_CHECKING, final
+
+from torch import Tensor
+
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.dispatch.prepared import Source
+from runtime.experiments.fixed_policies import Groups
+from runtime.lanes.base import RealLane
+from runtime.lanes.cpu import CpuLane
+from runtime.lanes.executor import Network, execute
+from runtime.lanes.profile import measured_chain
+from runtime.machine.facts import usable_cores
+from runtime.network.compiled import Compiled
+from runtime.network.engine import OnnxEngine
+from runtime.network.program import Program
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.chain import Chain
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.rules import OneLane
+
+if TYPE_CHECKING:
+    from runtime.lanes.gpu import GpuLane
+    from runtime.network.cuda.sm_slices import SmSlice
+
+
+@final
+@dataclass(frozen=True)
+class Alone:
+    """Milliseconds of each job, on the GPU and on the CPU."""
+
+    jobs_ms: list[tuple[float, float]]
+    """From its beginning to its end."""
+    whole_ms: list[tuple[float, float]]
+    """The same, scaled so that their sum is what an inference takes with all between its jobs."""
+
+
+@final
+@dataclass(frozen=True)
+class Lanes:
+    """Open lanes, and which of them are the GPU's."""
+
+    lanes: tuple[CpuLane | GpuLane, ...]
+    groups: Groups
+    part: SmSlice | None = None
+    """Of the GPU; None for all of it."""
+
+    def first_of_each(self) -> tuple[RealLane, RealLane]:
+        """One of the GPU's and one of the CPU's; those beside them are as fast."""
+        return self.lanes[self.groups.gpu[0]], self.lanes[self.groups.cpu[0]]
+
+    def compiled(self, program: Program, x: Tensor) -> Compiled:
+        """One network, ready on all lanes."""
+        return Compiled(program, x, [lane.engine for lane in self.lanes])
+
+    def times_ms(self, source: Source, *, repeats: int) -> list[tuple[float, float]]:
+        """Of each job, alone on a lane of the GPU and on one of the CPU.
+
+        The shares are those of the jobs themselves; their sum is what an inference takes with all
+        that is between jobs, from one to the next.
+        """
+        return self.alone(source, repeats=repeats).whole_ms
+
+    def alone(self, source: Source, *, repeats: int) -> Alone:
+        """What a network takes alone on a lane of the GPU and on one of the CPU."""
+        first = self.first_of_each()
+        probe = Compiled(source.program, source.x, [lane.engine for lane in first])
+        chain = measured_chain(source.name, probe, source.x, first, repeats=repeats)
+        network = Network(probe, source.x, chain)
+        scales = []
+        for lane in range(len(first)):
+            policy = OneLane(lane)
+            whole_ms = median(
+                makespan_ms(execute([network], closed(1, repeats), first, policy)[0])
+                for _ in range(3)
+            )
+            scales.append(whole_ms / repeats / sum(times[lane] for times in chain.predicted_ms))
+        gpu, cpu = scales
+        jobs_ms = [(on_gpu, on_cpu) for on_gpu, on_cpu in chain.predicted_ms]
+        return Alone(jobs_ms, [(on_gpu * gpu, on_cpu * cpu) for on_gpu, on_cpu in jobs_ms])
+
+    def chain(
+        self, source: Source, times_ms: Sequence[tuple[float, float]], slowed: tuple[float, float]
+    ) -> Chain:
+        """For a policy: times alone, each group's multiplied by what its lanes cost each other."""
+        gpu, cpu = slowed
+        return Chain(
+            source.name,
+            source.program.kinds,
+            tuple(
+                tuple(
+                    on_gpu * gpu if lane in self.groups.gpu else on_cpu * cpu
+                    for lane in range(len(self.lanes))
+                )
+                for on_gpu, on_cpu in times_ms
+            ),
+        )
+
+
+@cache
+def _onnx() -> OnnxEngine:
+    """One for all cores and steps, so that a network is written as ONNX once."""
+    return OnnxEngine()
+
+
+def only(network: Network, lanes: Sequence[int]) -> Network:
+    """The network for these lanes alone: on all others its jobs take for ever."""
+    chain = network.chain
+    restricted = tuple(
+        tuple(time if lane in lanes else float("inf") for lane, time in enumerate(times))
+        for times in chain.predicted_ms
+    )
+    return replace(network, chain=replace(chain, predicted_ms=restricted))
+
+
+@contextmanager
+def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
+    """Lanes as configured, closed at the end.
+
+    Args:
+      config: streams, cores and throttle.
+      sms: multiprocessors of the GPU that take part; None for all.
+
+    Raises:
+      ValueError: if there are not the cores, or the GPU cannot be cut like this.
+      RuntimeError: if there is no GPU.
+    """
+    cores = usable_cores()
+    engine = _onnx()
+    with ExitStack() as opened:
+        lanes: list[CpuLane | GpuLane] = []
+        part: SmSlice | None = None
+        if config.on_gpu:
+            from runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
+            from runtime.network.cuda.sm_slices import SmSlices  # noqa: PLC0415 - likewise
+
+            part = None if sms is None else opened.enter_context(SmSlices((sms,)))[0]
+            lanes += [
+                opened.enter_context(GpuLane(name=f"gpu/stream{i}", sms=part))
+                for i in range(config.streams)
+            ]
+            count = max(1, len(cores) - 2) if config.cores is None else config.cores
+            if count > len(cores):
+                raise ValueError(f"cores={count}, but this process may use {len(cores)}")
+            lanes += [  # the first core stays with the thread that issues
+                opened.enter_context(CpuLane(core, engine=engine)) for core in cores[-count:]
+            ]
+            split = config.streams
+        else:
+            lanes += [
+                opened.enter_context(
+                    CpuLane(cores[0], name="fast", engine=engine, asynchronous=True)
+                ),
+                opened.enter_context(
+                    CpuLane(cores[-1], name="slow", engine=engine, slowdown=config.throttle)
+                ),
+            ]
+            split = 1
+        groups = Groups(tuple(range(split)), tuple(range(split, len(lanes))))
+        yield Lanes(tuple(lanes), groups, part)

@@ -1,0 +1,153 @@
+"""How far each policy is from the best schedule there is, on small cases.
+
+The schedules are simulated; the times of their jobs were taken on this machine's lanes, those of the
+random cases are synthetic. The heuristic of the co-scheduling source is `queue_time`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
+
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.driver import Step
+from runtime.experiments.fixed_policies import ConvolutionsToGpu, Groups, HalfAndHalf
+from runtime.experiments.lanes import opened_lanes
+from runtime.experiments.optimum.random_cases import LANES, SYNC_MS, random_case
+from runtime.experiments.workloads import Model, Scale, source
+from runtime.network.decompose import Rule
+from runtime.page.results import Row
+from runtime.scheduling.arrivals import closed
+from runtime.scheduling.bound import lower_bound_ms
+from runtime.scheduling.chain import Chain
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.optimum import best_schedule
+from runtime.scheduling.policies.base import Policy
+from runtime.scheduling.policies.names import policy_named
+from runtime.scheduling.policies.rules import OneLane
+from runtime.scheduling.simulator import simulate
+
+_CASES = {
+    "nb201-2": ((Model.nas_bench_201,) * 2, 4),
+    "nb201-3": ((Model.nas_bench_201,) * 3, 3),
+    "alex-nb201": ((Model.alexnet, Model.nas_bench_201), 4),
+    "vgg-alex-nb201": ((Model.vgg16, Model.alexnet, Model.nas_bench_201), 3),
+    "res-nb201": ((Model.resnet152, Model.nas_bench_201), 4),
+}
+"""Networks, and jobs into which each is bundled."""
+
+_DYNAMIC = ("look_ahead", "earliest_finish", "queue_time")
+
+_RANDOM = "random"
+_RANDOM_CASES = 100
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """A set of small networks.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    names = config.chosen([_RANDOM, *_CASES])
+    return [
+        Step(name, _random if name == _RANDOM else partial(_compare, config, name))
+        for name in names
+    ]
+
+
+def _compare(config: BenchConfig, name: str) -> Iterator[Row]:
+    models, parts = _CASES[name]
+    small = replace(config, streams=1, cores=1 if config.on_gpu else None)
+    cell = Scale(max(config.scale.width, 0.25))
+    with opened_lanes(small, None) as lanes:
+        chains = []
+        for model in models:
+            scale = cell if model is Model.nas_bench_201 else config.scale
+            one = source(model, scale=scale, rule=Rule.CELL)
+            whole = lanes.chain(one, lanes.times_ms(one, repeats=5), (1.0, 1.0))
+            chains.append(bundled(whole, parts))
+        descriptions = [lane.lane for lane in lanes.lanes]
+        groups = lanes.groups
+    requests = closed(len(chains))
+    best_ms = makespan_ms(best_schedule(chains, requests, descriptions))
+    policies: dict[str, Policy] = {
+        **{name: policy_named(name) for name in _DYNAMIC},
+        **_fixed(groups),
+    }
+    for name_of, policy in policies.items():
+        took_ms = makespan_ms(simulate(chains, requests, descriptions, policy))
+        yield {
+            "workload": name,
+            "jobs": sum(map(len, chains)),
+            "policy": name_of,
+            "simulated_ms": round(took_ms, 4),
+            "optimum_ms": round(best_ms, 4),
+            "bound_ms": round(lower_bound_ms(chains, requests), 4),
+            "above_optimum": round(took_ms / best_ms - 1, 5),
+        }
+
+
+def _fixed(groups: Groups) -> dict[str, Policy]:
+    return {
+        "gpu_only": OneLane(groups.gpu[0]),
+        "half_and_half": HalfAndHalf(groups),
+        "convolutions_to_gpu": ConvolutionsToGpu(groups),
+    }
+
+
+def _random() -> Iterator[Row]:
+    """Sums over the cases; above the optimum is the median of the cases, and the worst of them."""
+    generator = np.random.default_rng(0)
+    cases = [random_case(generator) for _ in range(_RANDOM_CASES)]
+    best_ms = [
+        makespan_ms(best_schedule(chains, closed(len(chains)), LANES, sync_ms=SYNC_MS))
+        for chains in cases
+    ]
+    policies = {
+        **{name: policy_named(name, SYNC_MS) for name in _DYNAMIC},
+        **_fixed(Groups(gpu=(1,), cpu=(0,))),
+    }
+    for name, policy in policies.items():
+        took_ms = [
+            makespan_ms(simulate(chains, closed(len(chains)), LANES, policy, sync_ms=SYNC_MS))
+            for chains in cases
+        ]
+        above = [took / best - 1 for took, best in zip(took_ms, best_ms, strict=True)]
+        yield {
+            "workload": f"{len(cases)} random (synthetic times)",
+            "jobs": max(sum(map(len, chains)) for chains in cases),
+            "policy": name,
+            "simulated_ms": round(sum(took_ms), 4),
+            "optimum_ms": round(sum(best_ms), 4),
+            "bound_ms": round(
+                sum(lower_bound_ms(chains, closed(len(chains))) for chains in cases), 4
+            ),
+            "above_optimum": round(median(above), 5),
+            "worst_above_optimum": round(max(above), 5),
+            "share_within_5": sum(one <= 0.05 for one in above) / len(above),
+        }
+
+
+def bundled(chain: Chain, parts: int) -> Chain:
+    """Neighbouring jobs taken together until there are so many, or as many as there are.
+
+    A bundle is of the kind of its longest job.
+    """
+    parts = min(parts, len(chain))
+    cuts = [round(i * len(chain) / parts) for i in range(parts + 1)]
+    kinds, times = [], []
+    for begin, end in pairwise(cuts):
+        own = chain.predicted_ms[begin:end]
+        longest = max(range(begin, end), key=lambda i: min(chain.predicted_ms[i]))
+        kinds.append(chain.kinds[longest])
+        times.append(_sums(own))
+    return Chain(chain.name, tuple(kinds), tuple(times))
+
+
+def _sums(times_ms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
+    return tuple(map(sum, zip(*times_ms, strict=True)))

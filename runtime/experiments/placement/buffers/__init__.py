@@ -1,0 +1,1 @@
+"""Buffers that CPU and GPU share, on a GPU and simulated."""

@@ -1,0 +1,204 @@
+"""A buffer under a policy: placed, worked on by a job of a GPU, and read back by the host.
+
+One interface for the three policies, and for a device that is only simulated (`simulated.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Protocol, final, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from runtime.experiments.placement.buffers.managed import ManagedMemory
+from runtime.experiments.placement.model.policy import Footprint, MemoryPolicy, footprint
+from runtime.experiments.placement.model.workload import Compute
+from runtime.network.cuda.graph import GraphEngine
+from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
+
+PAGE = 4096
+"""Bytes of a page of the host."""
+
+_HEAD_START_CYCLES = 200_000
+"""Some 0.1 ms in which the GPU waits, so that it never waits for the launch while it is timed."""
+
+
+@runtime_checkable
+class Buffer(Protocol):
+    """Memory that the host writes, a device works on, and the host reads."""
+
+    @property
+    @abstractmethod
+    def policy(self) -> MemoryPolicy:
+        """Where it lives."""
+
+    @property
+    @abstractmethod
+    def is_simulated(self) -> bool:
+        """Whether its times are the model's, and its results the CPU's."""
+
+    @property
+    @abstractmethod
+    def footprint(self) -> Footprint:
+        """Bytes on the host and on the device."""
+
+    @property
+    @abstractmethod
+    def host(self) -> Tensor:
+        """As the host sees it; float32, of one dimension."""
+
+    @abstractmethod
+    def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
+        """What a call of it takes, in ms: from written by the host to visible for the host.
+
+        Args:
+          compute: is given the buffer as the device sees it.
+          returns: whether the host needs the buffer afterwards.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Frees the memory; its tensors must not be used any more."""
+
+
+@final
+class GpuBuffer(Buffer):
+    """On a real GPU. Copies and kernels of a job are one captured graph."""
+
+    def __init__(self, policy: MemoryPolicy, elements: int, stream: torch.cuda.Stream) -> None:
+        """Takes the memory, and fills it with zeros.
+
+        Args:
+          policy: where it lives.
+          elements: of four bytes each.
+          stream: on which its jobs run.
+
+        Raises:
+          ValueError: if managed memory is asked for beyond what is allowed (`managed.py`).
+          RuntimeError: if the memory cannot be had.
+        """
+        self._policy = policy
+        self._stream = stream
+        self._engine = GraphEngine(stream)
+        self._nbytes = 4 * elements
+        self._managed: ManagedMemory | None = None
+        if policy is MemoryPolicy.MANAGED:
+            self._managed = ManagedMemory(self._nbytes, stream.device)
+            self._host, self.device = self._managed.host, self._managed.device
+        else:
+            self._host = pinned_like(torch.empty(elements))
+            self.device = (
+                on_gpu(self._host, stream.device)
+                if policy is MemoryPolicy.PINNED
+                else torch.empty(elements, device=stream.device)
+            )
+        self._host.zero_()
+
+    @property
+    def policy(self) -> MemoryPolicy:
+        """Where it lives."""
+        return self._policy
+
+    @property
+    def is_simulated(self) -> bool:
+        """It is not."""
+        return False
+
+    @property
+    def footprint(self) -> Footprint:
+        """Bytes on the host and on the device."""
+        return footprint(self._policy, self._nbytes)
+
+    @property
+    def host(self) -> Tensor:
+        """As the host sees it."""
+        return self._host
+
+    def launcher(
+        self, compute: Compute, *, returns: bool, stream: torch.cuda.Stream | None = None
+    ) -> Callable[[], None]:
+        """The job as a graph, to be launched on the stream that it was made for.
+
+        Args:
+          compute: is given the buffer as the device sees it.
+          returns: whether the host needs the buffer afterwards.
+          stream: None for the buffer's own.
+        """
+        on = self._stream if stream is None else stream
+        engine = self._engine if stream is None else GraphEngine(stream)
+
+        def whole() -> None:
+            if self._policy is MemoryPolicy.DEVICE:
+                self.device.copy_(self._host, non_blocking=True)
+            compute(self.device)
+            if self._policy is MemoryPolicy.DEVICE and returns:
+                self._host.copy_(self.device, non_blocking=True)
+
+        with torch.cuda.stream(on):
+            compute(self.device)  # what is loaded lazily cannot be captured
+            on.synchronize()
+            self._host.zero_()
+            return engine.capture(whole).replay
+
+    def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
+        """Times of the GPU's own clock; of managed memory also the host's first touch afterwards."""
+        once = timed(self.launcher(compute, returns=returns), self._stream)
+
+        def whole() -> float:
+            self.write()
+            took_ms = once()
+            if self._managed is None or not returns:
+                return took_ms
+            began_s = time.perf_counter()
+            self.read()
+            return took_ms + 1e3 * (time.perf_counter() - began_s)
+
+        return whole
+
+    def resident(self, compute: Compute) -> Callable[[], float]:
+        """The job without what brings the data: the kernels alone, wherever the data is."""
+
+        def alone() -> None:
+            compute(self.device)
+
+        with torch.cuda.stream(self._stream):
+            compute(self.device)
+            self._stream.synchronize()
+            return timed(self._engine.capture(alone).replay, self._stream)
+
+    def write(self) -> None:
+        """The host writes an element of each page; managed pages come to it, all others were there."""
+        if self._managed is not None:
+            self._host[:: PAGE // 4].add_(0.0)
+
+    def read(self) -> None:
+        """The host reads an element of each page; managed pages come to it, all others were there."""
+        if self._managed is not None:
+            self._host[:: PAGE // 4].sum()
+
+    def close(self) -> None:
+        """Waits for the stream and frees the memory."""
+        self._stream.synchronize()
+        del self._host, self.device
+        if self._managed is not None:
+            self._managed.close()
+
+
+def timed(launch: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], float]:
+    """What a launch takes on the stream, by the GPU's clock; milliseconds."""
+    begin = torch.cuda.Event(enable_timing=True)
+    end = torch.cuda.Event(enable_timing=True)
+
+    def once() -> float:
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(_HEAD_START_CYCLES)  # noqa: SLF001 - torch's own tests use it
+            begin.record(stream)
+            launch()
+            end.record(stream)
+        end.synchronize()
+        return float(begin.elapsed_time(end))
+
+    return once

@@ -1,0 +1,1 @@
+"""The model of memory policies: parameters, overheads, guidelines and scheduler."""

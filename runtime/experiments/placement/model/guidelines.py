@@ -1,0 +1,107 @@
+"""Which applications leave policy D: guidelines 1 and 2 of the source, equations 9 to 11."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
+
+from runtime.experiments.placement.model.overhead import (
+    cache_loss_ms,
+    device_ms,
+    managed_ms,
+    mapping_ms,
+    pinned_mapping_ms,
+    pinned_ms,
+)
+from runtime.experiments.placement.model.parameters import Application, Hardware
+from runtime.experiments.placement.model.policy import MemoryPolicy
+
+
+class Reading(Enum):
+    """What `I - Ca_cpu - Ca_gpu` is of an application of many kernels, which the source leaves open."""
+
+    TOTALS = "totals"  # all three summed over its kernels, as in equations 3 and 4
+    ONE = "one"  # the flushes of one kernel, as the equation is printed
+
+
+def admitted(
+    application: Application,
+    hardware: Hardware,
+    reading: Reading = Reading.TOTALS,
+    among: Collection[MemoryPolicy] = (MemoryPolicy.MANAGED, MemoryPolicy.PINNED),
+) -> MemoryPolicy:
+    """Guideline 1: M or H where equation 9 or 10 holds, the one with the smaller overhead; else D.
+
+    Args:
+      application: which is under D so far.
+      hardware: the device.
+      reading: of equation 9.
+      among: what it may go to.
+    """
+    lost = {
+        MemoryPolicy.MANAGED: managed_ms(application, hardware),
+        MemoryPolicy.PINNED: pinned_ms(application, hardware),
+    }
+    recoverable = {
+        MemoryPolicy.MANAGED: mapping_ms(application, hardware)
+        - _flushes_ms(application, hardware, reading),
+        MemoryPolicy.PINNED: pinned_mapping_ms(application, hardware)
+        - cache_loss_ms(application, hardware),
+    }
+    copies_ms = device_ms(application, hardware)
+    allowed = [
+        policy
+        for policy in lost
+        if policy in among and lost[policy] - copies_ms <= recoverable[policy]
+    ]
+    return min(allowed, key=lost.__getitem__, default=MemoryPolicy.DEVICE)
+
+
+def _flushes_ms(application: Application, hardware: Hardware, reading: Reading) -> float:
+    if reading is Reading.ONE:
+        return hardware.flush_cpu_ms + hardware.flush_gpu_ms
+    return (
+        application.dirty_count * hardware.flush_cpu_ms
+        + application.kernel_count * hardware.flush_gpu_ms
+    )
+
+
+def balanced(
+    kernels: Mapping[str, int], wanted: Mapping[str, MemoryPolicy], order: Sequence[str]
+) -> dict[str, MemoryPolicy]:
+    """Guideline 2: applications leave D in this order while equation 11 holds afterwards.
+
+    Args:
+      kernels: how many each application has.
+      wanted: the policy that guideline 1 gives it.
+      order: who is asked first; the source does not say.
+    """
+    decided = dict.fromkeys(kernels, MemoryPolicy.DEVICE)
+    for name in order:
+        if wanted[name] is MemoryPolicy.DEVICE:
+            continue
+        trial = decided | {name: wanted[name]}
+        if is_balanced(kernels, trial):
+            decided = trial
+    return decided
+
+
+def is_balanced(kernels: Mapping[str, int], decided: Mapping[str, MemoryPolicy]) -> bool:
+    """Equation 11: `N_M + N_H <= N_D`, kernels of all applications."""
+    left = sum(count for name, count in kernels.items() if decided[name] is not MemoryPolicy.DEVICE)
+    return 2 * left <= sum(kernels.values())
+
+
+def assigned(
+    applications: Sequence[Application],
+    hardware: Hardware,
+    reading: Reading = Reading.TOTALS,
+    among: Collection[MemoryPolicy] = (MemoryPolicy.MANAGED, MemoryPolicy.PINNED),
+) -> dict[str, MemoryPolicy]:
+    """Both guidelines, asked in the order of the waiting queue: the least execution time first."""
+    queue = sorted(applications, key=lambda one: one.execution_ms)
+    return balanced(
+        {one.name: one.kernel_count for one in applications},
+        {one.name: admitted(one, hardware, reading, among) for one in applications},
+        [one.name for one in queue],
+    )

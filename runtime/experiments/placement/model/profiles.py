@@ -1,0 +1,90 @@
+"""Profiles of devices: measured here, or of the source's boards, with where each number is from.
+
+A profile is JSON or YAML: `name`, `kind` (measured, or assumed: not every number of it is published),
+`hardware` (the fields of `Hardware`), `provenance`, and of a board of the source `published`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, final
+
+import yaml
+
+from runtime.experiments.placement.model.by_size import by_size
+from runtime.experiments.placement.model.parameters import Hardware
+from runtime.shell.atomic_file import write_whole
+
+SHIPPED = Path(__file__).parent / "boards"
+
+
+@final
+@dataclass(frozen=True)
+class Profile:
+    """A device's numbers."""
+
+    name: str
+    kind: str
+    """`measured` or `assumed`."""
+    hardware: Hardware
+    provenance: dict[str, Any]
+    """Of a measurement: machine, date, samples. Of an assumption: how each number came about."""
+    published: dict[str, Any] = field(default_factory=dict)
+    """What the source prints of the device, with the place."""
+
+    def write(self, path: Path) -> None:
+        """Replaces the JSON file.
+
+        Raises:
+          OSError: if it cannot be written; the file is as it was.
+        """
+        write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
+
+
+def shipped() -> list[str]:
+    """Names of the profiles that come with the package."""
+    return sorted(path.stem for path in _shipped())
+
+
+def _shipped() -> list[Path]:
+    return [*SHIPPED.glob("*.yaml"), *SHIPPED.glob("*.json")]
+
+
+def read_profile(name: str) -> Profile:
+    """A shipped profile by its name, or one of a file by its path.
+
+    Raises:
+      OSError: if the file cannot be read.
+      ValueError: if there is no such profile, or the file holds none.
+    """
+    path = Path(name)
+    if path.suffix not in {".json", ".yaml"}:
+        found = {path.stem: path for path in _shipped()}
+        if name not in found:
+            raise ValueError(
+                f"profile={name} is unknown; there are {', '.join(sorted(found))}, "
+                "and the path of a .json that a calibration wrote"
+            )
+        path = found[name]
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        by_size(content["provenance"].get("samples_ms", []))  # told now if they are none
+        return Profile(
+            content["name"],
+            content["kind"],
+            Hardware(**content["hardware"]),
+            content["provenance"],
+            content.get("published", {}),
+        )
+    except (
+        LookupError,
+        TypeError,
+        AttributeError,
+        ValueError,
+        RecursionError,
+        yaml.YAMLError,
+    ) as error:
+        raise ValueError(f"{path} holds no profile of memory policies: {error}") from error

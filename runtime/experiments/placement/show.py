@@ -1,0 +1,208 @@
+"""The memory experiment as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runtime.experiments.placement.figures import memory_figures, memory_key_figures, size
+from runtime.experiments.placement.measure import (
+    BY_SIZE,
+    CONSTANTS,
+    accuracy,
+    crossovers,
+    model_errors,
+)
+from runtime.page.results import Row
+from runtime.page.table_view import TableView, percent, with_spread
+from runtime.page.view import View
+
+_MODELS = {"parameters by size": BY_SIZE, "one value each": CONSTANTS}
+
+
+def _tables(rows: list[Row]) -> list[TableView]:
+    """What there is of them."""
+    made = [
+        _parameters(rows),
+        _crossover(rows),
+        _errors(rows),
+        _better(rows),
+        _corun(rows),
+        _decisions(rows),
+        _contradictions(rows),
+    ]
+    return [one for one in made if one.rows]
+
+
+def _simulated(rows: list[Row]) -> str:
+    """What is said where profiles answered for a GPU; empty where anything was timed."""
+    told = [row for row in rows if row["part"] in {"reuse", "corun"}]
+    told = told or [row for row in rows if row["part"] == "decisions"]
+    timed = [row for row in rows if row["part"] == "profile" and not row.get("simulated", True)]
+    if timed or not told or not all(row["simulated"] for row in told):
+        return ""
+    kinds = {
+        row["profile"]["name"]: row["profile"]["kind"] for row in rows if row["part"] == "profile"
+    }
+    boards: dict[str, list[str]] = {}
+    for name in dict.fromkeys(row["profile"] for row in told):
+        kind = "measured" if kinds.get(name) == "measured" else "stand-in"
+        boards.setdefault(kind, []).append(name)
+    whose = " and ".join(
+        f"{kind} parameters of {' and '.join(own)}" for kind, own in boards.items()
+    )
+    return f"Simulated, with {whose}; nothing was timed."
+
+
+def _parameters(rows: Sequence[Row]) -> TableView:
+    lines = [
+        [
+            row["profile"]["name"],
+            row["profile"]["kind"],
+            name,
+            "" if value is None else f"{value:.4g}",
+        ]
+        for row in rows
+        if row["part"] == "profile"
+        for name, value in row["profile"]["hardware"].items()
+    ]
+    return TableView(
+        "Parameters of the model (table III)", ["device", "", "parameter", "value"], lines, 3
+    )
+
+
+def _crossover(rows: Sequence[Row]) -> TableView:
+    lines = [
+        [
+            row["profile"] + (" (simulated)" if row["simulated"] else ""),
+            row["use"],
+            size(row["bytes"]),
+            *(_reuse(row, name) for name in ("measured", "predicted", "by_size")),
+        ]
+        for row in crossovers(rows)
+    ]
+    title = "Least reuse from which device memory beats pinned memory"
+    return TableView(
+        title, ["device", "use", "bytes", "measured", "by constants", "by size"], lines, 3
+    )
+
+
+def _reuse(row: Row, name: str) -> str:
+    if name not in row:
+        return ""
+    return f"over {row['most']}" if row[name] is None else str(row[name])
+
+
+def _errors(rows: Sequence[Row]) -> TableView:
+    lines = [
+        [
+            policy,
+            model,
+            str(one["cases"]),
+            _share(one["overhead"]),
+            _share(one["response"]),
+            _share(one["mean_overhead"]),
+            _share(one["mean_response"]),
+            _share(one["published_tx2"]),
+            _share(one["published_agx"]),
+        ]
+        for model, prediction in _MODELS.items()
+        for policy, one in model_errors(rows, prediction=prediction).items()
+    ]
+    header = ["policy", "model", "cases", "overhead", "response", "overhead, mean"]
+    return TableView(
+        "Error of the model on held-out sizes, geometric mean; as published for overheads",
+        [*header, "response, mean", "TX2, publ.", "AGX, publ."],
+        lines,
+        2,
+    )
+
+
+def _better(rows: Sequence[Row]) -> TableView:
+    lines = []
+    for model, prediction in _MODELS.items():
+        for held_out in (True, False):
+            one = accuracy(rows, held_out=held_out, prediction=prediction)
+            if one is not None:
+                lines.append(
+                    [
+                        "held-out" if held_out else "calibrated",
+                        model,
+                        str(one.cases),
+                        _share(one.share),
+                        f"{one.clear_right} of {one.clear_cases}",
+                        percent(one.mean_regret),
+                        percent(one.largest_regret),
+                    ]
+                )
+    header = ["sizes", "model", "cases", "right", "right where quartiles part", "regret, mean"]
+    title = "The better of device and pinned memory, predicted"
+    return TableView(title, [*header, "largest"], lines, 2)
+
+
+def _corun(rows: Sequence[Row]) -> TableView:
+    lines = []
+    own = [row for row in rows if row["part"] == "corun"]
+    for profile in dict.fromkeys(row["profile"] for row in own):
+        mine = [row for row in own if row["profile"] == profile]
+        lines += [_corun_line(row, mine[0]) for row in mine]
+    header = ["device", "plan", "policies", "pairs", "makespan ms", "predicted", "to serial"]
+    return TableView("Co-run of eight tasks", [*header, "MB", "to all D"], lines, 3)
+
+
+def _corun_line(row: Row, serial: Row) -> list[str]:
+    name = "predicted_ms" if row["simulated"] else "ms"
+    return [
+        row["profile"] + (" (simulated)" if row["simulated"] else ""),
+        row["plan"],
+        row["policies"],
+        f"{row['pairs']} of {row['rounds']}",
+        "" if row["simulated"] else with_spread(row),
+        "" if row["predicted_ms"] is None else f"{row['predicted_ms']:.2f}",
+        percent(row[name] / serial[name] - 1),
+        f"{row['total_mb']:.0f}",
+        percent(row["total_mb"] / serial["total_mb"] - 1),
+    ]
+
+
+def _decisions(rows: Sequence[Row]) -> TableView:
+    lines = []
+    for row in rows:
+        if row["part"] != "decisions":
+            continue
+        wrong = [
+            name for name, policy in row["published"].items() if row["decided"][name] != policy
+        ]
+        whole = row["all_follow_ms"]
+        lines.append(
+            [
+                row["profile"],
+                row["reading"],
+                f"{row['follow']} of {row['of']}",
+                f"{row['by_guideline_2']} of {row['of']}",
+                "never" if whole is None else f"{1e3 * whole[0]:.2g} to {1e3 * whole[1]:.2g}",
+                ", ".join(wrong),
+            ]
+        )
+    header = ["board", "equation 9 by", "follow", "by kernel counts alone", "all follow, Ca_gpu us"]
+    title = (
+        "The source's decisions of table IV, simulated with stand-ins for what it does not print"
+    )
+    return TableView(title, [*header, "that do not"], lines, 2)
+
+
+def _contradictions(rows: Sequence[Row]) -> TableView:
+    lines = [[row["decision"], row["told"]] for row in rows if row["part"] == "contradiction"]
+    return TableView("Decisions of table IV against equation 11", ["decision", "because"], lines, 2)
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+MEMORY = View(
+    "Placement of memory that CPU and GPU share",
+    _tables,
+    memory_figures,
+    memory_key_figures,
+    simulated=_simulated,
+)

@@ -1,0 +1,1 @@
+"""Execution times of layers, predicted by regression."""

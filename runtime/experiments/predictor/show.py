@@ -1,0 +1,160 @@
+"""What the experiment with predicted times shows."""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean
+
+from runtime.experiments.predictor.measure import worst_regret
+from runtime.page.diagonal import diagonal
+from runtime.page.document import KeyFigure
+from runtime.page.parts import Figure
+from runtime.page.results import Row
+from runtime.page.table_view import TableView, explained, number, percent, share
+from runtime.page.view import View
+
+_R2 = (
+    "R2 is the share of the spread of the times that a fit explains; below 0 it is further off than the "
+    "mean of the times is. Where all of a kind take nearly the same, as layers do that take no longer "
+    "than a launch, a small error is many times that spread; and the fit as printed, of absolute times, "
+    "is off by more than the times themselves where they are short (MAPE)."
+)
+
+
+def _tables(rows: list[Row]) -> list[TableView]:
+    judged = [row for row in rows if row["part"] == "accuracy"]
+    means = []
+    for on, split, fitted in dict.fromkeys((r["on"], r["split"], r["fit"]) for r in judged):
+        own = [r for r in judged if (r["on"], r["split"], r["fit"]) == (on, split, fitted)]
+        kinds = [r for r in own if r["kind"] != "all"]
+        means.append(
+            [
+                *(on, split, fitted),
+                *(explained(_mean(kinds, name)) for name in ("r2", "published_r2")),
+                share(_mean(kinds, "within_10")),
+                share(_mean(kinds, "published_within_tolerance")),
+                *(share(_mean(kinds, name)) for name in ("within_20", "mape")),
+                number(_mean(kinds, "tau")),
+            ]
+        )
+    by_kind = [
+        [
+            *(row["on"], row["split"], row["kind"], row["fit"], str(row["layers"])),
+            explained(row["r2"]),
+            *(share(row[name]) for name in ("within_10", "within_20", "mape")),
+            number(row["tau"]),
+        ]
+        for row in sorted(
+            judged, key=lambda r: (r["on"], r["split"], r["kind"] == "all", r["kind"])
+        )
+    ]
+    sums = [row for row in rows if row["part"] == "network"]
+    fits = [*dict.fromkeys(row["fit"] for row in judged)]
+    networks = [
+        [
+            *(row["on"], row["network"], str(row["jobs"]), f"{row['layers_ms']:.3f}"),
+            *(percent(row[f"{one}_ms"] / row["layers_ms"] - 1) for one in fits),
+        ]
+        for row in sums
+    ]
+    choices = [
+        [
+            *(row["workload"], row["fit"], row["policy"], str(row["jobs"])),
+            *(f"{row[name]:.3f}" for name in ("by_measured_ms", "by_predicted_ms")),
+            percent(row["regret"]),
+        ]
+        for row in rows
+        if row["part"] == "choice"
+    ]
+    rates = ["R2", "publ.", "within 10 %", "publ. tolerance", "within 20 %", "MAPE", "tau"]
+    shown = [
+        TableView(
+            "Held-out layers, mean over kinds",
+            ["times by", "held out", "fit", *rates],
+            means,
+            3,
+            _R2,
+        ),
+        TableView(
+            "Held-out layers by kind",
+            [
+                "times by",
+                "held out",
+                "kind",
+                "fit",
+                "layers",
+                "R2",
+                "within 10 %",
+                "20 %",
+                "MAPE",
+                "tau",
+            ],
+            by_kind,
+            4,
+            _R2,
+        ),
+        TableView(
+            "Networks by fits without their layers: sum of predictions to the sum of the layers",
+            ["times by", "network", "layers", "ms", *fits],
+            networks,
+            2,
+        ),
+        TableView(
+            "Lanes chosen by predicted times, makespan played with measured ones",
+            ["networks", "fit", "policy", "jobs", "by measured ms", "by predicted", "regret"],
+            choices,
+            3,
+        ),
+    ]
+    return [one for one in shown if one.rows]
+
+
+def _mean(rows: list[Row], name: str) -> float | None:
+    values = [row[name] for row in rows if row[name] is not None and math.isfinite(row[name])]
+    return fmean(values) if values else None
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    """Each held-out layer, predicted and measured; a figure a way of computing and a fit."""
+    figures = []
+    layers = [row for row in rows if row["part"] == "layer"]
+    for on in dict.fromkeys(row["on"] for row in layers):
+        for fitted in layers[0]["predicted_ms"]:
+            own = [
+                (row["kind"], row["layer_ms"], row["predicted_ms"][fitted])
+                for row in layers
+                if row["on"] == on and (row["predicted_ms"][fitted] or 0) > 0
+            ]
+            if not own:
+                continue
+            times = [ms for _, ms, _ in own]
+            data = [diagonal(min(times), max(times))]
+            for group in dict.fromkeys(kind.split()[0] for kind, _, _ in own):
+                of_group = [one for one in own if one[0].split()[0] == group]
+                data.append(
+                    {
+                        "type": "scatter",
+                        "mode": "markers",
+                        "name": group,
+                        "x": [ms for _, ms, _ in of_group],
+                        "y": [told for _, _, told in of_group],
+                        "text": [kind for kind, _, _ in of_group],
+                    }
+                )
+            layout = {
+                "xaxis": {"type": "log", "title": {"text": "measured ms"}},
+                "yaxis": {"type": "log", "title": {"text": "predicted ms"}},
+            }
+            note = "By a fit of the other nine tenths; what was predicted negative is left out."
+            figures.append(Figure(f"Layers by {on}: {fitted}", data, layout, note))
+    return figures
+
+
+def _key_figures(rows: list[Row]) -> list[KeyFigure]:
+    worst = worst_regret(rows, "corrected")
+    if worst is None:
+        return []
+    return [KeyFigure("regret of deciding by predicted times, at worst", percent(worst))]
+
+
+PREDICTOR = View("Predicted times of layers", _tables, _figures, _key_figures)

@@ -1,0 +1,1 @@
+"""Dispatch modes: many networks on one device."""

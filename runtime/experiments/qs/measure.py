@@ -1,0 +1,265 @@
+"""Q-S against the other ways of issuing many networks, on the source's workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from functools import partial
+from typing import final
+
+import torch
+
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.dispatch.executor import Executor, Outcome
+from runtime.experiments.dispatch.modes import InProcess, Way
+from runtime.experiments.dispatch.prepared import Setup, Source
+from runtime.experiments.dispatch.processes import MultiContext, Processes
+from runtime.experiments.driver import Step, interleaved, one_line
+from runtime.experiments.sharing import kept_trace, sharing
+from runtime.experiments.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
+from runtime.machine.facts import memory_floor_ms, usable_cores
+from runtime.page.results import Row, summary
+from runtime.scheduling.metrics import makespan_ms, utilisation
+from runtime.scheduling.schedule import Schedule
+
+_BINS = 60
+"""Points of a curve of utilisation."""
+
+_AHEAD = (0, 1)
+"""Inferences that every network may have launched beyond the one that it waits for: none, as for
+frames that depend on results, and on a GPU also one."""
+
+_INLINE = (Way.SERIAL, Way.SINGLE_CONTEXT)
+_STREAMED = (Way.QUEUE_STREAM, Way.SINGLE_ISSUER)
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """A workload, captured or eager; everything captured first.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    names = config.chosen([*QS_WORKLOADS])
+    processes = Processes()  # those of M-C, which take seconds to start
+    return [
+        Step(f"{name} {mode}", partial(_compare, config, QS_WORKLOADS[name], mode, processes))
+        for mode in ("captured", "eager")
+        if mode in config.modes
+        for name in names
+    ]
+
+
+def _compare(
+    config: BenchConfig, workload: Workload, mode: str, processes: Processes
+) -> Iterator[Row]:
+    """Makes all ways ready and measures them."""
+    most = max(config.most_networks, _least(workload))
+    workload = workload.limited(most)
+    scale = config.scale
+    if workload.counts[0][0] is Model.nas_bench_201:
+        scale = replace(scale, width=max(scale.width, 0.25), image=1.0)  # small as it is
+    sources = workload.sources(scale=scale, device=config.device.value, rule=config.cut)
+    setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
+    with ExitStack() as opened:
+        ways, faults = _opened(opened, sources, setup, processes)
+        for ahead in _AHEAD if config.on_gpu else _AHEAD[:1]:
+            yield from _measured(config, workload, sources, ways, faults, mode, ahead)
+
+
+def _measured(  # noqa: PLR0917 - all that was made ready
+    config: BenchConfig,
+    workload: Workload,
+    sources: Sequence[Source],
+    ways: dict[Way, Executor],
+    faults: dict[Way, str],
+    mode: str,
+    ahead: int,
+) -> Iterator[Row]:
+    """A row a way, those that could not be made ready among them."""
+    measured = {way: _Measured(one, config.rounds, ahead) for way, one in ways.items()}
+    samples = interleaved({way.value: measured[way].once_ms for way in measured}, config.repeats)
+    alone_ms = measured[Way.SERIAL].alone_ms if Way.SERIAL in measured else []
+    solo_ms = max(alone_ms, default=0.0)
+    floor_ms = (
+        memory_floor_ms((one.module for one in sources), config.rounds) if config.on_gpu else 0.0
+    )
+    expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
+
+    def told(timed: Schedule) -> Row:
+        return {"busy": busy(timed), **sharing(timed, alone_ms)}
+
+    for way in Way:
+        row: Row = {
+            "workload": workload.name,
+            "networks": workload.size,
+            "inferences": config.rounds,
+            "mode": mode if ahead == 0 else f"{mode}, {ahead} ahead",
+            "way": way.value,
+        }
+        if way in faults:
+            yield {**row, "error": faults[way]}
+            continue
+        one = measured[way]
+        yield {
+            **row,
+            **summary(samples[way.value]),
+            # nobody ends before the slowest network, alone on the device, would
+            "bound_ms": round(max(solo_ms, floor_ms), 4),
+            "memory_ms": round(floor_ms, 4),
+            "largest_difference": one.difference(expected),
+            "error": one.error,
+            **kept_trace(config, f"{workload.name}-{row['mode']}-{way.value}", one.timed, told),
+        }
+
+
+def _least(workload: Workload) -> int:
+    """NAS-Bench-201 comes in the numbers that its name says: they are small."""
+    return workload.size if workload.counts[0][0] is Model.nas_bench_201 else 0
+
+
+def _opened(
+    opened: ExitStack, sources: Sequence[Source], setup: Setup, processes: Processes
+) -> tuple[dict[Way, Executor], dict[Way, str]]:
+    """Every way that can be made ready, and why the others cannot.
+
+    Ways that need the same streams share one set of networks.
+    """
+    waits = ThreadPoolExecutor(1)  # processes get ready meanwhile
+    contexts = waits.submit(MultiContext, sources, setup, processes)
+    opened.callback(_close_when_ready, waits, contexts)
+    ways: dict[Way, Executor] = {}
+    faults: dict[Way, str] = {}
+    on_gpu = setup.device.value == "cuda"
+    graph_forks = on_gpu and setup.captured
+    alike: list[tuple[Way, ...]] = [_INLINE, _STREAMED]
+    if graph_forks:
+        alike.append((Way.FORK_JOIN,))
+    else:
+        alike[1] += (Way.FORK_JOIN,)
+    for first, *rest in alike:
+        # serial may not be the one that is made ready: it has one stream only
+        way = Way.SINGLE_CONTEXT if first is Way.SERIAL else first
+        try:
+            made = InProcess(way, sources, setup)
+        except Exception as error:  # noqa: BLE001 - the other ways have nothing to do with it
+            faults |= dict.fromkeys((first, *rest), one_line(error))
+            continue
+        opened.callback(made.close)
+        ways |= {other: made if other is way else made.reissued(other) for other in (first, *rest)}
+    try:
+        ways[Way.MULTI_CONTEXT] = contexts.result()
+    except Exception as error:  # noqa: BLE001 - likewise
+        faults[Way.MULTI_CONTEXT] = one_line(error)
+    return {way: ways[way] for way in Way if way in ways}, faults
+
+
+def _close_when_ready(waits: ThreadPoolExecutor, contexts: Future[MultiContext]) -> None:
+    with suppress(Exception):  # it was told where it was asked for
+        contexts.result().close()
+    waits.shutdown()
+
+
+@final
+class _Measured:
+    """A way, and what its latest run gave."""
+
+    def __init__(self, executor: Executor, inferences: int, ahead: int) -> None:
+        self._executor = executor
+        self._ahead = ahead
+        self._inferences = inferences
+        self._latest: Outcome | None = None
+        self.alone_ms: list[float] = []
+        """Of each network: the least that any run was busy with all its inferences."""
+
+    def once_ms(self) -> float:
+        """Makespan of one run."""
+        self._latest = self._executor.run(self._inferences, each_job=False, ahead=self._ahead)
+        schedule = self._latest.schedule
+        own = [0.0] * len(schedule.chains)
+        for one in schedule.executed:
+            own[one.job.network] += one.end_ms - one.start_ms
+        self.alone_ms = [*map(min, own, self.alone_ms or own)]
+        return makespan_ms(schedule)
+
+    @property
+    def error(self) -> str | None:
+        """What ended a network in the latest run."""
+        assert self._latest is not None
+        errors = [one for one in self._latest.outputs if isinstance(one, BaseException)]
+        return one_line(errors[0]) if errors else None
+
+    def outputs(self) -> list[torch.Tensor]:
+        """Of each network."""
+        assert self._latest is not None
+        return [one for one in self._latest.outputs if isinstance(one, torch.Tensor)]
+
+    def difference(self, expected: list[torch.Tensor] | None) -> float | None:
+        """From another way's outputs: the largest, relative to the largest output."""
+        found = self.outputs()
+        if expected is None or len(found) != len(expected):
+            return None
+        return max(
+            float((one - other).abs().max() / other.abs().max().clamp_min(1e-30))
+            for one, other in zip(found, expected, strict=True)
+        )
+
+    def timed(self) -> Schedule:
+        """A run in which each job is timed."""
+        return self._executor.run(self._inferences, each_job=True, ahead=self._ahead).schedule
+
+
+def busy(schedule: Schedule) -> Row:
+    """Streams under way over time, and the mean share of it in which any was.
+
+    A stream counts from the first kernel of a job to its last, waits between them included.
+    """
+    whole_ms = makespan_ms(schedule)
+    if whole_ms <= 0:
+        return {}
+    shares = utilisation(schedule, whole_ms / _BINS)[:, :_BINS]
+    any_ms, until_ms = 0.0, 0.0
+    for one in schedule.executed:  # by their start
+        any_ms += max(0.0, one.end_ms - max(one.start_ms, until_ms))
+        until_ms = max(until_ms, one.end_ms)
+    return {
+        "makespan_ms": round(whole_ms, 4),
+        "bin_ms": round(whole_ms / _BINS, 5),
+        "streams": len(schedule.lanes),
+        "streams_busy": [round(float(one), 4) for one in shares.sum(0)],
+        "any_busy_share": round(any_ms / whole_ms, 4),
+    }
+
+
+def compared(rows: Sequence[Row]) -> list[Row]:
+    """Q-S against each other way, workload by workload, beside what was published."""
+    found = []
+    for workload, mode in dict.fromkeys((row["workload"], row["mode"]) for row in rows):
+        ms: dict[str, float] = {
+            row["way"]: row["ms"]
+            for row in rows
+            if (row["workload"], row["mode"]) == (workload, mode) and row.get("ms")
+        }
+        ours = ms.get(Way.QUEUE_STREAM.value)
+        if ours is None:
+            continue
+        against: Callable[[Way], float | None] = lambda way: (  # noqa: E731 - of this workload
+            ours / ms[way.value] - 1 if way.value in ms else None  # noqa: B023 - used at once
+        )
+        published = QS_PUBLISHED.get(workload, (None, None))
+        found.append(
+            {
+                "workload": workload,
+                "mode": mode,
+                "qs_ms": ours,
+                "against_mc": against(Way.MULTI_CONTEXT),
+                "published_mc": published[0],
+                "against_sc": against(Way.SINGLE_CONTEXT),
+                "published_sc": published[1],
+                "against_serial": against(Way.SERIAL),
+                "against_single_issuer": against(Way.SINGLE_ISSUER),
+                "against_fork_join": against(Way.FORK_JOIN),
+            }
+        )
+    return found

@@ -1,0 +1,150 @@
+"""What the experiment with many networks on one device shows."""
+
+from __future__ import annotations
+
+from runtime.experiments.dispatch.modes import Way
+from runtime.experiments.qs.measure import compared
+from runtime.page.document import KeyFigure
+from runtime.page.parts import Figure
+from runtime.page.results import Row
+from runtime.page.table_view import SHARING, TableView, number, percent, sharing_cells, with_spread
+from runtime.page.view import View
+from runtime.scheduling.metrics import overlap
+
+_WAYS = {
+    Way.QUEUE_STREAM: "Q-S",
+    Way.MULTI_CONTEXT: "M-C",
+    Way.SINGLE_CONTEXT: "S-C",
+    Way.SINGLE_ISSUER: "1 issuer",
+    Way.FORK_JOIN: "fork-join",
+    Way.SERIAL: "serial",
+}
+
+
+def _tables(rows: list[Row]) -> list[TableView]:
+    against = [
+        [
+            row["workload"],
+            row["mode"],
+            f"{row['qs_ms']:.2f}",
+            percent(row["against_mc"]),
+            percent(row["published_mc"]),
+            percent(row["against_sc"]),
+            percent(row["published_sc"]),
+            percent(row["against_single_issuer"]),
+            percent(row["against_fork_join"]),
+            percent(row["against_serial"]),
+        ]
+        for row in compared(rows)
+    ]
+    header = ["workload", "mode", "Q-S ms", "to M-C", "publ.", "to S-C", "publ."]
+    groups = dict.fromkeys((row["workload"], row["mode"]) for row in rows)
+    by_way = {(row["workload"], row["mode"], row["way"]): row for row in rows}
+    times = [
+        [
+            *group,
+            *(_cell(by_way.get((group[0], group[1], way.value))) for way in _WAYS),
+            _bound(rows, group),
+        ]
+        for group in groups
+    ]
+    shared = [
+        [
+            *(row["workload"], row["mode"], _WAYS[Way(row["way"])]),
+            number(_overlap(row, by_way)),
+            *sharing_cells(row),
+        ]
+        for row in rows
+        if "stp" in row
+    ]
+    shown = [
+        TableView(
+            "Q-S against the others",
+            [*header, "to 1 issuer", "to fork-join", "to serial"],
+            against,
+            2,
+        ),
+        TableView(
+            "Makespan in ms: median, half the distance of the quartiles",
+            ["workload", "mode", *_WAYS.values(), "bound"],
+            times,
+            2,
+        ),
+        TableView(
+            "How the device is shared; overlap to one network after another",
+            ["workload", "mode", "way", "overlap", *SHARING],
+            shared,
+            3,
+        ),
+    ]
+    return [one for one in shown if one.rows]
+
+
+def _overlap(row: Row, by_way: dict[tuple[str, str, str], Row]) -> float | None:
+    serial = by_way.get((row["workload"], row["mode"], Way.SERIAL.value), {})
+    if not (serial.get("ms") and row.get("ms") and row.get("bound_ms")):
+        return None
+    return overlap(serial["ms"], row["ms"], row["bound_ms"])
+
+
+def _cell(row: Row | None) -> str:
+    return "" if row is None else with_spread(row)
+
+
+def _bound(rows: list[Row], group: tuple[str, str]) -> str:
+    bounds = [
+        row["bound_ms"]
+        for row in rows
+        if (row["workload"], row["mode"]) == group and row.get("bound_ms")
+    ]
+    return f"{bounds[0]:.2f}" if bounds else ""
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    """Figure 5-4 of the queue-stream source: how busy the device is over time, way by way."""
+    figures = []
+    for workload, mode in dict.fromkeys((row["workload"], row["mode"]) for row in rows):
+        data = []
+        for row in rows:
+            busy = row.get("busy")
+            if (row["workload"], row["mode"]) != (workload, mode) or not busy:
+                continue
+            points = busy["streams_busy"]
+            data.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "line": {"shape": "hv"},
+                    "name": row["way"].replace("_", " "),
+                    "x": [i * busy["bin_ms"] for i in range(len(points))],
+                    "y": points,
+                }
+            )
+        if data:
+            figures.append(
+                Figure(
+                    f"Streams busy over time: {workload}, {mode}",
+                    data,
+                    {
+                        "xaxis": {"title": {"text": "time in ms"}},
+                        "yaxis": {"title": {"text": "streams with a job under way"}},
+                    },
+                    "One run with each job timed. A stream counts from the first kernel of a job "
+                    "to its last, and so while they wait for multiprocessors.",
+                )
+            )
+    return figures
+
+
+def _key_figures(rows: list[Row]) -> list[KeyFigure]:
+    captured = [row for row in compared(rows) if row["mode"] == "captured"]
+    gains = [row["against_mc"] for row in captured if row["against_mc"] is not None]
+    if not gains:
+        return []
+    return [
+        KeyFigure("captured Q-S to M-C, least gain", percent(max(gains))),
+        KeyFigure("captured Q-S to M-C, largest gain", percent(min(gains))),
+    ]
+
+
+QS = View("Many networks on one device", _tables, _figures, _key_figures)

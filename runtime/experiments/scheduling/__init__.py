@@ -1,1 +1,0 @@
-"""Scheduling experiments: co-scheduling, simulator, optimum."""

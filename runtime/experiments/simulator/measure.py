@@ -1,0 +1,159 @@
+"""Does the simulator tell the makespan of real lanes, from the times of each job alone?
+
+Twice: with the one issuing thread, whose time for a job was measured with jobs that compute nothing,
+and without, where placing costs nothing and a network's times alone hold what is between its jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from statistics import median
+
+import numpy as np
+
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.deadline import time_is_left
+from runtime.experiments.driver import Step, interleaved
+from runtime.experiments.fixed_policies import HalfAndHalf
+from runtime.experiments.lanes import opened_lanes
+from runtime.experiments.sharing import kept_trace
+from runtime.experiments.workloads import Model, Scale, source
+from runtime.lanes.dispatch_overhead import measured_overhead
+from runtime.lanes.executor import Network, execute
+from runtime.network.decompose import Rule
+from runtime.page.results import Row, summary
+from runtime.scheduling.arrivals import closed, periodic, poisson
+from runtime.scheduling.bound import lower_bound_ms
+from runtime.scheduling.chain import Chain, Request
+from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.base import Policy
+from runtime.scheduling.policies.rules import EarliestFinish, OneLane, QueueTime
+from runtime.scheduling.schedule import Schedule
+from runtime.scheduling.simulator import simulate, times_of
+
+_CASES = {
+    "nb201": (Model.nas_bench_201,) * 3,
+    "alex-nb201": (Model.alexnet, Model.nas_bench_201, Model.nas_bench_201),
+    "vgg-res": (Model.vgg16, Model.resnet152),
+}
+_RULES = (Rule.WHOLE, Rule.CELL, Rule.FUSED)
+_INFERENCES = 6
+
+
+def steps(config: BenchConfig) -> list[Step]:
+    """A set of networks cut by a rule, on one stream of the GPU and two cores; or on two cores.
+
+    Raises:
+      ValueError: if a workload is unknown.
+    """
+    return [
+        Step(f"{name} by {rule.value}", partial(_compare, config, name, rule))
+        for name in config.chosen([*_CASES])
+        for rule in _RULES
+    ]
+
+
+def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
+    small = replace(config, streams=1, cores=2 if config.on_gpu else None)
+    cell = Scale(max(config.scale.width, 0.25))
+    models = _CASES[name]
+    kinds = {
+        model: source(
+            model, scale=cell if model is Model.nas_bench_201 else config.scale, rule=rule
+        )
+        for model in dict.fromkeys(models)
+    }
+    with opened_lanes(small, None) as lanes:
+        overhead = measured_overhead(lanes.lanes)
+        alone = {model: lanes.alone(one, repeats=10) for model, one in kinds.items()}
+        networks = [
+            Network(
+                lanes.compiled(kinds[model].program, kinds[model].x),
+                kinds[model].x,
+                lanes.chain(kinds[model], alone[model].whole_ms, (1.0, 1.0)),
+            )
+            for model in models
+        ]
+        chains = [network.chain for network in networks]
+        jobs = [lanes.chain(kinds[model], alone[model].jobs_ms, (1.0, 1.0)) for model in models]
+        policies: dict[str, Policy] = {
+            "gpu_only": OneLane(lanes.groups.gpu[0]),
+            "cpu_only": OneLane(lanes.groups.cpu[0]),
+            "queue_time": QueueTime(),
+            "earliest_finish": EarliestFinish(),
+            "half_and_half": HalfAndHalf(lanes.groups),
+        }
+        for arrivals, requests in _arrivals(chains).items():
+            if arrivals != "closed" and not time_is_left():  # those come first
+                return
+
+            def run(policy: Policy, requests: tuple[Request, ...] = requests) -> Schedule:
+                schedule, results = execute(networks, requests, lanes.lanes, policy)
+                for result in results:
+                    if isinstance(result, BaseException):
+                        raise result
+                return schedule
+
+            def once(run: Callable[[Policy], Schedule], policy: Policy) -> float:
+                return makespan_ms(run(policy))
+
+            samples = interleaved(
+                {named: partial(once, run, policy) for named, policy in policies.items()},
+                config.repeats,
+            )
+            descriptions = [lane.lane for lane in lanes.lanes]
+            for named, policy in policies.items():
+                thread = simulate(
+                    chains,
+                    requests,
+                    descriptions,
+                    policy,
+                    actual_ms=times_of(jobs),
+                    overhead=overhead,
+                )
+                free = simulate(chains, requests, descriptions, policy)
+                simulated_ms = makespan_ms(thread)
+                taken = samples[named]
+                title = f"{name}-{rule.value}-{arrivals}-{named}"
+                kept_trace(config, f"{title}-simulated", partial(_itself, thread))
+                yield {
+                    "workload": name,
+                    "rule": rule.value,
+                    "jobs": sum(map(len, chains)),
+                    "arrivals": arrivals,
+                    "policy": named,
+                    **summary(taken),
+                    "simulated_ms": round(simulated_ms, 4),
+                    "bound_ms": round(lower_bound_ms(jobs, requests), 4),
+                    "error_of_simulator": round(simulated_ms / median(taken) - 1, 5),
+                    "error_without_issuer": round(makespan_ms(free) / median(taken) - 1, 5),
+                    "put_ms": [round(ms, 5) for ms in overhead.put_ms],
+                    "wake_ms": [round(ms, 5) for ms in overhead.wake_ms],
+                    **kept_trace(config, title, partial(run, policy)),
+                }
+
+
+def _itself(schedule: Schedule) -> Schedule:
+    return schedule
+
+
+def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:
+    """All at once; and at a rate that keeps the quicker lane half busy, regularly or at random."""
+    fastest_ms = sum(min(times) for chain in chains for times in chain.predicted_ms)
+    networks, generator = range(len(chains)), np.random.default_rng(0)
+    regular = (periodic(network, 2 * fastest_ms, _INFERENCES) for network in networks)
+    random = (poisson(network, 2 * fastest_ms, _INFERENCES, generator) for network in networks)
+    return {
+        "closed": closed(len(chains), _INFERENCES),
+        "periodic": tuple(chain.from_iterable(regular)),
+        "poisson": tuple(chain.from_iterable(random)),
+    }
+
+
+def median_error(rows: list[Row], of: str = "error_of_simulator") -> float | None:
+    """Of the simulator, over all rows that have one; `error_without_issuer` is the other."""
+    errors = [abs(row[of]) for row in rows if of in row]
+    return median(errors) if errors else None

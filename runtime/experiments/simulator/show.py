@@ -1,0 +1,75 @@
+"""What the experiment with the simulator shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from runtime.experiments.simulator.measure import median_error
+from runtime.page.diagonal import diagonal
+from runtime.page.document import KeyFigure
+from runtime.page.parts import Figure
+from runtime.page.results import Row
+from runtime.page.table_view import TableView, percent, with_spread
+from runtime.page.view import View
+
+
+def _tables(rows: list[Row]) -> list[TableView]:
+    error = median_error(rows)
+    title = "Simulated against real makespan"
+    if error is not None:
+        without = median_error(rows, "error_without_issuer")
+        title += f": median error {100 * error:.1f} %"
+        title += "" if without is None else f", without the issuing thread {100 * without:.1f} %"
+    lines = [
+        [
+            row["workload"],
+            row["rule"],
+            row["arrivals"],
+            row["policy"],
+            with_spread(row),
+            f"{row['simulated_ms']:.2f}",
+            percent(row["error_of_simulator"]),
+            percent(row.get("error_without_issuer")),
+            f"{row['bound_ms']:.2f}",
+        ]
+        for row in rows
+    ]
+    header = ["networks", "rule", "arrivals", "policy", "real ms", "simulated", "error"]
+    return [TableView(title, [*header, "no issuer", "bound"], lines, 4)]
+
+
+def _figures(rows: list[Row]) -> list[Figure]:
+    known = [row for row in rows if row.get("ms")]
+    if not known:
+        return []
+    times = [row["ms"] for row in known]
+    data: list[dict[str, Any]] = [diagonal(min(times), max(times))]
+    for policy in dict.fromkeys(row["policy"] for row in known):
+        own = [row for row in known if row["policy"] == policy]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers",
+                "name": policy.replace("_", " "),
+                "x": [row["ms"] for row in own],
+                "y": [row["simulated_ms"] for row in own],
+                "text": [f"{row['workload']} {row['rule']} {row['arrivals']}" for row in own],
+            }
+        )
+    layout = {
+        "xaxis": {"type": "log", "title": {"text": "real makespan in ms"}},
+        "yaxis": {"type": "log", "title": {"text": "simulated makespan in ms"}},
+    }
+    return [Figure("Simulated and real makespan", data, layout)]
+
+
+def _key_figures(rows: list[Row]) -> list[KeyFigure]:
+    error = median_error(rows)
+    if error is None:
+        return []
+    return [KeyFigure("median error of the makespan", f"{100 * error:.1f} %")]
+
+
+SIMULATOR = View(
+    "The simulator against the machine", _tables, _figures, _key_figures, stands_in_for_gpu=True
+)

@@ -1,0 +1,74 @@
+"""Results printed in a terminal, and drawn as a page beside their file."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from runtime.page.results import Results
+from runtime.page.table_view import TableView, notes
+from runtime.page.view import View
+
+
+def wide_console() -> Console:
+    """A console of 160 columns where the output is not a terminal."""
+    console = Console(highlight=False, emoji=False)
+    return console if console.is_terminal else Console(highlight=False, emoji=False, width=160)
+
+
+def print_results(results: Results, view: View, path: Path, console: Console) -> None:
+    """Print the results of `path`, and write their page as `<path>.html`.
+
+    Raises:
+      OSError: if the page cannot be written.
+    """
+    tables = view.tables(results.rows)
+    before = [view.stand_in(results.settings), view.simulated(results.rows)]
+    _print_lines([line for line in before if line], console)
+    for table in tables:
+        console.print(_rich_table(table))
+    after = [*notes(tables), *view.sentences(results.rows)]
+    errors = dict.fromkeys(row["error"] for row in results.rows if row.get("error"))
+    after += [f"failed: {error}" for error in errors]
+    if results.not_measured:
+        after.append(
+            f"no time was left for {', '.join(results.not_measured)}; a larger minutes= gives more"
+        )
+    if results.cut_short:
+        after.append(
+            f"time ran out during {', '.join(results.cut_short)}, which has fewer rounds; a larger "
+            "minutes= gives more"
+        )
+    flagged, timed = view.flagged(results.rows)
+    if flagged:
+        after.append(f"{flagged} of {timed} rows flagged: the machine was not steady")
+    _print_lines([*after, f"-> {path}{_draw(results, view, path)}"], console)
+
+
+def _print_lines(lines: list[str], console: Console) -> None:
+    for line in lines:
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _rich_table(view: TableView) -> Table:
+    table = Table(title=view.title, title_justify="left", box=None, pad_edge=False)
+    for i, name in enumerate(view.header):
+        is_name = i < view.names
+        table.add_column(name, justify="left" if is_name else "right", no_wrap=is_name)
+    for row in view.rows:
+        table.add_row(*(Text(str(value)) for value in row))  # brackets are no markup
+    return table
+
+
+def _draw(results: Results, view: View, path: Path) -> str:
+    if find_spec("plotly") is None:
+        return "; for its page install plotly and run experiment=page"
+    from runtime.page.results_page import results_page  # noqa: PLC0415 - it needs plotly
+
+    page = path.with_suffix(".html")
+    page.write_text(results_page(results, view).html(), encoding="utf-8")
+    return f", {page}"
