@@ -86,7 +86,10 @@ class SearchSpace(Protocol):
         """The architecture that is timed throughout a measurement, as its control."""
 
     def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
-        """Python source of the network: a module of its own that needs torch alone."""
+        """Python source of a module that imports torch alone and defines the network as `Network()`.
+
+        Its weights have the names of those of `network`.
+        """
 
     def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
         """Draw an architecture for a page."""

@@ -1,4 +1,4 @@
-"""A cell as a drawing: its four nodes from top to bottom, and its six labelled edges."""
+"""Drawing of a cell: four nodes from top to bottom, and six labelled edges."""
 
 from __future__ import annotations
 
@@ -7,21 +7,23 @@ from xml.etree.ElementTree import Element, SubElement
 from jaxtyping import Int64
 from numpy import ndarray
 
-from nas.report.operations import OPERATION_COLOURS
-from nas.report.wording import OPERATION_NAMES
 from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
-from runtime.page.palette import FAINT, GROUND, INK, LINE
+from runtime.page.palette import BLUE, FAINT, GREY, GROUND, INK, LINE, ORANGE, SKY, VERMILLION
 from runtime.page.parts import Drawing
+
+_COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE)
+_SHORT_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")
+"""Colour and name of each of `OPERATIONS`."""
 
 _WIDTH, _HEIGHT = 400, 500
 _NODES = ("input", "1", "2", "output")
 _X, _TOP, _DISTANCE, _RADIUS = 220.0, 34.0, 144.0, 24.0
 _BOWS = {(0, 2): -104.0, (1, 3): 104.0, (0, 3): -176.0}
-"""How far an edge that passes a node swings to the side."""
+"""Horizontal offset of the middle of an edge that passes other nodes."""
 
 
 def draw_cell(title: str, architecture: Int64[ndarray, "6"]) -> Drawing:
-    """Edges that carry nothing from input to output are dashed, those of `none` are dotted."""
+    """Draw a cell; an edge on no path from input to output is dashed, an edge of `none` dotted."""
     svg = Element(
         "svg",
         {
@@ -39,11 +41,11 @@ def draw_cell(title: str, architecture: Int64[ndarray, "6"]) -> Drawing:
         _label(svg, EDGES[number], int(architecture[number]), is_live=bool(live[number]))
     for node, name in enumerate(_NODES):
         _node(svg, node, name)
-    said = ", ".join(
+    edges = ", ".join(
         f"{source} to {target} {OPERATIONS[choice]}"
         for (source, target), choice in zip(EDGES, architecture, strict=True)
     )
-    return Drawing(title, svg, f"Graph of the cell: {said}")
+    return Drawing(title, svg, f"Graph of the cell: {edges}")
 
 
 def _y(node: int) -> float:
@@ -52,9 +54,9 @@ def _y(node: int) -> float:
 
 def _edge(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -> None:
     source, target = edge
-    colour = OPERATION_COLOURS[choice] if is_live else LINE
+    colour = _COLOURS[choice] if is_live else LINE
     bow = _BOWS.get(edge, 0.0)
-    # a curve of Bezier passes its middle at three quarters of its two handles
+    # the middle of a Bezier curve lies at three quarters of the offset of its two handles
     handle = _X + bow * 4 / 3
     start, end = _y(source), _y(target)
     if bow:
@@ -78,7 +80,7 @@ def _edge(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) ->
 def _label(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -> None:
     source, target = edge
     x, y = _X + _BOWS.get(edge, 0.0), (_y(source) + _y(target)) / 2
-    name = OPERATION_NAMES[choice]
+    name = _SHORT_NAMES[choice]
     width = 8 * len(name) + 14
     SubElement(
         svg,
@@ -90,7 +92,7 @@ def _label(svg: Element, edge: tuple[int, int], choice: int, *, is_live: bool) -
             "height": "26",
             "rx": "13",
             "fill": GROUND,
-            "stroke": OPERATION_COLOURS[choice] if is_live else LINE,
+            "stroke": _COLOURS[choice] if is_live else LINE,
             "stroke-width": "1.5" if is_live else "1",
         },
     )
