@@ -16,7 +16,8 @@ from itertools import product
 import numpy as np
 
 from controller.policy.rnn import RnnConfig
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.loop import Evaluated
 from nas.trials.trajectory import sample_within_limit
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
@@ -35,13 +36,16 @@ GRID = (
 
 def samples_of(config, accuracy, latency_ms, reward):
     """Accuracy and latency of every sample, (R, BUDGET)."""
-    controller = config.build(NAS_BENCH_201.num_choices, SEEDS)
+    controller = config.build(SPACE, SEEDS)
     found = []
     for _ in range(BUDGET // config.batch_size):
         architectures = controller.sample(config.batch_size)
         where = tuple(np.moveaxis(architectures, -1, 0))
         found.append((accuracy[where], latency_ms[where]))
-        controller.update(architectures, reward(*found[-1]))
+        ratios = (found[-1][1] / reward.target_ms)[..., None]
+        rewards = reward(*found[-1])
+        trials = Evaluated(architectures, found[-1][0], ratios, rewards)
+        controller.learn(trials, reward.of_ratios)
     return (np.concatenate(rows, axis=1) for rows in zip(*found, strict=True))
 
 

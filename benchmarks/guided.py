@@ -19,8 +19,9 @@ from search_quality import interval
 from searchers import best_after, queries_so_far, to_the_optimum
 
 from nas.config.build import build, register
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.trials.loop import search
+from nas.trials.loop import Evaluated, search
 from nas.trials.trajectory import sample_within_limit
 from runtime.shell.keyed_table import data_folder, read_csv_table
 
@@ -65,12 +66,17 @@ ALTERNATIVES = (
 
 
 class RewardsAlone:
-    """A controller that is told the rewards, and not what they are made of."""
+    """A controller that learns the rewards, and neither accuracy nor costs."""
 
     def __init__(self, controller):
         self._controller = controller
-        self.sample, self.update = controller.sample, controller.update
-        self.diagnostics = controller.diagnostics
+        self.sample, self.diagnostics = controller.sample, controller.diagnostics
+
+    def learn(self, trials, score):  # noqa: ARG002 - the reward is the objective
+        """Learn from rewards in place of accuracies."""
+        no_costs = np.empty((*trials.rewards.shape, 0))
+        alone = Evaluated(trials.architectures, trials.rewards, no_costs, trials.rewards)
+        self._controller.learn(alone, lambda reward, _: reward)
 
 
 class Searches:
@@ -86,7 +92,7 @@ class Searches:
         self.limit_ms, landscape = experiment.limit_ms, experiment.landscape
         self.optimum = 100 * landscape.accuracy[landscape.optimum]
         config = experiment.config.controller
-        controller = config.build(NAS_BENCH_201.num_choices, range(seeds))
+        controller = config.build(SPACE, range(seeds))
         found, done = [], np.zeros(seeds, bool)
         for step in search(
             RewardsAlone(controller) if alone else controller,

@@ -38,6 +38,7 @@ from search_quality import interval
 from searchers import best_after, queries_so_far
 
 from nas.config.build import build, register
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.loop import search
 from rewards.mnasnet import MnasReward
@@ -155,7 +156,7 @@ def ours(name):
         experiment = experiment_of(limit, name)
         config = experiment.config
         for step in search(
-            config.controller.build(NAS_BENCH_201.num_choices, [seed]),
+            config.controller.build(SPACE, [seed]),
             experiment.accuracy,
             experiment.oracle,
             experiment.reward,

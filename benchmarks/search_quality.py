@@ -15,6 +15,7 @@ import numpy as np
 from hydra import compose, initialize_config_module
 
 from nas.config.build import build, register
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.loop import search
 from nas.trials.survey import survey
@@ -34,7 +35,7 @@ CHECKPOINTS = (500, 1000, 5000)
 def trajectories(experiment, seeds):
     """Number, accuracy and latency of every sample of each seed, (R, budget)."""
     config = experiment.config
-    controller = config.controller.build(NAS_BENCH_201.num_choices, range(seeds))
+    controller = config.controller.build(SPACE, range(seeds))
     steps = search(
         controller,
         experiment.accuracy,

@@ -29,6 +29,7 @@ from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.loop import search
 from rewards.constrained import ConstrainedReward
@@ -80,7 +81,7 @@ def test_five_thousand_samples_of_the_lstm_at_batch_1(benchmark, tables):
     reward = ProposedReward(17.0)
 
     def run():
-        controller = RnnConfig(batch_size=1, **SETTINGS).build(NAS_BENCH_201.num_choices, [0])
+        controller = RnnConfig(batch_size=1, **SETTINGS).build(SPACE, [0])
         for _ in search(controller, accuracy, oracle, reward, budget=SAMPLES, batch_size=1):
             pass
 
@@ -112,7 +113,7 @@ def test_sixty_four_replicas_of_a_whole_search(benchmark, tables, config):
     batch_size = config.batch_size
 
     def run():
-        controller = config.build(NAS_BENCH_201.num_choices, range(64))
+        controller = config.build(SPACE, range(64))
         for _ in search(
             controller, accuracy, oracle, reward, budget=SAMPLES, batch_size=batch_size
         ):
@@ -129,7 +130,7 @@ def test_sixty_four_replicas_of_a_hundred_steps(benchmark, tables, batch_size):
 
     def run():
         config = RnnConfig(batch_size=batch_size, **SETTINGS)
-        controller = config.build(NAS_BENCH_201.num_choices, range(64))
+        controller = config.build(SPACE, range(64))
         for _ in search(controller, accuracy, oracle, reward, budget=budget, batch_size=batch_size):
             pass
 

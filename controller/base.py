@@ -1,4 +1,7 @@
-"""What every searcher promises. It sees D choices of K options, nothing of networks."""
+"""The protocol of controllers, which propose architectures and learn from their evaluation.
+
+A controller sees rows of D choice indices and numbers, never a network.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from numpy import ndarray
 
 @runtime_checkable
 class Choices(Protocol):
-    """What a searcher needs of a search space: rows of D choices, and nothing of networks."""
+    """The part of a search space that a controller uses: rows of D choice indices."""
 
     num_choices: tuple[int, ...]  # number of options at each position
 
@@ -45,37 +48,75 @@ class EnumerableChoices(Choices, Protocol):
 
 
 class DivergedError(Exception):
-    """The controller's settings drove its policy to numbers that are none; it cannot go on."""
+    """A policy's parameters or probabilities are no longer finite; the search cannot go on."""
+
+
+@runtime_checkable
+class Trials(Protocol):
+    """Evaluated architectures, a batch for each replica."""
+
+    @property
+    def architectures(self) -> Int64[ndarray, "R B D"]:
+        """Rows of choice indices, proposed by the controller or given by the user."""
+
+    @property
+    def accuracy(self) -> Float64[ndarray, "R B"]:
+        """Top-1 accuracy on the split that is searched on, a fraction; NaN where failed."""
+
+    @property
+    def ratios(self) -> Float64[ndarray, "R B M"]:
+        """Each cost divided by its limit, the latency first; NaN where failed."""
+
+    @property
+    def rewards(self) -> Float64[ndarray, "R B"]:
+        """Reward of each trial; NaN where failed."""
+
+    @property
+    def failed(self) -> Bool[ndarray, "R B"]:
+        """True where the evaluation failed: there is no answer and there will be none."""
+
+
+Score: TypeAlias = Callable[
+    [
+        Float64[ndarray, "*n"],  # accuracy
+        Float64[ndarray, "*n M"],  # each cost divided by its limit
+    ],
+    Float64[ndarray, "*n"],  # reward
+]
+"""The reward as a function, for controllers that predict accuracy and costs themselves."""
 
 
 @runtime_checkable
 class Controller(Protocol):
-    """R independent searches, one a seed, that advance together.
+    """R independent searches, one for each seed, that advance together.
 
-    A replica's architectures depend on its own seed and its own rewards alone.
+    The architectures of a replica depend on its own seed and its own trials alone. Every proposed
+    architecture is valid. Several batches may be sampled before their trials are learned from, and
+    trials may be learned from in any order and in batches of any size.
     """
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Propose architectures, a batch for each replica.
 
         Raises:
-          DivergedError: if what it learned so far is not finite.
+          DivergedError: if the policy's probabilities are not finite.
         """
 
-    def update(
-        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
-    ) -> None:
-        """Learn from the rewards of proposed architectures.
+    def learn(self, trials: Trials, score: Score) -> None:
+        """Learn from evaluated architectures; `score` is the function behind their rewards.
+
+        A failed trial counts as evaluated, but never as good: a controller that does not repeat
+        itself does not propose it again.
 
         Raises:
-          DivergedError: if what it learned is not finite.
+          DivergedError: if the policy's parameters are not finite any more.
         """
 
     def mode(self) -> Int64[ndarray, "R D"] | None:
-        """The architecture each replica's policy now prefers; None without a policy."""
+        """The architecture that each replica prefers now, or None if it has no preference."""
 
     def diagnostics(self) -> Mapping[str, Float64[ndarray, "R"]]:
-        """What the controller knows about itself, by name, for logs."""
+        """Numbers to log, by name."""
 
     def state(self) -> dict[str, ndarray]:
         """Everything that decides what comes next, as arrays without objects."""
@@ -89,106 +130,16 @@ class Controller(Protocol):
 
 
 @runtime_checkable
-class Trials(Protocol):
-    """Evaluated architectures, a batch for each replica, as `Controller.learn` takes them in."""
-
-    @property
-    def architectures(self) -> Int64[ndarray, "R B D"]:
-        """What was proposed, or given."""
-
-    @property
-    def accuracy(self) -> Float64[ndarray, "R B"]:
-        """Top-1 on the split that is searched on, a fraction; NaN where the trial failed."""
-
-    @property
-    def ratios(self) -> Float64[ndarray, "R B M"]:
-        """Each cost divided by its limit, the latency first; NaN where the trial failed."""
-
-    @property
-    def rewards(self) -> Float64[ndarray, "R B"]:
-        """What the reward made of them; NaN where the trial failed."""
-
-    @property
-    def failed(self) -> Bool[ndarray, "R B"]:
-        """True where there is no answer and there will be none."""
-
-
-@runtime_checkable
 class StochasticPolicy(Protocol):
-    """A controller that draws each choice by probabilities it can tell."""
+    """A controller that draws each choice from a distribution that it can report."""
 
     def probabilities(self) -> Float64[ndarray, "R D K"] | None:
         """Probability of each option of each position, mean over the batch sampled last.
 
-        A choice may depend on those before it, so this is the mean of what each sample was drawn
-        by: an unbiased estimate of how often the policy takes an option. An option that a position
-        lacks has 0; None before the first sample.
+        A choice may depend on those before it, so this is the mean over the distributions that
+        the samples were drawn from: an unbiased estimate of how often the policy takes an option.
+        An option that a position lacks has 0. None before the first sample.
         """
-
-
-@runtime_checkable
-class LearnsFromObjectives(Protocol):
-    """A controller whose method has objectives and constraints instead of a reward."""
-
-    def update_objectives(
-        self,
-        architectures: Int64[ndarray, "R B D"],
-        accuracy: Float64[ndarray, "R B"],
-        ratios: Float64[ndarray, "R B L"],
-    ) -> None:
-        """Learn from what the rewards were made of.
-
-        `ratios` are the costs, each divided by its limit: at most 1 is within it.
-        """
-
-
-Score: TypeAlias = Callable[
-    [
-        Float64[ndarray, "*n"],  # accuracy
-        Float64[ndarray, "*n L"],  # each cost divided by its limit
-    ],
-    Float64[ndarray, "*n"],  # reward
-]
-
-
-@runtime_checkable
-class LearnsFromOutcomes(Protocol):
-    """A controller that predicts what rewards are made of, and makes rewards of its predictions."""
-
-    def update_outcomes(
-        self,
-        architectures: Int64[ndarray, "R B D"],
-        accuracy: Float64[ndarray, "R B"],
-        ratios: Float64[ndarray, "R B L"],
-        score: Score,
-    ) -> None:
-        """Learn from what the rewards were made of, and from how."""
-
-
-Teach: TypeAlias = Callable[
-    [
-        Int64[ndarray, "R B D"],  # architectures
-        Float64[ndarray, "R B"],  # accuracy
-        Float64[ndarray, "R B L"],  # each cost divided by its limit
-        Float64[ndarray, "R B"],  # rewards
-    ],
-    None,
-]
-
-
-def teacher_of(controller: Controller, score: Score) -> Teach:
-    """How this controller is told how good its architectures are: in the terms of its method."""
-    if isinstance(controller, LearnsFromOutcomes):
-        return lambda architectures, accuracy, ratios, _: controller.update_outcomes(
-            architectures, accuracy, ratios, score
-        )
-    if isinstance(controller, LearnsFromObjectives):
-        return lambda architectures, accuracy, ratios, _: controller.update_objectives(
-            architectures, accuracy, ratios
-        )
-    return lambda architectures, _accuracy, _ratios, rewards: controller.update(
-        architectures, rewards
-    )
 
 
 @dataclass
@@ -198,5 +149,9 @@ class ControllerConfig(ABC):
     batch_size: int
 
     @abstractmethod
-    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> Controller:
-        """The controller for positions with these numbers of options, a replica a seed."""
+    def build(self, space: Choices, seeds: Sequence[int]) -> Controller:
+        """Make the controller for a search space, with one replica for each seed.
+
+        Raises:
+          ValueError: if a setting lies outside its range, or the space does not suit.
+        """

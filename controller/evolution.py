@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import ControllerConfig
+from controller.base import Choices, ControllerConfig, Score, Trials
 from controller.randomness import ReplicaGenerators
+from controller.rows import all_valid
 from controller.state import require_shapes
 
 
@@ -19,29 +20,30 @@ from controller.state import require_shapes
 class EvolutionController:
     """A population of the last P architectures; the best of a random few has the next child.
 
-    A batch is bred from the population as it was when the batch was asked for, as by the
-    paper's asynchronous workers.
+    A batch is bred from the population at the time of the request, as by the paper's asynchronous
+    workers. A failed trial enters the population with the reward -inf.
     """
 
-    def __init__(
-        self, config: EvolutionConfig, num_choices: Sequence[int], seeds: Sequence[int]
-    ) -> None:
+    def __init__(self, config: EvolutionConfig, space: Choices, seeds: Sequence[int]) -> None:
         self._config = config
-        self._num_choices = np.array(num_choices)
+        self._space = space
+        self._all_valid = all_valid(space)
+        self._num_choices = np.array(space.num_choices)
         self._mutable = np.flatnonzero(self._num_choices > 1)
         self._generators = ReplicaGenerators(seeds)
-        self._population = np.zeros((len(seeds), config.population_size, len(num_choices)), int)
-        self._rewards = np.full((len(seeds), config.population_size), -np.inf)
+        shape = len(seeds), config.population_size
+        self._population = np.zeros((*shape, len(space.num_choices)), np.int64)
+        self._rewards = np.full(shape, -np.inf)
         self._told = 0  # architectures that have ever been in the population
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Random architectures until the population is full, then children of it."""
         if self._told < self._config.population_size:
-            u = self._generators.uniform(batch_size, len(self._num_choices))
-            choices: Int64[ndarray, "R B D"] = (u * self._num_choices).astype(np.int64)
-            return choices
+            return self._generators.architectures(self._space, batch_size)
         u = self._generators.uniform(batch_size, self._config.sample_size + 2)
-        return self._mutated(self._parents(u[..., 2:]), u[..., 0], u[..., 1])
+        parents = self._parents(u[..., 2:])
+        children = self._mutated(parents, u[..., 0], u[..., 1])
+        return children if self._all_valid else self._repaired(children, parents)
 
     def _parents(self, u: Float64[ndarray, "R B S"]) -> Int64[ndarray, "R B D"]:
         """The best of each sample, which is drawn with replacement."""
@@ -63,23 +65,38 @@ class EvolutionController:
         options = self._num_choices[position]
         shift = 1 + (u_choice * (options - 1)).astype(np.int64)
         now = np.take_along_axis(parents, position[..., None], axis=-1)[..., 0]
-        np.put_along_axis(parents, position[..., None], ((now + shift) % options)[..., None], -1)
-        return parents
+        children: Int64[ndarray, "R B D"] = parents.copy()
+        np.put_along_axis(children, position[..., None], ((now + shift) % options)[..., None], -1)
+        return children
 
-    def update(
-        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
-    ) -> None:
+    def _repaired(
+        self, children: Int64[ndarray, "R B D"], parents: Int64[ndarray, "R B D"]
+    ) -> Int64[ndarray, "R B D"]:
+        """Replace a child that is invalid, or its parent again, by a neighbour of the parent."""
+        wrong = ~self._space.valid(children)
+        children = self._space.normal(children)
+        wrong |= (children == parents).all(-1)
+        for replica, b in np.argwhere(wrong):
+            generator = self._generators.each[replica]
+            near = self._space.neighbours(parents[replica, b])
+            if not len(near):
+                near = self._space.sample(generator, 1)
+            children[replica, b] = near[generator.integers(len(near))]
+        return children
+
+    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
         """The newest enter the population, the oldest leave it."""
+        architectures = self._space.normal(trials.architectures)
         size = self._config.population_size
         count = architectures.shape[1]
         slots = np.arange(self._told, self._told + count)[-size:] % size
         self._population[:, slots] = architectures[:, -size:]
-        self._rewards[:, slots] = rewards[:, -size:]
+        self._rewards[:, slots] = np.where(trials.failed, -np.inf, trials.rewards)[:, -size:]
         self._told += count
 
     def mode(self) -> Int64[ndarray, "R D"] | None:
-        """The best of the population; None before there is one."""
-        if not self._told:
+        """The best of the population; None while a replica has none that was evaluated."""
+        if np.isneginf(self._rewards.max(-1)).any():
             return None
         best: Int64[ndarray, "R D"] = self._population[
             np.arange(len(self._rewards)), self._rewards.argmax(-1)
@@ -87,11 +104,12 @@ class EvolutionController:
         return best
 
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
-        """The best and the mean reward of the population."""
-        if not self._told:
+        """The best and the mean reward of the population, without failed trials."""
+        evaluated = np.isfinite(self._rewards)
+        if not evaluated.any(-1).all():
             return {}
-        living = self._rewards[:, : self._told]
-        return {"population_best": living.max(-1), "population_mean": living.mean(-1)}
+        mean = np.where(evaluated, self._rewards, 0).sum(-1) / evaluated.sum(-1)
+        return {"population_best": self._rewards.max(-1), "population_mean": mean}
 
     def state(self) -> dict[str, ndarray]:
         """Everything that decides what comes next, as arrays without objects."""
@@ -123,8 +141,8 @@ class EvolutionConfig(ControllerConfig):
     population_size: int  # P
     sample_size: int  # S, of which the best is the parent
 
-    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> EvolutionController:
-        """The controller for positions with these numbers of options, a replica a seed.
+    def build(self, space: Choices, seeds: Sequence[int]) -> EvolutionController:
+        """Make the controller, with one replica for each seed.
 
         Raises:
           ValueError: if a setting lies outside its range.
@@ -138,4 +156,4 @@ class EvolutionConfig(ControllerConfig):
                 f"controller.sample_size={self.sample_size} must be between 1 and "
                 f"controller.population_size={self.population_size}"
             )
-        return EvolutionController(self, num_choices, seeds)
+        return EvolutionController(self, space, seeds)

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import ControllerConfig
-from controller.choice_space import ChoiceSpace
+from controller.base import Choices, ControllerConfig, EnumerableChoices, Score, Trials
 from controller.randomness import ReplicaGenerators
+from controller.rows import Listing
 from controller.state import require_shapes
 
 _MOST = 10_000_000
@@ -22,37 +22,30 @@ _MOST = 10_000_000
 class ExhaustiveController:
     """Goes through the whole space in an order of each replica's own, and then again."""
 
-    def __init__(self, num_choices: Sequence[int], seeds: Sequence[int]) -> None:
-        self._space = ChoiceSpace(tuple(num_choices))
-        if self._space.size > _MOST:
-            raise ValueError(
-                f"controller=exhaustive takes spaces of up to {_MOST:,} architectures, "
-                f"but this one has {self._space.size:,}"
-            )
+    def __init__(self, space: EnumerableChoices, seeds: Sequence[int]) -> None:
+        self._listing = Listing(space)
         generators = ReplicaGenerators(seeds).each
-        self._order = np.stack([g.permutation(self._space.size) for g in generators])
+        self._order = np.stack([g.permutation(space.size) for g in generators])
         self._next = 0
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
-        """The next of each order."""
-        turn = np.arange(self._next, self._next + batch_size) % self._space.size
+        """The next architectures of each order."""
+        turn = np.arange(self._next, self._next + batch_size) % len(self._listing)
         self._next += batch_size
-        return self._space.architectures(self._order[:, turn])
+        return self._listing.architectures(self._order[:, turn])
 
-    def update(
-        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
-    ) -> None:
+    def learn(self, trials: Trials, score: Score) -> None:
         """Nothing to learn."""
 
     def mode(self) -> None:
-        """There is no policy."""
+        """There is no preference."""
 
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
         """Nothing to log."""
         return {}
 
     def state(self) -> dict[str, ndarray]:
-        """The orders, and how far they have been followed."""
+        """The orders, and the number of architectures proposed so far."""
         return {"order": self._order.copy(), "next": np.array(self._next)}
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
@@ -71,10 +64,20 @@ class ExhaustiveController:
 class ExhaustiveConfig(ControllerConfig):
     """Settings of the exhaustive search: none but the batch."""
 
-    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> ExhaustiveController:
-        """The controller for positions with these numbers of options, a replica a seed.
+    def build(self, space: Choices, seeds: Sequence[int]) -> ExhaustiveController:
+        """Make the controller, with one replica for each seed.
 
         Raises:
-          ValueError: if the space is too large to be gone through.
+          ValueError: if the space cannot be listed or is too large to be gone through.
         """
-        return ExhaustiveController(num_choices, seeds)
+        if not isinstance(space, EnumerableChoices):
+            raise ValueError(  # noqa: TRY004 - the user chose a space that does not suit
+                "controller=exhaustive needs a search space that can be listed, and this one "
+                "cannot; choose controller=uniform"
+            )
+        if space.size > _MOST:
+            raise ValueError(
+                f"controller=exhaustive takes spaces of up to {_MOST:,} architectures, "
+                f"but this one has {space.size:,}; choose controller=uniform"
+            )
+        return ExhaustiveController(space, seeds)

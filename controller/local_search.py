@@ -11,143 +11,167 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import ControllerConfig
-from controller.choice_space import ChoiceSpace
-from controller.memory import ReplicaMemories
+from controller.base import Choices, ControllerConfig, Score, Trials
 from controller.randomness import ReplicaGenerators
+from controller.rows import Listing, keys_of, listing, packed, rows_of, unpacked
 from controller.state import require_shapes
 
-_NONE = -1  # no architecture: before the first start; pads the neighbours in a state
+_FAILED = -math.inf  # reward of a failed trial
+_LISTABLE = 1_000_000  # a larger space is not listed: a random architecture is as good as new
+_ATTEMPTS = 1_000  # random architectures that are tried for a new one where none are listed
 
 
 @final
 class _Climb:
-    """The search of one replica: where it stands, and which neighbours it has yet to look at."""
+    """The search of one replica: its position, and the neighbours that it has yet to evaluate.
+
+    `rewards` holds every architecture that was proposed, in order; NaN while its trial is pending.
+    """
 
     def __init__(
-        self, space: ChoiceSpace, generator: np.random.Generator, rewards: dict[int, float]
+        self,
+        space: Choices,
+        listed: Listing | None,
+        generator: np.random.Generator,
     ) -> None:
         self._space = space
+        self._listed = listed
         self._generator = generator
-        self._rewards = rewards
+        self.rewards: dict[bytes, float] = {}
         self.restarts = 0
-        self.best = _NONE
-        self.here = _NONE
-        self.around: frozenset[int] = frozenset()
-        self.ahead: list[int] = []
+        self.best: bytes | None = None
+        self.here: bytes | None = None
+        self.around: frozenset[bytes] = frozenset()
+        self.ahead: list[bytes] = []
 
-    def propose(self) -> int:
+    def propose(self) -> bytes:
         """The next neighbour that is unknown, or a new start, never the same one twice.
 
         Once the whole space has been proposed, the best of it is, again and again.
         """
         while self.ahead:
-            number = self.ahead.pop()
-            if number not in self._rewards:
-                return self._proposed(number)
-            if self._rewards[number] > self._rewards[self.here]:  # known from an earlier climb
-                self._stand_at(number)
-        if len(self._rewards) == self._space.size:
-            return self.here if self.best == _NONE else self.best
-        number = self._unseen()
+            key = self.ahead.pop()
+            if key not in self.rewards:
+                return self._proposed(key)
+            if self.rewards[key] > self._reward_here():  # known from an earlier climb
+                self._stand_at(key)
+        start = self._unseen()
+        if start is None:
+            found = self.best or self.here
+            assert found is not None  # the first random architecture is always new
+            return found
         if not self._undecided():
-            self.restarts += self.here != _NONE
-            self._stand_at(number)
-        return self._proposed(number)
+            self.restarts += self.here is not None
+            self._stand_at(start)
+        return self._proposed(start)
 
-    def learn(self, number: int, reward: float) -> None:
+    def learn(self, key: bytes, reward: float) -> None:
         """Move if this is an improvement.
 
-        Once a start's own reward is told, all its neighbours are looked at again: those known
+        Once the reward of a start is known, all its neighbours are looked at again: those known
         from an earlier climb could not be compared with it within its batch.
         """
-        self._rewards[number] = reward
-        if self.best == _NONE or reward > self._rewards[self.best]:
-            self.best = number
-        improves = number in self.around and reward > self._rewards[self.here]
-        if improves or number == self.here:
-            self._stand_at(number)
+        self.rewards[key] = reward
+        if reward != _FAILED and (self.best is None or reward > self.rewards[self.best]):
+            self.best = key
+        improves = key in self.around and reward > self._reward_here()
+        if improves or key == self.here:
+            self._stand_at(key)
 
-    def stand_before(self, number: int, ahead: list[int]) -> None:
+    def stand_before(self, key: bytes | None, ahead: list[bytes]) -> None:
         """Stand at an architecture with these neighbours still to be looked at, last one first."""
-        self.here = number
-        if number != _NONE:
-            self.around = frozenset(self._space.neighbours(number).tolist())
+        self.here = key
+        if key is not None:
+            self.around = frozenset(keys_of(self._neighbours(key)))
         self.ahead = ahead
 
-    def _stand_at(self, number: int) -> None:
-        order = self._generator.permutation(self._space.neighbours(number))
-        self.stand_before(number, order.tolist())
+    def _stand_at(self, key: bytes) -> None:
+        self.stand_before(key, keys_of(self._generator.permutation(self._neighbours(key))))
 
-    def _proposed(self, number: int) -> int:
-        self._rewards[number] = math.nan
-        return number
+    def _neighbours(self, key: bytes) -> Int64[ndarray, "n D"]:
+        return self._space.neighbours(rows_of([key], len(self._space.num_choices))[0])
 
-    def _unseen(self) -> int:
-        while (number := int(self._generator.integers(self._space.size))) in self._rewards:
-            pass
-        return number
+    def _reward_here(self) -> float:
+        return math.nan if self.here is None else self.rewards[self.here]
+
+    def _proposed(self, key: bytes) -> bytes:
+        self.rewards[key] = math.nan
+        return key
+
+    def _unseen(self) -> bytes | None:
+        """A random architecture that is unknown; None if there seems to be none."""
+        if self._listed is not None:
+            while len(self.rewards) < len(self._listed):
+                number = self._generator.integers(len(self._listed), size=1)
+                (key,) = keys_of(self._listed.architectures(number))
+                if key not in self.rewards:
+                    return key
+            return None
+        for _ in range(_ATTEMPTS):
+            (key,) = keys_of(self._space.sample(self._generator, 1))
+            if key not in self.rewards:
+                return key
+        return None
 
     def _undecided(self) -> bool:
-        """Whether an outstanding reward may yet show that this is no local optimum."""
-        return any(math.isnan(self._rewards.get(n, 0.0)) for n in (self.here, *self.around))
+        """Return True if a pending reward may yet show that this is no local optimum."""
+        here = () if self.here is None else (self.here,)
+        return any(math.isnan(self.rewards.get(key, 0.0)) for key in (*here, *self.around))
 
 
 @final
 class LocalSearchController:
     """Climbs from a random architecture to a local optimum, and again from another one.
 
-    A batch that outruns the neighbours of where it stands is filled with random architectures,
-    which are remembered, so that no climb asks for them again.
+    A batch that is larger than the neighbours left is filled with random architectures, which are
+    remembered, so that no climb asks for them again. A failed trial is worse than any other.
     """
 
-    def __init__(self, num_choices: Sequence[int], seeds: Sequence[int]) -> None:
-        self._space = ChoiceSpace(tuple(num_choices))
+    def __init__(self, space: Choices, seeds: Sequence[int]) -> None:
+        self._space = space
+        self._positions = len(space.num_choices)
         self._generators = ReplicaGenerators(seeds)
-        self._memories = ReplicaMemories(len(seeds))
-        self._climbs = [
-            _Climb(self._space, generator, rewards)
-            for generator, rewards in zip(self._generators.each, self._memories.each, strict=True)
-        ]
+        listed = listing(space, _LISTABLE)
+        self._climbs = [_Climb(space, listed, generator) for generator in self._generators.each]
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Propose architectures, a batch for each replica."""
-        numbers = [[climb.propose() for _ in range(batch_size)] for climb in self._climbs]
-        return self._space.architectures(np.array(numbers, np.int64))
+        keys = [climb.propose() for climb in self._climbs for _ in range(batch_size)]
+        rows = rows_of(keys, self._positions)
+        return rows.reshape(len(self._climbs), batch_size, self._positions)
 
-    def update(
-        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
-    ) -> None:
-        """Learn from the rewards of proposed architectures."""
-        numbers = self._space.numbers(architectures).tolist()
-        for climb, row, told in zip(self._climbs, numbers, rewards.tolist(), strict=True):
-            for number, reward in zip(row, told, strict=True):
-                climb.learn(number, reward)
+    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
+        """Learn from the rewards of architectures, own or given."""
+        architectures = self._space.normal(trials.architectures)
+        rewards = np.where(trials.failed, _FAILED, trials.rewards).tolist()
+        for climb, rows, ours in zip(self._climbs, architectures, rewards, strict=True):
+            for key, reward in zip(keys_of(rows), ours, strict=True):
+                climb.learn(key, reward)
 
     def mode(self) -> Int64[ndarray, "R D"] | None:
-        """The best seen by each replica; None before the first rewards."""
-        best = np.array([climb.best for climb in self._climbs], np.int64)
-        return None if (best == _NONE).any() else self._space.architectures(best)
+        """The best seen by each replica; None while a replica has no evaluated trial."""
+        best = [climb.best for climb in self._climbs if climb.best is not None]
+        return rows_of(best, self._positions) if len(best) == len(self._climbs) else None
 
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
-        """How many architectures each replica has asked for, and how often it has restarted."""
+        """Number of architectures that each replica has asked for, and of its restarts."""
         return {
-            "queries": np.array([len(memory) for memory in self._memories.each], float),
+            "queries": np.array([len(climb.rewards) for climb in self._climbs], float),
             "restarts": np.array([climb.restarts for climb in self._climbs], float),
         }
 
     def state(self) -> dict[str, ndarray]:
         """Everything that decides what comes next, as arrays without objects."""
-        ahead = np.full((len(self._climbs), self._space.num_neighbours), _NONE, np.int64)
-        for row, climb in zip(ahead, self._climbs, strict=True):
-            row[: len(climb.ahead)] = climb.ahead
+        each, positions = self._climbs, self._positions
+        nowhere = np.full(positions, -1).tobytes()
         return {
-            "here": np.array([climb.here for climb in self._climbs], np.int64),
-            "best": np.array([climb.best for climb in self._climbs], np.int64),
-            "ahead": ahead,
-            "restarts": np.array([climb.restarts for climb in self._climbs]),
+            "here": rows_of((climb.here or nowhere for climb in each), positions),
+            "best": rows_of((climb.best or nowhere for climb in each), positions),
+            "restarts": np.array([climb.restarts for climb in each]),
             "generators": self._generators.state(),
-            **self._memories.state(),
+            **packed("ahead", [climb.ahead for climb in each], positions),
+            **packed("known", [climb.rewards for climb in each], positions),
+            "known_rewards": np.array([r for climb in each for r in climb.rewards.values()], float),
         }
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
@@ -156,15 +180,23 @@ class LocalSearchController:
         Raises:
           ValueError: if the state is of another controller or of other sizes.
         """
-        shapes = {name: array.shape for name, array in self.state().items()}
-        require_shapes(state, {**shapes, **ReplicaMemories.shapes})
+        shapes: dict[str, tuple[int | None, ...]] = {
+            name: array.shape for name, array in self.state().items()
+        }
+        rows = None, self._positions
+        require_shapes(state, shapes | {"ahead": rows, "known": rows, "known_rewards": (None,)})
         self._generators.restore(state["generators"])
-        self._memories.restore(state)
+        ahead, known = unpacked("ahead", state), unpacked("known", state)
+        rewards = iter(state["known_rewards"].tolist())
+        here, best = (
+            [None if row[0] < 0 else row.tobytes() for row in state[name]]
+            for name in ("here", "best")
+        )
         for replica, climb in enumerate(self._climbs):
+            climb.rewards = {key: next(rewards) for key in keys_of(known[replica])}
             climb.restarts = int(state["restarts"][replica])
-            climb.best = int(state["best"][replica])
-            ahead = state["ahead"][replica]
-            climb.stand_before(int(state["here"][replica]), ahead[ahead != _NONE].tolist())
+            climb.best = best[replica]
+            climb.stand_before(here[replica], keys_of(ahead[replica]))
 
 
 @final
@@ -172,10 +204,6 @@ class LocalSearchController:
 class LocalSearchConfig(ControllerConfig):
     """Settings of local search: none but the batch."""
 
-    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> LocalSearchController:
-        """The controller for positions with these numbers of options, a replica a seed.
-
-        Raises:
-          ValueError: if the space has more architectures than can be numbered.
-        """
-        return LocalSearchController(num_choices, seeds)
+    def build(self, space: Choices, seeds: Sequence[int]) -> LocalSearchController:
+        """Make the controller, with one replica for each seed."""
+        return LocalSearchController(space, seeds)

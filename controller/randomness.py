@@ -1,4 +1,4 @@
-"""One random generator a replica, whose stream depends on its seed alone."""
+"""One random generator for each replica, whose stream depends on its seed alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
+
+from controller.base import Choices
 
 
 @final
@@ -22,8 +24,12 @@ class ReplicaGenerators:
         """Numbers in [0, 1), from each replica's own stream."""
         return np.stack([generator.random(shape) for generator in self.each])
 
+    def architectures(self, space: Choices, count: int) -> Int64[ndarray, "R B D"]:
+        """Valid architectures drawn uniformly, from each replica's own stream."""
+        return np.stack([space.sample(generator, count) for generator in self.each])
+
     def state(self) -> ndarray:
-        """Where each stream stands, a JSON text a replica."""
+        """Position of each stream, a JSON text for each replica."""
         return np.array([json.dumps(generator.bit_generator.state) for generator in self.each])
 
     def restore(self, state: ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Whether a stored state belongs to the controller that is to go on from it."""
+"""Check that a stored state belongs to the controller that restores it."""
 
 from __future__ import annotations
 

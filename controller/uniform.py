@@ -6,43 +6,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.base import ControllerConfig
+from controller.base import Choices, ControllerConfig, Score, Trials
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
 
 @final
 class UniformController:
-    """Draws each choice uniformly and learns nothing: the floor every searcher must beat."""
+    """Draws architectures uniformly and learns nothing: the baseline of every searcher."""
 
-    def __init__(self, num_choices: Sequence[int], seeds: Sequence[int]) -> None:
-        self._num_choices = np.array(num_choices)
+    def __init__(self, space: Choices, seeds: Sequence[int]) -> None:
+        self._space = space
         self._generators = ReplicaGenerators(seeds)
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
-        """Propose architectures, a batch for each replica."""
-        u = self._generators.uniform(batch_size, len(self._num_choices))
-        choices: Int64[ndarray, "R B D"] = (u * self._num_choices).astype(np.int64)
-        return choices
+        """Draw architectures, a batch for each replica."""
+        return self._generators.architectures(self._space, batch_size)
 
-    def update(
-        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
-    ) -> None:
+    def learn(self, trials: Trials, score: Score) -> None:
         """Nothing to learn."""
 
     def mode(self) -> None:
-        """There is no policy."""
+        """There is no preference."""
 
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
         """Nothing to log."""
         return {}
 
     def state(self) -> dict[str, ndarray]:
-        """Where the random streams stand."""
+        """Position of the random streams."""
         return {"generators": self._generators.state()}
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
@@ -60,6 +55,6 @@ class UniformController:
 class UniformConfig(ControllerConfig):
     """Settings of random search: none but the batch."""
 
-    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> UniformController:
-        """The controller for positions with these numbers of options, a replica a seed."""
-        return UniformController(num_choices, seeds)
+    def build(self, space: Choices, seeds: Sequence[int]) -> UniformController:
+        """Make the controller, with one replica for each seed."""
+        return UniformController(space, seeds)

@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from controller.base import ControllerConfig
+from controller.base import Choices, ControllerConfig
 from controller.libraries.replicated import ReplicatedController, missing_extra
 
 
@@ -18,10 +18,12 @@ class Nsga2Config(ControllerConfig):
     """Settings of NSGA-II; conf/controller/nsga2.yaml holds their defaults."""
 
     population_size: int
-    constrained: bool  # the paper's section VI: within the limits dominates beyond them
+    constrained: (
+        bool  # the paper's section VI: an architecture within the limits dominates one beyond
+    )
 
-    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> ReplicatedController:
-        """The controller for positions with these numbers of options, a replica a seed.
+    def build(self, space: Choices, seeds: Sequence[int]) -> ReplicatedController:
+        """Make the controller, with one replica for each seed.
 
         Raises:
           ValueError: if a setting lies outside its range, or pymoo is not installed.
@@ -39,7 +41,7 @@ class Nsga2Config(ControllerConfig):
 
         def begin(generator: np.random.Generator) -> PymooNsga2:
             return PymooNsga2(
-                num_choices, generator, size=self.population_size, constrained=self.constrained
+                space, generator, size=self.population_size, constrained=self.constrained
             )
 
-        return ReplicatedController(begin, seeds)
+        return ReplicatedController(space, begin, seeds)

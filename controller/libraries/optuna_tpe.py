@@ -1,23 +1,29 @@
 """One TPE search through Optuna's ask and tell.
 
-A study is never stored: it is made again from the trials it was told. That is exact, because its
-sampler is a new one for each batch, seeded from the replica's own stream.
+A study is never stored: it is made again from its trials. That is exact, because its sampler is a
+new one for each batch, seeded from the replica's own stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, final
 
 import numpy as np
 import optuna
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers import TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
+
+from controller.base import Choices
+
+_ATTEMPTS = 20  # trials that are asked for a valid architecture before it is drawn uniformly
+_INVALID = "invalid"  # user attribute of a trial whose architecture was not proposed
+_FAILED = -np.inf  # accuracy of a failed trial in a state; that of a pending one is NaN
 
 
 class _SamplerOfOneSpace(TPESampler):
@@ -37,28 +43,30 @@ class _SamplerOfOneSpace(TPESampler):
 
 @final
 class OptunaTpe:
-    """Maximises the accuracy where no ratio is over 1."""
+    """Maximises the accuracy where no ratio is over 1. Optuna ignores failed trials."""
 
     def __init__(
         self,
-        num_choices: Sequence[int],
+        space: Choices,
         generator: np.random.Generator,
         *,
         n_startup_trials: int,
         n_ei_candidates: int,
     ) -> None:
+        self._space = space
         self._generator = generator
         self._n_startup_trials = n_startup_trials
         self._n_ei_candidates = n_ei_candidates
         self._distributions: dict[str, BaseDistribution] = {
-            f"{d:03d}": CategoricalDistribution(range(k)) for d, k in enumerate(num_choices)
+            f"{d:03d}": CategoricalDistribution(range(k)) for d, k in enumerate(space.num_choices)
         }
         self._begin()
 
     def _begin(self) -> None:
         with _without_notices():
             self._study = optuna.create_study(direction="maximize")
-        self._asked: list[Trial] = []
+        self._pending: list[tuple[bytes, Trial]] = []  # key of each trial's architecture
+        self._num_limits = 0
 
     @property
     def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
@@ -67,81 +75,125 @@ class OptunaTpe:
         return {"told": (None, positions), "told_accuracy": (None,), "told_excess": (None, None)}
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
-        """The next trials; those of one batch keep apart by Optuna's constant liar."""
+        """The next trials; Optuna's constant liar keeps them apart from those still running."""
         self._study.sampler = _SamplerOfOneSpace(
             self._distributions,
-            constant_liar=count > 1,  # with nothing else running, it would change the speed only
+            # with nothing else running, it would change the speed only
+            constant_liar=count > 1 or bool(self._pending),
             n_startup_trials=self._n_startup_trials,
             n_ei_candidates=self._n_ei_candidates,
             seed=int(self._generator.integers(2**32)),
         )
-        asked = [self._study.ask(self._distributions) for _ in range(count)]
-        self._asked += asked
-        return np.array([self._choices(trial.params) for trial in asked], np.int64)
+        return np.array([self._ask() for _ in range(count)], np.int64)
+
+    def _ask(self) -> Int64[ndarray, "D"]:
+        """Ask for a valid architecture; a trial of an invalid one fails at once."""
+        for _ in range(_ATTEMPTS):
+            trial = self._study.ask(self._distributions)
+            row = self._row(trial.params)
+            if self._space.valid(row):
+                return self._started(trial)
+            trial.set_user_attr(_INVALID, value=True)
+            self._study.tell(trial, state=TrialState.FAIL)
+        (row,) = self._space.sample(self._generator, 1)
+        return self._started(self._ask_for(row))
+
+    def _ask_for(self, row: Int64[ndarray, "D"]) -> Trial:
+        self._study.enqueue_trial(self._params(row))
+        return self._study.ask(self._distributions)
+
+    def _started(self, trial: Trial) -> Int64[ndarray, "D"]:
+        row = self._space.normal(self._row(trial.params))
+        self._pending.append((row.tobytes(), trial))
+        return row
 
     def learn(
         self,
         architectures: Int64[ndarray, "B D"],
         accuracy: Float64[ndarray, "B"],
-        ratios: Float64[ndarray, "B L"],
+        ratios: Float64[ndarray, "B M"],
+        failed: Bool[ndarray, "B"],
     ) -> None:
-        """Tell the trials, each limit as a constraint that is met at 0 and below."""
-        self._tell(architectures, accuracy, ratios - 1)
-
-    def _tell(
-        self,
-        architectures: Int64[ndarray, "B D"],
-        accuracy: Float64[ndarray, "B"],
-        excess: Float64[ndarray, "B L"],
-    ) -> None:
-        told = zip(architectures.tolist(), accuracy.tolist(), excess.tolist(), strict=True)
-        for choices, value, beyond in told:
-            params = dict(zip(self._distributions, choices, strict=True))
-            constraints = {str(i): by for i, by in enumerate(beyond)}
-            trial = self._asked_with(params)
+        """Tell the study the trials, each limit as a constraint that is met at 0 and below."""
+        self._num_limits = ratios.shape[1]
+        accuracy = np.where(failed, _FAILED, accuracy)
+        for row, value, excess in zip(architectures, accuracy.tolist(), ratios - 1, strict=True):
+            trial = self._pending_with(row.tobytes())
             if trial is None:
-                self._study.add_trial(
-                    create_trial(
-                        value=value,
-                        params=params,
-                        distributions=self._distributions,
-                        constraints=constraints,
-                    )
-                )
-                continue
-            for name, by in constraints.items():
-                trial.set_constraint(name, by)
-            self._study.tell(trial, value)
+                self._add(row, value, excess)
+            elif value == _FAILED:
+                self._study.tell(trial, state=TrialState.FAIL)
+            else:
+                for name, by in _constraints(excess).items():
+                    trial.set_constraint(name, by)
+                self._study.tell(trial, value)
+
+    def _add(
+        self, row: Int64[ndarray, "D"], accuracy: float, excess: Float64[ndarray, "M"]
+    ) -> None:
+        """Add a trial that the study did not ask for."""
+        failed = accuracy == _FAILED
+        self._study.add_trial(
+            create_trial(
+                state=TrialState.FAIL if failed else TrialState.COMPLETE,
+                value=None if failed else accuracy,
+                params=self._params(row),
+                distributions=self._distributions,
+                constraints=None if failed else _constraints(excess),
+            )
+        )
 
     def state(self) -> dict[str, ndarray]:
-        """The trials that were told, in their order."""
-        trials = self._study.get_trials(deepcopy=False, states=[TrialState.COMPLETE])
-        told = np.array([self._choices(trial.params) for trial in trials], np.int64)
-        excess = np.array([list(trial.constraints.values()) for trial in trials], float)
+        """The trials in the order of their numbers, pending and failed ones included."""
+        trials = [
+            trial
+            for trial in self._study.get_trials(deepcopy=False)
+            if _INVALID not in trial.user_attrs
+        ]
+        accuracy = {TrialState.RUNNING: np.nan, TrialState.FAIL: _FAILED}
+        excess = np.full((len(trials), self._num_limits), np.nan)
+        for row, trial in zip(excess, trials, strict=True):
+            if trial.state == TrialState.COMPLETE:
+                row[:] = list(trial.constraints.values())
+        rows = np.array([self._row(trial.params) for trial in trials], np.int64)
         return {
-            "told": told.reshape(len(trials), len(self._distributions)),
-            "told_accuracy": np.array([trial.value for trial in trials], float),
-            "told_excess": excess.reshape(len(trials), -1 if excess.size else 0),
+            "told": rows.reshape(len(trials), len(self._distributions)),
+            "told_accuracy": np.array([accuracy.get(t.state, t.value) for t in trials], float),
+            "told_excess": excess,
         }
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
-        """A new study that is told the same trials."""
+        """Make a new study with the same trials."""
         self._begin()
-        self._tell(state["told"], state["told_accuracy"], state["told_excess"])
+        self._num_limits = state["told_excess"].shape[1]
+        accuracy = state["told_accuracy"].tolist()
+        for row, value, excess in zip(state["told"], accuracy, state["told_excess"], strict=True):
+            if np.isnan(value):
+                self._started(self._ask_for(row))
+            else:
+                self._add(row, value, excess)
 
-    def _choices(self, params: Mapping[str, int]) -> list[int]:
-        return [params[name] for name in self._distributions]
+    def _row(self, params: Mapping[str, int]) -> Int64[ndarray, "D"]:
+        return np.array([params[name] for name in self._distributions], np.int64)
 
-    def _asked_with(self, params: Mapping[str, int]) -> Trial | None:
-        for place, trial in enumerate(self._asked):
-            if trial.params == params:
-                return self._asked.pop(place)
+    def _params(self, row: Int64[ndarray, "D"]) -> dict[str, int]:
+        return dict(zip(self._distributions, row.tolist(), strict=True))
+
+    def _pending_with(self, key: bytes) -> Trial | None:
+        for place, (ours, trial) in enumerate(self._pending):
+            if ours == key:
+                del self._pending[place]
+                return trial
         return None
+
+
+def _constraints(excess: Float64[ndarray, "M"]) -> dict[str, float]:
+    return {str(i): by for i, by in enumerate(excess.tolist())}
 
 
 @contextmanager
 def _without_notices() -> Iterator[None]:
-    """Optuna tells on standard error that a study was made."""
+    """Silence Optuna's message on standard error that a study was made."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -6,11 +6,11 @@ distances, which are those of the generation before and cannot be computed again
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 from pymoo.algorithms.moo.nsga2 import NSGA2
 from pymoo.core.population import Population
@@ -21,24 +21,30 @@ from pymoo.operators.crossover.ux import UniformCrossover
 from pymoo.operators.mutation.rm import ChoiceRandomMutation
 from pymoo.operators.sampling.rnd import IntegerRandomSampling
 
+from controller.base import Choices
+
+_FAILED_EXCESS = 1e9  # sum of the excess over the limits of a failed trial: worse than any other
+
 
 @final
 class PymooNsga2:
     """Maximises the accuracy and minimises each ratio.
 
-    A generation ends when as many architectures as the population has were told. A batch that
-    outruns it is filled with more children of the same parents.
+    A generation ends after as many trials as the population has members. A batch that is larger
+    than the rest of a generation is filled with more children of the same parents. A failed trial
+    is infeasible, whether the limits are constraints or not.
     """
 
     def __init__(
         self,
-        num_choices: Sequence[int],
+        space: Choices,
         generator: np.random.Generator,
         *,
         size: int,
         constrained: bool,
     ) -> None:
-        self._num_choices = np.array(num_choices)
+        self._space = space
+        self._num_choices = np.array(space.num_choices)
         self._generator = generator
         self._size = size
         self._constrained = constrained
@@ -81,7 +87,7 @@ class PymooNsga2:
         return proposed
 
     def _bred(self) -> Int64[ndarray, "size D"]:
-        """As many new architectures as the population has."""
+        """As many valid new architectures as the population has members."""
         children = self._algorithm.ask()
         found = np.empty((0, len(self._num_choices)), np.int64)
         if children is not None:
@@ -89,17 +95,23 @@ class PymooNsga2:
         # pymoo gives fewer where it finds none that are new, and would stop where it finds none
         self._algorithm.termination.force_termination = False
         missing = (self._size - len(found), len(self._num_choices))
-        return np.concatenate([found, self._generator.integers(self._num_choices, size=missing)])
+        bred = np.concatenate([found, self._generator.integers(self._num_choices, size=missing)])
+        wrong = ~self._space.valid(bred)
+        bred[wrong] = self._space.sample(self._generator, int(wrong.sum()))
+        return self._space.normal(bred)
 
     def learn(
         self,
         architectures: Int64[ndarray, "B D"],
         accuracy: Float64[ndarray, "B"],
-        ratios: Float64[ndarray, "B L"],
+        ratios: Float64[ndarray, "B M"],
+        failed: Bool[ndarray, "B"],
     ) -> None:
-        """Let the fittest survive when a generation has been told."""
+        """Select the survivors once the trials of a generation are complete."""
         objectives = np.concatenate([-accuracy[:, None], ratios], axis=1)
+        objectives[failed] = 0  # never compared, because they are infeasible
         excess = np.maximum(ratios - 1, 0).sum(-1) * self._constrained
+        excess[failed] = _FAILED_EXCESS
         self._told = Population.merge(self._told, _people(architectures, objectives, excess))
         if len(self._told) >= self._size:
             self._algorithm.tell(infills=self._told)
@@ -107,7 +119,7 @@ class PymooNsga2:
             self._ahead = self._ahead[:0]
 
     def state(self) -> dict[str, ndarray]:
-        """Who lives, who was told of this generation, and who of it is yet to be proposed."""
+        """The population, the trials of this generation, and its children not yet proposed."""
         living = self._algorithm.pop if self._algorithm.is_initialized else self._told[:0]
         return {
             "ahead": self._ahead.copy(),

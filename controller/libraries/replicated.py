@@ -6,48 +6,51 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from controller.base import Choices, Score, Trials
 from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
 
 class LibrarySearch(Protocol):
-    """One search. What it is told decides what comes next, and where its generator stands."""
+    """One search. Its trials decide what comes next, and where its generator stands."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
         """Names and shapes of the arrays of its state; None stands for any length."""
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
-        """The next architectures to be evaluated."""
+        """The next architectures to be evaluated, all of them valid and normal."""
 
     def learn(
         self,
         architectures: Int64[ndarray, "B D"],
         accuracy: Float64[ndarray, "B"],
-        ratios: Float64[ndarray, "B L"],
+        ratios: Float64[ndarray, "B M"],
+        failed: Bool[ndarray, "B"],
     ) -> None:
-        """Take in how good proposed architectures are."""
+        """Take in evaluated architectures; accuracy and ratios are NaN where they failed."""
 
     def state(self) -> dict[str, ndarray]:
-        """What it has been told, of the same shapes in every replica.
-
-        Architectures that were proposed and not told are not part of it.
-        """
+        """Its trials, as arrays of the same shapes in every replica."""
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Know what was known when `state` was taken."""
+        """Go on where `state` was taken."""
 
 
 @final
 class ReplicatedController:
-    """A search a seed, each with a generator of its own."""
+    """A search for each seed, each with a generator of its own."""
 
     def __init__(
-        self, begin: Callable[[np.random.Generator], LibrarySearch], seeds: Sequence[int]
+        self,
+        space: Choices,
+        begin: Callable[[np.random.Generator], LibrarySearch],
+        seeds: Sequence[int],
     ) -> None:
+        self._space = space
         self._generators = ReplicaGenerators(seeds)
         self._searches = [begin(generator) for generator in self._generators.each]
 
@@ -55,32 +58,22 @@ class ReplicatedController:
         """Propose architectures, a batch for each replica."""
         return np.stack([search.propose(batch_size) for search in self._searches])
 
-    def update_objectives(
-        self,
-        architectures: Int64[ndarray, "R B D"],
-        accuracy: Float64[ndarray, "R B"],
-        ratios: Float64[ndarray, "R B L"],
-    ) -> None:
+    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - there is no reward
         """Learn from the accuracy, and from each cost as a share of its limit."""
-        for told in zip(self._searches, architectures, accuracy, ratios, strict=True):
-            search, *outcome = told
-            search.learn(*outcome)
-
-    def update(
-        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
-    ) -> None:
-        """Learn from rewards alone: one objective, and no constraint."""
-        self.update_objectives(architectures, rewards, np.empty((*rewards.shape, 0)))
+        architectures = self._space.normal(trials.architectures)
+        batches = zip(architectures, trials.accuracy, trials.ratios, trials.failed, strict=True)
+        for search, batch in zip(self._searches, batches, strict=True):
+            search.learn(*batch)
 
     def mode(self) -> None:
-        """There is no policy."""
+        """There is no preference."""
 
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
         """Nothing to log."""
         return {}
 
     def state(self) -> dict[str, ndarray]:
-        """What each search was told, and where the random streams stand."""
+        """The trials of each search, and the position of the random streams."""
         each = [search.state() for search in self._searches]
         stacked = {name: np.stack([state[name] for state in each]) for name in each[0]}
         return {"generators": self._generators.state(), **stacked}
@@ -100,7 +93,7 @@ class ReplicatedController:
 
 
 def missing_extra(controller: str, library: str) -> ValueError:
-    """What to say where a library is not installed."""
+    """The error raised where a library is not installed."""
     return ValueError(
         f"controller={controller} needs {library}, which is not installed; "
         f"pip install 'edgenas[searchers]'"

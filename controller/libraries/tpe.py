@@ -8,7 +8,7 @@ from typing import final
 
 import numpy as np
 
-from controller.base import ControllerConfig
+from controller.base import Choices, ControllerConfig
 from controller.libraries.replicated import ReplicatedController, missing_extra
 
 
@@ -18,10 +18,10 @@ class TpeConfig(ControllerConfig):
     """Settings of TPE, by Optuna's names; conf/controller/tpe.yaml holds their defaults."""
 
     n_startup_trials: int  # random ones before the first model
-    n_ei_candidates: int  # drawn from the model of the good ones for each choice
+    n_ei_candidates: int  # drawn from the model of the good trials for each choice
 
-    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> ReplicatedController:
-        """The controller for positions with these numbers of options, a replica a seed.
+    def build(self, space: Choices, seeds: Sequence[int]) -> ReplicatedController:
+        """Make the controller, with one replica for each seed.
 
         Raises:
           ValueError: if a setting lies outside its range, or Optuna is not installed.
@@ -38,10 +38,10 @@ class TpeConfig(ControllerConfig):
 
         def begin(generator: np.random.Generator) -> OptunaTpe:
             return OptunaTpe(
-                num_choices,
+                space,
                 generator,
                 n_startup_trials=self.n_startup_trials,
                 n_ei_candidates=self.n_ei_candidates,
             )
 
-        return ReplicatedController(begin, seeds)
+        return ReplicatedController(space, begin, seeds)

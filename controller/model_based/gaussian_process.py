@@ -1,4 +1,4 @@
-"""A Gaussian process over architectures, which predicts what has not been evaluated yet.
+"""A Gaussian process over architectures, which predicts those not evaluated yet.
 
 The kernel is exp(-reach * share of the choices that differ): a product over the positions, so all
 interactions are in it, the low ones foremost. Nothing is fitted but the values themselves; the
@@ -16,9 +16,9 @@ from numpy import ndarray
 
 @final
 class GaussianProcess:
-    """Of several values of an architecture at once, which share the kernel.
+    """Predicts M values of an architecture at once, which share the kernel.
 
-    `noise` is the variance of what the kernel does not explain, as a share of what it does.
+    `noise` is the residual variance, as a share of the variance that the kernel explains.
     """
 
     def __init__(self, positions: int, reach: float, noise: float) -> None:
@@ -31,8 +31,13 @@ class GaussianProcess:
         self._weights = np.empty((0, 0))
         self._mean = np.empty(0)
 
+    @property
+    def architectures(self) -> Int64[ndarray, "n D"]:
+        """The architectures that were added, in order."""
+        return self._seen[: self._count]
+
     def add(self, architecture: Int64[ndarray, "D"]) -> None:
-        """Take in an architecture that has not been added before."""
+        """Add an architecture that has not been added before."""
         n = self._count
         if n == len(self._seen):
             self._grow()
@@ -46,9 +51,9 @@ class GaussianProcess:
         self._count = n + 1
 
     def fit(self, values: Float64[ndarray, "n M"]) -> Float64[ndarray, "M"]:
-        """Learn the values of all architectures, in the order in which they were added.
+        """Fit the values of all architectures, in the order in which they were added.
 
-        Returns the standard error, found by leaving out one after another (ibid., eq. 5.12).
+        Returns the standard error of each value, by leave-one-out cross-validation (ibid., eq. 5.12).
         """
         n = self._count
         factor = self._factor[:n, :n]
@@ -59,7 +64,7 @@ class GaussianProcess:
         return error
 
     def predict(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n M"]:
-        """The expected values of any architectures."""
+        """Expected values of any architectures."""
         near = self._kernel(architectures, self._seen[: self._count])
         predicted: Float64[ndarray, "n M"] = self._mean + near @ self._weights
         return predicted

@@ -1,4 +1,4 @@
-"""What was measured of each architecture, on the scales on which it is predicted."""
+"""The scales on which accuracy and costs are predicted."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-_WIDEST = 8.0  # costs beyond this many limits, or below one part of so many, are all the same
+_WIDEST = 8.0  # costs are clipped to this many limits, and to 1 / 8 of a limit
 
 
 @final
 @dataclass(frozen=True)
 class OutcomeScale:
-    """An objective and costs as shares of their limits, to what a model can predict and back.
+    """Maps an objective and costs (shares of their limits) to what a model can predict, and back.
 
     The objective becomes the exponential score of its rank, -log(share that is better): whatever
-    its unit, the few best are told apart and the many bad ones are much the same. A cost becomes
+    its unit, the few best are far apart and the many bad ones are much the same. A cost becomes
     its logarithm.
     """
 
@@ -27,20 +27,20 @@ class OutcomeScale:
 
     @classmethod
     def of(cls, objective: Float64[ndarray, "n"]) -> OutcomeScale:
-        """The scale on which objectives such as these are predicted."""
+        """Make the scale that these objectives determine."""
         values, counts = np.unique(objective, return_counts=True)
         better = 1 - (counts.cumsum() - 0.5 * counts) / len(objective)
         return cls(values, -np.log(better))
 
     def log(self, outcomes: Float64[ndarray, "*n M"]) -> Float64[ndarray, "*n M"]:
-        """Of outcomes, the objective first."""
+        """Scale outcomes, the objective first."""
         scaled = np.empty_like(outcomes)
         scaled[..., 0] = np.interp(outcomes[..., 0], self.values, self.scores)
         scaled[..., 1:] = np.log(np.clip(outcomes[..., 1:], 1 / _WIDEST, _WIDEST))
         return scaled
 
     def exp(self, scaled: Float64[ndarray, "*n M"]) -> Float64[ndarray, "*n M"]:
-        """Back to outcomes; beyond the best, as steep as the upper half on the whole."""
+        """Map back to outcomes; beyond the best, with the mean slope of the upper half."""
         outcomes = np.empty_like(scaled)
         top, middle = len(self.values) - 1, len(self.values) // 2
         rise = self.values[top] - self.values[middle]

@@ -1,4 +1,4 @@
-"""The LSTM as a policy: it draws architectures, and learns from how good each of them was."""
+"""The LSTM as a policy: it draws architectures, and is trained by REINFORCE."""
 
 from __future__ import annotations
 
@@ -6,21 +6,24 @@ from collections.abc import Mapping, Sequence
 from typing import final
 
 import numpy as np
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64
 from numpy import ndarray
 
-from controller.base import DivergedError
+from controller.base import Choices, DivergedError
 from controller.policy.adam import Adam
 from controller.policy.lstm import Lstm, Pass
+from controller.rows import all_valid
 
-MOST_HIDDEN = 4096  # beyond, a policy of six choices is a typing error
+MOST_HIDDEN = 4096  # a larger policy is a typing error
+_REDRAWS = 20  # attempts to draw a valid architecture before it is drawn uniformly
+_CANDIDATES = 1000  # draws among which a valid mode is looked for
 
 
 def require_hidden_size(hidden_size: int) -> None:
-    """Refuse a setting that is out of its range.
+    """Check the setting.
 
     Raises:
-      ValueError: if it is.
+      ValueError: if it lies outside its range.
     """
     if not 1 <= hidden_size <= MOST_HIDDEN:
         raise ValueError(
@@ -30,21 +33,43 @@ def require_hidden_size(hidden_size: int) -> None:
 
 @final
 class LstmPolicy:
-    """R policies, a replica each, with the state of their optimisers."""
+    """R policies, one for each replica, with the state of their optimisers."""
 
     def __init__(
-        self,
-        num_choices: Sequence[int],
-        hidden_size: int,
-        generators: Sequence[np.random.Generator],
+        self, space: Choices, hidden_size: int, generators: Sequence[np.random.Generator]
     ) -> None:
-        self._lstm = Lstm(tuple(num_choices), hidden_size)
+        self._space = space
+        self._all_valid = all_valid(space)
+        self._generators = generators
+        self._lstm = Lstm(tuple(space.num_choices), hidden_size)
         self._parameters = self._lstm.initial(generators)
         self._weights = self._lstm.view(self._parameters)
         self._optimiser = Adam(self._parameters)
 
     def draw(self, uniform: Float64[ndarray, "R B D"]) -> Pass:
-        """Draw architectures, a number in [0, 1) deciding each choice."""
+        """Draw valid architectures; each choice is decided by a number in [0, 1).
+
+        An invalid row is drawn again from its replica's generator, or at last uniformly. Positions
+        that are switched off hold what was drawn for them.
+
+        Raises:
+          DivergedError: if a probability is not finite.
+        """
+        made = self._draw(uniform)
+        if self._all_valid:
+            return made
+        for _ in range(_REDRAWS):
+            wrong = ~self._space.valid(made.choices)
+            if not wrong.any():
+                return made
+            uniform = uniform.copy()
+            for replica, generator in enumerate(self._generators):
+                again = wrong[replica]
+                uniform[replica, again] = generator.random((again.sum(), uniform.shape[-1]))
+            made = self._draw(uniform)
+        return self._emit_valid(made.choices.copy())
+
+    def _draw(self, uniform: Float64[ndarray, "R B D"]) -> Pass:
         u = uniform.astype(np.float32)
 
         def choose(position: int, probabilities: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
@@ -54,20 +79,52 @@ class LstmPolicy:
             choices: Int64[ndarray, "R B"] = np.minimum(drawn, self._lstm.num_choices[position] - 1)
             return choices
 
-        with np.errstate(over="ignore", invalid="ignore"):  # it is told as an error
+        with np.errstate(over="ignore", invalid="ignore"):  # raised as DivergedError instead
             return _finite(self._lstm.forward(self._weights, u.shape[1], choose))
 
+    def _emit_valid(self, architectures: Int64[ndarray, "R B D"]) -> Pass:
+        """Replace the rows that are still invalid by uniform ones."""
+        wrong: Bool[ndarray, "R B"] = ~self._space.valid(architectures)
+        for rows, again, generator in zip(architectures, wrong, self._generators, strict=True):
+            rows[again] = self._space.sample(generator, int(again.sum()))
+        return self.emit(architectures)
+
     def emit(self, architectures: Int64[ndarray, "R B D"]) -> Pass:
-        """What drawing these very architectures would leave behind."""
+        """Forward pass that emits these architectures."""
         return self._lstm.forward(
             self._weights, architectures.shape[1], lambda t, _: architectures[..., t]
         )
 
     def mode(self) -> Int64[ndarray, "R D"]:
-        """The architecture the policy prefers, choice after choice."""
+        """The architecture the policy prefers, choice after choice.
+
+        Where that is invalid, the most likely valid one of 1,000 draws.
+
+        Raises:
+          DivergedError: if a probability is not finite.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             made = self._lstm.forward(self._weights, 1, lambda _, p: p.argmax(-1))
-        return _finite(made).choices[:, 0]
+        greedy: Int64[ndarray, "R D"] = _finite(made).choices[:, 0]
+        if not self._all_valid:
+            wrong = ~self._space.valid(greedy)
+            if wrong.any():
+                greedy[wrong] = self._likeliest()[wrong]
+        return self._space.normal(greedy)
+
+    def _likeliest(self) -> Int64[ndarray, "R D"]:
+        """The most likely valid architecture of many draws; from a fixed random stream."""
+        generator = np.random.default_rng(0)
+        u = generator.random((_CANDIDATES, len(self._lstm.num_choices)))
+        made = self._draw(np.repeat(u[None], len(self._parameters), axis=0))
+        taken = made.choices.swapaxes(-1, -2)[..., None]
+        likelihood = np.take_along_axis(made.log_probabilities, taken, -1)[..., 0].sum(1)
+        valid = self._space.valid(made.choices)
+        best = np.where(valid, likelihood, -np.inf).argmax(-1)
+        replica = np.arange(len(best))
+        found: Int64[ndarray, "R D"] = made.choices[replica, best]
+        found[~valid[replica, best]] = self._space.sample(generator, 1)
+        return found
 
     def reinforce(
         self, made: Pass, advantage: Float[ndarray, "R B"], entropy_weight: float, lr: float
@@ -118,6 +175,6 @@ def _finite(made: Pass) -> Pass:
 
 def _diverged() -> DivergedError:
     return DivergedError(
-        "the policy diverged, its probabilities are no numbers any more; lower controller.lr or "
-        "controller.entropy_weight and begin again"
+        "the policy diverged: its probabilities are not finite; lower controller.lr or "
+        "controller.entropy_weight and start again"
     )

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.base import ControllerConfig
+from controller.base import Choices, ControllerConfig, Score, Trials
 from controller.policy.lstm import Pass
 from controller.policy.lstm_policy import LstmPolicy, require_hidden_size
 from controller.randomness import ReplicaGenerators
@@ -20,37 +20,51 @@ from controller.state import require_shapes
 
 @final
 class RnnController:
-    """The thesis's controller: a policy that emits the D choices one after another."""
+    """The thesis's controller: a policy that emits the D choices one after another.
 
-    def __init__(self, config: RnnConfig, num_choices: Sequence[int], seeds: Sequence[int]) -> None:
+    A trial is credited to the policy as it is when the trial arrives, even if an earlier policy
+    drew it. A failed trial has advantage 0: only the entropy bonus acts on it.
+    """
+
+    def __init__(self, config: RnnConfig, space: Choices, seeds: Sequence[int]) -> None:
         self._config = config
-        self._positions = len(num_choices)
+        self._space = space
+        self._positions = len(space.num_choices)
         self._generators = ReplicaGenerators(seeds)
-        self._policy = LstmPolicy(num_choices, config.hidden_size, self._generators.each)
+        self._policy = LstmPolicy(space, config.hidden_size, self._generators.each)
         self._baseline = np.full(len(seeds), np.nan)  # NaN until the first rewards
         self._entropy = np.full(len(seeds), np.nan)
-        self._last: Pass | None = None
+        self._last: Pass | None = None  # the batch sampled last
+        self._is_current = False  # whether the weights are still those it was drawn with
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Propose architectures, a batch for each replica."""
         self._last = self._policy.draw(self._generators.uniform(batch_size, self._positions))
-        return self._last.choices
+        self._is_current = True
+        return self._space.normal(self._last.choices)
 
-    def update(
-        self, architectures: Int64[ndarray, "R B D"], rewards: Float64[ndarray, "R B"]
-    ) -> None:
-        """Learn from the rewards of proposed architectures."""
-        made = self._last
-        if made is None or made.choices is not architectures:
-            made = self._policy.emit(architectures)
-        mean_reward = rewards.mean(-1)
+    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
+        """Learn from the rewards of architectures, its own or given ones."""
+        made = self._forward(trials.architectures)
+        rewards, failed = trials.rewards, trials.failed
+        mean_reward = _mean_of_evaluated(rewards, failed)
+        unknown = np.isnan(mean_reward)
         baseline = np.where(np.isnan(self._baseline), mean_reward, self._baseline)
-        advantage = (rewards - baseline[:, None]).astype(np.float32)
+        advantage = np.where(failed, 0, rewards - baseline[:, None]).astype(np.float32)
         decay = self._config.baseline_decay
-        self._baseline = decay * baseline + (1 - decay) * mean_reward
+        moved = decay * baseline + (1 - decay) * mean_reward
+        self._baseline = np.where(unknown, baseline, moved)
         self._entropy = self._policy.reinforce(
             made, advantage, self._config.entropy_weight, self._config.lr
         )
+
+    def _forward(self, architectures: Int64[ndarray, "R B D"]) -> Pass:
+        """Forward pass of these architectures with the present weights."""
+        last, is_current = self._last, self._is_current
+        self._is_current = False  # the weights are about to change
+        if is_current and last is not None and np.array_equal(last.choices, architectures):
+            return last
+        return self._policy.emit(architectures)
 
     def mode(self) -> Int64[ndarray, "R D"]:
         """The architecture the policy prefers, choice after choice."""
@@ -85,6 +99,18 @@ class RnnController:
         self._last = None
 
 
+def _mean_of_evaluated(
+    rewards: Float64[ndarray, "R B"], failed: Bool[ndarray, "R B"]
+) -> Float64[ndarray, "R"]:
+    """Mean reward of each replica's trials; NaN where all of them failed."""
+    if not failed.any():
+        mean: Float64[ndarray, "R"] = rewards.mean(-1)
+        return mean
+    count = (~failed).sum(-1)
+    total = np.where(failed, 0, rewards).sum(-1)
+    return np.where(count, total / np.maximum(count, 1), np.nan)
+
+
 @final
 @dataclass
 class RnnConfig(ControllerConfig):
@@ -95,8 +121,8 @@ class RnnConfig(ControllerConfig):
     baseline_decay: float
     entropy_weight: float
 
-    def build(self, num_choices: Sequence[int], seeds: Sequence[int]) -> RnnController:
-        """The controller for positions with these numbers of options, a replica a seed.
+    def build(self, space: Choices, seeds: Sequence[int]) -> RnnController:
+        """Make the controller, with one replica for each seed.
 
         Raises:
           ValueError: if a setting lies outside its range.
@@ -110,4 +136,4 @@ class RnnConfig(ControllerConfig):
             raise ValueError(
                 f"controller.entropy_weight={self.entropy_weight:g} must be 0 or more, and finite"
             )
-        return RnnController(self, num_choices, seeds)
+        return RnnController(self, space, seeds)

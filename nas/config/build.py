@@ -37,7 +37,6 @@ from nas.accuracy.base import Accuracy, AccuracyConfig, Split
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
 from nas.spaces.base import SearchSpace, task_named
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.registry import space_named
 from nas.trials.limits import Limits, limits_of
 from nas.trials.survey import Landscape, survey
@@ -174,7 +173,7 @@ def build(composed: DictConfig) -> Experiment:
     space = space_named(config.space)
     task = task_named(space, config.dataset)
     try:
-        controller = config.controller.build(NAS_BENCH_201.num_choices, [config.seed])
+        controller = config.controller.build(space, [config.seed])
     except ValueError as error:
         raise UserError(str(error)) from error
     return Experiment(

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from controller.base import Controller, teacher_of
+from controller.base import Controller
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.trials.choice_history import OperationHistory
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
+from nas.trials.loop import Evaluated
 from nas.trials.trial import Samples
 from rewards.base import Reward
 from runtime.shell.errors import UserError
@@ -76,7 +77,6 @@ def replay(
     Raises:
       UserError: if the controller does not propose what the journal holds.
     """
-    teach = teacher_of(controller, reward.of_ratios)
     while done < budget:
         stop = done + min(batch_size, budget - done)
         if stop > len(recorded):
@@ -90,7 +90,8 @@ def replay(
         top1, latency_ms = recorded.accuracy[None, done:stop], recorded.latency_ms[None, done:stop]
         further = limits.ratios(architectures)
         rewards = reward(top1, latency_ms, further)
-        teach(architectures, top1, reward.ratios(latency_ms, further), rewards)
+        ratios = reward.ratios(latency_ms, further)
+        controller.learn(Evaluated(architectures, top1, ratios, rewards), reward.of_ratios)
         history.record(done, architectures)
         done = stop
     return done

@@ -22,7 +22,7 @@ from controller.base import ControllerConfig
 from latency.base import LatencyOracle
 from latency.sources.mapped_source import MappedLatencyConfig
 from nas.accuracy.base import Accuracy
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.registry import space_named
 from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
@@ -227,7 +227,7 @@ class _Maker:
         if made.batch_size < 1:
             raise UserError(f"controller.batch_size={made.batch_size} must be at least 1")
         try:
-            made.build(NAS_BENCH_201.num_choices, [0])
+            made.build(SPACE, [0])
         except ValueError as error:
             raise UserError(f"{text}: {error}") from error
         return made

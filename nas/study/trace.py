@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float64, Int64, UInt16
 from numpy import ndarray
 
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.study.plan import Job
 from nas.trials.loop import search
@@ -41,7 +42,7 @@ class Trace:
 
 def trace(job: Job, seeds: Sequence[int], budget: int) -> Trace:
     """Search one cell with every seed."""
-    controller = job.controller.build(NAS_BENCH_201.num_choices, seeds)
+    controller = job.controller.build(SPACE, seeds)
     index, elapsed_s = [], []
     started_s = time.perf_counter()
     for step in search(

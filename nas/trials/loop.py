@@ -9,14 +9,31 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
-from jaxtyping import Float64, Int64
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Controller, teacher_of
+from controller.base import Controller
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from rewards.base import Reward
+
+
+@final
+@dataclass(frozen=True)
+class Evaluated:
+    """A batch of each replica with its answers, as a controller learns from it."""
+
+    architectures: Int64[ndarray, "R B D"]
+    accuracy: Float64[ndarray, "R B"]  # a fraction
+    ratios: Float64[ndarray, "R B M"]  # each cost divided by its limit
+    rewards: Float64[ndarray, "R B"]
+
+    @property
+    def failed(self) -> Bool[ndarray, "R B"]:
+        """True where the reward is NaN."""
+        return np.asarray(np.isnan(self.rewards))
 
 
 @final
@@ -54,14 +71,14 @@ def search(
       UserError: if the accuracy source lacks an architecture.
       UnmeasuredError: if the latency oracle does.
     """
-    teach = teacher_of(controller, reward.of_ratios)
     while done < budget:
         architectures = controller.sample(min(batch_size, budget - done))
         top1 = accuracy(architectures)
         latency_ms = oracle.latency_ms(architectures)
         further = limits.ratios(architectures)
         rewards = reward(top1, latency_ms, further)
-        teach(architectures, top1, reward.ratios(latency_ms, further), rewards)
+        ratios = reward.ratios(latency_ms, further)
+        controller.learn(Evaluated(architectures, top1, ratios, rewards), reward.of_ratios)
         step = Step(done, architectures, top1, latency_ms, rewards, controller.diagnostics())
         yield step
         done = step.samples

@@ -6,6 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from toy_spaces import Box, learn
 
 from controller.base import Controller
 from controller.evolution import EvolutionConfig
@@ -18,6 +19,7 @@ from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 
 NUM_CHOICES = (5, 3, 5, 4, 2, 5)
+SPACE = Box(*NUM_CHOICES)
 CONFIGS = {
     "rnn": RnnConfig(
         batch_size=4, lr=0.02, hidden_size=12, baseline_decay=0.9, entropy_weight=0.01
@@ -58,20 +60,20 @@ def advance(controller, steps, batch_size=4):
     sampled = []
     for _ in range(steps):
         architectures = controller.sample(batch_size)
-        controller.update(architectures, rewards_of(architectures))
+        learn(controller, architectures, rewards_of(architectures))
         sampled.append(architectures.copy())
     return np.concatenate(sampled, axis=1)
 
 
 @every_controller
 def test_it_satisfies_the_protocol(config):
-    assert isinstance(config.build(NUM_CHOICES, [0]), Controller)
+    assert isinstance(config.build(SPACE, [0]), Controller)
 
 
 @every_controller
 @pytest.mark.parametrize(("replicas", "batch_size"), [(1, 1), (3, 1), (2, 5)])
 def test_samples_have_the_promised_shape_and_stay_in_the_space(config, replicas, batch_size):
-    controller = config.build(NUM_CHOICES, range(replicas))
+    controller = config.build(SPACE, range(replicas))
 
     sampled = advance(controller, 50, batch_size)
 
@@ -83,7 +85,7 @@ def test_samples_have_the_promised_shape_and_stay_in_the_space(config, replicas,
 
 @every_controller
 def test_a_new_controller_reaches_every_option(config):
-    controller = config.build(NUM_CHOICES, [0])
+    controller = config.build(SPACE, [0])
 
     sampled = controller.sample(500)[0]
 
@@ -93,29 +95,29 @@ def test_a_new_controller_reaches_every_option(config):
 
 @every_controller
 def test_the_same_seed_gives_the_same_search_whatever_the_number_of_replicas(config):
-    together = advance(config.build(NUM_CHOICES, [7, 8, 9]), 40)
+    together = advance(config.build(SPACE, [7, 8, 9]), 40)
 
     for row, seed in enumerate([7, 8, 9]):
-        alone = advance(config.build(NUM_CHOICES, [seed]), 40)
+        alone = advance(config.build(SPACE, [seed]), 40)
         np.testing.assert_array_equal(together[row], alone[0])
 
 
 @every_controller
 def test_a_replica_s_search_depends_on_its_own_rewards_alone(config):
-    ours, others = (config.build(NUM_CHOICES, [7, 8]) for _ in range(2))
+    ours, others = (config.build(SPACE, [7, 8]) for _ in range(2))
 
     for _ in range(40):
         pair = ours.sample(4), others.sample(4)
         np.testing.assert_array_equal(pair[0][0], pair[1][0])
-        ours.update(pair[0], rewards_of(pair[0]))
-        others.update(pair[1], rewards_of(pair[1]) * [[1], [-1]])
+        learn(ours, pair[0], rewards_of(pair[0]))
+        learn(others, pair[1], rewards_of(pair[1]) * [[1], [-1]])
 
 
 @every_controller
 def test_it_neither_seeds_globally_nor_prints(config, capfd):
     before = repr(np.random.get_state())  # noqa: NPY002 - the global one is meant
 
-    advance(config.build(NUM_CHOICES, [0]), 10)
+    advance(config.build(SPACE, [0]), 10)
 
     assert repr(np.random.get_state()) == before  # noqa: NPY002
     assert capfd.readouterr() == ("", "")
@@ -123,18 +125,18 @@ def test_it_neither_seeds_globally_nor_prints(config, capfd):
 
 @every_controller
 def test_two_seeds_give_two_searches(config):
-    sampled = advance(config.build(NUM_CHOICES, [0, 1]), 20)
+    sampled = advance(config.build(SPACE, [0, 1]), 20)
 
     assert (sampled[0] != sampled[1]).any()
 
 
 @every_controller
 def test_a_restored_controller_goes_on_with_the_same_samples(config):
-    whole = config.build(NUM_CHOICES, [3, 4])
+    whole = config.build(SPACE, [3, 4])
     advance(whole, 30)
     state = whole.state()
     expected = advance(whole, 30)
-    other = config.build(NUM_CHOICES, [98, 99])
+    other = config.build(SPACE, [98, 99])
 
     other.restore(state)
 
@@ -143,13 +145,13 @@ def test_a_restored_controller_goes_on_with_the_same_samples(config):
 
 @every_controller
 def test_a_state_holds_no_objects(config):
-    for array in config.build(NUM_CHOICES, [0]).state().values():
+    for array in config.build(SPACE, [0]).state().values():
         assert not np.asarray(array).dtype.hasobject
 
 
 @every_controller
 def test_a_state_is_taken_once_and_for_all(config):
-    controller = config.build(NUM_CHOICES, [0])
+    controller = config.build(SPACE, [0])
     advance(controller, 30)
     state = controller.state()
     before = {name: array.copy() for name, array in state.items()}
@@ -162,23 +164,23 @@ def test_a_state_is_taken_once_and_for_all(config):
 
 @every_controller
 def test_a_state_of_another_number_of_replicas_is_refused(config):
-    state = config.build(NUM_CHOICES, [0, 1]).state()
+    state = config.build(SPACE, [0, 1]).state()
 
     with pytest.raises(ValueError, match="state"):
-        config.build(NUM_CHOICES, [0, 1, 2]).restore(state)
+        config.build(SPACE, [0, 1, 2]).restore(state)
 
 
 @pytest.mark.parametrize(("one", "other"), tuple(permutations(CONFIGS, 2)))
 def test_a_state_of_another_controller_is_refused(one, other):
-    state = CONFIGS[other].build(NUM_CHOICES, [0]).state()
+    state = CONFIGS[other].build(SPACE, [0]).state()
 
     with pytest.raises(ValueError, match="state"):
-        CONFIGS[one].build(NUM_CHOICES, [0]).restore(state)
+        CONFIGS[one].build(SPACE, [0]).restore(state)
 
 
 @every_controller
 def test_a_mode_is_an_architecture_for_each_replica(config):
-    controller = config.build(NUM_CHOICES, [0, 1, 2])
+    controller = config.build(SPACE, [0, 1, 2])
     advance(controller, 30)
 
     mode = controller.mode()
@@ -190,7 +192,7 @@ def test_a_mode_is_an_architecture_for_each_replica(config):
 
 @every_controller
 def test_diagnostics_have_one_number_a_replica(config):
-    controller = config.build(NUM_CHOICES, [0, 1, 2])
+    controller = config.build(SPACE, [0, 1, 2])
     advance(controller, 2)
 
     for values in controller.diagnostics().values():
@@ -199,7 +201,7 @@ def test_diagnostics_have_one_number_a_replica(config):
 
 
 def test_the_rnn_learns_the_best_architecture_and_its_mode_is_it():
-    controller = CONFIGS["rnn"].build(NUM_CHOICES, range(5))
+    controller = CONFIGS["rnn"].build(SPACE, range(5))
 
     sampled = advance(controller, 500)
 
@@ -209,11 +211,11 @@ def test_the_rnn_learns_the_best_architecture_and_its_mode_is_it():
 
 
 def test_the_rnn_learns_the_same_from_given_architectures_as_from_its_own():
-    own, given = (CONFIGS["rnn"].build(NUM_CHOICES, [0]) for _ in range(2))
+    own, given = (CONFIGS["rnn"].build(SPACE, [0]) for _ in range(2))
     for _ in range(20):
         architectures = own.sample(4)
-        own.update(architectures, rewards_of(architectures))
-        given.update(architectures.copy(), rewards_of(architectures))
+        learn(own, architectures, rewards_of(architectures))
+        learn(given, architectures.copy(), rewards_of(architectures))
 
     np.testing.assert_array_equal(own.state()["parameters"], given.state()["parameters"])
 
@@ -224,7 +226,7 @@ def test_an_entropy_bonus_keeps_the_policy_wider():
         config = RnnConfig(
             batch_size=4, lr=0.02, hidden_size=12, baseline_decay=0.9, entropy_weight=weight
         )
-        controller = config.build(NUM_CHOICES, range(4))
+        controller = config.build(SPACE, range(4))
         advance(controller, 200)
         entropies.append(controller.diagnostics()["entropy"].mean())
 
@@ -240,11 +242,11 @@ def test_the_rnn_refuses_a_setting_out_of_range_and_names_it(field, value):
     settings["entropy_weight"] = 0.0
 
     with pytest.raises(ValueError, match=f"controller.{field}"):
-        RnnConfig(**{**settings, field: value}).build(NUM_CHOICES, [0])
+        RnnConfig(**{**settings, field: value}).build(SPACE, [0])
 
 
 def test_the_rnn_refuses_a_state_of_other_sizes():
     small = RnnConfig(batch_size=1, lr=0.01, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0)
 
     with pytest.raises(ValueError, match="parameters"):
-        small.build(NUM_CHOICES, [0]).restore(CONFIGS["rnn"].build(NUM_CHOICES, [0]).state())
+        small.build(SPACE, [0]).restore(CONFIGS["rnn"].build(SPACE, [0]).state())

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from toy_spaces import Box, learn
 
 from controller.evolution import EvolutionConfig
 
-NUM_CHOICES = (5, 1, 5, 4, 2, 5)
+SPACE = Box(5, 1, 5, 4, 2, 5)
 POPULATION = 12
 
 
 def evolution(seeds=(0, 1), *, sample_size=4):
     config = EvolutionConfig(batch_size=1, population_size=POPULATION, sample_size=sample_size)
-    return config.build(NUM_CHOICES, seeds)
+    return config.build(SPACE, seeds)
 
 
 def rewards_of(architectures):
@@ -24,7 +25,7 @@ def advance(controller, steps, batch_size=1):
     sampled = []
     for _ in range(steps):
         sampled.append(controller.sample(batch_size))
-        controller.update(sampled[-1], rewards_of(sampled[-1]))
+        learn(controller, sampled[-1], rewards_of(sampled[-1]))
     return np.concatenate(sampled, axis=1)
 
 
@@ -46,11 +47,11 @@ def test_the_population_is_the_last_that_were_evaluated(steps, batch_size):
 def test_the_oldest_dies_even_when_it_is_the_best():
     controller = evolution([0])
     best = np.array([[[4, 0, 4, 3, 1, 4]]])
-    controller.update(best, np.array([[1.0]]))
+    learn(controller, best, np.array([[1.0]]))
     assert (controller.mode() == best[:, 0]).all()
 
     for _ in range(POPULATION):
-        controller.update(np.zeros_like(best), np.array([[0.5]]))
+        learn(controller, np.zeros_like(best), np.array([[0.5]]))
 
     assert (controller.mode() == 0).all()
 
@@ -64,13 +65,13 @@ def test_a_child_differs_from_one_of_the_population_at_exactly_one_position():
         children = controller.sample(3)
         distance = (children[:, :, None] != population[:, None]).sum(-1)
         assert (distance == 1).any(-1).all()
-        controller.update(children, rewards_of(children))
+        learn(controller, children, rewards_of(children))
 
 
 def test_every_other_option_of_every_position_is_as_likely():
     config = EvolutionConfig(batch_size=1, population_size=1, sample_size=1)
-    controller = config.build((3, 1, 4), [0])
-    controller.update(np.array([[[2, 0, 1]]]), np.array([[1.0]]))
+    controller = config.build(Box(3, 1, 4), [0])
+    learn(controller, np.array([[[2, 0, 1]]]), np.array([[1.0]]))
 
     children = controller.sample(30_000)[0]
 
@@ -102,8 +103,8 @@ def test_random_architectures_come_first_until_the_population_is_full():
     for reward in np.linspace(0, 1, POPULATION):
         mine, theirs = controller.sample(1), other.sample(1)
         np.testing.assert_array_equal(mine, theirs)  # whatever the rewards
-        controller.update(mine, np.array([[reward]]))
-        other.update(theirs, np.array([[1 - reward]]))
+        learn(controller, mine, np.array([[reward]]))
+        learn(other, theirs, np.array([[1 - reward]]))
 
 
 def test_there_is_no_mode_before_the_first_reward():
@@ -118,4 +119,4 @@ def test_a_setting_out_of_range_is_refused_and_named(population_size, sample_siz
     config = EvolutionConfig(1, population_size, sample_size)
 
     with pytest.raises(ValueError, match=f"controller.{named}"):
-        config.build(NUM_CHOICES, [0])
+        config.build(SPACE, [0])

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from toy_spaces import Box, learn
 
 from controller.local_search import LocalSearchConfig
 
-NUM_CHOICES = (5,) * 6
+SPACE = Box(*(5,) * 6)
 SMALL = (4, 3, 5, 2, 3)
 WEIGHTS = np.array([1.0, 2, 4, 8, 16, 32])
 
@@ -34,13 +35,13 @@ def advance(controller, samples, rewards_of, batch_size=1):
     sampled = []
     for _ in range(samples // batch_size):
         sampled.append(controller.sample(batch_size))
-        controller.update(sampled[-1], rewards_of(sampled[-1]))
+        learn(controller, sampled[-1], rewards_of(sampled[-1]))
     return np.concatenate(sampled, axis=1)
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 50])
 def test_no_architecture_is_proposed_twice(batch_size):
-    controller = LocalSearchConfig(batch_size).build(NUM_CHOICES, range(3))
+    controller = LocalSearchConfig(batch_size).build(SPACE, range(3))
 
     sampled = advance(controller, 1400, rugged, batch_size)
 
@@ -58,7 +59,7 @@ def test_the_whole_space_is_covered_once_and_then_the_best_of_it_repeats(
 ):
     size = int(np.prod(num_choices))
     rewards = np.random.default_rng(seed).permutation(size).reshape(num_choices) / size
-    controller = LocalSearchConfig(batch_size).build(num_choices, [seed])
+    controller = LocalSearchConfig(batch_size).build(Box(*num_choices), [seed])
 
     steps = -(-size // batch_size) * batch_size
     sampled = advance(
@@ -90,13 +91,13 @@ def is_local_optimum(here, evaluated):
 
 
 def test_it_proposes_neighbours_of_where_it_stands_and_restarts_only_at_a_local_optimum():
-    controller = LocalSearchConfig(1).build(SMALL, [0])
+    controller = LocalSearchConfig(1).build(Box(*SMALL), [0])
     evaluated, here, restarts = {}, None, 0
 
     for _ in range(200):
         row = controller.sample(1)
         proposed, before = tuple(row[0, 0].tolist()), here
-        here = tuple(np.unravel_index(controller.state()["here"][0], SMALL))
+        here = tuple(controller.state()["here"][0].tolist())
         if before is None or controller.diagnostics()["restarts"][0] > restarts:
             assert before is None or any(
                 is_local_optimum(place, evaluated) for place in reachable(before, evaluated)
@@ -107,19 +108,19 @@ def test_it_proposes_neighbours_of_where_it_stands_and_restarts_only_at_a_local_
             assert here in reachable(before, evaluated)
             assert distance(here, proposed) == 1
         evaluated[proposed] = float(rugged(row)[0, 0])
-        controller.update(row, rugged(row))
-        here = tuple(np.unravel_index(controller.state()["here"][0], SMALL))
+        learn(controller, row, rugged(row))
+        here = tuple(controller.state()["here"][0].tolist())
         assert here == (proposed if evaluated[proposed] >= evaluated[here] else here)
 
     assert restarts > 3
 
 
 def test_it_moves_at_the_first_improvement():
-    controller = LocalSearchConfig(1).build(NUM_CHOICES, range(20))
+    controller = LocalSearchConfig(1).build(SPACE, range(20))
     start = controller.sample(1)
-    controller.update(start, np.zeros((20, 1)))
+    learn(controller, start, np.zeros((20, 1)))
     better = controller.sample(1)
-    controller.update(better, np.ones((20, 1)))
+    learn(controller, better, np.ones((20, 1)))
 
     following = controller.sample(1)
 
@@ -128,7 +129,7 @@ def test_it_moves_at_the_first_improvement():
 
 
 def test_the_optimum_of_a_unimodal_problem_is_found_in_few_queries():
-    controller = LocalSearchConfig(1).build(NUM_CHOICES, range(50))
+    controller = LocalSearchConfig(1).build(SPACE, range(50))
 
     sampled = advance(controller, 200, unimodal)
 
@@ -138,9 +139,9 @@ def test_the_optimum_of_a_unimodal_problem_is_found_in_few_queries():
 
 
 def test_its_neighbours_come_in_an_order_that_the_seed_decides():
-    controller = LocalSearchConfig(1).build(NUM_CHOICES, range(40))
+    controller = LocalSearchConfig(1).build(SPACE, range(40))
     start = controller.sample(1)
-    controller.update(start, np.zeros((40, 1)))
+    learn(controller, start, np.zeros((40, 1)))
 
     second = controller.sample(1)
 
@@ -149,11 +150,11 @@ def test_its_neighbours_come_in_an_order_that_the_seed_decides():
 
 
 def test_there_is_no_mode_before_the_first_reward():
-    assert LocalSearchConfig(1).build(NUM_CHOICES, [0]).mode() is None
+    assert LocalSearchConfig(1).build(SPACE, [0]).mode() is None
 
 
 def test_the_mode_is_the_best_seen():
-    controller = LocalSearchConfig(1).build(NUM_CHOICES, range(3))
+    controller = LocalSearchConfig(1).build(SPACE, range(3))
 
     sampled = advance(controller, 300, rugged)
 

@@ -7,18 +7,17 @@ import sys
 
 import numpy as np
 import pytest
+from toy_spaces import Box, Evaluated
 
-from controller.base import LearnsFromObjectives, teacher_of
 from controller.libraries.nsga2 import Nsga2Config
 from controller.libraries.tpe import TpeConfig
-from controller.policy.rnn import RnnConfig
 
-NUM_CHOICES = (5, 5, 5, 5, 5, 5)
+SPACE = Box(5, 5, 5, 5, 5, 5)
 TPE = TpeConfig(batch_size=4, n_startup_trials=10, n_ei_candidates=12)
 
 
 def score(_accuracy, _ratios):
-    raise AssertionError("they have no use for a reward")
+    raise AssertionError("they learn from objectives, not from a reward")
 
 
 def nsga2(*, constrained=False, population_size=20):
@@ -36,8 +35,8 @@ def advance(controller, steps, batch_size=5):
     for _ in range(steps):
         architectures = controller.sample(batch_size)
         accuracy, ratios = measured(architectures)
-        rewards = np.full(accuracy.shape, np.nan)  # which nobody may look at
-        teacher_of(controller, score)(architectures, accuracy, ratios, rewards)
+        rewards = np.zeros(accuracy.shape)  # unused
+        controller.learn(Evaluated(architectures, accuracy, ratios, rewards), score)
         sampled.append(architectures)
     return np.concatenate(sampled, axis=1)
 
@@ -48,11 +47,11 @@ def feasible_share(architectures):
 
 @pytest.mark.parametrize("config", [TPE, nsga2(), nsga2(constrained=True)])
 def test_a_restored_search_goes_on_with_the_same_samples(config):
-    whole = config.build(NUM_CHOICES, [3, 4])
+    whole = config.build(SPACE, [3, 4])
     advance(whole, 13)  # in the midst of a generation
     state = whole.state()
     expected = advance(whole, 12)
-    other = config.build(NUM_CHOICES, [98, 99])
+    other = config.build(SPACE, [98, 99])
 
     other.restore(state)
 
@@ -60,7 +59,7 @@ def test_a_restored_search_goes_on_with_the_same_samples(config):
 
 
 def test_nsga2_finds_both_ends_of_the_front_and_what_lies_between():
-    controller = nsga2().build(NUM_CHOICES, [0, 1])
+    controller = nsga2().build(SPACE, [0, 1])
 
     advance(controller, 100)
 
@@ -72,14 +71,14 @@ def test_nsga2_finds_both_ends_of_the_front_and_what_lies_between():
 
 
 def test_the_constraint_draws_nsga2_into_the_limits():
-    free = advance(nsga2().build(NUM_CHOICES, [0, 1]), 60)[:, -100:]
-    within = advance(nsga2(constrained=True).build(NUM_CHOICES, [0, 1]), 60)[:, -100:]
+    free = advance(nsga2().build(SPACE, [0, 1]), 60)[:, -100:]
+    within = advance(nsga2(constrained=True).build(SPACE, [0, 1]), 60)[:, -100:]
 
     assert feasible_share(within) > feasible_share(free) + 0.2
 
 
 def test_tpe_climbs_to_the_limits_and_stays_within_them():
-    sampled = advance(TPE.build(NUM_CHOICES, [0, 1]), 40)
+    sampled = advance(TPE.build(SPACE, [0, 1]), 40)
 
     first, last = sampled[:, :50], sampled[:, -50:]
     assert feasible_share(last) > 0.4
@@ -89,27 +88,14 @@ def test_tpe_climbs_to_the_limits_and_stays_within_them():
     assert measured(first)[0].std() > accuracy.std()
 
 
-def test_the_reward_goes_to_those_who_learn_from_rewards():
-    config = RnnConfig(batch_size=4, lr=0.02, hidden_size=4, baseline_decay=0.9, entropy_weight=0.0)
-    one, other = (config.build(NUM_CHOICES, [0]) for _ in range(2))
-    architectures = one.sample(4)
-    rewards = np.linspace(0, 1, 4)[None]
-
-    teacher_of(one, score)(architectures, *measured(architectures), rewards)
-    other.update(other.sample(4), rewards)
-
-    assert not isinstance(one, LearnsFromObjectives)
-    np.testing.assert_array_equal(one.state()["parameters"], other.state()["parameters"])
-
-
 def test_a_batch_may_be_larger_than_a_generation():
-    controller = nsga2(population_size=4).build(NUM_CHOICES, [0])
+    controller = nsga2(population_size=4).build(SPACE, [0])
 
     assert advance(controller, 3, batch_size=30).shape == (1, 90, 6)
 
 
 def test_a_space_that_is_exhausted_is_sampled_at_random():
-    controller = nsga2(population_size=6).build((2, 1, 2), [0])
+    controller = nsga2(population_size=6).build(Box(2, 1, 2), [0])
 
     assert advance(controller, 15).shape == (1, 75, 3)
 
@@ -124,7 +110,7 @@ def test_a_space_that_is_exhausted_is_sampled_at_random():
 )
 def test_a_setting_out_of_range_is_refused_and_named(config, named):
     with pytest.raises(ValueError, match=f"controller.{named}"):
-        config.build(NUM_CHOICES, [0])
+        config.build(SPACE, [0])
 
 
 def test_the_libraries_are_imported_only_when_they_are_chosen():

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from toy_spaces import Box, Evaluated, learn
 
-from controller.base import teacher_of
 from controller.model_based.guided import GuidedConfig, standard_ranks
 
 NUM_CHOICES = (4, 4, 4, 4)
+SPACE = Box(*NUM_CHOICES)
 CONFIG = GuidedConfig(
     batch_size=1,
     lr=0.01,
@@ -46,18 +47,17 @@ def score(accuracy, ratios):
 
 
 def advance(controller, samples, *, batch_size=1):
-    teach = teacher_of(controller, score)
     found = []
     for _ in range(samples // batch_size):
         found.append(controller.sample(batch_size))
-        told = accuracy_of(found[-1]), ratios_of(found[-1])
-        teach(found[-1], *told, score(*told))
+        outcome = accuracy_of(found[-1]), ratios_of(found[-1])
+        controller.learn(Evaluated(found[-1], *outcome, score(*outcome)), score)
     return np.concatenate(found, axis=1)
 
 
 @pytest.fixture(scope="module")
 def search():
-    controller = CONFIG.build(NUM_CHOICES, range(3))
+    controller = CONFIG.build(SPACE, range(3))
     return controller, advance(controller, 500)
 
 
@@ -101,11 +101,11 @@ def test_the_mean_cost_of_its_samples_is_within_the_limit(search):
 
 
 def test_an_interrupted_search_that_knows_outcomes_goes_on_as_it_would_have():
-    whole = CONFIG.build(NUM_CHOICES, [3, 4])
+    whole = CONFIG.build(SPACE, [3, 4])
     advance(whole, 61)
     state = whole.state()
     expected = advance(whole, 40)
-    other = CONFIG.build(NUM_CHOICES, [8, 9])
+    other = CONFIG.build(SPACE, [8, 9])
 
     other.restore(state)
 
@@ -113,20 +113,20 @@ def test_an_interrupted_search_that_knows_outcomes_goes_on_as_it_would_have():
 
 
 def test_a_space_that_is_known_to_the_last_architecture_leaves_the_policy_to_sample():
-    controller = replace(CONFIG, patience=1e9).build((2, 2, 2, 2), [0])
+    controller = replace(CONFIG, patience=1e9).build(Box(2, 2, 2, 2), [0])
 
     sampled = advance(controller, 80)
 
     assert len(np.unique(sampled[0], axis=0)) == 16
 
 
-def test_told_a_reward_alone_it_learns_to_maximise_it():
-    controller = CONFIG.build(NUM_CHOICES, range(4))
+def test_without_costs_it_maximises_the_accuracy():
+    controller = CONFIG.build(SPACE, range(4))
 
     best = np.zeros(4)
     for _ in range(100):
         architectures = controller.sample(1)
-        controller.update(architectures, accuracy_of(architectures))
+        learn(controller, architectures, accuracy_of(architectures))
         best = np.maximum(best, accuracy_of(architectures)[:, 0])
 
     np.testing.assert_allclose(best, accuracy_of(EVERYTHING).max())
@@ -166,4 +166,4 @@ def test_where_all_is_alike_nothing_is_ranked():
 )
 def test_a_setting_out_of_range_is_refused_by_its_name(setting, value):
     with pytest.raises(ValueError, match=f"controller.{setting}"):
-        replace(CONFIG, **{setting: value}).build(NUM_CHOICES, [0])
+        replace(CONFIG, **{setting: value}).build(SPACE, [0])

@@ -65,7 +65,7 @@ def evidence_of(
     latencies = oracle.latency_ms(architectures)
     samples = Samples(architectures, accuracy(architectures), latencies, latencies)
     landscape = survey(accuracy, oracle, limit_ms, limits) if knows_space else None
-    searcher = (controller or UniformConfig(batch_size=1)).build(GRID, [0])
+    searcher = (controller or UniformConfig(batch_size=1)).build(SPACE, [0])
     history = OperationHistory(searcher, len(samples))
     for first, row in enumerate(architectures):
         searcher.sample(1)

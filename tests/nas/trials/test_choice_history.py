@@ -5,8 +5,9 @@ import pytest
 
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.choice_history import OperationHistory
+from nas.trials.loop import Evaluated
 
 RNN = RnnConfig(batch_size=4, lr=0.05, hidden_size=8, baseline_decay=0.9, entropy_weight=0.0)
 BUDGET = 200
@@ -16,13 +17,15 @@ def advance(controller, history, first, stop):
     """Rewards are synthetic: the third operation, everywhere."""
     for at in range(first, stop, 4):
         architectures = controller.sample(4)
-        controller.update(architectures, (architectures == 2).mean(-1))
+        rewards = (architectures == 2).mean(-1)
+        trials = Evaluated(architectures, rewards, rewards[..., None], rewards)
+        controller.learn(trials, lambda accuracy, _: accuracy)
         history.record(at, architectures)
 
 
 @pytest.mark.parametrize("config", [RNN, UniformConfig(batch_size=4)])
 def test_each_edge_of_each_bin_sums_to_one(config):
-    controller = config.build(NAS_BENCH_201.num_choices, [0])
+    controller = config.build(SPACE, [0])
     history = OperationHistory(controller, BUDGET)
 
     advance(controller, history, 0, BUDGET)
@@ -32,7 +35,7 @@ def test_each_edge_of_each_bin_sums_to_one(config):
 
 
 def test_what_the_policy_learns_shows():
-    controller = RNN.build(NAS_BENCH_201.num_choices, [0])
+    controller = RNN.build(SPACE, [0])
     history = OperationHistory(controller, BUDGET)
 
     advance(controller, history, 0, BUDGET)
@@ -44,12 +47,12 @@ def test_what_the_policy_learns_shows():
 
 @pytest.mark.parametrize("config", [RNN, UniformConfig(batch_size=4)])
 def test_one_that_is_taken_up_again_is_the_same_bit_by_bit(config):
-    whole = OperationHistory(controller := config.build(NAS_BENCH_201.num_choices, [0]), BUDGET)
+    whole = OperationHistory(controller := config.build(SPACE, [0]), BUDGET)
     advance(controller, whole, 0, 88)
     controller_state, state = controller.state(), whole.state()
     advance(controller, whole, 88, BUDGET)
 
-    again = config.build(NAS_BENCH_201.num_choices, [0])
+    again = config.build(SPACE, [0])
     again.restore(controller_state)
     going_on = OperationHistory(again, BUDGET)
     going_on.restore(state)
@@ -59,7 +62,7 @@ def test_one_that_is_taken_up_again_is_the_same_bit_by_bit(config):
 
 
 def test_the_policys_probabilities_are_those_it_draws_by():
-    controller = RNN.build(NAS_BENCH_201.num_choices, [0])
+    controller = RNN.build(SPACE, [0])
     assert controller.probabilities() is None
 
     architectures = controller.sample(5000)[0]
@@ -69,9 +72,7 @@ def test_the_policys_probabilities_are_those_it_draws_by():
 
 
 def test_the_state_of_another_budget_is_refused():
-    history = OperationHistory(UniformConfig(4).build(NAS_BENCH_201.num_choices, [0]), BUDGET)
+    history = OperationHistory(UniformConfig(4).build(SPACE, [0]), BUDGET)
 
     with pytest.raises(ValueError, match="sums of shape"):
-        OperationHistory(UniformConfig(4).build(NAS_BENCH_201.num_choices, [0]), 50).restore(
-            history.state()
-        )
+        OperationHistory(UniformConfig(4).build(SPACE, [0]), 50).restore(history.state())

@@ -35,7 +35,7 @@ STEP_COLUMNS = ("architectures", "accuracy", "latency_ms", "rewards")
 
 
 def steps(config, seeds, budget, **options):
-    controller = config.build(GRID, seeds)
+    controller = config.build(SPACE, seeds)
     return list(
         search(
             controller,
@@ -86,7 +86,7 @@ def test_the_policy_gradient_finds_better_networks_within_the_limit_than_chance(
 def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
     holes = np.where(WORTH > 0.7, np.nan, 1 + WORTH)
     oracle = TableLatency("board", "table", "synthetic", holes, np.zeros(GRID, bool))
-    controller = UniformConfig(1).build(GRID, [0])
+    controller = UniformConfig(1).build(SPACE, [0])
     seen = []
 
     rest = search(controller, ACCURACY, oracle, REWARD, budget=5000, batch_size=1)
@@ -106,7 +106,7 @@ def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
     ],
 )
 def test_a_replay_from_a_checkpoint_teaches_what_the_search_taught(config, tmp_path):
-    begun, again = (config.build(GRID, [0]) for _ in range(2))
+    begun, again = (config.build(SPACE, [0]) for _ in range(2))
     parts = {"budget": 60, "batch_size": 3}
     history, history_again = (OperationHistory(one, 60) for one in (begun, again))
     whole = []

@@ -1,0 +1,67 @@
+"""Architectures as rows of choice indices: their keys, their validity, their order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import final
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
+from controller.base import Choices, EnumerableChoices
+
+
+def keys_of(architectures: Int64[ndarray, "n D"]) -> list[bytes]:
+    """Dictionary key of each row; equal architectures have equal keys once they are `normal`."""
+    width = architectures.shape[1] * architectures.itemsize
+    joined = architectures.tobytes()
+    return [joined[start : start + width] for start in range(0, len(joined), width)]
+
+
+def rows_of(keys: Iterable[bytes], positions: int) -> Int64[ndarray, "n D"]:
+    """Architectures that `keys_of` made these keys of."""
+    return np.array(np.frombuffer(b"".join(keys), np.int64).reshape(-1, positions))
+
+
+def packed(name: str, groups: Sequence[Collection[bytes]], positions: int) -> dict[str, ndarray]:
+    """Two arrays of a state: the architectures of all replicas, and the number of each replica."""
+    return {
+        name: rows_of((key for group in groups for key in group), positions),
+        f"{name}_counts": np.array([len(group) for group in groups]),
+    }
+
+
+def unpacked(name: str, state: Mapping[str, ndarray]) -> list[Int64[ndarray, "n D"]]:
+    """The architectures of each replica, as `packed` stored them."""
+    return np.split(state[name], state[f"{name}_counts"].cumsum()[:-1])
+
+
+def all_valid(space: Choices) -> bool:
+    """Return True if every combination of options is known to be an architecture of its own."""
+    return isinstance(space, EnumerableChoices) and space.size == math.prod(space.num_choices)
+
+
+@final
+class Listing:
+    """All architectures of a space, numbered in the lexicographic order of their rows."""
+
+    def __init__(self, space: EnumerableChoices) -> None:
+        self._space = space
+        rows = space.architectures(np.arange(space.size))
+        self._order = np.lexsort(rows.T[::-1])
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
+        """Architecture of each number."""
+        return self._space.architectures(self._order[numbers])
+
+
+def listing(space: Choices, at_most: int) -> Listing | None:
+    """List a space, or return None if it cannot be listed or has more architectures."""
+    if isinstance(space, EnumerableChoices) and space.size <= at_most:
+        return Listing(space)
+    return None
