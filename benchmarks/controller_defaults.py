@@ -18,6 +18,7 @@ import numpy as np
 from controller.policy.rnn import RnnConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import Evaluated
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.trajectory import sample_within_limit
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
@@ -59,16 +60,25 @@ def gaps(accuracy, latency_ms, limit_ms, optimum):
     ]
 
 
+def grid(column):
+    """A column of a table, indexed by the choices of an architecture."""
+    found = np.empty(NAS_BENCH_201.num_choices)
+    found[tuple(NAS_BENCH_201.rows.T)] = column
+    return found
+
+
 def main():
-    accuracy = read_csv_table(data_folder() / ACCURACY_FILE).grid("cifar100_valid") / 100
-    latencies = read_csv_table(data_folder() / "nb201_latency_ms.csv")
+    accuracy = (
+        grid(read_csv_table(data_folder() / ACCURACY_FILE, SPACE).column("cifar100_valid")) / 100
+    )
+    latencies = read_csv_table(data_folder() / "nb201_latency_ms.csv", SPACE)
     print("|", " | ".join(NAMES), "| gap @1,000 | gap @5,000 | settled within T |")
     print("|" + "---|" * (len(NAMES) + 3))
     for values in GRID:
         config = RnnConfig(baseline_decay=0.95, **dict(zip(NAMES, values, strict=True)))
         scores = []
         for device, reward in product(DEVICES, REWARDS):
-            latency_ms = latencies.grid(device)
+            latency_ms = grid(latencies.column(device))
             limit_ms = float(np.quantile(latency_ms, 0.3))
             optimum = accuracy[latency_ms <= limit_ms].max()
             found = samples_of(config, accuracy, latency_ms, reward(limit_ms))

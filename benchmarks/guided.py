@@ -229,7 +229,7 @@ def training_problems():
     """Two data sets without a limit; four devices, with limits that 30 % and 80 % of cells meet."""
     for dataset in ("cifar10", "imagenet16"):
         yield (*UNLIMITED, f"dataset={dataset}")
-    latencies = read_csv_table(data_folder() / "nb201_latency_ms.csv")
+    latencies = read_csv_table(data_folder() / "nb201_latency_ms.csv", SPACE)
     for device in TRAINING_DEVICES:
         for limit_ms in np.quantile(latencies.grid(device), [0.3, 0.8]):
             yield (f"device={device}", f"T={limit_ms:.3f}ms", "split=valid")

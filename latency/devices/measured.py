@@ -22,6 +22,7 @@ from latency.devices.registry import (
     solo_id,
     unregistered,
 )
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import Statistic
 from runtime.network.task import Task
@@ -73,7 +74,7 @@ def device_named(name: str, statistic: Statistic = Statistic.median) -> Device:
     """
     name, statistic = _without_statistic(name, statistic)
     device = find(name)
-    columns = tuple(latency_files(data_folder()))
+    columns = tuple(latency_files(data_folder(), SPACE))
     if device is None and {name, id_of_statistic(name, statistic)} & set(columns):
         device = unregistered(name)
     if device is not None:
@@ -113,7 +114,7 @@ def situations(alone: str | None = None) -> tuple[str, ...]:
     Raises:
       UserError: if the data folder's tables cannot be told apart.
     """
-    names = {**latency_files(data_folder()), **shipped_paths()}
+    names = {**latency_files(data_folder(), SPACE), **shipped_paths()}
     found = (name for name in names if SITUATED in name and "@" not in name)
     return tuple(sorted(name for name in found if alone in {None, solo_id(name)}))
 
@@ -126,12 +127,12 @@ def measured_on(device: Device) -> MeasuredLatency | None:
     Raises:
       UserError: if a file is malformed, or a latency is not positive.
     """
-    files = latency_files(data_folder())
+    files = latency_files(data_folder(), SPACE)
     path = files.get(device.column) or files.get(device.id)
     if path is None:
         return _shipped(device)
     column = device.column if path == files.get(device.column) else device.id
-    table = read_csv_table(path)
+    table = read_csv_table(path, SPACE)
     predicted = f"{column}{PREDICTED}"
     return MeasuredLatency(
         path,

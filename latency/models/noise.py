@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from latency.devices.bundled import TABLE_SUFFIX
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import Device
 from latency.models.order import FEWEST_REPEATS, Noise
 from runtime.machine.timing import Statistic
+from runtime.shell.keyed_table import origin_beside
 
 _NORMAL_MEDIAN = 0.6745
 """Of the absolute value of what is distributed normally, in standard deviations."""
@@ -37,16 +35,6 @@ def noise_of(device: str) -> Noise | None:
         return None  # no origin of ours
     sound = len(differences) >= FEWEST_REPEATS and bool((differences > -1).all())
     return Noise(np.log1p(differences)) if sound else None
-
-
-def origin_beside(table: Path) -> dict[str, Any]:
-    """What is written beside a table, in JSON; nothing where nothing is, or it cannot be read."""
-    name = table.name.removesuffix(TABLE_SUFFIX).removesuffix(".csv")
-    try:
-        told = json.loads(table.with_name(f"{name}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return told if isinstance(told, dict) else {}
 
 
 def _differences(origin: dict[str, Any], device: Device) -> Float64[ndarray, " n"]:

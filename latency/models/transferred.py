@@ -19,12 +19,12 @@ from latency.devices.registry import find
 from latency.models.process import HeldOut, Transfer, unlike
 from latency.models.regression import Quality, judge
 from latency.models.sheet import Probes
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
 from nas.spaces.nas_bench_201.known_devices import known_latency
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import HIGH, LOW, PREDICTED, WHOLE_SPACE_PREFIX, header
+from runtime.shell.keyed_table import HIGH, LOW, PREDICTED, header, is_whole, write_csv_table
 
 
 @final
@@ -160,9 +160,9 @@ def write_transferred(
             f"{path} is there already and holds no predictions for {found.device}; "
             f"name another file with out="
         )
-    if path.name.startswith(WHOLE_SPACE_PREFIX) or path.suffix != ".csv":
+    if is_whole(path, SPACE) or path.suffix != ".csv":
         raise UserError(
-            f"out={path}: name a file *.csv that does not start with {WHOLE_SPACE_PREFIX}, which is "
+            f"out={path}: name a file *.csv that does not start with {SPACE.table_prefix}, which is "
             f"kept for benchmark tables"
         )
     measured = np.full(NAS_BENCH_201.size, np.nan)
@@ -173,7 +173,7 @@ def write_transferred(
         f"{found.device}{LOW}": found.transfer.low_ms,
         f"{found.device}{HIGH}": found.transfer.high_ms,
     }
-    write_csv_table(path, {n: _rounded(values) for n, values in columns.items()})
+    write_csv_table(path, SPACE, {n: _rounded(values) for n, values in columns.items()})
     sidecar = path.with_suffix(".json")
     with replacing(sidecar) as file:
         file.write((json.dumps(_origin(found, taken), indent=2) + "\n").encode())

@@ -16,9 +16,9 @@ from numpy import ndarray
 
 from latency.devices.bundled import shipped_paths
 from latency.devices.registry import SITUATED, id_of_statistic
-from latency.models.noise import origin_beside
 from latency.sources.table import TableLatency
 from latency.sources.table_source import AutoLatencyConfig, by_architecture
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.contention.isolation.isolation import Isolation
@@ -27,7 +27,7 @@ from runtime.contention.sensitivity import LEAST_LEVELS, fit
 from runtime.machine.timing import Statistic
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import data_folder, latency_files
+from runtime.shell.keyed_table import data_folder, latency_files, origin_beside
 
 _WAY_OUT = "measure it: python -m nas.measure board=... scenario=... networks=200"
 
@@ -95,7 +95,7 @@ def _unlimited(
     if scenario.limit_mb_per_s is None:
         return None
     name = f"{device.partition(SITUATED)[0]}{scenario.unlimited.suffix}"
-    path = {**shipped_paths(), **latency_files(data_folder())}.get(name)
+    path = {**shipped_paths(), **latency_files(data_folder(), SPACE)}.get(name)
     taken = [] if path is None else _taken_by_each_gb_per_s(path)
     limit = scenario.limit_mb_per_s * MB / GB
     if not taken or max(taken) > limit:
@@ -135,7 +135,7 @@ def _levels(
     architectures = NAS_BENCH_201.rows
     solo_ms = solo.latency_ms(architectures)
     found = []
-    for name, path in {**latency_files(data_folder()), **shipped_paths()}.items():
+    for name, path in {**latency_files(data_folder(), SPACE), **shipped_paths()}.items():
         if SITUATED in name and "@" not in name and _unheld(name) == _unheld(device):
             taken = _limit_gb_per_s(name, hogs) or sum(_taken_by_each_gb_per_s(path))
             if taken:

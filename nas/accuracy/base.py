@@ -47,6 +47,10 @@ class EnumerableSpace(Space, Protocol):
     """A space whose architectures are numbered, from 0 to `size` - 1."""
 
     size: int
+    num_choices: tuple[int, ...]
+
+    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
+        """Set switched-off positions to 0, so that one architecture is one row."""
 
     def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
         """Architecture of each number."""

@@ -124,7 +124,7 @@ def _read(space: HasAccuracyTable) -> CsvTable:
     path = table_path(space)
     if not path.exists():
         raise UserError(f"there is no {path}; {space.accuracy_table.origin}")
-    return read_csv_table(path)
+    return read_csv_table(path, space)
 
 
 def _fractions(

@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from latency.devices.measured import device_named, input_caveats
 from latency.devices.registry import Device, find
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
@@ -51,11 +52,11 @@ def energy_of(device: str) -> MeasuredEnergy:
             f"of measured energy"
         )
     found = device_named(device)
-    files = energy_files(data_folder())
+    files = energy_files(data_folder(), SPACE)
     column = next((name for name in (found.column, found.id) if name in files), None)
     if column is None:
         raise UserError(_no_energy(found.id, files))
-    values_mj = read_csv_table(files[column]).column(column)
+    values_mj = read_csv_table(files[column], SPACE).column(column)
     missing = np.isnan(values_mj)
     if missing.any():
         first = int(np.argmax(missing))

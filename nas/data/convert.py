@@ -14,10 +14,16 @@ from numpy import ndarray
 from nas.accuracy.base import HasAccuracyTable
 from nas.data.download import download
 from nas.spaces.base import Enumerable
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.public_data import HasPublicData, NewTable, PublicData
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import header, latency_files, numeric_columns, read_csv_table
+from runtime.shell.keyed_table import (
+    header,
+    latency_files,
+    numeric_columns,
+    read_csv_table,
+    write_csv_table,
+)
 
 RAW = "raw"
 """Folder of the downloaded files, inside the data folder."""
@@ -86,7 +92,7 @@ def store_accuracy(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) 
             f"left {path} as it is: it also holds {_few(more)}; "
             f"move it away to have it written anew"
         )
-    write_csv_table(path, columns)
+    write_csv_table(path, SPACE, columns)
     return f"wrote {path}: {_few(list(columns))}"
 
 
@@ -99,7 +105,9 @@ def store_latency(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) -
     Raises:
       UserError: if the existing table cannot be read.
     """
-    elsewhere = {name: file for name, file in latency_files(path.parent).items() if file != path}
+    elsewhere = {
+        name: file for name, file in latency_files(path.parent, SPACE).items() if file != path
+    }
     new = {name: column for name, column in columns.items() if name not in elsewhere}
     holders = sorted({str(elsewhere[name]) for name in columns if name in elsewhere})
     left = f"{len(columns) - len(new)} of them are already in {', '.join(holders)}"
@@ -107,9 +115,9 @@ def store_latency(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) -
         return f"did not write {path}: {_few(list(columns))}; {left}"
     existing = {}
     if any(name not in new for name in numeric_columns(header(path))):
-        table = read_csv_table(path)
+        table = read_csv_table(path, SPACE)
         existing = dict(zip(table.columns, table.values, strict=True))
-    write_csv_table(path, {**existing, **new})
+    write_csv_table(path, SPACE, {**existing, **new})
     return f"wrote {path}: {_few(list(new))}" + (f"; {left}" if holders else "")
 
 

@@ -9,6 +9,7 @@ from latency.devices.measured import measured_on, situations
 from latency.devices.registry import Device, find, registered, unregistered
 from latency.models.regression import Quality, embedded_models
 from latency.sources.nats import NATS_DEVICE
+from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import data_folder, latency_files
 
@@ -27,7 +28,7 @@ class DeviceRow:
 
 def known_devices() -> list[DeviceRow]:
     """The registered devices, what of them was measured in situations, then the user's own columns."""
-    columns = latency_files(data_folder())
+    columns = latency_files(data_folder(), SPACE)
     situated = [device for name in situations() if (device := find(name)) is not None]
     own = [unregistered(name) for name in columns if find(name) is None]
     return [_row(device) for device in (*registered(), *situated, *own)]

@@ -13,13 +13,14 @@ from numpy import ndarray
 
 from nas.accuracy.base import HasAccuracyTable
 from nas.spaces.base import Enumerable
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.public_data import HasPublicData
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
     ENERGY_SUFFIX,
-    WHOLE_SPACE_PREFIX,
     CsvTable,
     header,
+    is_whole,
     latency_files,
     parse_csv_table,
 )
@@ -52,7 +53,7 @@ def verify(space: Enumerable, folder: Path) -> Iterator[Verdict]:
     if not all(verdict.passed for verdict in verdicts):
         return
     try:
-        latency_files(folder)
+        latency_files(folder, SPACE)
     except UserError as error:
         yield Verdict(passed=False, line=f"FAIL  {folder}: {error}")
 
@@ -70,9 +71,9 @@ def _accept(space: Enumerable, path: Path) -> str:
     Raises:
       UserError: if a number in it is impossible, or disagrees with a reference value.
     """
-    if "arch" not in header(path) and not path.name.startswith(WHOLE_SPACE_PREFIX):
+    if "arch" not in header(path) and not is_whole(path, SPACE):
         return "no column 'arch', so it is not read as a table"
-    table = parse_csv_table(path)
+    table = parse_csv_table(path, SPACE)
     is_accuracy = isinstance(space, HasAccuracyTable) and path.name == space.accuracy_table.file
     for name, column in zip(table.columns, table.values, strict=True):
         if is_accuracy and name.endswith(("_valid", "_test")):

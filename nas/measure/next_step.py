@@ -16,6 +16,7 @@ from latency.measuring.folder import MeasurementFolder
 from latency.models.cell_regression import FEWEST_CELLS
 from latency.models.slowdown import FEWEST_CELLS as FEWEST_BOTH_WAYS
 from nas.measure.plan import MeasureConfig
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.timing import Statistic
 from runtime.shell.errors import UserError
@@ -95,7 +96,7 @@ def _alone(
     name = id_of_statistic(solo_id(folder.device_id), config.statistic)
     try:
         if folder.table_alone.exists():
-            found = np.isfinite(read_csv_table(folder.table_alone).column(name))
+            found = np.isfinite(read_csv_table(folder.table_alone, SPACE).column(name))
             return found, [folder.table_alone], False
         measured = measured_on(device_named(solo_id(folder.device_id), config.statistic))
     except (KeyError, UserError):

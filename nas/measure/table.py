@@ -17,12 +17,13 @@ from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import latency_of_space, repeat_differences, taken_beside
 from nas.measure.next_step import next_step
 from nas.measure.plan import CONTROL, MeasureConfig, chosen
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.timing import Statistic
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
+from runtime.shell.keyed_table import write_csv_table
 
 Rows = list[dict[str, str]]
 
@@ -45,7 +46,7 @@ def write_measured_table(
     lock.touch()
     with held(lock, wait=True):  # parts that end together: the last one writes what all have
         latency_ms, origin = measured(config, folder, facts)
-        write_csv_table(folder.table, {str(origin["device"]): latency_ms})
+        write_csv_table(folder.table, SPACE, {str(origin["device"]): latency_ms})
         with replacing(folder.origin) as file:
             file.write((json.dumps(origin, indent=2) + "\n").encode())
     console.print(f"{in_words(origin)} -> {folder.table}, {folder.origin}", soft_wrap=True)

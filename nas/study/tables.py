@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Shaped
 from numpy import ndarray
 
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
 from nas.study.plan import Plan
@@ -108,7 +109,7 @@ def _train_s(source: str, task: Task, epochs: int) -> Float64[ndarray, "15625"]:
     unknown = np.full(NAS_BENCH_201.size, np.nan)
     if source != "table" or epochs != FULL_EPOCHS:
         return unknown
-    table = read_csv_table(data_folder() / ACCURACY_FILE)
+    table = read_csv_table(data_folder() / ACCURACY_FILE, SPACE)
     column = f"{task.name}_train_s"
     return table.column(column) if column in table.columns else unknown
 

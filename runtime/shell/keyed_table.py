@@ -1,30 +1,35 @@
-"""The open CSV layout of benchmark tables: one row an architecture, one column a quantity.
+"""The open CSV layout of tables: one row an architecture, one column a quantity.
 
-`arch` holds the benchmark's string, `index` (optional) its official number, every other column
-numbers; an empty field means "not measured". `nb201_accuracy.csv` is the accuracy table. Any
-other CSV with `arch` is a latency table with one column a device, in milliseconds, unless its
-name ends in another unit (`_mj.csv` is energy). What a model said of a device stands in columns of
-its own, `device@predicted`, `device@low` and `device@high`, and is no measurement. Files named `nb201_*` cover the whole space;
-others may hold any part of it, in any order.
+`arch` holds the architecture's text, `index` (optional) its number in a space that has numbers, every
+other column numbers; an empty field means "not measured". A file whose name ends in `accuracy.csv`
+is an accuracy table. Any other CSV with `arch` is a latency table with one column a device, in
+milliseconds, unless its name ends in another unit (`_mj.csv` is energy). A model's predictions for a
+device stand in columns of their own, `device@predicted`, `device@low` and `device@high`.
+
+Which architectures there are, the caller says: `Keys`, which every search space satisfies. A file
+belongs to a space if it lies in the folder of the space's name, or beside that folder if its first
+`arch` is one of the space and its origin (JSON of the same name) names no other space.
 """
 
 from __future__ import annotations
 
 import csv
+import io
+import json
 import os
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, Protocol, final, runtime_checkable
 
 import numpy as np
 import platformdirs
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 
@@ -33,14 +38,60 @@ if TYPE_CHECKING:
 
 
 ACCURACY_FILE = "nb201_accuracy.csv"
+ACCURACY_SUFFIX = "accuracy.csv"
 ENERGY_SUFFIX = "_mj.csv"
 LATENCY_SUFFIX = "_ms.csv"
-WHOLE_SPACE_PREFIX = "nb201_"
 PREDICTED, LOW, HIGH = "@predicted", "@low", "@high"
-"""Ends of the names of columns that hold a model's predictions, and the interval about them."""
+"""Endings of the names of columns with a model's predictions and their 90 % interval."""
 
-_CACHE_VERSION = 1
-_LONGEST_HEADER = 2**20  # bytes; what has no line break for longer is no table
+_CACHE_VERSION = 2
+_LONGEST_LINE = 2**20  # bytes; a file without a line break in so many is no table
+
+
+@runtime_checkable
+class Keys(Protocol):
+    """How the text of an architecture becomes a row of choice indices, and back."""
+
+    name: str
+    num_choices: tuple[int, ...]
+
+    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
+        """Set switched-off positions to 0, so that one architecture is one row."""
+
+    def text(self, architecture: Int64[ndarray, "D"]) -> str:
+        """Write an architecture as one line; `parse` reads it."""
+
+    def parse(self, text: str) -> Int64[ndarray, "D"]:
+        """Read what `text` wrote.
+
+        Raises:
+          UserError: if the text is no architecture.
+        """
+
+
+@runtime_checkable
+class NumberedKeys(Keys, Protocol):
+    """Architectures that are numbered from 0 to `size` - 1."""
+
+    size: int
+
+    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
+        """Architecture of each number."""
+
+    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
+        """Number of each architecture."""
+
+
+@runtime_checkable
+class HasWholeTables(NumberedKeys, Protocol):
+    """A benchmark whose own tables hold every architecture."""
+
+    table_prefix: str  # beginning of their file names
+
+
+def is_whole(path: Path, keys: Keys) -> bool:
+    """Whether the file's name says that the table holds every architecture."""
+    return isinstance(keys, HasWholeTables) and path.name.startswith(keys.table_prefix)
 
 
 def data_folder() -> Path:
@@ -54,7 +105,7 @@ def data_folder() -> Path:
         return Path(platformdirs.user_data_dir("edgenas"))
     if not Path(named).is_dir():
         raise UserError(
-            f"NAS_DATA={named} is not a folder; name one that holds {ACCURACY_FILE}, or unset it"
+            f"NAS_DATA={named} is not a folder; name the folder of your tables, or unset it"
         )
     return Path(named)
 
@@ -62,13 +113,17 @@ def data_folder() -> Path:
 @final
 @dataclass(frozen=True)
 class CsvTable:
-    """The numbers of one file, a row a column of the file, in official architecture order."""
+    """Numbers of one file: those of every architecture, in the order of their numbers, if they have any.
+
+    Without numbers the rows are those of the file.
+    """
 
     path: Path
+    architectures: Int64[ndarray, "rows D"]
     columns: tuple[str, ...]
-    values: Float64[ndarray, "columns 15625"]  # NaN: not measured
+    values: Float64[ndarray, "columns rows"]  # NaN: not measured
 
-    def column(self, name: str) -> Float64[ndarray, "15625"]:
+    def column(self, name: str) -> Float64[ndarray, "rows"]:
         """One column; NaN where it was not measured.
 
         Raises:
@@ -76,18 +131,12 @@ class CsvTable:
         """
         if name not in self.columns:
             raise KeyError(name)
-        found: Float64[ndarray, "15625"] = self.values[self.columns.index(name)]
+        found: Float64[ndarray, "rows"] = self.values[self.columns.index(name)]
         return found
 
-    def grid(self, name: str) -> Float64[ndarray, "5 5 5 5 5 5"]:
-        """One column as an array indexed by architecture."""
-        grid = np.empty(NAS_BENCH_201.num_choices)
-        grid[tuple(NAS_BENCH_201.rows.T)] = self.column(name)
-        return grid
 
-
-def latency_files(folder: Path) -> dict[str, Path]:
-    """The file of each measured latency column in a folder.
+def latency_files(folder: Path, keys: Keys) -> dict[str, Path]:
+    """File of each column of measured latencies in a folder.
 
     Raises:
       UserError: if two files have a column of the same name, or one named `*_ms.csv` is no
@@ -95,19 +144,50 @@ def latency_files(folder: Path) -> dict[str, Path]:
     """
     others = (
         path
-        for path in sorted(folder.glob("*.csv"))
-        if path.name != ACCURACY_FILE and not path.name.endswith(ENERGY_SUFFIX)
+        for path in _files_of(folder, keys, "*.csv")
+        if not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX))
     )
     return _file_of_each_column("latency", others, LATENCY_SUFFIX)
 
 
-def energy_files(folder: Path) -> dict[str, Path]:
-    """The file of each energy column in a folder.
+def energy_files(folder: Path, keys: Keys) -> dict[str, Path]:
+    """File of each column of energies in a folder.
 
     Raises:
       UserError: if two files have a column of the same name, or one is no table.
     """
-    return _file_of_each_column("energy", sorted(folder.glob(f"*{ENERGY_SUFFIX}")), ENERGY_SUFFIX)
+    found = _files_of(folder, keys, f"*{ENERGY_SUFFIX}")
+    return _file_of_each_column("energy", found, ENERGY_SUFFIX)
+
+
+def _files_of(folder: Path, keys: Keys, pattern: str) -> Iterator[Path]:
+    """Files of one space; those without a column `arch` count as everyone's."""
+    yield from (path for path in sorted(folder.glob(pattern)) if belongs(path, keys))
+    yield from sorted((folder / keys.name).glob(pattern))
+
+
+def belongs(path: Path, keys: Keys) -> bool:
+    """Whether a table beside the folders of the spaces is of this space."""
+    if is_whole(path, keys):
+        return True
+    space = origin_beside(path).get("space")
+    if space is not None:
+        return bool(space == keys.name)
+    first = _first_architecture(path)
+    try:
+        return first is None or keys.parse(first) is not None
+    except UserError:
+        return False
+
+
+def origin_beside(table: Path) -> dict[str, Any]:
+    """Origin of a table, a JSON file of the same name; {} if it is missing or cannot be read."""
+    sidecar = table.with_name(f"{table.name.removesuffix('.gz').removesuffix('.csv')}.json")
+    try:
+        origin = json.loads(sidecar.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return origin if isinstance(origin, dict) else {}
 
 
 def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[str, Path]:
@@ -128,23 +208,35 @@ def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[
 
 
 def header(path: Path) -> tuple[str, ...]:
-    """Column names of a CSV file; none where it is not one with `arch`."""
-    try:
-        with path.open("rb") as file:
-            line = file.readline(_LONGEST_HEADER).decode("utf-8-sig")
-        names = next(csv.reader([line]), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        return ()
+    """Column names of a CSV file; () if it has no column `arch`."""
+    names, *_ = _first_lines(path)
     return tuple(names) if "arch" in names else ()
 
 
+def _first_architecture(path: Path) -> str | None:
+    """Text of the first row; None if there is none, or no column `arch`."""
+    names, row = _first_lines(path)
+    return dict(zip(names, row, strict=False)).get("arch")
+
+
+def _first_lines(path: Path) -> tuple[list[str], list[str]]:
+    """Fields of the first two lines; [] in place of what cannot be read."""
+    try:
+        with path.open("rb") as file:
+            lines = [file.readline(_LONGEST_LINE).decode("utf-8-sig") for _ in range(2)]
+        rows: list[list[str]] = [*csv.reader(lines), [], []]
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return [], []
+    return rows[0], rows[1]
+
+
 def numeric_columns(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of a header's names that hold numbers."""
+    """Names of a header whose columns hold numbers."""
     return tuple(name for name in names if name not in {"arch", "index"})
 
 
-def read_csv_table(path: Path) -> CsvTable:
-    """Read a table, from the cache where the file has not changed since.
+def read_csv_table(path: Path, keys: Keys) -> CsvTable:
+    """Read a table, from the cache if the file has not changed since.
 
     Raises:
       UserError: if the file is missing, unreadable, truncated or malformed.
@@ -153,16 +245,16 @@ def read_csv_table(path: Path) -> CsvTable:
         status = path.stat()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    key = f"{_CACHE_VERSION} {status.st_size} {status.st_mtime_ns}"
-    cache = _cache_path(path)
-    table = _from_cache(path, cache, key)
+    key = f"{_CACHE_VERSION} {keys.name} {status.st_size} {status.st_mtime_ns}"
+    cache = _cache_path(path, keys)
+    table = _from_cache(path, keys, cache, key)
     if table is None:
-        table = parse_csv_table(path)
-        _to_cache(table, cache, key)
+        table = parse_csv_table(path, keys)
+        _to_cache(table, keys, cache, key)
     return table
 
 
-def parse_csv_table(path: Path) -> CsvTable:
+def parse_csv_table(path: Path, keys: Keys) -> CsvTable:
     """Read a table from the file itself, whatever the cache holds.
 
     Raises:
@@ -170,8 +262,8 @@ def parse_csv_table(path: Path) -> CsvTable:
     """
     table = _read_with_arrow(path)
     names = numeric_columns(table.column_names)
-    rows = _official_rows(path, table)
-    values = np.full((len(names), NAS_BENCH_201.size), np.nan)
+    architectures = _architectures(path, table, keys)
+    values = np.full((len(names), len(architectures)), np.nan)
     for value, name in zip(values, names, strict=True):
         column = table[name]
         measured = ~column.is_null().to_numpy()
@@ -181,14 +273,59 @@ def parse_csv_table(path: Path) -> CsvTable:
             row = int(np.argmax(wrong))
             raise UserError(
                 f"{path}: {name} of {table['arch'][row]} is {numbers[row]}; "
-                f"a cell that was not measured is left empty"
+                f"leave the field empty where nothing was measured"
             )
-        value[rows[measured]] = numbers[measured]
-    return CsvTable(path, names, values)
+        value[measured] = numbers[measured]
+    if not isinstance(keys, NumberedKeys):
+        return CsvTable(path, architectures, names, values)
+    in_order = np.full((len(names), keys.size), np.nan)
+    in_order[:, _numbers(path, table, architectures, keys)] = values
+    return CsvTable(path, keys.architectures(np.arange(keys.size)), names, in_order)
+
+
+def write_csv_table(
+    path: Path,
+    keys: Keys,
+    columns: Mapping[str, Float64[ndarray, "rows"]],
+    architectures: Int64[ndarray, "rows D"] | None = None,
+) -> None:
+    """Write columns, replacing the file at once; NaN becomes an empty field.
+
+    Every number reads back exactly. Rows without any number are left out, unless the file's name
+    says that it holds every architecture.
+
+    Args:
+      path: of the file.
+      keys: the space of the architectures.
+      columns: numbers by the name of the column.
+      architectures: of each row; None: all of a numbered space, in order.
+
+    Raises:
+      OSError: if it cannot be written.
+    """
+    values = np.stack(list(columns.values()), axis=-1)
+    numbered = keys if isinstance(keys, NumberedKeys) else None
+    if architectures is None:
+        assert numbered is not None
+        architectures = numbered.architectures(np.arange(numbered.size))
+    if not is_whole(path, keys):
+        kept = ~np.isnan(values).all(axis=-1)
+        architectures, values = architectures[kept], values[kept]
+    leading = {"arch": [keys.text(one) for one in architectures]}
+    if numbered is not None:
+        leading = {"index": numbered.numbers(architectures).tolist(), **leading}
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*leading, *columns])
+    for *first, numbers in zip(*leading.values(), values.tolist(), strict=True):
+        # floats are written by their repr
+        writer.writerow([*first, *("" if isnan(number) else number for number in numbers)])
+    with replacing(path) as file:
+        file.write(text.getvalue().encode())
 
 
 def _read_with_arrow(path: Path) -> pa.Table:
-    import pyarrow as pa  # noqa: PLC0415 - a tenth of a second that a cached start does not pay
+    import pyarrow as pa  # noqa: PLC0415 - 0.1 s that a start with a cached table does not need
     from pyarrow import csv as arrow_csv  # noqa: PLC0415 - slow to import, and not always needed
 
     names = header(path)
@@ -212,29 +349,43 @@ def _read_with_arrow(path: Path) -> pa.Table:
         raise UserError(f"{path} is corrupt or truncated: {reason}") from error
 
 
-def _official_rows(path: Path, table: pa.Table) -> Int64[ndarray, "rows"]:
-    """Official index of each row of the file, checked."""
-    number_of = {text: i for i, text in enumerate(NAS_BENCH_201.strings)}
-    strings = table["arch"].to_pylist()
-    for line, text in enumerate(strings, start=2):
-        if text not in number_of:
-            raise UserError(f"{path}, line {line}: {text!r} is not a NAS-Bench-201 architecture")
-    rows = np.array([number_of[text] for text in strings], np.int64)
-    if len(rows) != len(np.unique(rows)):
-        twice = strings[int(np.argmax(np.bincount(rows)[rows] > 1))]
-        raise UserError(f"{path} holds {twice} more than once")
-    if path.name.startswith(WHOLE_SPACE_PREFIX) and len(rows) != NAS_BENCH_201.size:
+def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "rows D"]:
+    """Architecture of each row of the file; no two are the same."""
+    texts = table["arch"].to_pylist()
+    line = 1
+    rows = []
+    try:
+        for line, text in enumerate(texts, start=2):  # noqa: B007 - named by the error
+            rows.append(keys.parse(text))
+    except UserError as error:
+        raise UserError(f"{path}, line {line}: {error}") from error
+    if not rows:
+        return np.empty((0, len(keys.num_choices)), np.int64)
+    architectures = keys.normal(np.stack(rows))
+    last = {row.tobytes(): place for place, row in enumerate(architectures)}
+    if len(last) != len(rows):
+        twice = next(n for n, row in enumerate(architectures) if last[row.tobytes()] != n)
+        raise UserError(f"{path} holds {texts[twice]} more than once")
+    return architectures
+
+
+def _numbers(
+    path: Path, table: pa.Table, architectures: Int64[ndarray, "rows D"], keys: NumberedKeys
+) -> Int64[ndarray, "rows"]:
+    """Number of each row of the file, checked against the column `index` and the file's name."""
+    numbers = keys.numbers(architectures)
+    if is_whole(path, keys) and len(numbers) != keys.size:
         raise UserError(
-            f"{path} has {len(rows):,} rows, a table named {WHOLE_SPACE_PREFIX}* has "
-            f"{NAS_BENCH_201.size:,}; fetch or import it again, or name a partial table otherwise"
+            f"{path} has {len(numbers):,} rows, but a table of this name has {keys.size:,}; fetch or "
+            f"import it again, or give a table of some architectures another name"
         )
-    if path.name.startswith(WHOLE_SPACE_PREFIX) and not _ends_a_line(path):
+    if is_whole(path, keys) and not _ends_a_line(path):
         raise UserError(f"{path} is truncated: its last line has no end; fetch or import it again")
     if "index" in table.column_names and not np.array_equal(
-        table["index"].fill_null(-1).to_numpy(), rows
+        table["index"].fill_null(-1).to_numpy(), numbers
     ):
-        raise UserError(f"{path}: column 'index' disagrees with the official number of 'arch'")
-    return rows
+        raise UserError(f"{path}: column 'index' disagrees with the number of 'arch'")
+    return numbers
 
 
 def _ends_a_line(path: Path) -> bool:
@@ -243,27 +394,39 @@ def _ends_a_line(path: Path) -> bool:
         return file.read() == b"\n"
 
 
-def _cache_path(path: Path) -> Path:
-    digest = sha256(str(path.resolve()).encode()).hexdigest()[:16]
+def _cache_path(path: Path, keys: Keys) -> Path:
+    digest = sha256(f"{keys.name} {path.resolve()}".encode()).hexdigest()[:16]
     return Path(platformdirs.user_cache_dir("edgenas")) / f"{path.stem}-{digest}.npz"
 
 
-def _from_cache(path: Path, cache: Path, key: str) -> CsvTable | None:
+def _from_cache(path: Path, keys: Keys, cache: Path, key: str) -> CsvTable | None:
     try:
         with cache.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             if str(stored["key"]) != key:
                 return None
             columns = tuple(str(name) for name in stored["columns"])
             values = stored["values"]
+            # a numbered space has its rows in one order, which need not be stored
+            architectures = (
+                keys.architectures(np.arange(keys.size))
+                if isinstance(keys, NumberedKeys)
+                else stored["architectures"]
+            )
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None
-    whole = values.shape == (len(columns), NAS_BENCH_201.size)
-    return CsvTable(path, columns, values) if whole else None
+    whole = values.shape == (len(columns), len(architectures))
+    return CsvTable(path, architectures, columns, values) if whole else None
 
 
-def _to_cache(table: CsvTable, cache: Path, key: str) -> None:
+def _to_cache(table: CsvTable, keys: Keys, cache: Path, key: str) -> None:
     try:
         with replacing(cache) as file:
-            np.savez(file, key=key, columns=np.array(table.columns), values=table.values)
+            np.savez(
+                file,
+                key=key,
+                columns=np.array(table.columns),
+                values=table.values,
+                architectures=[] if isinstance(keys, NumberedKeys) else table.architectures,
+            )
     except OSError:
-        return  # a cache that cannot be written costs a second, not the run
+        return  # without a cache the next start reads the file again

@@ -20,6 +20,7 @@ from latency.models.transferred import (
 from latency.sources.table_source import AutoLatencyConfig, TableLatencyConfig
 from latency.sources.transfer import TransferLatencyConfig
 from nas.spaces.nas_bench_201.known_devices import known_latency
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import latency_files, read_csv_table
@@ -128,7 +129,7 @@ def test_the_commands_lead_from_no_table_to_a_table(transfer, tmp_path, board_ms
     assert predicted.returncode == 0, predicted.stderr
     assert "10 probes, each predicted from the others" in predicted.stdout
     assert "this device is like the known ones" in predicted.stdout
-    columns = read_csv_table(table)
+    columns = read_csv_table(table, SPACE)
     assert columns.columns == (
         "my-board",
         "my-board@predicted",
@@ -150,7 +151,7 @@ def test_a_predicted_table_never_passes_as_measured(tmp_path, found):
     probes = found.probes
     write_transferred(tmp_path / "any name.csv", found)
 
-    assert tuple(latency_files(tmp_path)) == ("my-board",)
+    assert tuple(latency_files(tmp_path, SPACE)) == ("my-board",)
     strict = TableLatencyConfig().build("my-board", TASKS["cifar100"])
     auto = AutoLatencyConfig().build("my-board", TASKS["cifar100"])
     assert np.flatnonzero(strict.known(ARCHITECTURES)).tolist() == sorted(probes.index.tolist())

@@ -43,6 +43,7 @@ class NasBench201Space:
     accuracy_table = ACCURACY_TABLE
     feature_names = FEATURES
     resources: Path | None = Path(__file__).parent
+    table_prefix = "nb201_"
     positions = tuple(f"{start} → {end}" for start, end in EDGES)
 
     def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:

@@ -5,8 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from latency.models.noise import noise_of, origin_beside
+from latency.models.noise import noise_of
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.keyed_table import origin_beside
 
 BOARD = "my-board/torch/fp32/b1"
 

@@ -8,10 +8,10 @@ from omegaconf import OmegaConf
 
 from nas.accuracy.base import Accuracy, Split
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig, training_seconds
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import write_csv_table
 from runtime.shell.provenance import Kind
 
 SIZE = NAS_BENCH_201.size
@@ -25,7 +25,7 @@ def table(tmp_path, monkeypatch):
 
     def write(**percent):
         columns = {name: np.broadcast_to(number, SIZE) for name, number in percent.items()}
-        write_csv_table(tmp_path / "nb201_accuracy.csv", columns)
+        write_csv_table(tmp_path / "nb201_accuracy.csv", SPACE, columns)
 
     return write
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from nas.data.__main__ import main
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.keyed_table import write_csv_table
 
 
 @pytest.fixture(autouse=True)
@@ -51,18 +52,20 @@ def test_a_command_that_does_not_exist_is_status_2(capsys, arguments):
 
 
 def test_verify_is_status_2_if_any_table_is_wrong(folder, capsys):
-    write_csv_table(folder / "a_ms.csv", {"phone": np.ones(NAS_BENCH_201.size)})
+    write_csv_table(folder / "a_ms.csv", SPACE, {"phone": np.ones(NAS_BENCH_201.size)})
     main(["verify"])
-    write_csv_table(folder / "b_ms.csv", {"gpu": np.zeros(NAS_BENCH_201.size)})
+    write_csv_table(folder / "b_ms.csv", SPACE, {"gpu": np.zeros(NAS_BENCH_201.size)})
 
     assert status_of("verify") == 2
     assert "FAIL  b_ms.csv" in capsys.readouterr().out
 
 
 def test_list_shows_the_accuracies_and_the_devices(folder, capsys):
-    write_csv_table(folder / "nb201_accuracy.csv", {"cifar100_test": np.ones(NAS_BENCH_201.size)})
+    write_csv_table(
+        folder / "nb201_accuracy.csv", SPACE, {"cifar100_test": np.ones(NAS_BENCH_201.size)}
+    )
 
-    write_csv_table(folder / "mine_ms.csv", {"my-phone": np.ones(NAS_BENCH_201.size)})
+    write_csv_table(folder / "mine_ms.csv", SPACE, {"my-phone": np.ones(NAS_BENCH_201.size)})
 
     main(["list"])
 
@@ -78,7 +81,7 @@ def test_list_without_data_says_how_to_get_it(capsys):
 
 
 def test_a_space_can_be_named(folder, capsys):
-    write_csv_table(folder / "a_ms.csv", {"phone": np.ones(NAS_BENCH_201.size)})
+    write_csv_table(folder / "a_ms.csv", SPACE, {"phone": np.ones(NAS_BENCH_201.size)})
 
     main(["verify", "space=nas_bench_201"])
 
@@ -86,7 +89,7 @@ def test_a_space_can_be_named(folder, capsys):
 
 
 def test_a_folder_can_be_named(folder, tmp_path, capsys):
-    write_csv_table(tmp_path / "a_ms.csv", {"phone": np.ones(NAS_BENCH_201.size)})
+    write_csv_table(tmp_path / "a_ms.csv", SPACE, {"phone": np.ones(NAS_BENCH_201.size)})
 
     main(["verify", "--in", str(tmp_path)])
 

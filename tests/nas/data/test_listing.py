@@ -7,9 +7,9 @@ from latency.devices.registry import Device, Kind
 from latency.models.regression import Quality
 from nas.data.devices_report import DeviceRow
 from nas.data.listing import AccuracyRow, accuracy_rows, accuracy_table, devices_table
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.keyed_table import write_csv_table
 
 
 def shown(table):
@@ -23,6 +23,7 @@ def test_a_row_for_each_data_set_of_the_table(tmp_path):
     full = np.full(NAS_BENCH_201.size, 70.0)
     write_csv_table(
         tmp_path / "nb201_accuracy.csv",
+        SPACE,
         {
             "cifar10_test": full,
             "cifar100_valid": full,

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from nas.data.verify import verify
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import write_csv_table
 
 SIZE = NAS_BENCH_201.size
 
@@ -28,9 +28,9 @@ def good_accuracy():
 
 
 def test_a_good_folder_passes_with_a_line_for_each_table(tmp_path):
-    write_csv_table(tmp_path / "nb201_accuracy.csv", {"cifar100_test": good_accuracy()})
-    write_csv_table(tmp_path / "nb201_latency_ms.csv", {"phone": column(3.0, at5=np.nan)})
-    write_csv_table(tmp_path / "mine_mj.csv", {"phone": column(np.nan, at5=0.0)})
+    write_csv_table(tmp_path / "nb201_accuracy.csv", SPACE, {"cifar100_test": good_accuracy()})
+    write_csv_table(tmp_path / "nb201_latency_ms.csv", SPACE, {"phone": column(3.0, at5=np.nan)})
+    write_csv_table(tmp_path / "mine_mj.csv", SPACE, {"phone": column(np.nan, at5=0.0)})
     (tmp_path / "notes.csv").write_text("who,what\n")
 
     found = lines(tmp_path)
@@ -62,7 +62,7 @@ def test_a_good_folder_passes_with_a_line_for_each_table(tmp_path):
     ],
 )
 def test_a_number_that_cannot_be_fails(tmp_path, name, columns, why):
-    write_csv_table(tmp_path / name, columns)
+    write_csv_table(tmp_path / name, SPACE, columns)
 
     ((passed, line),) = lines(tmp_path)
 
@@ -75,9 +75,9 @@ def test_a_number_that_cannot_be_fails(tmp_path, name, columns, why):
     "damage", [lambda c: c[:-100], lambda c: c[:-2], lambda _: b"", lambda c: c + c]
 )
 def test_a_damaged_table_fails_and_the_others_are_still_judged(tmp_path, damage):
-    write_csv_table(tmp_path / "nb201_accuracy.csv", {"cifar100_test": good_accuracy()})
+    write_csv_table(tmp_path / "nb201_accuracy.csv", SPACE, {"cifar100_test": good_accuracy()})
     path = tmp_path / "nb201_a_ms.csv"
-    write_csv_table(path, {"phone": column(1.0)})
+    write_csv_table(path, SPACE, {"phone": column(1.0)})
     path.write_bytes(damage(path.read_bytes()))
 
     assert [passed for passed, _ in lines(tmp_path)] == [False, True]
@@ -85,7 +85,7 @@ def test_a_damaged_table_fails_and_the_others_are_still_judged(tmp_path, damage)
 
 def test_a_device_in_two_tables_fails(tmp_path):
     for name in ("a_ms.csv", "b_ms.csv"):
-        write_csv_table(tmp_path / name, {"phone": column(1.0)})
+        write_csv_table(tmp_path / name, SPACE, {"phone": column(1.0)})
 
     assert [passed for passed, _ in lines(tmp_path)] == [True, True, False]
 

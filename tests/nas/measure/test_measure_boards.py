@@ -12,6 +12,7 @@ import pytest
 import latency.probe.config
 import nas.measure.command
 from latency.measuring.journal import read
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.shell.keyed_table import read_csv_table
 
@@ -71,7 +72,7 @@ def test_boards_are_measured_into_one_table_whose_origin_says_what_they_told(
     assert "2 to go" in stdout
     assert len(read(first)) >= 1  # what the first board had measured is not measured again
     assert sum(len(read(path)) for path in journals(tmp_path)) == 3
-    table = read_csv_table(tmp_path / "out" / f"{SLUG}_ms.csv")
+    table = read_csv_table(tmp_path / "out" / f"{SLUG}_ms.csv", SPACE)
     assert table.columns == ("board/onnxruntime/fp32/b1",)
     assert (table.values[0][~np.isnan(table.values[0])] > 0).sum() == 3
     origin = json.loads((tmp_path / "out" / f"{SLUG}_ms.json").read_text())
@@ -93,7 +94,7 @@ def test_a_few_probes_of_a_board_are_measured_and_the_rest_is_predicted(run, ove
 
     assert status == 0, stderr
     assert "15,625 architectures predicted" in stdout
-    table = read_csv_table(tmp_path / "out" / f"{SLUG}-transferred.csv")
+    table = read_csv_table(tmp_path / "out" / f"{SLUG}-transferred.csv", SPACE)
     assert np.isfinite(table.column("board/onnxruntime/fp32/b1")).sum() == 3
     assert np.isfinite(table.column("board/onnxruntime/fp32/b1@predicted")).all()
     origin = json.loads((tmp_path / "out" / f"{SLUG}-transferred.json").read_text())

@@ -18,6 +18,7 @@ import nas.search.command
 from latency.measuring.journal import read
 from latency.models.transferred import choose_probes
 from latency.sources.table_source import AutoLatencyConfig, TableLatencyConfig
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import Statistic
 from runtime.shell.keyed_table import read_csv_table
@@ -64,7 +65,7 @@ def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
     status, _, stderr = run()
 
     assert status == 0, stderr
-    table = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv")
+    table = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv", SPACE)
     assert table.columns == ("here/torch/fp32/b1",)
     measured = table.values[0][~np.isnan(table.values[0])]
     assert len(measured) == 4
@@ -252,7 +253,7 @@ def test_onnx_runtime_is_measured_by_its_name(run, tmp_path):
     status, _, stderr = run("backend=onnxruntime", "networks=1", "repeats=0")
 
     assert status == 0, stderr
-    table = read_csv_table(tmp_path / "here-onnxruntime-fp32-b1_ms.csv")
+    table = read_csv_table(tmp_path / "here-onnxruntime-fp32-b1_ms.csv", SPACE)
     assert table.columns == ("here/onnxruntime/fp32/b1",)
     assert np.isfinite(table.values).sum() == 1
 
@@ -265,8 +266,8 @@ def test_the_tail_goes_into_a_table_of_its_own_and_is_read_as_what_it_is(
 
     assert status == 0, stderr
     assert "0 to go" in stdout
-    tail = read_csv_table(tmp_path / "here-torch-fp32-b1-p95_ms.csv")
-    median = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv")
+    tail = read_csv_table(tmp_path / "here-torch-fp32-b1-p95_ms.csv", SPACE)
+    median = read_csv_table(tmp_path / "here-torch-fp32-b1_ms.csv", SPACE)
     assert tail.columns == ("here/torch/fp32/b1@p95",)
     assert np.nansum(tail.values - median.values) > 0
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
@@ -287,7 +288,7 @@ def test_a_few_probes_are_measured_and_no_prediction_passes_for_a_measurement(
     assert not list(tmp_path.glob("*_ms.*"))
     path = tmp_path / "here-torch-fp32-b1-transferred.csv"
     name = "here/torch/fp32/b1"
-    table = read_csv_table(path)
+    table = read_csv_table(path, SPACE)
     assert table.columns == (name, f"{name}@predicted", f"{name}@low", f"{name}@high")
     probes = np.flatnonzero(np.isfinite(table.column(name)))
     assert probes.tolist() == sorted(choose_probes(3).tolist())
@@ -319,7 +320,7 @@ def test_the_tail_that_was_measured_here_limits_a_search(here, run, tmp_path, mo
     measured, _, stderr = run("networks=50", "repeats=0", "together=50", "statistic=p95")
     assert measured == 0, stderr
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
-    tail_ms = np.nanmedian(read_csv_table(tmp_path / "here-torch-fp32-b1-p95_ms.csv").values)
+    tail_ms = np.nanmedian(read_csv_table(tmp_path / "here-torch-fp32-b1-p95_ms.csv", SPACE).values)
 
     status, stdout, stderr = here(
         nas.search.command.main,

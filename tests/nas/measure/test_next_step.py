@@ -12,10 +12,11 @@ from latency.sources.corun_source import CorunLatencyConfig
 from latency.sources.table_source import AutoLatencyConfig
 from nas.measure.next_step import next_step
 from nas.measure.plan import MeasureConfig, OnDisturbance, plan
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Backend
+from runtime.shell.keyed_table import write_csv_table
 
 BOARD = "b3/torch/fp32/b1"
 HOG = f"{BOARD}|hog:memory"
@@ -56,7 +57,7 @@ def measured(out, device, networks, statistic=Statistic.median):
     chosen = plan(config)
     latency_ms[chosen] = values[chosen]
     tail = "" if statistic is Statistic.median else f"@{statistic.value}"
-    write_csv_table(folder.table, {f"{device}{tail}": latency_ms})
+    write_csv_table(folder.table, SPACE, {f"{device}{tail}": latency_ms})
     folder.origin.write_text(json.dumps({}))
     words = ["board=b3", f"out={out}", f"networks={networks}", "shard=1/1"]
     scenario = ["scenario=hog"] if "|" in device else []

@@ -18,8 +18,9 @@ from searching import (
 )
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from runtime.shell.keyed_table import write_csv_table
 
 
 class TestUnderThreeLimits:
@@ -34,7 +35,7 @@ class TestUnderThreeLimits:
         for path in synthetic_tables.iterdir():
             (data / path.name).symlink_to(path)
         energies_mj = np.random.default_rng(0).uniform(1, 12, NAS_BENCH_201.size)
-        write_csv_table(data / "nb201_energy_mj.csv", {"synthetic-board": energies_mj})
+        write_csv_table(data / "nb201_energy_mj.csv", SPACE, {"synthetic-board": energies_mj})
         return data
 
     @pytest.fixture(scope="class")
@@ -89,7 +90,7 @@ class TestUnderThreeLimits:
         limits = (*self.LIMITS[2:], "reward=mnasnet")
         folder, *_ = interrupted(tmp_path / "runs", data, has_sampled(100), BUDGET, *limits)
         other_mj = np.random.default_rng(1).uniform(1, 12, NAS_BENCH_201.size)
-        write_csv_table(data / "nb201_energy_mj.csv", {"synthetic-board": other_mj})
+        write_csv_table(data / "nb201_energy_mj.csv", SPACE, {"synthetic-board": other_mj})
 
         line = one_line(resume_here(folder, data=data))
 

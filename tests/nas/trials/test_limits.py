@@ -7,11 +7,11 @@ import pytest
 
 from nas.config.energy import energy_of
 from nas.spaces.nas_bench_201.costs import parameters
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.trials.limits import Limits, cost_text, limits_of
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.keyed_table import read_csv_table, write_csv_table
 
 EVERYTHING = NAS_BENCH_201.rows
 DEVICE = "raspberry-pi-5/litert/fp32/b1"
@@ -22,10 +22,10 @@ def tables(tmp_path, monkeypatch):
     """Write synthetic energies, of a device that has a latency column too."""
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
     latency = {name: np.full(NAS_BENCH_201.size, 9.0) for name in ("board", "other")}
-    write_csv_table(tmp_path / "mine_ms.csv", latency)
+    write_csv_table(tmp_path / "mine_ms.csv", SPACE, latency)
 
     def write(energies_mj, column="board", file="mine_mj.csv"):
-        write_csv_table(tmp_path / file, {column: energies_mj})
+        write_csv_table(tmp_path / file, SPACE, {column: energies_mj})
         return tmp_path / file
 
     return write
@@ -106,7 +106,7 @@ def test_an_energy_that_is_missing_or_not_positive_is_refused(tables, value, hin
 
 @pytest.mark.data
 def test_the_energy_of_the_raspberry_pi_5_is_found_by_id_and_by_column(nas_data):
-    table = read_csv_table(nas_data / "nb201_energy_mj.csv")
+    table = read_csv_table(nas_data / "nb201_energy_mj.csv", SPACE)
     column = "hw360-pi5-litert-cifar100"
 
     for name in (DEVICE, column):

@@ -24,6 +24,7 @@ from torch.nn.functional import huber_loss
 from nas.spaces.nas_bench_201.fitting.accuracy_card import render
 from nas.spaces.nas_bench_201.fitting.accuracy_noise import noise_of
 from nas.spaces.nas_bench_201.fitting.agreement import agreement_by_part
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.nas_bench_201.surrogate import CARD, METADATA_KEY, TARGETS, WEIGHTS, chance
 from nas.spaces.nas_bench_201.surrogate_features import functions
@@ -58,7 +59,7 @@ def main() -> None:
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     torch.set_num_threads(1)
-    fit_and_write(read_csv_table(data_folder() / ACCURACY_FILE), Budget(), WEIGHTS, CARD)
+    fit_and_write(read_csv_table(data_folder() / ACCURACY_FILE, SPACE), Budget(), WEIGHTS, CARD)
 
 
 def fit_and_write(table: CsvTable, budget: Budget, weights: Path, card: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from safetensors import safe_open
 
 import nas.spaces.nas_bench_201.fitting.latency as fitting
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.surrogate import METADATA_KEY
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import ACCURACY_FILE, read_csv_table
@@ -51,7 +52,9 @@ def test_the_surrogate_cross_validated_again_meets_its_targets_on_cifar100(nas_d
 
     weights = tmp_path / "surrogate.safetensors"
 
-    fit_and_write(read_csv_table(nas_data / ACCURACY_FILE), Budget(), weights, tmp_path / "card.md")
+    fit_and_write(
+        read_csv_table(nas_data / ACCURACY_FILE, SPACE), Budget(), weights, tmp_path / "card.md"
+    )
 
     with safe_open(weights, "np") as file:
         held_out = json.loads(file.metadata()[METADATA_KEY])["held_out"]

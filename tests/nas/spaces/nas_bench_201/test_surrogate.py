@@ -49,7 +49,7 @@ def made_up_table(tmp_path):
     generator = np.random.default_rng(0)
     columns = (*TARGETS, "cifar10_valid_std", "cifar100_std", "imagenet16_std")
     noise = generator.normal(size=(len(columns), NAS_BENCH_201.size))
-    return CsvTable(tmp_path, columns, 40 + 2 * CELLS.sum(axis=-1) + noise)
+    return CsvTable(tmp_path, CELLS, columns, 40 + 2 * CELLS.sum(axis=-1) + noise)
 
 
 @pytest.mark.parametrize(("dataset", "split", "epochs"), QUESTIONS)
@@ -147,7 +147,7 @@ def test_the_fit_runs_end_to_end_and_gives_the_same_files_twice(made_up_table, t
 def test_the_shipped_model_orders_the_table_no_worse_than_its_held_out_figure(
     nas_data, metadata, target
 ):
-    measured = read_csv_table(nas_data / ACCURACY_FILE).column(target)
+    measured = read_csv_table(nas_data / ACCURACY_FILE, SPACE).column(target)
     accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS[target.split("_")[0]], Split.valid, 200)
 
     tau = stats.kendalltau(accuracy.answer(CELLS).fraction, measured).statistic

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.study.analyses.situations.measure import board_of, name_of
 from nas.study.folder import StudyFolder
@@ -21,7 +22,7 @@ BESIDE = f"{BOARD}|hog:memory"
 def with_a_situation(synthetic_tables, tmp_path, monkeypatch):
     """The synthetic board once more, beside a hog: twice as slow, 3x3 convolutions three times."""
     (alone,) = synthetic_tables.glob("*latency*.csv")
-    latency_ms = read_csv_table(alone).column(BOARD)
+    latency_ms = read_csv_table(alone, SPACE).column(BOARD)
     threes = (NAS_BENCH_201.rows == 3).sum(1)
     for path in synthetic_tables.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.study.analyses.variants.baselines import (
     BEST,
@@ -158,7 +159,7 @@ def with_an_npu(synthetic_tables, tmp_path, monkeypatch):
     for path in synthetic_tables.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     others = (NAS_BENCH_201.rows != 3).sum(1)
-    latency_ms = read_csv_table(table).column("synthetic-board")
+    latency_ms = read_csv_table(table, plugin.SPACE).column("synthetic-board")
     with (tmp_path / "npu.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["arch", "synthetic-npu"])

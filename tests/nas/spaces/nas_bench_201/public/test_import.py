@@ -5,12 +5,11 @@ import pytest
 import torch
 
 from nas.data.convert import import_files
-from nas.spaces.nas_bench_201.csv_writer import write_csv_table
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import latency_files, parse_csv_table
+from runtime.shell.keyed_table import latency_files, parse_csv_table, write_csv_table
 
 SIZE = NAS_BENCH_201.size
 
@@ -41,7 +40,7 @@ def whole_archive(archive_folder, monkeypatch):
 def test_a_whole_archive_becomes_both_tables(whole_archive, out):
     lines = run(out, whole_archive)
 
-    accuracy = parse_csv_table(out / "nb201_accuracy.csv")
+    accuracy = parse_csv_table(out / "nb201_accuracy.csv", SPACE)
     assert set(accuracy.columns) == {
         f"{dataset.name}_{what}"
         for dataset in TASKS.values()
@@ -51,7 +50,7 @@ def test_a_whole_archive_becomes_both_tables(whole_archive, out):
     np.testing.assert_allclose(accuracy.column("cifar100_valid"), 100 * cells / SIZE)
     np.testing.assert_allclose(accuracy.column("cifar100_epoch12_valid"), 6 * cells / SIZE)
     np.testing.assert_allclose(accuracy.column("cifar100_test"), 50.0)
-    latency = parse_csv_table(out / "nb201_latency_nats_ms.csv")
+    latency = parse_csv_table(out / "nb201_latency_nats_ms.csv", SPACE)
     np.testing.assert_allclose(latency.column("nats-gtx1080ti-cifar100"), 1.08 + cells)
     assert [line.split()[0] for line in lines] == ["wrote", "wrote"]
 
@@ -63,17 +62,17 @@ def test_a_whole_archive_takes_the_place_of_a_partial_one(archive_folder, out, r
 
     run(out, whole)
 
-    assert set(latency_files(out).values()) == {out / "nb201_latency_nats_ms.csv"}
+    assert set(latency_files(out, SPACE).values()) == {out / "nb201_latency_nats_ms.csv"}
 
 
 @pytest.mark.slow
 def test_an_accuracy_table_with_other_columns_is_left_as_it_is(whole_archive, out):
-    write_csv_table(out / "nb201_accuracy.csv", {"cifar100_mflops": np.ones(SIZE)})
+    write_csv_table(out / "nb201_accuracy.csv", SPACE, {"cifar100_mflops": np.ones(SIZE)})
 
     lines = run(out, whole_archive)
 
     assert "left" in lines[0]
-    assert parse_csv_table(out / "nb201_accuracy.csv").columns == ("cifar100_mflops",)
+    assert parse_csv_table(out / "nb201_accuracy.csv", SPACE).columns == ("cifar100_mflops",)
 
 
 def test_an_import_that_is_interrupted_leaves_nothing(whole_archive, out, monkeypatch):
@@ -101,7 +100,7 @@ def test_a_partial_archive_gives_a_partial_latency_table_and_no_accuracy(archive
     lines = run(out, archive_folder, partial=True)
 
     (path,) = out.iterdir()
-    column = parse_csv_table(path).column("nats-gtx1080ti-cifar10")
+    column = parse_csv_table(path, SPACE).column("nats-gtx1080ti-cifar10")
     assert path.name == "partial_latency_nats_ms.csv"
     assert column[[3, 4]] == pytest.approx([12, 24])
     assert np.isnan(np.delete(column, [3, 4])).all()
@@ -128,7 +127,7 @@ def test_a_help_file_becomes_a_column_named_after_it(tmp_path, out):
 
     (line,) = run(out, path)
 
-    column = parse_csv_table(out / "nb201_latency_help_ms.csv").column("help-my-board")
+    column = parse_csv_table(out / "nb201_latency_help_ms.csv", SPACE).column("help-my-board")
     np.testing.assert_array_equal(column, 1 + np.arange(SIZE) / 8)
     assert "help-my-board" in line
 
@@ -137,14 +136,14 @@ def test_a_second_help_file_stands_beside_the_first(tmp_path, out):
     run(out, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
     run(out, help_file(tmp_path, [2] * SIZE, "b.pt"))
 
-    table = parse_csv_table(out / "nb201_latency_help_ms.csv")
+    table = parse_csv_table(out / "nb201_latency_help_ms.csv", SPACE)
 
     assert table.columns == ("help-a", "help-b")
     assert table.values[:, 0].tolist() == [1.5, 2]
 
 
 def test_a_device_that_another_table_has_is_not_written(tmp_path, out):
-    write_csv_table(out / "mine_ms.csv", {"help-a": np.ones(SIZE)})
+    write_csv_table(out / "mine_ms.csv", SPACE, {"help-a": np.ones(SIZE)})
 
     (line,) = run(out, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
 
@@ -158,7 +157,7 @@ def test_the_index_of_help_is_checked_and_makes_no_column(tmp_path, out):
 
     run(out, good, help_file(tmp_path, [1.5] * SIZE, "a.pt"))
 
-    assert parse_csv_table(out / "nb201_latency_help_ms.csv").columns == ("help-a",)
+    assert parse_csv_table(out / "nb201_latency_help_ms.csv", SPACE).columns == ("help-a",)
     with pytest.raises(UserError, match=r"str_arch2idx\.pt.*index"):
         run(out, good)
     index[NAS_BENCH_201.strings[0]] = 5
@@ -241,5 +240,5 @@ def test_the_sample_of_the_official_archive_is_3_of_15625_cells(nas_data, out):
         run(out, nas_data / "raw" / "nats-tss-sample")
     run(out, nas_data / "raw" / "nats-tss-sample", partial=True)
 
-    table = parse_csv_table(out / "partial_latency_nats_ms.csv")
+    table = parse_csv_table(out / "partial_latency_nats_ms.csv", SPACE)
     assert table.column("nats-gtx1080ti-cifar100")[0] == pytest.approx(13.1829, abs=1e-4)
