@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from importlib.util import find_spec
 from typing import final
 
 import numpy as np
@@ -70,10 +71,10 @@ FITS: Mapping[str, Callable[[str, Sequence[tuple[Layer, float]]], PredictsLayers
     "relative": fit,
     "corrected": fit_corrected,
 }
-"""Eq. 6 of the source; the regression of `predictor.py`; that with the factor of a forest."""
+"""Eq. 6 of the source; the regression of relative errors; the same, corrected by a forest."""
 
 _DECIDE_BY = ("relative", "corrected")
-"""Those that never predict a negative time."""
+"""The fits that never predict a negative time."""
 
 _CASES = {
     "nb201": (Model.nas_bench_201,) * 3,
@@ -98,11 +99,16 @@ class _Times:
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """The layers on each of two ways of computing, then a choice of lanes for each case.
+    """Time the layers on each of two backends, then choose lanes for each case.
 
     Raises:
-      ValueError: if a workload is unknown.
+      ValueError: if a workload is unknown, or scikit-learn is not installed.
     """
+    if find_spec("sklearn") is None:
+        raise ValueError(
+            "experiment=predictor needs scikit-learn; install it with pip install "
+            "'edgenas[experiments]'"
+        )
     cases = config.chosen([*_CASES])
     models = tuple(dict.fromkeys(model for case in cases for model in _CASES[case]))
     times = _Times()
