@@ -84,6 +84,10 @@ NAMES: dict[str, dict[str, type[Any]]] = {
 }
 """Every name that a group of the configuration knows. A new reward is one line here."""
 
+_ARCHIVE = "`python -m nas.data import FOLDER` converts the official archive into tables"
+REMOVED = {"accuracy/nats": _ARCHIVE, "latency/nats": _ARCHIVE}
+"""Advice for names of earlier versions, by group and name."""
+
 
 @dataclass
 class SearchConfig:

@@ -18,7 +18,7 @@ from yaml import YAMLError
 
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
-from nas.config.build import NAMES, build, register
+from nas.config.build import NAMES, REMOVED, build, register
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import Run, announce
 from runtime.shell.atomic_file import replacing
@@ -31,7 +31,7 @@ from runtime.shell.hydra_command import hydra_command, one_line_hydra_errors
 def main() -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
     register()
-    hydra_command("nas.search", "search", _run)
+    hydra_command("nas.search", "search", _run, removed=REMOVED)
     if _failed:
         sys.exit(USER_ERROR)
 

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from nas.config.build import register
+from nas.config.build import REMOVED, register
 from nas.search.environment import write_environment
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.study.analyses.situations.measure import families
@@ -45,7 +45,7 @@ def main() -> None:
     """Run the command line's study, or this machine's share of one; 2 if a cell failed."""
     register()
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    hydra_command("nas.study", "study", _run)
+    hydra_command("nas.study", "study", _run, removed=REMOVED)
 
 
 def _run(composed: DictConfig) -> None:

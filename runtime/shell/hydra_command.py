@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -28,7 +28,11 @@ _GROUPS = ("reward", "controller", "accuracy", "latency", "experiment")
 
 
 def hydra_command(
-    command: str, file: str, task: Callable[[DictConfig], None], *also: type[Exception]
+    command: str,
+    file: str,
+    task: Callable[[DictConfig], None],
+    *also: type[Exception],
+    removed: Mapping[str, str] | None = None,
 ) -> None:
     """Compose the settings of the command line, and run the task with them.
 
@@ -39,6 +43,7 @@ def hydra_command(
       file: YAML file of the default settings, relative to conf/, without its ending.
       task: body of the command.
       also: exceptions, besides `UserError` and `OSError`, that are errors of the user.
+      removed: advice for each `<group>/<name>` that an earlier version had.
 
     Raises:
       SystemExit: with status 2 after an error of the user, 130 after Ctrl-C.
@@ -54,7 +59,7 @@ def hydra_command(
     run.__module__ = command  # Hydra names the job after it
     path = CONF / file
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
-    with one_line_hydra_errors(command, *also):
+    with one_line_hydra_errors(command, *also, removed=removed):
         main()
 
 
@@ -84,7 +89,9 @@ def typed_hydra_command(
 
 
 @contextmanager
-def one_line_hydra_errors(command: str, *also: type[Exception]) -> Iterator[None]:
+def one_line_hydra_errors(
+    command: str, *also: type[Exception], removed: Mapping[str, str] | None = None
+) -> Iterator[None]:
     """Run a command's body; an error of Hydra or OmegaConf is one of the user, too.
 
     Raises:
@@ -98,6 +105,9 @@ def one_line_hydra_errors(command: str, *also: type[Exception]) -> Iterator[None
             messages = [_for_users(str(error))]
             if error.__cause__ is not None:
                 messages.append(_for_users(str(error.__cause__)))
+            messages += [
+                advice for name, advice in (removed or {}).items() if f"'{name}'" in str(error)
+            ]
             raise UserError(f"{': '.join(messages)}; see `python -m {command} --help`") from error
         except ValueError as error:
             if not str(error).startswith(_NO_NAME):

@@ -96,7 +96,7 @@ def test_a_table_with_holes_is_refused_before_the_first_sample(
         (("controller.hidden_size=1000000000",), "between 1 and"),
         (("reward.latency_weight=2",), "between 0 and 1"),
         (("latency=nats",), "latency.archive is not set"),
-        (("accuracy=nats",), "accuracy/nats"),
+        (("accuracy=nats",), "nas.data import"),
         (("reward=null",), "reward=null: each of these is chosen by its name"),
     ],
 )
