@@ -1,4 +1,4 @@
-"""The board that a question names: its timing table and its platform, which must know each other."""
+"""Reads the timing table and the platform of a board, and checks that they fit together."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ THIS = "this"
 
 
 def read_board(tasks: str, config: MapConfig) -> tuple[TimingTable, Platform]:
-    """The networks that are there, and what they may run on.
+    """Read the networks of a board and the platform that they may run on.
 
     Args:
-      tasks: file of times, or the published table's name.
-      config: which of its networks, on which platform's configurations.
+      tasks: timing table, or `xavier` for the published one.
+      config: selection of networks, platform and configurations.
 
     Raises:
       OSError: if a file cannot be read.
-      ValueError: if one is not there or not what it should be, or the table has times in a
-        configuration that the platform does not know.
+      ValueError: if a file is missing or invalid, or the table has times in a configuration that the
+        platform lacks.
     """
     whole = xavier_times() if tasks == XAVIER else read_timing_table(_file("tasks", tasks, XAVIER))
     platform = _platform(tasks, config.platform, whole)
@@ -52,21 +52,22 @@ def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
         return this_machine(table.configurations)
     except ValueError as error:
         raise ValueError(
-            f"{beside}, which would describe the units, is not there; write it, or name another as "
-            f"platform=<file>.yaml; without, configurations are this machine's variants: {error}"
+            f"{beside}, the description of the units, does not exist; write it, or give another as "
+            "platform=<file>.yaml; without it, configurations must be variants of this machine: "
+            f"{error}"
         ) from error
 
 
 def _file(setting: str, name: str, *known: str) -> Path:
-    """A file that is there, else the names beside it that could have been meant are told."""
+    """Return the path of an existing file; the error lists the names that exist."""
     path = Path(name)
     if path.exists():
         return path
     suffix = ".csv" if setting == "tasks" else ".yaml"
     beside = sorted(str(one) for one in path.parent.glob(f"*{suffix}"))
-    files = f" and the files {', '.join(beside[:8])}" if beside else f" and no {suffix} file there"
+    files = f" or {', '.join(beside[:8])}" if beside else f"; there is no {suffix} file"
     raise ValueError(
-        f"{setting}={name} is no file; there are {', '.join(known)}{files}"
+        f"{setting}={name} does not exist; use {', '.join(known)}{files}"
         f"{_meant(name, [*known, *beside])}"
     )
 
@@ -77,25 +78,25 @@ def _meant(name: str, known: Sequence[str]) -> str:
 
 
 def _check_known(tasks: str, table: TimingTable, platform: Platform) -> None:
-    """Refuses times that would not count: a misspelt name must not change the answer unseen."""
+    """Refuse times in an unknown configuration, which would be ignored silently."""
     for at, name in enumerate(table.configurations):
         (timed,) = np.nonzero(~np.isnan(table.ms[:, at, 1]))
         if len(timed) and name not in platform.configurations:
             raise ValueError(
-                f"{tasks}: {table.networks[timed[0]]},{name} has times, but {name} is no "
-                f"configuration of {platform.name}, which has {', '.join(platform.configurations)}"
+                f"{tasks}: {table.networks[timed[0]]},{name} has times, but {name} is not a "
+                f"configuration of {platform.name}: {', '.join(platform.configurations)}"
                 f"{_meant(name, [*platform.configurations])}"
             )
 
 
 def _with_times(tasks: str, table: TimingTable, platform: Platform) -> Platform:
-    """Without configurations that the table has, but no times in for any network.
+    """Drop configurations that are in the table without a time of any network.
 
-    They were tried in vain; what only the platform has may serve the network more.
+    They were tried without success; configurations missing from the table may serve one more network.
     """
     empty = np.isnan(table.ms[:, :, 1]).all(0)
-    in_vain = {name for name, is_empty in zip(table.configurations, empty, strict=True) if is_empty}
-    kept = [name for name in platform.configurations if name not in in_vain]
+    failed = {name for name, is_empty in zip(table.configurations, empty, strict=True) if is_empty}
+    kept = [name for name in platform.configurations if name not in failed]
     if not kept:
         raise ValueError(f"{tasks}: no network has a time in a configuration of {platform.name}")
     return platform.restricted(kept)

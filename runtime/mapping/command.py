@@ -120,9 +120,9 @@ def _json(config: MapConfig, platform: Platform, found: FrameAnalysis) -> str:
         "bound": config.bound.value,
         "margin": config.margin,
         "answer": found.answer.value,
-        "why": found.why,
+        "why": found.infeasibility,
         "timetable": [asdict(run) for run in found.timetable],
-        "left": [{**asdict(left), "search": _search(left)} for left in found.left],
+        "left": [{**asdict(left), "search": _search(left)} for left in found.slack],
     }
     return json.dumps(content, indent=1) + "\n"
 
@@ -139,7 +139,7 @@ def _tell(config: MapConfig, platform: Platform, found: FrameAnalysis, console: 
     console.print(f"{platform.name}: {what}", soft_wrap=True, markup=False)
     if found.answer is not Answer.feasible:
         console.print(
-            f"the networks do not fit: there is no mapping; {found.why}"
+            f"the networks do not fit: there is no mapping; {found.infeasibility}"
             if found.answer is Answer.infeasible
             else "no mapping was found in the time allowed, nor a proof that there is none",
             soft_wrap=True,
@@ -153,7 +153,7 @@ def _tell(config: MapConfig, platform: Platform, found: FrameAnalysis, console: 
     console.print(there)
     more = _columns("Slack for one more network", ("on", "as"), ("ms", "next"))
     rows: dict[tuple[str, str, str], list[str]] = {}
-    for left in sorted(found.left, key=lambda left: -left.ms):
+    for left in sorted(found.slack, key=lambda left: -left.ms):
         at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.3f}"
         row = (
             _some(left.configurations),

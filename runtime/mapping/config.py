@@ -48,7 +48,7 @@ class ProfileConfig:
 @final
 @dataclass
 class RunConfig:
-    """Execution `python -m runtime.map tasks=<table>.csv run=<folder>` runs the frame."""
+    """How `python -m runtime.map tasks=<table>.csv run=<folder>` runs the frame."""
 
     ways: list[str]
     margins: list[float]

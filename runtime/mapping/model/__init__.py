@@ -1,1 +1,1 @@
-"""Networks, units and times, as the mapper sees them."""
+"""Networks, variants, units and times: the input of the mapper."""

@@ -1,8 +1,8 @@
-"""The published platform and its times, which come with the program: `xavier`.
+"""The bundled platform `xavier` and its published timing table.
 
 An NVIDIA Jetson AGX Xavier running the networks of Apollo 3.0: R. Pujol Torramorell, MSc thesis,
-UPC/BSC, 2020, tables 2.1 and 5.1. The printed bounds are the means of its figure 4.5 less and more
-15 %; the means here are those, rounded to the 0.1 ms of the figure.
+UPC/BSC, 2020, tables 2.1 and 5.1. The printed bounds are the means of its figure 4.5 minus and plus
+15 %; the means here are read from the figure, to 0.1 ms.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ XAVIER = "xavier"
 
 
 def xavier_platform() -> Platform:
-    """Its units."""
+    """Return the units and configurations of the Xavier."""
     with as_file(files("runtime.mapping.model") / "xavier.yaml") as path:
         return read_platform(path)
 
 
 def xavier_times() -> TimingTable:
-    """Its seven networks; `DNN2`, a high-resolution detector, is not printed in the table."""
+    """Return the times of the seven printed networks; the table lacks `DNN2`, a detector."""
     with as_file(files("runtime.mapping.model") / "xavier.csv") as path:
         return read_timing_table(path)

@@ -1,7 +1,7 @@
-"""What a network may be mapped on, without what can never be needed.
+"""The places that each network may be mapped to, without dominated ones.
 
-Of configurations that occupy the same units only the quickest counts, and none counts that occupies
-more units than another and is no quicker. What is left is a time for each network and place.
+Among configurations on the same units only the fastest is kept, and a place is dropped if a smaller
+place within it is at least as fast. The result is one time for each network and place.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from runtime.mapping.model.platform_description import Place, Platform
 @final
 @dataclass(frozen=True)
 class Choices:
-    """Networks and places."""
+    """Times and units of each network at each place."""
 
     platform: Platform
     places: tuple[Place, ...]
     occupies: Bool[ndarray, "places units"]
     ms: Float64[ndarray, "networks places"]
-    """Infinite where a network cannot run, or need not."""
+    """Infinite where a network cannot run, or the place is dominated."""
     configuration: Int64[ndarray, "networks places"]
-    """Of the configurations given, the quickest there."""
+    """Index of the fastest configuration there."""
 
 
 def choices(
@@ -37,12 +37,12 @@ def choices(
     configurations: Sequence[str],
     platform: Platform,
 ) -> Choices:
-    """All there is to choose; configurations that the platform has not are left out.
+    """Build the choices; configurations that the platform lacks are skipped.
 
     Args:
-      times_ms: nan where a network cannot run.
-      configurations: their names.
-      platform: its units.
+      times_ms: NaN where a network cannot run.
+      configurations: names of the columns.
+      platform: units and configurations.
     """
     names = [name for name in configurations if name in platform.configurations]
     places = tuple(
@@ -68,9 +68,9 @@ def choices(
 
 
 def interchangeable_units(platform: Platform, configurations: Sequence[str]) -> list[list[int]]:
-    """Units that can be exchanged for each other, in groups of two or more.
+    """Return groups of two or more units that can be swapped without changing the platform.
 
-    Only pairs of single units are tried: groups that are alike as wholes are not found.
+    Only single units are compared: sets of units that are interchangeable as a whole are not found.
     """
     own = {name: {*platform.configurations[name]} for name in configurations}
     groups: list[list[int]] = []
@@ -90,7 +90,7 @@ def interchangeable_units(platform: Platform, configurations: Sequence[str]) -> 
 
 
 def frame_loads(chosen: Int64[ndarray, " networks"], among: Choices) -> Float64[ndarray, " units"]:
-    """Milliseconds for which each unit is analyse_frame."""
+    """Return the milliseconds for which each unit is occupied."""
     loads_ms: Float64[ndarray, " units"]
     loads_ms = among.ms[np.arange(len(chosen)), chosen] @ among.occupies[chosen]
     return loads_ms

@@ -1,8 +1,8 @@
-"""One latency for a search whose network may run in any of several configurations.
+"""One latency for a network that may run in any of several configurations.
 
-Configuration j leaves a network T_j milliseconds (`runtime.mapping.solving.slack`). A network is admissible if
-its latency in some configuration is within what that one leaves. Scaled by a limit T, the best of the
-ratios is a latency that a reward with the limit T takes as any other:
+Configuration j has a slack of T_j milliseconds (`runtime.mapping.solving.slack`). A network is
+feasible if its latency in some configuration is within the slack of that configuration. The smallest
+ratio, scaled by a limit T, is a latency for a reward with the limit T:
 
     t_eff = T * min_j latency_j / T_j
 """
@@ -19,18 +19,18 @@ def effective_ms(
     slack_ms: Float64[ndarray, " configurations"],
     limit_ms: float,
 ) -> Float64[ndarray, "*n"]:
-    """Within the limit if and only if a configuration has room for the network.
+    """Return a latency that is within the limit if and only if some configuration has room.
 
     Args:
-      latency_ms: in each configuration; nan or infinite where the network cannot run.
-      slack_ms: by each configuration; where it is 0 nothing fits.
-      limit_ms: the reward's, such as the largest of `slack_ms`.
+      latency_ms: latency in each configuration; NaN or infinite where the network cannot run.
+      slack_ms: slack of each configuration; 0 where nothing fits.
+      limit_ms: limit of the reward, such as the largest of `slack_ms`.
 
     Raises:
-      ValueError: if nothing is left anywhere.
+      ValueError: if no configuration has slack.
     """
     if not (slack_ms > 0).any():
-        raise ValueError("no configuration has time left: no network is admissible")
+        raise ValueError("no configuration has slack, so no network is feasible")
     has_room = slack_ms > 0
     ratios = latency_ms[..., has_room] / slack_ms[has_room]
     best: Float64[ndarray, "*n"] = np.where(np.isnan(ratios), np.inf, ratios).min(-1)

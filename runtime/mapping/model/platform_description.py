@@ -1,9 +1,9 @@
-"""The physical units of a platform, and which of them a network occupies in each configuration.
+"""The physical units of a platform, and the units that a network occupies in each configuration.
 
-A configuration may have several places: one NVDLA is this one or that one. While a network runs, all
-units of its place are its own (a gang). Two places must be disjoint, or one within the other: then
-the times of each unit need only sum to the frame for a timetable to exist, for the widest gangs can
-run first.
+A configuration may have several places: one NVDLA means either of two. A running network occupies all
+units of its place exclusively (gang scheduling). Two places must be disjoint or nested: then a
+timetable exists if the times on each unit sum to at most the frame, because the widest gangs can run
+first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, final
 import yaml
 
 Place = frozenset[str]
-"""Units that are analyse_frame together."""
+"""Set of units that are occupied together."""
 
 
 @final
@@ -30,10 +30,10 @@ class Platform:
     configurations: Mapping[str, tuple[Place, ...]]
 
     def __post_init__(self) -> None:
-        """Refuses what has no timetable.
+        """Check that units are unique, and that places are known and disjoint or nested.
 
         Raises:
-          ValueError: naming what is wrong.
+          ValueError: naming the unit, configuration or place.
         """
         if len(set(self.units)) < len(self.units):
             raise ValueError(f"{self.name}: a unit is named twice in {', '.join(self.units)}")
@@ -43,7 +43,7 @@ class Platform:
             unknown = sorted(set().union(*places) - set(self.units))
             if unknown:
                 raise ValueError(
-                    f"{self.name}: {configuration} needs {', '.join(unknown)}, which is none of "
+                    f"{self.name}: {configuration} needs {', '.join(unknown)}, which is not one of "
                     f"the units {', '.join(self.units)}"
                 )
         everywhere = {place for places in self.configurations.values() for place in places}
@@ -51,27 +51,27 @@ class Platform:
             if one & other and not (one <= other or other <= one):
                 raise ValueError(
                     f"{self.name}: the places {self.place_name(one)} and {self.place_name(other)} overlap; "
-                    f"two places must be disjoint or one within the other"
+                    "two places must be disjoint or nested"
                 )
 
     def place_name(self, place: Place) -> str:
-        """A place's name, its units in the platform's order."""
+        """Return the name of a place: its units in the platform's order, joined by +."""
         return "+".join(unit for unit in self.units if unit in place)
 
-    def place(self, analyse_frame: Sequence[bool]) -> Place:
-        """The units that are marked, in the platform's order."""
-        return frozenset(unit for unit, own in zip(self.units, analyse_frame, strict=True) if own)
+    def place(self, occupied: Sequence[bool]) -> Place:
+        """Return the marked units; `occupied` is in the platform's order."""
+        return frozenset(unit for unit, own in zip(self.units, occupied, strict=True) if own)
 
     def restricted(self, configurations: Collection[str]) -> Platform:
-        """The same units with some of the configurations.
+        """Return the platform with some of its configurations.
 
         Raises:
-          ValueError: if it has not one of them.
+          ValueError: if a configuration is unknown.
         """
         unknown = [name for name in configurations if name not in self.configurations]
         if unknown:
             raise ValueError(
-                f"configurations={','.join(unknown)} not of {self.name}, which has "
+                f"configurations={','.join(unknown)} must be among those of {self.name}: "
                 f"{', '.join(self.configurations)}"
             )
         kept = {
@@ -80,7 +80,7 @@ class Platform:
         return Platform(self.name, self.units, kept)
 
     def yaml(self) -> str:
-        """The content of a file that `read_platform` reads."""
+        """Return the platform as YAML, for `read_platform`."""
         content = {
             "name": self.name,
             "units": [*self.units],
@@ -94,11 +94,11 @@ class Platform:
 
 
 def read_platform(path: Path) -> Platform:
-    """A description in YAML.
+    """Read a platform from a YAML file.
 
     Raises:
       OSError: if it cannot be read.
-      ValueError: if it describes no platform.
+      ValueError: if it does not describe a platform.
     """
     try:
         content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -113,8 +113,8 @@ def read_platform(path: Path) -> Platform:
         name = _name(content.get("name", path.stem))
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(
-            f"{path} describes no platform: it needs `units: [a, b]` and `configurations:` with "
-            f"lists of places, as `wide: [[a, b]]`"
+            f"{path} does not describe a platform: it needs `units: [a, b]` and `configurations:` "
+            "with lists of places, such as `wide: [[a, b]]`"
         ) from error
     return Platform(name, units, places)
 
@@ -126,7 +126,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _name(value: Any) -> str:
-    """Of a text or a number only: lists within lists may be endless as texts."""
+    """Convert a text or number to a name; nested lists could have endless representations."""
     if not isinstance(value, str | int | float):
         raise TypeError
     return str(value)

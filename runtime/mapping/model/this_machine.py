@@ -1,7 +1,7 @@
-"""This machine's units, and the places of each variant of a timing table on them.
+"""This machine as a platform: its units, and the places of each variant of a timing table.
 
-Threads of the CPU take cores, in neighbouring groups of as many; multiprocessors of the GPU are taken
-in groups of those of its smallest share in the table.
+Variants with n CPU threads run on groups of n neighbouring cores. The units of the GPU are groups of
+as many multiprocessors as its smallest share in the table.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from runtime.network.backend import Device
 
 
 def this_machine(configurations: Sequence[str]) -> Platform:
-    """As far as the variants of a table need it.
+    """Describe the units of this machine that the given variants need.
 
     Raises:
-      ValueError: if a configuration is not the name of a variant, or needs more than is here.
+      ValueError: if a configuration is not the name of a variant, or needs more than this machine
+        has.
     """
     from runtime.machine.facts import usable_cores  # noqa: PLC0415 - imports torch
 
@@ -28,7 +29,7 @@ def this_machine(configurations: Sequence[str]) -> Platform:
 def _multiprocessors(variants: Sequence[Variant]) -> int:
     if not any(variant.device is Device.cuda for variant in variants):
         return 0
-    import torch  # noqa: PLC0415 - for those who ask for a GPU
+    import torch  # noqa: PLC0415 - slow, and only GPU variants need it
 
     if not torch.cuda.is_available():
         return 0
@@ -36,10 +37,10 @@ def _multiprocessors(variants: Sequence[Variant]) -> int:
 
 
 def machine_with(variants: Sequence[Variant], cores: int, multiprocessors: int) -> Platform:
-    """A machine of so many cores and multiprocessors of a GPU, as far as the variants need it.
+    """Describe a machine with the given cores and multiprocessors, as far as the variants need it.
 
     Raises:
-      ValueError: if a variant needs more, or its share does not divide into the others'.
+      ValueError: if a variant needs more, or the shares of the GPU do not nest.
     """
     units: list[str] = []
     places: dict[str, tuple[Place, ...]] = {}
@@ -52,7 +53,7 @@ def machine_with(variants: Sequence[Variant], cores: int, multiprocessors: int) 
             if variant.share > there:
                 raise ValueError(
                     f"{variant.name} needs {variant.share} {_WORDS[device]}, this machine has "
-                    f"{there}; give the platform's description as platform=<file>.yaml"
+                    f"{there}; describe another platform in platform=<file>.yaml"
                 )
         if not own:
             continue
@@ -68,7 +69,7 @@ _WORDS = {Device.cpu: "cores", Device.cuda: "multiprocessors of a GPU"}
 
 
 def _places(groups: Sequence[str], size: int) -> tuple[Place, ...]:
-    """Neighbouring groups, from the first on; what is left over stays free."""
-    size = min(size, len(groups))  # the last group is a little larger where the grain leaves a rest
+    """Return disjoint runs of neighbouring groups from the first; a remainder stays unused."""
+    size = min(size, len(groups))  # the last group is larger if the grain leaves a remainder
     starts = range(0, len(groups) - size + 1, size)
     return tuple(frozenset(groups[start : start + size]) for start in starts)

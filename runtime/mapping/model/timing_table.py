@@ -1,8 +1,8 @@
-"""Execution long each network takes in each configuration of a platform, as a CSV file.
+"""Timing tables: the time of each network in each configuration of a platform, as CSV.
 
-One line a pair: `network,configuration,min_ms,mean_ms,max_ms`, or one column `ms` where a single
-number is known. A pair whose times are empty, or that is not there, is not supported. Other columns
-are the reader's own. It is table 5.1 of R. Pujol Torramorell (MSc thesis, UPC/BSC, 2020).
+One line per pair: `network,configuration,min_ms,mean_ms,max_ms`, or one column `ms` if only a single
+number is known. A network cannot run in a configuration whose times are empty or missing. Other
+columns are ignored. The format is table 5.1 of R. Pujol Torramorell (MSc thesis, UPC/BSC, 2020).
 """
 
 from __future__ import annotations
@@ -26,51 +26,51 @@ _NAMES = COLUMNS[:2]
 
 
 class Bound(Enum):
-    """Which of a pair's times counts."""
+    """Which of the three times of a pair to use."""
 
     min = "min"
     mean = "mean"
-    max = "max"  # what a guarantee needs
+    max = "max"  # needed for a guarantee
 
 
 @final
 @dataclass(frozen=True)
 class TimingTable:
-    """Times of networks, nan where a network cannot run."""
+    """Times of networks by configuration; NaN where a network cannot run."""
 
     networks: tuple[str, ...]
     configurations: tuple[str, ...]
     ms: Float64[ndarray, "networks configurations 3"]
-    """Least, mean and most."""
+    """Minimum, mean and maximum."""
 
     def of(self, bound: Bound) -> Float64[ndarray, "networks configurations"]:
-        """One of the three, milliseconds."""
+        """Return one of the three times, milliseconds."""
         times_ms: Float64[ndarray, "networks configurations"]
         times_ms = self.ms[:, :, [*Bound].index(bound)]
         return times_ms
 
     def chosen(self, networks: Sequence[str]) -> TimingTable:
-        """Some of the networks; one that is named twice runs twice.
+        """Return the table of the named networks; a network named twice runs twice.
 
         Raises:
-          ValueError: if one is not in the table.
+          ValueError: if a network is not in the table.
         """
         unknown = [name for name in networks if name not in self.networks]
         if unknown:
             raise ValueError(
-                f"networks={','.join(unknown)} not in the timing table; "
-                f"it has {', '.join(self.networks)}"
+                f"networks={','.join(unknown)} must be in the timing table, which has "
+                f"{', '.join(self.networks)}"
             )
         rows = [self.networks.index(name) for name in networks]
         return TimingTable(tuple(networks), self.configurations, self.ms[rows])
 
 
 def read_timing_table(path: Path) -> TimingTable:
-    """A file of times.
+    """Read a timing table.
 
     Raises:
       OSError: if it cannot be read.
-      ValueError: naming the line, if it is not such a table.
+      ValueError: naming the line, if it is not a valid table.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -89,18 +89,19 @@ def read_timing_table(path: Path) -> TimingTable:
     found: dict[tuple[str, str], tuple[float, ...]] = {}
     for number, row in lines:
         where = f"{path}, line {number}"
-        if None in row:  # what csv calls the fields beyond the header's
+        if None in row:  # csv's key for fields beyond the header
             raise ValueError(
-                f"{where}: more fields than columns ({', '.join(header)}); is a decimal point a comma?"
+                f"{where}: more fields than columns ({', '.join(header)}); decimal commas are not "
+                "allowed"
             )
         pair = tuple((row[name] or "").strip() for name in _NAMES)
         if not all(pair):
-            raise ValueError(f"{where}: network and configuration must both have a name")
+            raise ValueError(f"{where}: network and configuration must not be empty")
         if pair in found:
-            raise ValueError(f"{where}: {' in '.join(pair)} is there twice")
+            raise ValueError(f"{where}: {' in '.join(pair)} is given twice")
         found[pair[0], pair[1]] = _times([row[name] or "" for name in times], where)
     if not found:
-        raise ValueError(f"{path} holds no times")
+        raise ValueError(f"{path} has no lines of times")
     return _table(found)
 
 
@@ -113,8 +114,8 @@ def _times(texts: Sequence[str], where: str) -> tuple[float, ...]:
         times = (math.nan,)
     if not all(0 < time < math.inf for time in times) or list(times) != sorted(times):
         raise ValueError(
-            f"{where}: {', '.join(texts)} must be milliseconds above 0, least, mean and most, or "
-            f"all empty where the network cannot run"
+            f"{where}: {', '.join(texts)} must be minimum, mean and maximum in milliseconds above 0, "
+            "or all empty if the network cannot run"
         )
     return times
 
@@ -129,7 +130,7 @@ def _table(found: dict[tuple[str, str], tuple[float, ...]]) -> TimingTable:
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table as the text of a file."""
+    """Return a table as CSV text."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows((header, *rows))
     return text.getvalue()

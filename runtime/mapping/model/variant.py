@@ -1,7 +1,9 @@
-"""A way to run a network: by what, on how much of it, in which numbers. Its name says all of it.
+"""Variants of a network: device, share of the device, execution, precision and layout.
 
-cpu/t2/onnxruntime/int8             two threads
-cuda/sm32/graph/tf32/channels_last  32 multiprocessors of the GPU
+The name of a variant encodes all of them:
+
+    cpu/t2/onnxruntime/int8             two threads
+    cuda/sm32/graph/tf32/channels_last  32 multiprocessors of the GPU
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from runtime.network.backend import Device
 
 
 class Execution(Enum):
-    """What calls the kernels."""
+    """How the kernels are called."""
 
     eager = "eager"
     torchscript = "torchscript"  # traced, frozen and optimised
@@ -24,10 +26,10 @@ class Execution(Enum):
 
 
 class Precision(Enum):
-    """What is multiplied; on a GPU, only fp32 stays off the tensor cores."""
+    """Number format of multiplications; on a GPU all but fp32 use tensor cores."""
 
     fp32 = "fp32"
-    tf32 = "tf32"  # stored in 32 bits
+    tf32 = "tf32"  # stored as fp32
     bf16 = "bf16"
     fp16 = "fp16"
     int8 = "int8"  # weights and activations, calibrated
@@ -41,39 +43,41 @@ _NAME = re.compile(r"(\w+)/([a-z]+)([1-9]\d*)/(\w+)/(\w+)(/channels_last)?")
 @final
 @dataclass(frozen=True)
 class Variant:
-    """One of them."""
+    """One way to run a network."""
 
     device: Device
     share: int
-    """Threads of the CPU, multiprocessors of the GPU."""
-    how: Execution
-    numbers: Precision
+    """Number of CPU threads, or of GPU multiprocessors."""
+    execution: Execution
+    precision: Precision
     channels_last: bool = False
 
     @property
     def name(self) -> str:
-        """As in a timing table."""
+        """Name in a timing table."""
         share = f"{_UNITS[self.device]}{self.share}"
-        parts = [self.device.value, share, self.how.value, self.numbers.value]
+        parts = [self.device.value, share, self.execution.value, self.precision.value]
         return "/".join(parts + ["channels_last"] * self.channels_last)
 
 
 def parse_variant(name: str) -> Variant:
-    """The variant of a name.
+    """Parse the name of a variant.
 
     Raises:
-      ValueError: if it is not such a name.
+      ValueError: if it is not the name of a variant.
     """
     match = _NAME.fullmatch(name)
     parts = () if match is None else match.groups()
     try:
-        device, unit, share, how, numbers, last = parts
+        device, unit, share, execution, precision, last = parts
         known = {letter: one for one, letter in _UNITS.items() if one.value == device}
-        return Variant(known[unit], int(share), Execution(how), Precision(numbers), bool(last))
+        return Variant(
+            known[unit], int(share), Execution(execution), Precision(precision), bool(last)
+        )
     except (KeyError, ValueError) as error:
         raise ValueError(
-            f"{name} is no variant; write cpu/t<threads>/<how>/<numbers> or "
-            f"cuda/sm<multiprocessors>/<how>/<numbers>, perhaps with /channels_last; how: "
-            f"{', '.join(one.value for one in Execution)}; numbers: "
+            f"{name} is not a variant; write cpu/t<threads>/<execution>/<precision> or "
+            "cuda/sm<multiprocessors>/<execution>/<precision>, optionally with /channels_last; "
+            f"execution: {', '.join(one.value for one in Execution)}; precision: "
             f"{', '.join(one.value for one in Precision)}"
         ) from error

@@ -1,8 +1,9 @@
-"""One network as a variant: the same weights, called and stored another way."""
+"""Builds a variant of a network: the same weights in another execution, precision or layout."""
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ _DTYPES = {
     Precision.fp16: torch.float16,
 }
 
-_REAL = {
+_SUPPORTED = {
     Device.cpu: {
         Execution.eager: {Precision.fp32, Precision.bf16, Precision.fp16},
         Execution.torchscript: {Precision.fp32},
@@ -34,56 +35,56 @@ _REAL = {
         Execution.graph: {Precision.fp32, Precision.tf32, Precision.bf16, Precision.fp16},
     },
 }
-"""What is computed as it is called; ONNX Runtime on a CPU would only convert bf16."""
+"""Precisions computed natively; ONNX Runtime on a CPU would only convert bf16."""
 
 
 @final
 @dataclass(frozen=True)
 class BuiltVariant:
-    """A network ready to run as a variant."""
+    """A variant that is ready to run."""
 
     run: Callable[[], None]
-    """One inference on what lies in its memory, from an idle device to an idle device."""
+    """Runs one inference on the current input and synchronises."""
     launch: Callable[[], None]
-    """The same; on a GPU only begun, and on the stream that it was built for."""
+    """Runs one inference; on a GPU only launches it, on the stream that it was built for."""
     put: Callable[[Tensor], object]
-    """Another input of the same shape, copied into its memory."""
+    """Copies another input of the same shape into the input buffer."""
     latest: Callable[[], Tensor]
-    """What the last inference gave, in fp32 on the CPU; of a GPU that is idle again."""
+    """Returns the latest output as fp32 on the CPU; a GPU must be idle."""
 
     def output(self, x: Tensor) -> Tensor:
-        """For another input of the same shape, which stays in its memory."""
+        """Run one inference on another input of the same shape and return its output."""
         self.put(x)
         self.run()
         return self.latest()
 
 
 def unsupported_reason(variant: Variant) -> str | None:
-    """Why this machine cannot run a variant as it is called; None if it can."""
-    known = _REAL[variant.device].get(variant.how, set())
-    if variant.numbers not in known:
-        return f"{variant.how.value} on {variant.device.value} does not compute in " + (
-            variant.numbers.value
+    """Return the reason why this machine cannot run a variant natively; None if it can."""
+    known = _SUPPORTED[variant.device].get(variant.execution, set())
+    if variant.precision not in known:
+        return f"{variant.execution.value} on {variant.device.value} does not compute in " + (
+            variant.precision.value
         )
-    if variant.channels_last and variant.how is Execution.onnxruntime:
-        return "ONNX Runtime has a layout of its own"
+    if variant.channels_last and variant.execution is Execution.onnxruntime:
+        return "ONNX Runtime chooses its own layout"
     if variant.device is Device.cuda:
-        return _why_not_on_gpu(variant)
-    if variant.numbers is Precision.bf16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - torch has no public name for it
+        return _unsupported_on_gpu(variant)
+    if variant.precision is Precision.bf16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():  # noqa: SLF001 - torch has no public name for it
         return "this processor has no instructions for bf16"
-    if variant.numbers is Precision.fp16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():  # noqa: SLF001 - likewise
+    if variant.precision is Precision.fp16 and not torch.ops.mkldnn._is_mkldnn_fp16_supported():  # noqa: SLF001 - likewise
         return "this processor has no instructions for fp16"
     return None
 
 
-def _why_not_on_gpu(variant: Variant) -> str | None:
+def _unsupported_on_gpu(variant: Variant) -> str | None:
     if not torch.cuda.is_available():
-        return "there is no GPU here"
-    there = torch.cuda.get_device_properties(0)
-    if variant.share > there.multi_processor_count:
-        return f"this GPU has {there.multi_processor_count} multiprocessors"
-    if variant.numbers in {Precision.tf32, Precision.bf16} and there.major < 8:
-        return f"{there.name} has no tensor cores for {variant.numbers.value}"
+        return "this machine has no GPU"
+    gpu = torch.cuda.get_device_properties(0)
+    if variant.share > gpu.multi_processor_count:
+        return f"this GPU has {gpu.multi_processor_count} multiprocessors"
+    if variant.precision in {Precision.tf32, Precision.bf16} and gpu.major < 8:
+        return f"{gpu.name} has no tensor cores for {variant.precision.value}"
     return None
 
 
@@ -94,26 +95,27 @@ def build_variant(
     calibration: Sequence[Tensor],
     *,
     stream: torch.cuda.Stream | None = None,
-    written: dict[Precision, bytes] | None = None,
+    onnx_files: dict[Precision, bytes] | None = None,
 ) -> BuiltVariant:
-    """Makes it ready; the network itself stays as it is.
+    """Build a variant from a copy of the network.
 
     Args:
-      variant: which; `why_not` has no objection.
-      network: in evaluation mode, in fp32 on the CPU.
-      x: what it is to run on.
-      calibration: inputs that the ranges of int8 are taken from.
-      stream: of a GPU, on which it is to run; None for one on as many multiprocessors.
-      written: the network as ONNX files, by their numbers; who builds it often keeps them, for they
-        are added here.
+      variant: a variant without `unsupported_reason`.
+      network: network in evaluation mode, in fp32 on the CPU.
+      x: first input.
+      calibration: inputs for the ranges of int8.
+      stream: CUDA stream to run on; None for one on as many multiprocessors.
+      onnx_files: cache of ONNX files by precision, which is filled here.
 
     Raises:
-      BaseException: what the backend does if it cannot run the network.
+      BaseException: any error of the backend if it cannot run the network.
     """
-    if variant.how is Execution.onnxruntime:
-        return _onnx_runtime(variant, network, x, calibration, {} if written is None else written)
+    if variant.execution is Execution.onnxruntime:
+        return _onnx_runtime(
+            variant, network, x, calibration, {} if onnx_files is None else onnx_files
+        )
     layout = torch.channels_last if variant.channels_last else torch.contiguous_format
-    dtype = _DTYPES[variant.numbers]
+    dtype = _DTYPES[variant.precision]
     module = copy.deepcopy(network).to(variant.device.value, dtype)
     if variant.channels_last:
         for parameter in module.parameters():
@@ -123,13 +125,13 @@ def build_variant(
     at = at.contiguous(memory_format=layout) if at.dim() == 4 else at
     if variant.device is Device.cuda:
         return _on_gpu(variant, module, at, stream or _stream(variant.share))
-    if variant.how is Execution.torchscript:
+    if variant.execution is Execution.torchscript:
         module = _traced(module, at)
 
     last: list[Tensor] = []
 
     def run() -> None:
-        torch.set_num_threads(variant.share)  # of the calling thread, whichever it is
+        torch.set_num_threads(variant.share)  # applies to the calling thread
         with torch.inference_mode():
             last[:] = [module(at)]
 
@@ -140,10 +142,9 @@ def build_variant(
 
 
 def _traced(module: nn.Module, x: Tensor) -> nn.Module:
-    import warnings  # noqa: PLC0415 - with the one use
 
     with warnings.catch_warnings(), torch.inference_mode():
-        warnings.simplefilter("ignore")  # of its age
+        warnings.simplefilter("ignore")  # torch.jit is deprecated
         traced = torch.jit.freeze(torch.jit.trace(module, x))
         frozen: nn.Module = torch.jit.optimize_for_inference(traced)
         for _ in range(CAPTURE_WARM_UP):
@@ -156,20 +157,20 @@ def _onnx_runtime(
     network: nn.Module,
     x: Tensor,
     calibration: Sequence[Tensor],
-    written: dict[Precision, bytes],
+    onnx_files: dict[Precision, bytes],
 ) -> BuiltVariant:
-    from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - of this backend only
-    from runtime.network.formats.onnx_session import OnnxSession  # noqa: PLC0415 - of this backend only
+    from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - slow import
+    from runtime.network.formats.onnx_session import OnnxSession  # noqa: PLC0415 - slow import
 
-    if Precision.fp32 not in written:
-        written[Precision.fp32] = onnx_bytes(copy.deepcopy(network), [x])
-    if variant.numbers not in written:
-        from runtime.mapping.profiling.quantisation import quantise  # noqa: PLC0415 - of this variant only
+    if Precision.fp32 not in onnx_files:
+        onnx_files[Precision.fp32] = onnx_bytes(copy.deepcopy(network), [x])
+    if variant.precision not in onnx_files:
+        from runtime.mapping.profiling.quantisation import quantise  # noqa: PLC0415 - slow import
 
-        written[variant.numbers] = quantise(
-            written[Precision.fp32], [one.numpy() for one in calibration]
+        onnx_files[variant.precision] = quantise(
+            onnx_files[Precision.fp32], [one.numpy() for one in calibration]
         )
-    session = OnnxSession(written[variant.numbers], threads=variant.share)
+    session = OnnxSession(onnx_files[variant.precision], threads=variant.share)
     at = x.clone(memory_format=torch.contiguous_format)
     output = session(at.numpy())
     run = session.bound([at.numpy()], output)
@@ -179,9 +180,9 @@ def _onnx_runtime(
 def _on_gpu(
     variant: Variant, module: nn.Module, at: Tensor, stream: torch.cuda.Stream
 ) -> BuiltVariant:
-    from runtime.network.cuda.graph import GraphEngine  # noqa: PLC0415 - for those who have a GPU
+    from runtime.network.cuda.graph import GraphEngine  # noqa: PLC0415 - needs a GPU
 
-    tf32 = variant.numbers is Precision.tf32
+    tf32 = variant.precision is Precision.tf32
     last: list[Tensor] = []
 
     def infer() -> Tensor:
@@ -194,7 +195,7 @@ def _on_gpu(
 
     def put(other: Tensor) -> None:
         at.copy_(other)
-        torch.cuda.synchronize()  # the variant has a stream of its own
+        torch.cuda.synchronize()  # the variant runs on its own stream
 
     def run() -> None:
         with torch.cuda.stream(stream):
@@ -206,7 +207,7 @@ def _on_gpu(
         eager()
         stream.synchronize()
     launch: Callable[[], None] = eager
-    if variant.how is Execution.graph:
+    if variant.execution is Execution.graph:
         with _tf32(tf32):
             captured = GraphEngine(stream).capture(infer)
         last[:] = [captured.output]
@@ -216,7 +217,7 @@ def _on_gpu(
 
 @contextmanager
 def _tf32(allowed: bool) -> Iterator[None]:
-    """Whether fp32 may be multiplied in TF32; torch has one switch each for the process."""
+    """Set whether fp32 may be multiplied in TF32, which torch switches for the whole process."""
     switches: tuple[Any, ...] = (torch.backends.cuda.matmul, torch.backends.cudnn)
     before = [switch.allow_tf32 for switch in switches]
     try:
@@ -230,10 +231,10 @@ def _tf32(allowed: bool) -> Iterator[None]:
 
 @cache
 def _stream(multiprocessors: int) -> torch.cuda.Stream:
-    """One on so many, kept: torch remembers streams beyond their use."""
+    """Return a cached stream on this number of multiprocessors; torch never frees streams."""
     if multiprocessors == torch.cuda.get_device_properties(0).multi_processor_count:
         return torch.cuda.Stream()
-    from runtime.network.cuda.sm_slices import SmSlices  # noqa: PLC0415 - for those who cut a GPU
+    from runtime.network.cuda.sm_slices import SmSlices  # noqa: PLC0415 - needs a GPU
 
     (one,) = SmSlices((multiprocessors,)).slices
     return one.stream()

@@ -1,7 +1,7 @@
-"""Networks to profile, by name; weights are random, as times do not depend on them.
+"""Networks to profile, by name. Weights are random, because times do not depend on them.
 
-They are scaled so that signals neither vanish nor explode: else all outputs would be the last
-layer's biases, and every variant would agree with every other.
+Weights are scaled so that signals neither vanish nor explode; otherwise all outputs would equal the
+last layer's biases, and all variants would agree.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from runtime.network.models.resnet import ResNet
 from runtime.network.models.vgg import VGG
 
 SIDE = 1024
-"""Of the square matrix in `gemm-<N>`, as in figure 4.6 of the variants' source."""
+"""Side of the square matrix in `gemm-<N>`, as in figure 4.6 of the source."""
 
 PRODUCTS = 32
-"""In a row: one alone is shorter than its launch."""
+"""Number of products in sequence; a single one is shorter than its launch."""
 
 _SETTLING = 8
-"""Images that set batch normalisations."""
+"""Images from which the statistics of batch normalisation are taken."""
 
 _GEMM = re.compile(r"gemm-([1-9]\d*)")
 
@@ -36,26 +36,26 @@ _GEMM = re.compile(r"gemm-([1-9]\d*)")
 @final
 @dataclass(frozen=True)
 class NamedNetwork:
-    """A network, and inputs of the shape that it is timed with."""
+    """A network with its name and inputs."""
 
     name: str
     module: nn.Module
     x: Tensor
-    """What it is timed on."""
+    """Input for timing."""
     others: tuple[Tensor, ...]
-    """What its variants are compared on."""
+    """Inputs on which the variants are compared."""
 
 
 @final
 class Products(nn.Module):
-    """Matrix products in a row, each 1024 x 1024 by 1024 x N."""
+    """A sequence of matrix products, each 1024 x 1024 by 1024 x N."""
 
     def __init__(self) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.randn(SIDE, SIDE) / SIDE**0.5)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shape (1024, N) to the same."""
+        """Map shape (1024, N) to (1024, N)."""
         for _ in range(PRODUCTS):
             x = self.weight @ x
         return x
@@ -76,31 +76,31 @@ def _of(channels: int, part: float) -> int:
 
 
 def check_name(name: str) -> None:
-    """Refuses what `subject` does not know; a function of the user's is not looked for yet.
+    """Check that `build_network` knows a name; a user's function is not imported yet.
 
     Raises:
-      ValueError: naming what there is.
+      ValueError: naming the known networks.
     """
     if name not in _BUILDERS and ":" not in name and not _GEMM.fullmatch(name):
         raise ValueError(
-            f"networks={name} is unknown; there are {', '.join(_BUILDERS)}, gemm-<N>, and "
-            f"package.module:function for one of yours, which gives a module and its input"
+            f"networks={name} is unknown; use one of {', '.join(_BUILDERS)}, gemm-<N>, or "
+            "package.module:function, which returns a torch module and its input"
         )
 
 
 def build_network(
     name: str, *, batch: int = 1, width: float = 1.0, compared: int = 16
 ) -> NamedNetwork:
-    """A network by name, gemm-<N>, or what a function of the user's makes: `package.module:make`.
+    """Build a network by name, gemm-<N>, or a user's function `package.module:make`.
 
     Args:
-      name: of the network.
-      batch: images at once; a GEMM and a network of the user's have inputs of their own.
-      width: part of the published channels.
-      compared: inputs to compare variants on.
+      name: name of the network.
+      batch: batch size; gemm-<N> and users' networks have their own inputs.
+      width: share of the published channels.
+      compared: number of inputs for comparing variants.
 
     Raises:
-      ValueError: if there is none of this name.
+      ValueError: if there is no such network.
     """
     check_name(name)
     noise = torch.Generator().manual_seed(1)
@@ -119,7 +119,7 @@ def build_network(
 
 
 def _scale(module: nn.Module, images: Tensor) -> None:
-    """Weights as He et al. (ICCV 2015) draw them, batch normalisations as after these images."""
+    """Initialise weights as in He et al. (ICCV 2015), and batch normalisation from these images."""
     for layer in module.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
@@ -134,8 +134,8 @@ def _of_user(name: str) -> tuple[nn.Module, Tensor]:
         made: Any = getattr(importlib.import_module(place), function)()
     except (ImportError, AttributeError) as error:
         raise ValueError(f"networks={name}: {error}") from error
-    except Exception as error:  # of the user's own code
+    except Exception as error:  # the user's own code may raise anything
         raise ValueError(f"networks={name}: {type(error).__name__}: {error}") from error
     if not (isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], nn.Module)):
-        raise ValueError(f"networks={name} must give a torch module and an example of its input")
+        raise ValueError(f"networks={name} must return a torch module and an example input")
     return made[0], made[1]

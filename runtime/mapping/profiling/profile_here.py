@@ -1,4 +1,4 @@
-"""`python -m runtime.map profile=here.csv`: times variants, leaves a timing table and its platform."""
+"""`python -m runtime.map profile=here.csv`: times variants, writes a timing table and its platform."""
 
 from __future__ import annotations
 
@@ -29,18 +29,25 @@ from runtime.mapping.profiling.variant_profile import VariantProfile, profile_va
 from runtime.network.backend import Device
 from runtime.shell.atomic_file import write_whole
 
-_MORE = ("p50_ms", "p99_ms", "difference", "relative_difference", "top1_agreement", "remark")
+_MORE_COLUMNS = (
+    "p50_ms",
+    "p99_ms",
+    "difference",
+    "relative_difference",
+    "top1_agreement",
+    "remark",
+)
 
 
 def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
-    """Times every network as every variant; files are written after each network.
+    """Profile every network as every variant; files are written after each network.
 
     Returns:
-      Whether every network could be made and run.
+      Whether every network could be built and run.
 
     Raises:
-      ValueError: if a network or a variant is unknown, this machine has not what a variant needs, or
-        no network at all could be made and run.
+      ValueError: if a network or a variant is unknown, this machine lacks units that a variant needs,
+        or no network could be built and run.
     """
     variants = _variants(config)
     platform = _platform(variants).yaml()
@@ -65,7 +72,7 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     until_s = time.monotonic() + 60 * config.minutes
     for name in names:
         if time.monotonic() > until_s:
-            console.print(f"no time was left for {name}; profiling.minutes= gives more")
+            console.print(f"time limit reached before {name}; raise profiling.minutes")
             continue
         watch.disturbances()  # from here on
         began_s = time.monotonic()
@@ -94,13 +101,13 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
 
 
 def _last(path: Path, rows: Sequence[VariantProfile], tolerance: float) -> Iterator[str]:
-    """Where it stands, and what to ask next of the networks that can be mapped."""
+    """Return the files written, and the next command for the networks that can be mapped."""
     yield f"-> {path}, {path.with_suffix('.yaml')}, {path.with_suffix('.json')}"
     every = dict.fromkeys(row.network for row in rows)
     mapped = dict.fromkeys(row.network for row in rows if _is_mapped(row, tolerance))
     unmapped = [name for name in every if name not in mapped]
     if unmapped:
-        yield f"{', '.join(unmapped)}: no variant has times for the mapper"
+        yield f"{', '.join(unmapped)}: no variant can be mapped"
     if mapped:
         only = [f"networks=[{','.join(mapped)}]"] if unmapped else []
         yield "next: " + shlex.join(["python", "-m", "runtime.map", f"tasks={path}", *only])
@@ -134,7 +141,7 @@ def _of_gpu() -> Iterable[Variant]:
 
 
 def _platform(variants: Sequence[Variant]) -> Platform:
-    """This machine's; refuses variants that need more than it has."""
+    """Describe this machine; refuse variants that need more than it has."""
     cores, multiprocessors = len(usable_cores()), 0
     if torch.cuda.is_available():
         multiprocessors = int(torch.cuda.get_device_properties(0).multi_processor_count)
@@ -152,22 +159,22 @@ def _platform(variants: Sequence[Variant]) -> Platform:
 def table_text(
     rows: Sequence[VariantProfile], tolerance: float, flagged: Mapping[str, list[str]]
 ) -> str:
-    """The timing table as CSV, in milliseconds.
+    """Return the timing table as CSV, in milliseconds.
 
     Args:
-      rows: what was timed.
-      tolerance: share of the largest output by which a variant may differ from fp32.
-      flagged: what disturbed each network's timing.
+      rows: profiles of the variants.
+      tolerance: allowed difference from fp32, relative to the largest output.
+      flagged: disturbances during the timing of each network.
     """
     lines = [_line(row, tolerance, is_flagged=bool(flagged[row.network])) for row in rows]
-    return csv_text((*COLUMNS, *_MORE), lines)
+    return csv_text((*COLUMNS, *_MORE_COLUMNS), lines)
 
 
 def _line(row: VariantProfile, tolerance: float, *, is_flagged: bool) -> list[object]:
-    """A variant that answers otherwise than fp32 has no times: the mapper shall not choose it."""
+    """A variant that differs from fp32 gets no times, so that the mapper cannot choose it."""
     names: list[object] = [row.network, row.variant.name]
     if row.samples is None or row.agreement is None:
-        return [*names, *[""] * (len(COLUMNS) + len(_MORE) - 3), row.remark]
+        return [*names, *[""] * (len(COLUMNS) + len(_MORE_COLUMNS) - 3), row.remark]
     ms = row.samples.ms
     times = [ms.min(), ms.mean(), ms.max(), np.median(ms), np.quantile(ms, 0.99)]
     agreement = row.agreement
@@ -175,7 +182,7 @@ def _line(row: VariantProfile, tolerance: float, *, is_flagged: bool) -> list[ob
     remarks = [
         "" if agrees else f"differs from fp32 by more than {tolerance:g} of the largest output",
         "" if row.samples.is_stable else "did not settle",
-        "the machine was not quiet" if is_flagged else "",
+        "the machine was disturbed" if is_flagged else "",
     ]
     return [
         *names,
@@ -188,7 +195,7 @@ def _line(row: VariantProfile, tolerance: float, *, is_flagged: bool) -> list[ob
 
 
 def _is_mapped(row: VariantProfile, tolerance: float) -> bool:
-    """Whether the mapper may choose it: it runs, and answers as fp32 does."""
+    """Return whether the mapper may choose the variant: it runs and agrees with fp32."""
     return row.agreement is not None and row.agreement.relative <= tolerance
 
 
@@ -221,7 +228,7 @@ def _shown(rows: Sequence[VariantProfile], tolerance: float, took_s: float) -> T
     title = f"{rows[0].network}, outputs against eager fp32; {took_s:.1f} s"
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     table.add_column("variant", no_wrap=True)
-    for name in ("median ms", "least", "most", "largest difference", "same class"):
+    for name in ("median ms", "min", "max", "largest difference", "same class"):
         table.add_column(name, justify="right")
     table.add_column("")
     for row in rows:
@@ -229,7 +236,7 @@ def _shown(rows: Sequence[VariantProfile], tolerance: float, took_s: float) -> T
             table.add_row(row.variant.name, *[""] * 5, row.remark)
             continue
         ms = row.samples.ms
-        differs = f"differs by more than {tolerance:g}: not for the mapper"
+        differs = f"differs by more than {tolerance:g}: not mapped"
         remarks = [
             "" if _is_mapped(row, tolerance) else differs,
             "" if row.samples.is_stable else "did not settle",
@@ -239,7 +246,7 @@ def _shown(rows: Sequence[VariantProfile], tolerance: float, took_s: float) -> T
             f"{np.median(ms):.3f}",
             f"{ms.min():.3f}",
             f"{ms.max():.3f}",
-            f"{row.agreement.relative:.1e} of the largest",
+            f"{row.agreement.relative:.1e} of the largest output",
             f"{100 * row.agreement.top1:.1f} %",
             "; ".join(filter(None, remarks)),
         )

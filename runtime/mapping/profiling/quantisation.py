@@ -1,4 +1,4 @@
-"""Weights and activations in 8 bits, by ONNX Runtime's own static quantisation."""
+"""Static int8 quantisation of weights and activations, by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 
 def quantise(content: bytes, calibration: Sequence[Float32[ndarray, "..."]]) -> bytes:
-    """An ONNX network in int8, one scale a channel of the weights, one a tensor of activations.
+    """Quantise an ONNX network to int8: weights per channel, activations per tensor.
 
     Args:
-      content: the network in fp32, of one input.
-      calibration: inputs; least and greatest activations are taken from them.
+      content: fp32 network with one input.
+      calibration: inputs from which the ranges of the activations are taken.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"
         root = logging.getLogger()
         level = root.level
-        root.setLevel(logging.ERROR)  # it advises to preprocess, which it could not do better
+        root.setLevel(logging.ERROR)  # hides the advice to preprocess, which does not improve this
         try:
             quantize_static(
                 onnx.load_from_string(content),
@@ -41,7 +41,7 @@ def quantise(content: bytes, calibration: Sequence[Float32[ndarray, "..."]]) -> 
         return path.read_bytes()
 
 
-class _Reader(CalibrationDataReader):  # type: ignore[misc]  # it has no types
+class _Reader(CalibrationDataReader):  # type: ignore[misc]  # untyped
     def __init__(self, inputs: Sequence[Float32[ndarray, "..."]]) -> None:
         self._inputs = iter(inputs)
 

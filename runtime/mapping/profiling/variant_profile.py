@@ -1,4 +1,4 @@
-"""Variants of networks, checked against fp32 and timed in turns: the rows of a timing table."""
+"""Profiles of the variants of a network: interleaved timings, and agreement with fp32."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from runtime.network.backend import Device
 @final
 @dataclass(frozen=True)
 class Agreement:
-    """Execution far a variant's outputs are from those of eager fp32, over all inputs compared."""
+    """Difference of a variant's outputs from those of eager fp32, over all compared inputs."""
 
     difference: float
-    """The largest absolute one."""
+    """Largest absolute difference."""
     relative: float
-    """It, as part of the largest output."""
+    """Largest absolute difference, relative to the largest output."""
     top1: float
-    """Part of the rows whose largest output is the same one."""
+    """Share of rows with the same largest output."""
 
 
 @final
 @dataclass(frozen=True)
 class VariantProfile:
-    """A network as one variant."""
+    """Times and agreement of one variant of a network."""
 
     network: str
     variant: Variant
     samples: Samples | None
     agreement: Agreement | None
     remark: str = ""
-    """Why it does not run, where it does not."""
+    """Reason why it does not run; empty if it does."""
 
 
 def profile_variants(
@@ -50,17 +50,17 @@ def profile_variants(
     config: TimingConfig,
     generator: np.random.Generator,
 ) -> Iterator[VariantProfile]:
-    """One network as each variant; those that run are timed in turns.
+    """Profile one network as each variant; timings of the variants are interleaved.
 
     Raises:
-      ValueError: if it does not even run in eager fp32.
+      ValueError: if it does not run in eager fp32.
     """
-    wanted = reference(subject, variants)
+    expected = reference(subject, variants)
     built: list[tuple[Variant, BuiltVariant, Agreement]] = []
     for variant in variants:
         remark = unsupported_reason(variant)
         if variant.channels_last and subject.x.dim() != 4:
-            remark = "it has no images, whose layout could change"
+            remark = "channels_last needs an input of four dimensions"
         if remark is None:
             try:
                 one = build_variant(variant, subject.module, subject.x, subject.others)
@@ -68,7 +68,7 @@ def profile_variants(
             except (RuntimeError, ValueError, NotImplementedError) as error:
                 remark = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             else:
-                built.append((variant, one, agreement(outputs, wanted)))
+                built.append((variant, one, agreement(outputs, expected)))
         if remark is not None:
             yield VariantProfile(subject.name, variant, None, None, remark)
     if built:
@@ -84,10 +84,10 @@ def profile_variants(
 
 
 def reference(subject: NamedNetwork, variants: Sequence[Variant]) -> list[Tensor]:
-    """Eager fp32 for all inputs, on the GPU if one of the variants is there and there is one.
+    """Return the eager fp32 outputs for all inputs, on the GPU if a variant is and there is one.
 
     Raises:
-      ValueError: if the network does not run so.
+      ValueError: if the network does not run.
     """
     device, share = Device.cpu, torch.get_num_threads()
     if torch.cuda.is_available() and any(one.device is Device.cuda for one in variants):
@@ -96,15 +96,16 @@ def reference(subject: NamedNetwork, variants: Sequence[Variant]) -> list[Tensor
     try:
         built = build_variant(exact, subject.module, subject.x, ())
         return [built.output(x) for x in subject.others]
-    except Exception as error:  # of the user's own code
+    except Exception as error:  # the user's own code may raise anything
         raise ValueError(
             f"networks={subject.name} does not run: {type(error).__name__}: {error}"
         ) from error
 
 
 def agreement(outputs: Sequence[Tensor], reference: Sequence[Tensor]) -> Agreement:
-    """Of outputs in pairs, each with classes in its last dimension."""
-    found, wanted = torch.stack([*outputs]), torch.stack([*reference])
-    difference = float((found - wanted).abs().max())
-    same = found.argmax(-1) == wanted.argmax(-1)
-    return Agreement(difference, difference / float(wanted.abs().max()), float(same.float().mean()))
+    """Compare outputs pairwise; the last dimension has the classes."""
+    found, expected = torch.stack([*outputs]), torch.stack([*reference])
+    difference = float((found - expected).abs().max())
+    same = found.argmax(-1) == expected.argmax(-1)
+    largest = float(expected.abs().max())
+    return Agreement(difference, difference / largest, float(same.float().mean()))

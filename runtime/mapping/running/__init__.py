@@ -1,1 +1,1 @@
-"""Mappings run on this machine."""
+"""Runs the timetables of a frame on this machine and compares them with their plan."""

@@ -1,4 +1,4 @@
-"""Frames run for real: each network as its variant, on its place, when those before it have ended."""
+"""Runs frames: each network as its variant at its place, after its predecessors have ended."""
 
 from __future__ import annotations
 
@@ -32,56 +32,56 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class _Ready:
     placed: Placed
-    told: str
+    label: str
     lane: CpuLane | GpuLane
     built: BuiltVariant
     after: tuple[int, ...]
-    """Of those that must have ended, the ones on other lanes: a lane keeps its order itself."""
+    """Predecessors on other lanes; a lane keeps its own order."""
 
 
 @final
 class FrameBuilder:
-    """Networks as variants on the lanes of places, each made once, whatever timetables ask for it."""
+    """Builds the variants of networks on the lanes of their places, each once for all timetables."""
 
-    def __init__(self, subjects: Sequence[NamedNetwork], lanes: PlaceLanes) -> None:
-        """Makes nothing yet.
+    def __init__(self, networks: Sequence[NamedNetwork], lanes: PlaceLanes) -> None:
+        """Build nothing yet.
 
         Args:
-          subjects: the networks of a frame; one that is there twice has two memories.
-          lanes: stay open as long as what is made here is used.
+          networks: networks of a frame; one that occurs twice is built twice.
+          lanes: must stay open while the frames are used.
         """
-        self._subjects = subjects
+        self._networks = networks
         self._lanes = lanes
         self._built: dict[tuple[int, str, object], BuiltVariant] = {}
-        self._written: dict[str, dict[Precision, bytes]] = {}
+        self._onnx_files: dict[str, dict[Precision, bytes]] = {}
 
     def frame(self, timetable: Timetable) -> Frame:
-        """A timetable, ready to run.
+        """Build all networks of a timetable.
 
         Raises:
-          ValueError: if a network cannot be made ready as its variant.
+          ValueError: if a network cannot be built as its variant.
         """
         ready: list[_Ready] = []
         for placed in timetable:
-            name = self._subjects[placed.network].name
+            name = self._networks[placed.network].name
             variant = parse_variant(placed.configuration)
             own = None if placed.is_exclusive else placed.network
             lane = self._lanes.lane(variant, placed.place, of_its_own=own)
             where = lane.lane.name if placed.is_exclusive else "anywhere"
-            told = f"{name} as {placed.configuration} on {where}"
+            label = f"{name} as {placed.configuration} on {where}"
             try:
-                built = self._made(placed, variant, lane)
+                built = self._variant(placed, variant, lane)
             except (RuntimeError, ValueError, NotImplementedError) as error:
-                raise ValueError(f"{told}: {' '.join(str(error).split())[:300]}") from error
+                raise ValueError(f"{label}: {' '.join(str(error).split())[:300]}") from error
             after = tuple(k for k in placed.after if ready[k].lane is not lane)
-            ready.append(_Ready(placed, told, lane, built, after))
-        return Frame(ready, self._subjects)
+            ready.append(_Ready(placed, label, lane, built, after))
+        return Frame(ready, self._networks)
 
-    def _made(self, placed: Placed, variant: Variant, lane: CpuLane | GpuLane) -> BuiltVariant:
+    def _variant(self, placed: Placed, variant: Variant, lane: CpuLane | GpuLane) -> BuiltVariant:
         place = placed.place if placed.is_exclusive else None
         key = (placed.network, variant.name, place)
         if key not in self._built:
-            one = self._subjects[placed.network]
+            one = self._networks[placed.network]
             build = partial(
                 build_variant,
                 variant,
@@ -89,7 +89,7 @@ class FrameBuilder:
                 one.x,
                 one.others,
                 stream=None if isinstance(lane, CpuLane) else lane.stream,
-                written=self._written.setdefault(one.name, {}),
+                onnx_files=self._onnx_files.setdefault(one.name, {}),
             )
             self._built[key] = self._lanes.built(variant, place, build)
         return self._built[key]
@@ -97,45 +97,45 @@ class FrameBuilder:
 
 @final
 class Frame:
-    """A timetable with everything in its place; made by `FrameBuilder`."""
+    """A timetable that is ready to run; made by `FrameBuilder`."""
 
-    def __init__(self, ready: Sequence[_Ready], subjects: Sequence[NamedNetwork]) -> None:
+    def __init__(self, ready: Sequence[_Ready], networks: Sequence[NamedNetwork]) -> None:
         self._ready = ready
-        self._subjects = subjects
+        self._networks = networks
         self._lanes = [*dict.fromkeys(one.lane for one in ready)]
 
-    def told(self, network: int) -> str:
-        """A network with its variant and place."""
-        return next(one.told for one in self._ready if one.placed.network == network)
+    def label(self, network: int) -> str:
+        """Return a network's name with its variant and place."""
+        return next(one.label for one in self._ready if one.placed.network == network)
 
     def put(self, turn: int) -> None:
-        """Other inputs, for all networks; `differences` is of the outputs for those."""
+        """Give every network another input, for which `differences` compares the outputs."""
         for one in self._ready:
-            others = self._subjects[one.placed.network].others
+            others = self._networks[one.placed.network].others
             one.built.put(others[turn % len(others)])
         for lane in self._lanes:
             lane.renew_origin()
 
     def run(self) -> Float64[ndarray, "networks 2"]:
-        """One frame: when each network began and ended, milliseconds since the frame did.
+        """Run one frame; return start and end of each network, milliseconds after the frame's start.
 
         Raises:
-          RuntimeError: naming the network that raised; the others have come to their end.
+          RuntimeError: naming the network that raised, after all others have ended.
         """
         begin_s = time.perf_counter()
         launched: list[Completion] = []
         name = ""
         try:
             for one in self._ready:
-                name = one.told
+                name = one.label
                 launched.append(_launched(one, launched))
             for one, done in zip(self._ready, launched, strict=True):
-                name = one.told  # who fails comes before those that fail because of it
+                name = one.label  # a failing network comes before those that fail because of it
                 done.wait()
         except Exception as error:
             _wait_for_all(launched)
-            told = " ".join(str(error).split())[:200]
-            raise RuntimeError(f"{name} failed: {type(error).__name__}: {told}") from error
+            reason = " ".join(str(error).split())[:200]
+            raise RuntimeError(f"{name} failed: {type(error).__name__}: {reason}") from error
         found: Float64[ndarray, "networks 2"] = np.empty((len(self._ready), 2))
         for one, done in zip(self._ready, launched, strict=True):
             found[one.placed.network] = (done.began_s - begin_s, done.ended_s - begin_s)
@@ -144,18 +144,18 @@ class Frame:
     def differences(
         self, references: Sequence[Sequence[Tensor]], turn: int
     ) -> Float64[ndarray, " networks"]:
-        """Execution far each network's latest output is from fp32, as part of the largest of all outputs.
+        """Return the difference of each network's latest output from fp32, relative to the largest output.
 
         Args:
-          references: of each network, for each of its inputs.
+          references: fp32 outputs of each network, for each of its inputs.
           turn: as in `put`.
         """
         found: Float64[ndarray, " networks"] = np.empty(len(self._ready))
         for one in self._ready:
-            wanted = references[one.placed.network]
-            largest = max(float(each.abs().max()) for each in wanted)
+            expected = references[one.placed.network]
+            largest = max(float(each.abs().max()) for each in expected)
             latest = one.built.latest()
-            difference = float((latest - wanted[turn % len(wanted)]).abs().max())
+            difference = float((latest - expected[turn % len(expected)]).abs().max())
             found[one.placed.network] = difference / largest
         return found
 
@@ -171,5 +171,5 @@ def _wait_for_all(launched: Sequence[Completion]) -> None:
         with suppress(Exception):
             done.wait()
     if torch.cuda.is_available():
-        with suppress(RuntimeError):  # of a GPU that is lost: that is being told
+        with suppress(RuntimeError):  # an error of the GPU, which the caller already reports
             torch.cuda.synchronize()

@@ -1,8 +1,7 @@
-"""Which margin to plan with, after frames ran for real: the one that a mapping needed.
+"""The margin to plan with, from frames that ran: how much the worst frame exceeded its plan.
 
-That no frame of a mapping was late says only that its frame had room for what networks cost each
-other; the next one may be fuller. What is to be planned for is the cost itself: by how much the worst
-frame was longer than planned.
+A mapping without a late frame proves only that this frame had room for the interference between
+networks; the next frame may be fuller. So the margin is the interference itself.
 """
 
 from __future__ import annotations
@@ -18,30 +17,32 @@ from runtime.page.results import Row
 @final
 @dataclass(frozen=True)
 class NeededMargin:
-    """What a timetable needed."""
+    """Margin that a timetable needed."""
 
     margin: float
-    """Rounded up to whole per cents: 0.66."""
+    """Rounded up to whole per cents, such as 0.66."""
     timetable: str
     has_held: bool
-    """Whether it is the mapping without a late frame; else it is the one of the shortest frame."""
+    """True for a mapping without a late frame; False for the shortest frame."""
 
 
 def needed_margin(rows: Sequence[Row]) -> NeededMargin | None:
-    """Of the mapping for the least margin of which no frame was late; if none, of the shortest frame.
+    """Return the margin needed by the mapping of least margin without a late frame.
+
+    If no mapping is without a late frame, the margin is that of the shortest frame.
 
     Args:
-      rows: as `result_rows` makes them.
+      rows: rows of `result_rows`.
 
     Returns:
-      None if the mapper was not asked, or neither of the two ran to its end.
+      None if the mapper did not run, or neither of the two timetables completed.
     """
     margins = [row for row in rows if "margin" in row]
     holds = next((row for row in margins if row["holds"]), None)
     for row in rows if margins else ():
         is_it = row.get("timetable") == holds["of"] if holds else "shortest" in row.get("ways", ())
         if is_it and not row["error"] and row.get("needed_margin") is not None:
-            # the row has four decimals: what is beyond is the multiplication's
+            # rows have four decimals; further ones are rounding errors of the multiplication
             percents = math.ceil(round(100 * row["needed_margin"], 2))
             return NeededMargin(max(0, percents) / 100, row["timetable"], holds is not None)
     return None

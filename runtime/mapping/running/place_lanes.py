@@ -1,7 +1,6 @@
-"""The places of a platform as lanes of this machine: cores, and multiprocessors of its GPU.
+"""Lanes for the places of a platform: cores of this machine, and multiprocessors of its GPU.
 
-Places that lie within each other have lanes of their own on the same units; the timetable keeps them
-apart in time.
+Nested places have separate lanes on the same units; the timetable keeps them apart in time.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ if TYPE_CHECKING:
 
 _UNIT = re.compile(r"(core|sm)(\d+)")
 
-_OF = {Device.cpu: "core", Device.cuda: "sm"}
+_UNIT_NAMES = {Device.cpu: "core", Device.cuda: "sm"}
 
 Made = TypeVar("Made")
 
 
 @final
 class PlaceLanes(Closes):
-    """Opens the lane of a place when it is asked for; a context manager that closes all."""
+    """Opens the lane of a place on first use; a context manager that closes all lanes."""
 
     def __init__(self, platform: Platform) -> None:
-        """Opens none.
+        """Open no lane yet.
 
         Args:
-          platform: whose units are named as `this_machine` names them.
+          platform: platform whose units are named as by `this_machine`.
         """
         self._platform = platform
         self._lanes: dict[object, CpuLane | GpuLane] = {}
@@ -50,15 +49,15 @@ class PlaceLanes(Closes):
     def lane(
         self, variant: Variant, place: Place, *, of_its_own: object = None
     ) -> CpuLane | GpuLane:
-        """The lane of a place, for variants of one device.
+        """Return the lane of a place, for variants of one device.
 
         Args:
-          variant: what is to run there.
-          place: its units.
-          of_its_own: who is to have a lane for itself, on all cores or multiprocessors.
+          variant: variant to run there.
+          place: units of the place.
+          of_its_own: key of a separate lane on all cores or multiprocessors; None for the place's lane.
 
         Raises:
-          ValueError: if this machine has not the units, or cannot bind a network to them.
+          ValueError: if this machine lacks the units, or cannot bind a network to them.
         """
         key = (variant.device, place if of_its_own is None else of_its_own)
         if key not in self._lanes:
@@ -71,12 +70,12 @@ class PlaceLanes(Closes):
         return self._lanes[key]
 
     def built(self, variant: Variant, place: Place | None, build: Callable[[], Made]) -> Made:
-        """What `build` makes, in a thread on the place's cores: a pool of threads made there stays there.
+        """Call `build` in a thread on the cores of a place, so that thread pools made there stay there.
 
         Args:
-          variant: what is built.
-          place: where it is to run; None for anywhere.
-          build: makes it.
+          variant: variant to build.
+          place: place where it will run; None for anywhere.
+          build: returns the built variant.
         """
         if variant.device is Device.cuda or place is None:
             return build()
@@ -85,7 +84,7 @@ class PlaceLanes(Closes):
             return thread.submit(build).result()
 
     def close(self) -> None:
-        """Closes all lanes."""
+        """Close all lanes."""
         self._lanes.clear()
         self._opened.close()
 
@@ -97,7 +96,7 @@ class PlaceLanes(Closes):
             if is_bound:
                 lane.launch(partial(_bind, cores)).wait()
             return lane
-        from runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - for those who have a GPU
+        from runtime.lanes.gpu import GpuLane  # noqa: PLC0415 - needs a GPU
         from runtime.network.cuda.sm_slices import slice_of  # noqa: PLC0415 - likewise
 
         groups = self._groups(variant, place)
@@ -117,12 +116,12 @@ class PlaceLanes(Closes):
         return cores
 
     def _groups(self, variant: Variant, place: Place) -> tuple[int, ...]:
-        """Groups of eight multiprocessors, the last unit's larger; none for a place that has all."""
-        from runtime.network.cuda.sm_slices import GRAIN  # noqa: PLC0415 - for those who have a GPU
+        """Return the indices of the groups of eight multiprocessors; empty for the whole GPU."""
+        from runtime.network.cuda.sm_slices import GRAIN  # noqa: PLC0415 - needs a GPU
 
         name = self._platform.place_name(place)
         if not torch.cuda.is_available():
-            raise ValueError(f"the place {name} is of a GPU, and torch finds no GPU here")
+            raise ValueError(f"the place {name} is on a GPU, and torch finds no GPU here")
         there = int(torch.cuda.get_device_properties(0).multi_processor_count)
         if variant.share == there:
             return ()
@@ -130,8 +129,8 @@ class PlaceLanes(Closes):
         numbers = self._numbers(variant, place)
         if grain % GRAIN:
             raise ValueError(
-                f"{name}: units of {grain} multiprocessors cannot be cut, for they come by the "
-                f"{GRAIN}; profile shares that are multiples of it"
+                f"{name}: units of {grain} multiprocessors cannot be reserved, because a GPU is "
+                f"divided by the {GRAIN}; profile shares that are multiples of {GRAIN}"
             )
         if (max(numbers) + 1) * grain > there:
             raise ValueError(
@@ -145,10 +144,10 @@ class PlaceLanes(Closes):
         found = []
         for unit in sorted(place):
             match = _UNIT.fullmatch(unit)
-            if match is None or match[1] != _OF[variant.device]:
+            if match is None or match[1] != _UNIT_NAMES[variant.device]:
                 raise ValueError(
-                    f"{variant.name} cannot run on {unit} here: units of this machine are "
-                    f"{_OF[variant.device]}0, {_OF[variant.device]}1 and so on, as "
+                    f"{variant.name} cannot run on {unit}: units of this machine are named "
+                    f"{_UNIT_NAMES[variant.device]}0, {_UNIT_NAMES[variant.device]}1 and so on, as "
                     "`python -m runtime.map profile=` describes them"
                 )
             found.append(int(match[2]))
@@ -156,11 +155,11 @@ class PlaceLanes(Closes):
 
 
 def unit_multiprocessors(platform: Platform, there: int) -> int:
-    """Execution many each of a platform's units of a GPU stands for.
+    """Return the number of multiprocessors of each GPU unit of a platform.
 
     Args:
-      platform: with names of variants as configurations.
-      there: multiprocessors of the GPU.
+      platform: platform whose configurations are names of variants.
+      there: number of multiprocessors of the GPU.
     """
     variants = {name: parse_variant(name) for name in platform.configurations}
     return min(
@@ -176,5 +175,5 @@ def _named(unit: str, count: int) -> str:
 
 
 def _bind(cores: set[int]) -> None:
-    """This thread, and threads that it starts."""
+    """Pin this thread, and the threads that it starts."""
     os.sched_setaffinity(0, cores)

@@ -1,4 +1,4 @@
-"""Timetables in turns: some frames of each, in an order drawn anew each round."""
+"""Interleaved runs of timetables: some frames of each per round, in random order."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from runtime.machine.watchdog import Pulse
 from runtime.mapping.running.frames import Frame
 from runtime.mapping.solving.candidates import Candidate
 
-_NOT_COUNTED = 2
-"""Frames at the beginning of a turn: others emptied the caches."""
+_WARM_UP = 2
+"""Frames at the beginning of a turn that are not counted, because other timetables used the caches."""
 
 
 @final
 class Rounds:
-    """Goes on where it is: a round is a turn of each timetable that has not failed."""
+    """Runs rounds; a round is one turn of each timetable that has not failed."""
 
     def __init__(
         self,
@@ -31,14 +31,14 @@ class Rounds:
         frame_ms: float,
         tolerance: float,
     ) -> None:
-        """Runs nothing.
+        """Run nothing yet.
 
         Args:
-          found: where what is measured goes.
-          frames: the same, ready to run.
-          references: of each network, in fp32 for each of its inputs.
-          frame_ms: from the begin of a frame to that of the next, at least.
-          tolerance: part of the largest output by which one may differ from fp32.
+          found: candidates, which receive the measurements.
+          frames: frame of each candidate.
+          references: fp32 outputs of each network, for each of its inputs.
+          frame_ms: minimum time between the starts of two frames.
+          tolerance: allowed difference from fp32, relative to the largest output.
         """
         self._found = found
         self._frames = frames
@@ -49,7 +49,7 @@ class Rounds:
         self._round = 0
 
     def run(self, count: int, pulse: Pulse) -> None:
-        """One more round, of so many frames of each."""
+        """Run one more round with `count` frames of each timetable."""
         for i in self._order.permutation(len(self._found)):
             one = self._found[i]
             if one.error:
@@ -63,12 +63,12 @@ class Rounds:
     def _turn(self, one: Candidate, frame: Frame, count: int, pulse: Pulse) -> None:
         frame.put(self._round)
         next_s = time.perf_counter()
-        for k in range(count + _NOT_COUNTED):
+        for k in range(count + _WARM_UP):
             time.sleep(max(0.0, next_s - time.perf_counter()))
             next_s = time.perf_counter() + self._frame_ms / 1e3
             ms = frame.run()
             pulse.beat()
-            if k >= _NOT_COUNTED:
+            if k >= _WARM_UP:
                 one.ms.append(ms)
         if torch.cuda.is_available():
             torch.cuda.synchronize()
@@ -76,8 +76,8 @@ class Rounds:
         before = 0.0 if one.differences is None else one.differences
         one.differences = np.maximum(differences, before)
         for i, difference in enumerate(differences):
-            if not difference <= self._tolerance:  # nor if it is not a number
+            if not difference <= self._tolerance:  # also if it is NaN
                 raise RuntimeError(
-                    f"{frame.told(i)}: its output differs from fp32 by {difference:.2g} of the "
-                    f"largest, more than {self._tolerance:g}"
+                    f"{frame.label(i)}: its output differs from fp32 by {difference:.2g} of the "
+                    f"largest output, more than {self._tolerance:g}"
                 )

@@ -1,4 +1,4 @@
-"""What frames that ran say, as rows: of each timetable, of each of its networks, of each margin."""
+"""Results of the frames that ran, as rows of timetables, of their networks, and of margins."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from runtime.page.results import Row, summary
 def result_rows(
     board: Board, found: Sequence[Candidate], answers: Mapping[float, Answer], tolerance: float
 ) -> list[Row]:
-    """All that is known by now; a row has `timetable`, `network` or `margin`.
+    """Return all rows so far; each has a key `timetable`, `network` or `margin`.
 
     Args:
-      board: what was planned.
-      found: what ran.
-      answers: of the mapper, by margin.
-      tolerance: part of the largest output by which one may differ from fp32.
+      board: networks and platform.
+      found: candidates with their measurements.
+      answers: answer of the mapper, by margin.
+      tolerance: allowed difference from fp32, relative to the largest output.
     """
     length_ms = {one.name: _lengths_ms(one) for one in found}
-    serial = next((one for one in found if Method.serial in one.ways), None)
+    serial = next((one for one in found if Method.serial in one.methods), None)
     serial_ms = None if serial is None else length_ms[serial.name]
     rows: list[Row] = []
     for one in found:
         own_ms = length_ms[one.name]
         row: Row = {
             "timetable": one.name,
-            "ways": [way.value for way in one.ways],
+            "ways": [way.value for way in one.methods],
             "frame_ms": board.frame_ms,
             "planned_ms": None,
             "error": one.error,
         }
-        if Method.at_once not in one.ways:  # of which the table says nothing
+        if Method.at_once not in one.methods:  # the table does not predict its length
             row["planned_ms"] = round(planned_ms(one.timetable), 4)
         if own_ms:
             row |= summary(own_ms)
@@ -78,7 +78,7 @@ def _lengths_ms(one: Candidate) -> list[float]:
 
 
 def _of_networks(board: Board, one: Candidate, tolerance: float) -> list[Row]:
-    """By the begin of each as planned."""
+    """Return one row per network, sorted by planned start."""
     alone_ms = board.table.of(Bound.mean)
     rows: list[Row] = []
     for placed in one.timetable:

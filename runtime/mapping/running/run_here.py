@@ -1,8 +1,8 @@
-"""`python -m runtime.map tasks=here.csv run=<folder>`: frame after frame for real, beside alternatives.
+"""`python -m runtime.map tasks=here.csv run=<folder>`: runs the mapped frame and its baselines.
 
-All timetables take turns of some frames, in an order drawn anew each round. A frame begins when the
-one before it has ended and its time is over. Before a turn every network gets another input, after it
-every output is compared with fp32.
+Timetables are interleaved: some frames of each per round, in random order. A frame begins when the
+previous one has ended and its period is over. Before each turn every network gets another input;
+after it every output is compared with fp32.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ def run_here(
     *,
     tell: Callable[[Results], None],
 ) -> Results:
-    """Runs the frame in every way that was asked for; results are written after each round.
+    """Run the frame by every method; results are written after each round.
 
     Args:
-      board: networks by names that `subject` knows, and units of this machine.
-      config: how often, and in which ways.
-      profiling: how the networks were made that the table's times are of.
-      path: of the results.
-      console: where progress is told.
-      tell: is given the results, after Ctrl-C, too.
+      board: networks by the names of `build_network`, and units of this machine.
+      config: methods, margins and number of frames.
+      profiling: settings with which the networks of the timing table were built.
+      path: file of the results.
+      console: shows progress.
+      tell: called with the results at the end, also after Ctrl-C.
 
     Raises:
-      ValueError: if a network or a unit is not there, or a network cannot run on one.
-      KeyboardInterrupt: after what was measured has been written.
+      ValueError: if a network or unit does not exist, or a network cannot run at its place.
+      KeyboardInterrupt: after the measurements have been written.
     """
     names = board.table.networks
     for name in names:
@@ -80,9 +80,9 @@ def run_here(
         "weights": "random",
     }
     with PlaceLanes(board.platform) as lanes:
-        _check(found, lanes)  # before anything that takes time
+        _check(found, lanes)  # fails before the slow steps
         console.print(
-            f"made ready: {'; '.join(one.name for one in found)}", soft_wrap=True, markup=False
+            f"timetables: {'; '.join(one.name for one in found)}", soft_wrap=True, markup=False
         )
         results = Results(EXPERIMENT, settings, machine("cuda" if on_gpu else "cpu"))
         flags: list[str] = []
@@ -109,13 +109,13 @@ def run_here(
             tolerance=profiling.tolerance,
         )
         watch = _watch(on_gpu=on_gpu)
-        pulse = Pulse()  # who waits for a GPU cannot be interrupted
+        pulse = Pulse()  # a thread that waits for a GPU cannot be interrupted
         try:
             with ends_without(pulse, write):
                 for count in _shown(_turns(config), config.minutes, console):
                     rounds.run(count, pulse)
                     write()
-        finally:  # after Ctrl-C, too
+        finally:  # also after Ctrl-C
             flags += watch.disturbances()
             _close(results, found, config, flags)
             write()
@@ -124,7 +124,7 @@ def run_here(
 
 
 def _check(found: Sequence[Candidate], lanes: PlaceLanes) -> None:
-    """Refuses what this machine cannot run.
+    """Check that this machine can run all candidates.
 
     Raises:
       ValueError: naming the place or the variant.
@@ -137,11 +137,11 @@ def _check(found: Sequence[Candidate], lanes: PlaceLanes) -> None:
 
 
 def recorded_settings(path: Path, config: ProfileConfig) -> ProfileConfig:
-    """Execution the networks of a table were made, if the record beside it is there to say so.
+    """Return the settings recorded beside a timing table, or `config` if there is no record.
 
     Raises:
-      OSError: if it cannot be read.
-      ValueError: if it is no such record.
+      OSError: if the record cannot be read.
+      ValueError: if it is invalid.
     """
     if not path.exists():
         return config
@@ -155,27 +155,27 @@ def recorded_settings(path: Path, config: ProfileConfig) -> ProfileConfig:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(
-            f"{path} is no record of a profile: {error}; move it away, or profile again"
+            f"{path} is not a record of a profile: {error}; move it away, or profile again"
         ) from error
     made.check()
     return made
 
 
 def has_run(results: Results) -> bool:
-    """Whether there was a mapping for the least margin, and no network failed."""
+    """Return whether there is a mapping for the least margin and no network failed."""
     margins = [row for row in results.rows if "margin" in row]
     has_mapping = not margins or margins[0]["of"] is not None
     return has_mapping and not results.faults
 
 
 def _turns(config: RunConfig) -> list[int]:
-    """Frames of each round."""
+    """Return the number of frames of each round."""
     full, rest = divmod(config.frames, config.turn)
     return [config.turn] * full + [rest] * bool(rest)
 
 
 def _shown(turns: Sequence[int], minutes: float, console: Console) -> Iterator[int]:
-    """The rounds for which there is time, with a bar or a line of how far it is."""
+    """Yield the rounds within the time limit, with a progress bar or line."""
     until_s = time.monotonic() + 60 * minutes
     columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("rounds"))
     with Progress(
@@ -192,8 +192,8 @@ def _shown(turns: Sequence[int], minutes: float, console: Console) -> Iterator[i
                 return
             bar.update(task, completed=done)
             if not console.is_terminal and done == 1:
-                left_s = (now_s - began_s) * (len(turns) - 1)
-                console.print(f"1 of {len(turns)} rounds, about {left_s:.0f} s left")
+                remaining_s = (now_s - began_s) * (len(turns) - 1)
+                console.print(f"1 of {len(turns)} rounds, about {remaining_s:.0f} s remaining")
             yield count
 
 

@@ -1,4 +1,4 @@
-"""What frames that ran for real show."""
+"""Tables, charts and sentences about timetables that ran."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def _tables(rows: list[Row]) -> list[TableView]:
     frame_ms = ran[0]["frame_ms"] if ran else 0.0
     shown = [
         TableView(
-            f"A frame of {frame_ms:g} ms, begin to last end, ms",
+            f"A frame of {frame_ms:g} ms: time from start to last end, ms",
             [
                 *("timetable", "planned", "median", "p99", "worst", "late"),
-                *("margin it needs", "in the median", "to serial"),
+                *("needed margin", "needed by the median", "against serial"),
             ],
             [_ran(row) for row in ran],
             1,
@@ -37,7 +37,7 @@ def _tables(rows: list[Row]) -> list[TableView]:
                 f"{one['timetable']}: planned and median times, ms",
                 [
                     *("network", "as", "on", "planned", "measured", "worst end"),
-                    *("alone", "took", "slower", "off fp32 by"),
+                    *("alone", "took", "slower", "difference from fp32"),
                 ],
                 [_network(row) for row in own],
                 3,
@@ -92,23 +92,23 @@ def _margin(row: Row) -> list[str]:
 
 
 def sentences(rows: list[Row]) -> list[str]:
-    """The answer in words: whether the mapping held, what to plan with, who was slowed most."""
+    """Summarise: whether the mapping held, the margin to plan with, the largest slowdown."""
     found = []
     margins = [row for row in rows if "margin" in row]
     for name in dict.fromkeys(row["of"] for row in margins if row["frames"]):
         own = [row for row in margins if row["of"] == name]
-        told = ", ".join(f"{100 * row['margin']:g}" for row in own)
+        percents = ", ".join(f"{100 * row['margin']:g}" for row in own)
         late = f"{own[0]['late']} of {own[0]['frames']} frames were late"
-        found.append(f"mapped with a margin of {told} %: {late}")
+        found.append(f"mapped with a margin of {percents} %: {late}")
     if margins and not any(row["holds"] for row in margins):
-        found.append("no margin that was tried has a mapping of which no frame was late")
+        found.append("every margin tried has late frames or no mapping")
     needed = needed_margin(rows)
     if needed is not None:
-        in_time = "that none was late says only that there was room for it"
-        why = in_time if needed.has_held else "it is the shortest, for no mapping held"
+        in_time = "no frame was late because this frame has room for that"
+        why = in_time if needed.has_held else "it has the shortest frame, and no mapping held"
         found.append(
-            f"plan with a margin of {100 * needed.margin:g} %: so much longer than planned was the "
-            f"worst frame of {needed.timetable}; {why}"
+            f"plan with a margin of {100 * needed.margin:g} %: the worst frame of {needed.timetable} "
+            f"exceeded its plan by that much; {why}"
         )
     slower = [row for row in rows if "slower" in row]
     apart = [row for row in slower if row["place"] != "anywhere"]
@@ -116,12 +116,12 @@ def sentences(rows: list[Row]) -> list[str]:
     return [
         *found,
         *_slowest(apart, "on units of its own", rows),
-        *_slowest(at_once, "begun at once", rows),
+        *_slowest(at_once, "started at once", rows),
     ]
 
 
 def _slowest(some: Sequence[Row], which: str, rows: list[Row]) -> list[str]:
-    """Of networks that ran, the one that took longest against alone."""
+    """Return a sentence about the network with the largest slowdown, if any ran."""
     most = max(some, key=lambda row: float(row["slower"]), default=None)
     if most is None:
         return []
@@ -129,11 +129,11 @@ def _slowest(some: Sequence[Row], which: str, rows: list[Row]) -> list[str]:
     took = (
         f"{most['network']} as {most['configuration']} took {percent(most['slower'])} against alone"
     )
-    return [f"in its frame{beside} {took} ({most['of']}); no other {which} was slowed by more"]
+    return [f"largest slowdown {which}: in its frame{beside} {took} ({most['of']})"]
 
 
 def _is_beside(one: Row, rows: list[Row]) -> bool:
-    """Whether the timetable has another network while it runs."""
+    """Return whether the plan runs another network at the same time."""
     return any(
         row["planned_start_ms"] < one["planned_end_ms"]
         and one["planned_start_ms"] < row["planned_end_ms"]
@@ -148,7 +148,7 @@ def _figures(rows: list[Row]) -> list[Figure]:
 
 
 def _plan(one: Row, rows: list[Row]) -> Figure:
-    """Each network's time in the frame, as planned and as it was."""
+    """Chart the planned and the measured time of each network in the frame."""
     own = [row for row in rows if row.get("of") == one["timetable"] and "network" in row]
     labels = [
         f"{i + 1} {chart_text(row['network'])}, {chart_text(row['place'])}"
@@ -179,7 +179,7 @@ def _plan(one: Row, rows: list[Row]) -> Figure:
 
 
 def _lengths(ran: list[Row]) -> list[Figure]:
-    """Execution long frames took, as the share that took at most so long."""
+    """Chart the cumulative distribution of frame times."""
     if not ran:
         return []
     data: list[dict[str, Any]] = []
@@ -197,7 +197,7 @@ def _lengths(ran: list[Row]) -> list[Figure]:
         )
     frame_ms = ran[0]["frame_ms"]
     layout = {
-        "xaxis": {"title": {"text": "begin to last end, ms"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": "start to last end, ms"}, "rangemode": "tozero"},
         "yaxis": {"title": {"text": "frames, %"}},
         "shapes": [
             {
@@ -210,8 +210,8 @@ def _lengths(ran: list[Row]) -> list[Figure]:
             }
         ],
     }
-    caption = f"Dotted: the frame's end, {frame_ms:g} ms."
-    return [Figure("Frames that took at most so long", data, layout, caption)]
+    caption = f"Dotted: the end of the frame, {frame_ms:g} ms."
+    return [Figure("Cumulative distribution of frame times", data, layout, caption)]
 
 
 def _key_figures(rows: list[Row]) -> list[KeyFigure]:
@@ -223,7 +223,7 @@ def _key_figures(rows: list[Row]) -> list[KeyFigure]:
         KeyFigure(
             row["timetable"],
             f"{row['ms']:.2f} ms",
-            f"{percent(row['against_serial'])} to one after another; "
+            f"{percent(row['against_serial'])} against serial; "
             f"{row['late']} of {row['frames']} late",
         )
         for row in rows
@@ -233,15 +233,15 @@ def _key_figures(rows: list[Row]) -> list[KeyFigure]:
 
 
 def _to_plan_with(rows: list[Row], margins: list[Row]) -> KeyFigure:
-    """Not the least margin that held: the frames of that mapping may have had room to spare."""
+    """Show the needed margin, not the least that held, whose frames may have had spare room."""
     needed = needed_margin(rows)
     tried = ", ".join(f"{100 * row['margin']:g}" for row in margins)
-    held = f"of {tried} % tried no mapping is without a late frame"
+    held = f"every mapping had late frames; tried {tried} %"
     if needed is None:
-        return KeyFigure("Margin to plan with", "not known", held, Tone.bad)
-    needs = f"what {needed.timetable} needs, its worst frame against its plan"
+        return KeyFigure("Margin to plan with", "unknown", held, Tone.bad)
+    needs = f"worst frame of {needed.timetable} against its plan"
     if needed.has_held:
-        held = f"of {tried} % tried the least with no late frame"
+        held = f"the least margin without a late frame; tried {tried} %"
     return KeyFigure(
         "Margin to plan with",
         f"{100 * needed.margin:g} %",
@@ -250,4 +250,4 @@ def _to_plan_with(rows: list[Row], margins: list[Row]) -> KeyFigure:
     )
 
 
-MAPPED = View("A mapping run for real", _tables, _figures, _key_figures, sentences)
+MAPPED = View("A mapping run on this machine", _tables, _figures, _key_figures, sentences)

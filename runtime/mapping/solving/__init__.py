@@ -1,1 +1,1 @@
-"""Mappings and what is left of the frame."""
+"""Mappings of networks to places, and the slack for one more network."""

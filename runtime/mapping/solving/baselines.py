@@ -1,4 +1,4 @@
-"""Who decides where the networks of a frame run: the mapper, or what one would do without."""
+"""Methods that decide where the networks of a frame run: the mapper and its baselines."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from runtime.mapping.solving.timetable import Placed, Timetable, one_by_one, tim
 
 
 class Method(Enum):
-    """The names of the ways."""
+    """The methods, as `running.ways` names them."""
 
-    mapped = "mapped"  # the mapper: the least sum of times that fits into the frame
-    shortest = "shortest"  # the mapper, asked for the shortest frame
-    greedy = "greedy"  # the longest network first, each where it ends first
-    quickest = "quickest"  # each as it is quickest alone, where that is free first
-    serial = "serial"  # each as it is quickest alone, one after another
-    at_once = "at_once"  # each as it is quickest alone, all begun at once, nothing kept apart
+    mapped = "mapped"  # the mapper: minimum sum of times that fits into the frame
+    shortest = "shortest"  # the mapper with the shortest frame as objective
+    greedy = "greedy"  # longest network first, each where it ends first
+    quickest = "quickest"  # each in its fastest configuration, at the place that is free first
+    serial = "serial"  # each in its fastest configuration, one after another
+    at_once = "at_once"  # each in its fastest configuration, all started together, sharing units
 
 
 def mapped(
     among: Choices, configurations: Sequence[str], *, frame_ms: float
 ) -> tuple[Answer, Timetable]:
-    """What the mapper says of a frame; an empty timetable if it has none."""
+    """Return the mapper's answer and timetable, which is empty without a mapping."""
     found = solve(among, frame_ms)
     if found.chosen is None:
         return found.answer, ()
@@ -35,14 +35,13 @@ def mapped(
 
 
 def shortest(among: Choices, configurations: Sequence[str]) -> Timetable:
-    """The mapping of the shortest frame, and among those the one with the least sum of times.
+    """Return the mapping of the shortest frame, and among those the one with the least sum of times.
 
-    As good as could be found in the solver's time: one more network that occupies all units is given
-    as much as possible.
+    It maximises the slack of an extra network that occupies all units, within the solver's time limit.
     """
     enough_ms = float(among.ms.min(1).sum())
     most = longest_slack(among, enough_ms, np.ones(len(among.platform.units), bool))
-    if most.chosen is None:  # no time was left, but one after another they fit
+    if most.chosen is None:  # the time limit was reached; one after another they always fit
         return serial(among, configurations)
     length_ms = float(frame_loads(most.chosen, among).max())
     best = solve(among, length_ms * (1 + 1e-9))
@@ -50,7 +49,7 @@ def shortest(among: Choices, configurations: Sequence[str]) -> Timetable:
 
 
 def greedy(among: Choices, configurations: Sequence[str]) -> Timetable:
-    """List scheduling: the network that takes longest at best comes first, each where it ends first."""
+    """List scheduling: networks by decreasing minimum time, each where it ends first."""
     free_ms = np.zeros(len(among.platform.units))
     order = []
     for i in np.argsort(-among.ms.min(1), kind="stable"):
@@ -62,7 +61,7 @@ def greedy(among: Choices, configurations: Sequence[str]) -> Timetable:
 
 
 def quickest(among: Choices, configurations: Sequence[str]) -> Timetable:
-    """Each in the configuration that is quickest alone, at the one of its places that is free first."""
+    """Put each network in its fastest configuration, at the place that is free first."""
     free_ms = np.zeros(len(among.platform.units))
     order = []
     for i, own_ms in enumerate(among.ms):
@@ -75,7 +74,7 @@ def quickest(among: Choices, configurations: Sequence[str]) -> Timetable:
 
 
 def serial(among: Choices, configurations: Sequence[str]) -> Timetable:
-    """Each in the configuration that is quickest alone, and alone indeed."""
+    """Put each network in its fastest configuration, one after another."""
     now_ms = 0.0
     found: list[Placed] = []
     for i, at in enumerate(among.ms.argmin(1)):
@@ -88,7 +87,7 @@ def serial(among: Choices, configurations: Sequence[str]) -> Timetable:
 
 
 def at_once(among: Choices, configurations: Sequence[str]) -> Timetable:
-    """Each in the configuration that is quickest alone; planned as if they did not disturb each other."""
+    """Start all networks together in their fastest configurations; times ignore interference."""
     return tuple(
         Placed(
             i,

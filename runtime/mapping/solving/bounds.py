@@ -1,9 +1,9 @@
-"""Most programs of a study answered without a solver, many at once.
+"""Bounds that decide most mapping programs without a solver, for many sets of networks at once.
 
-Prices of the units prove that networks do not fit: if each goes where it pays least, and all pay more
-than all units are worth, no mapping can exist (Lagrangian bound, the dual of the relaxed program).
-Moving one network at a time to where the loads get most even finds mappings. What neither settles is
-left to the solver, so that answers are exact.
+Lagrangian bound (the dual of the relaxed program): given prices of the units, if every network takes
+its cheapest place and the total still exceeds the price of all units over the frame, no mapping
+exists. Local search, which moves one network at a time to even out the loads, finds mappings. Sets
+that neither decides are left to the solver, so that answers are exact.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ from runtime.mapping.model.choices import Choices, interchangeable_units
 FITS, OPEN, DOES_NOT_FIT = 1, 0, -1
 
 _PRICINGS = 60
-_STEP = 0.5  # of a price, by how much its unit is overloaded
+_STEP = 0.5  # step size of a price, relative to the overload of its unit
 _SWEEPS = 4  # over all networks, for each power
-_POWERS = (2, 6, 12)  # of the loads in the sum that is made small; high ones see the largest only
+_POWERS = (
+    2,
+    6,
+    12,
+)  # the sum of loads ** power is minimised; high powers see the largest load only
 _RESTARTS = 30
 _HALVINGS = 12
-_SHAKEN = 0.3  # of the networks, put at random before each further start
+_PERTURBED = 0.3  # share of networks placed at random before each restart
 
 _Loads = Float64[ndarray, "sets units"]
 
@@ -36,15 +40,15 @@ def screen(
     frame_ms: float,
     generator: np.random.Generator,
 ) -> tuple[Int8[ndarray, " sets"], Int64[ndarray, "sets n"]]:
-    """FITS, DOES_NOT_FIT or OPEN for each set of networks, and the place of each network.
+    """Return FITS, DOES_NOT_FIT or OPEN for each set of networks, and the place of each network.
 
     The places are a mapping that fits where the answer is FITS.
 
     Args:
       among: places and their units.
-      ms: of each network at each place; 0 everywhere for one that is not there.
-      frame_ms: the frame.
-      generator: for the order of moves.
+      ms: time of each network at each place; 0 everywhere for a missing network.
+      frame_ms: length of the frame.
+      generator: random generator of the local search.
     """
     occupies = among.occupies.astype(np.float64)
     answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)
@@ -60,7 +64,7 @@ def screen(
             break
         begin = chosen[pending]
         if start:
-            begin = _shaken(ms[pending], begin, generator)
+            begin = _perturbed(ms[pending], begin, generator)
         fits, moved = _moved(ms[pending], begin, occupies, frame_ms, generator)
         answers[pending[fits]] = FITS
         chosen[pending[fits]] = moved[fits]
@@ -70,9 +74,9 @@ def screen(
 def bisected_slack(
     among: Choices, frame_ms: float, place: Bool[ndarray, " units"]
 ) -> tuple[float, Int64[ndarray, " networks"] | None]:
-    """A time that one more network may take at a place, perhaps not the longest, and a mapping for it.
+    """Return a slack at a place, perhaps not the largest, and a mapping that leaves it.
 
-    Halves the interval in which the longest lies, as far as quick answers can tell.
+    Bisection with `screen` as the feasibility test.
     """
     more = np.full((len(among.ms) + 1, len(among.places) + 1), np.inf)
     more[:-1, :-1] = among.ms
@@ -97,14 +101,14 @@ def bisected_slack(
     return least_ms, found
 
 
-def _shaken(
+def _perturbed(
     ms: Float64[ndarray, "sets n places"],
     chosen: Int64[ndarray, "sets n"],
     generator: np.random.Generator,
 ) -> Int64[ndarray, "sets n"]:
     anywhere = np.where(np.isfinite(ms), generator.random(ms.shape), -1.0).argmax(2)
     moved: Int64[ndarray, "sets n"]
-    moved = np.where(generator.random(chosen.shape) < _SHAKEN, anywhere, chosen)
+    moved = np.where(generator.random(chosen.shape) < _PERTURBED, anywhere, chosen)
     return moved
 
 
@@ -128,7 +132,7 @@ def _priced(
         fits = loads.max(1) <= frame_ms
         answers[active[too_much]] = DOES_NOT_FIT
         answers[active[fits]] = FITS
-        for group in groups:  # of units alike the cheapest takes all, which says nothing of it
+        for group in groups:  # the cheapest of interchangeable units takes all: average their loads
             loads[:, group] = loads[:, group].mean(1, keepdims=True)
         prices[active] *= np.exp(_STEP * (loads / frame_ms - 1).clip(-2, 2))
         prices[active] /= prices[active].sum(1, keepdims=True)
@@ -155,7 +159,7 @@ def _moved(
     frame_ms: float,
     generator: np.random.Generator,
 ) -> tuple[Bool[ndarray, " sets"], Int64[ndarray, "sets n"]]:
-    """Which sets were brought to fit, and how; `chosen` is where each of their moves begins."""
+    """Local search from `chosen`: return which sets fit now, and their places."""
     chosen, best = chosen.copy(), chosen.copy()
     sets = np.arange(len(ms))
     loads = _loads(ms, chosen, occupies)

@@ -1,4 +1,4 @@
-"""What there is to run of a frame: the mapper's timetables by margin, and the alternatives."""
+"""The timetables to compare for a frame: the mapper's, by margin, and the baselines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.slack import check_networks
 from runtime.mapping.solving.timetable import Timetable, is_same, without_margin
 
-_WITHOUT_MARGIN = {
+_BASELINES = {
     Method.shortest: shortest,
     Method.greedy: greedy,
     Method.quickest: quickest,
@@ -37,7 +37,7 @@ _WITHOUT_MARGIN = {
 @final
 @dataclass(frozen=True)
 class Board:
-    """The networks of a frame, and what they run on."""
+    """The networks of a frame and the platform that they run on."""
 
     table: TimingTable
     platform: Platform
@@ -48,32 +48,32 @@ class Board:
 @final
 @dataclass
 class Candidate:
-    """A timetable, and who comes to it."""
+    """A timetable, the methods that produce it, and its measurements."""
 
     timetable: Timetable
-    ways: list[Method] = field(default_factory=list)
+    methods: list[Method] = field(default_factory=list)
     margins: list[float] = field(default_factory=list)
-    """With which the mapper does."""
+    """Margins with which the mapper produces it."""
     ms: list[Float64[ndarray, "networks 2"]] = field(default_factory=list)
-    """Of each frame that ran: when each network began and ended."""
+    """Start and end of each network, for each frame that ran."""
     differences: Float64[ndarray, " networks"] | None = None
-    """Of each network's outputs from fp32, the largest, as part of the largest output."""
+    """Largest difference of each network's outputs from fp32, relative to the largest output."""
     error: str = ""
-    """Why it runs no longer."""
+    """Error that ended its measurement; empty if none."""
 
     @property
     def name(self) -> str:
-        """The ways, and of a mapping the margins."""
-        names = [way.value for way in self.ways]
+        """The methods, with the margins of the mapper."""
+        names = [method.value for method in self.methods]
         if self.margins:
             names[0] += f" +{', '.join(f'{100 * margin:g}' for margin in self.margins)} %"
         return " = ".join(names)
 
 
 def candidates(
-    board: Board, ways: Sequence[Method], margins: Sequence[float]
+    board: Board, methods: Sequence[Method], margins: Sequence[float]
 ) -> tuple[list[Candidate], Mapping[float, Answer]]:
-    """Timetables that differ, and what the mapper says for each margin.
+    """Return the distinct timetables, and the mapper's answer for each margin.
 
     Raises:
       ValueError: if a network has no configuration of this platform.
@@ -85,21 +85,21 @@ def candidates(
     found: list[Candidate] = []
     answers: dict[float, Answer] = {}
 
-    def candidate(timetable: Timetable, way: Method) -> Candidate:
+    def candidate(timetable: Timetable, method: Method) -> Candidate:
         one = next((old for old in found if is_same(old.timetable, timetable)), None)
         if one is None:
             one = Candidate(timetable)
             found.append(one)
-        if way not in one.ways:
-            one.ways.append(way)
+        if method not in one.methods:
+            one.methods.append(method)
         return one
 
-    for margin in sorted(margins) if Method.mapped in ways else ():
+    for margin in sorted(margins) if Method.mapped in methods else ():
         longer = choices((1 + margin) * times_ms, columns, board.platform)
         answers[margin], own = mapped(longer, columns, frame_ms=board.frame_ms)
         if own:
             candidate(without_margin(own, margin), Method.mapped).margins.append(margin)
-    for way, make in _WITHOUT_MARGIN.items():
-        if way in ways:
-            candidate(make(among, columns), way)
+    for method, make in _BASELINES.items():
+        if method in methods:
+            candidate(make(among, columns), method)
     return found, answers

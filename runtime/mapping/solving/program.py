@@ -1,9 +1,9 @@
 """The 0/1 program of a mapping (R. Pujol Torramorell, MSc thesis, UPC/BSC, 2020, section 5.2).
 
-A network has one place; each unit's times sum to the frame at most. The source says in words only that
-configurations exclude each other; here a network at a place loads every unit of it (a gang).
-Its relaxation, a linear program, is asked first: it is quick, and where it has no solution there is
-none.
+Each network has one place, and the times on each unit sum to at most the frame. The source states the
+mutual exclusion of configurations in words only; here a network loads every unit of its place (gang
+scheduling). The linear relaxation is solved first: it is fast, and if it is infeasible so is the
+program.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from numpy import ndarray
 from runtime.mapping.model.choices import Choices, frame_loads, interchangeable_units
 
 TIME_LIMIT_S = 3.0
-"""After which a program is given up: neither possible nor impossible is then known."""
+"""Time limit of the solver, after which the answer is unknown."""
 
 ROUNDING_MS = 1e-3
-"""By which the sums may exceed the frame: to the solver, a millionth of a network is none."""
+"""Tolerated excess over the frame: the solver treats a fraction of 1e-6 as 0."""
 
 _TIME_IS_UP = 1
 _INFEASIBLE = 2
 
 
 class Answer(Enum):
-    """Whether networks fit."""
+    """Whether the networks fit into the frame."""
 
     feasible = "feasible"
     infeasible = "infeasible"  # proven
-    unknown = "unknown"  # no time was left to know
+    unknown = "unknown"  # the time limit was reached
 
 
 @final
 @dataclass(frozen=True)
 class Solution:
-    """An answer, and where each network goes if they fit."""
+    """Answer of the solver, with a mapping if the networks fit."""
 
     answer: Answer
     chosen: Int64[ndarray, " networks"] | None = None
-    """Index of each network's place."""
+    """Index of the place of each network; None without a mapping."""
     slack_ms: float = 0.0
-    """For one more network, where that was asked for."""
+    """Slack for one more network, if requested."""
     bound_ms: float = 0.0
-    """A bound on that; more than it only where no time was left."""
+    """Upper bound on the slack; larger than it only if the time limit was reached."""
 
 
 def solve(
@@ -57,7 +57,7 @@ def solve(
     any_will_do: bool = False,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Solution:
-    """The mapping with the least sum of times (the source's objective), or any at all."""
+    """Find the mapping with the least sum of times (the source's objective), or any mapping."""
     if not len(among.ms):
         return Solution(Answer.feasible, np.zeros(0, np.int64))
     program = _Program(among, frame_ms)
@@ -75,13 +75,13 @@ def maximise_slack(
     *,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Solution:
-    """Execution long one more network could take at a place, given where the others could go.
+    """Find the largest slack for one more network at a place, over all mappings of the others.
 
     Args:
-      among: the networks that are there already.
-      frame_ms: the frame.
-      place: the units that the network more would occupy.
-      time_limit_s: after it, `slack_ms` is what was found, and `bound_ms` what it cannot exceed.
+      among: choices of the existing networks.
+      frame_ms: length of the frame.
+      place: mask of the units that the additional network would occupy.
+      time_limit_s: after it, `slack_ms` is the best found, and `bound_ms` its upper bound.
     """
     if not len(among.ms):
         return Solution(Answer.feasible, np.zeros(0, np.int64), frame_ms, frame_ms)
@@ -94,7 +94,7 @@ def maximise_slack(
 
 @final
 class _Program:
-    """Columns: each network at each of its places, and the time left if that is asked for."""
+    """Columns: each network at each of its places, and the slack if it is requested."""
 
     def __init__(
         self, among: Choices, frame_ms: float, place: Bool[ndarray, " units"] | None = None
@@ -116,23 +116,23 @@ class _Program:
 
     @property
     def is_infeasible(self) -> bool:
-        """Whether not even networks in pieces would fit."""
+        """Whether the linear relaxation is infeasible."""
         if self._has_homeless:
             return True
         columns = self._loads.shape[1]
         return int(self._run(np.zeros(columns), np.zeros(columns), 60.0).status) == _INFEASIBLE
 
     def break_symmetry(self) -> None:
-        """Of solutions that differ in the names of units, keep one: the first has most to do."""
+        """Order the loads of interchangeable units, so that the first has the largest."""
         names = self._among.platform.configurations
         for group in interchangeable_units(self._among.platform, [*names]):
             if self._place is not None and len({*self._place[group]}) > 1:
-                continue  # the time left tells them apart
+                continue  # the slack distinguishes them
             order = np.diff(self._loads[group], axis=0)
             self._rows.append((order, -np.inf, 0.0))
 
     def solved(self, cost: Float64[ndarray, " columns"], time_limit_s: float) -> Solution:
-        """With each network in one piece, at the least cost; the time left costs less than none."""
+        """Solve the integer program at minimum cost; the slack has a negative cost."""
         has_more = self._place is not None
         whole = np.ones(len(self.ms))
         if has_more:

@@ -1,7 +1,7 @@
-"""The networks of a frame as a timetable, and what is left of it for one more network.
+"""The timetable of a frame, and the slack for one more network.
 
-What is left at a place is the longest time of one more network there for which all still fit, the
-others moving out of its way. It is the limit T of a search for that network.
+The slack of a place is the longest time of one more network there for which all networks still fit,
+where the others may move. It is the limit T of a search for that network.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from runtime.mapping.solving.timetable import timetable
 @final
 @dataclass(frozen=True)
 class Run:
-    """One network of the timetable."""
+    """One entry of the timetable."""
 
     network: str
     configuration: str
@@ -36,31 +36,31 @@ class Run:
 @final
 @dataclass(frozen=True)
 class Slack:
-    """What one more network may take."""
+    """Slack for one more network at one place, or any of several interchangeable places."""
 
     places: tuple[str, ...]
-    """Where; any of them, as they are alike."""
+    """Names of the interchangeable places."""
     configurations: tuple[str, ...]
-    """Which occupy such a place."""
+    """Configurations that occupy such a place."""
     ms: float
-    """0 where the others leave nothing; the longest found, if the search for more was given up."""
+    """The slack; 0 if there is none; the longest found if the solver's time limit was reached."""
     most_ms: float
-    """More than `ms` only then."""
+    """Upper bound; larger than `ms` only if the time limit was reached."""
     timetable: tuple[Run, ...]
-    """Of the others, with room for it."""
+    """Timetable of the other networks that leaves this slack."""
 
 
 @final
 @dataclass(frozen=True)
 class FrameAnalysis:
-    """Networks on a platform."""
+    """Mapping of the networks of a frame, and the slack of each place."""
 
     answer: Answer
     timetable: tuple[Run, ...]
-    """The one with the least sum of times, in the order of the networks; empty if none is known."""
-    left: tuple[Slack, ...]
-    why: str = ""
-    """What makes a mapping impossible."""
+    """Timetable with the least sum of times, in the order of the networks; empty if none is known."""
+    slack: tuple[Slack, ...]
+    infeasibility: str = ""
+    """Reason why there is no mapping; empty if there is one or it is unknown."""
 
 
 def analyse_frame(
@@ -71,15 +71,15 @@ def analyse_frame(
     *,
     frame_ms: float,
 ) -> FrameAnalysis:
-    """Maps networks, and asks what is left.
+    """Map the networks and compute the slack of each place.
 
     Args:
-      networks: their names.
-      times_ms: nan where a network cannot run.
-      configurations: of the columns; those that the platform has not are not used, and those that
-        only the platform has may serve the network more.
-      platform: its units.
-      frame_ms: in which each network runs once.
+      networks: names of the networks.
+      times_ms: NaN where a network cannot run.
+      configurations: names of the columns; those that the platform lacks are ignored, and those that
+        only the platform has may serve the additional network.
+      platform: units and configurations.
+      frame_ms: length of the frame, in which each network runs once.
 
     Raises:
       ValueError: if a network has no configuration of this platform.
@@ -89,34 +89,34 @@ def analyse_frame(
     found = solve(among, frame_ms)
     if found.chosen is None:
         is_none = found.answer is Answer.infeasible
-        why = _infeasibility(networks, among, frame_ms) if is_none else ""
-        return FrameAnalysis(found.answer, (), (), why)
+        reason = _infeasibility(networks, among, frame_ms) if is_none else ""
+        return FrameAnalysis(found.answer, (), (), reason)
     return FrameAnalysis(
         found.answer,
         _timetable(networks, found.chosen, among, configurations),
         tuple(
-            _left(networks, same, among, configurations, frame_ms)
+            _slack(networks, same, among, configurations, frame_ms)
             for same in _places_alike(platform)
         ),
     )
 
 
 def check_networks(networks: Sequence[str], among: Choices) -> None:
-    """Refuses networks that run nowhere.
+    """Check that every network can run in some configuration.
 
     Raises:
-      ValueError: naming the first of them.
+      ValueError: naming the first that cannot.
     """
     for name, own_ms in zip(networks, among.ms, strict=True):
         if not np.isfinite(own_ms).any():
             raise ValueError(
-                f"{name} runs in no configuration of {among.platform.name}, which has "
+                f"{name} cannot run in any configuration of {among.platform.name}: "
                 f"{', '.join(among.platform.configurations)}"
             )
 
 
 def longest_slack(among: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:
-    """Execution long one more network could take at a place; where the solver has no time left, quickly."""
+    """Return the largest slack at a place; after the solver's time limit, by bisection if larger."""
     found = maximise_slack(among, frame_ms, place)
     if found.answer is Answer.unknown or found.bound_ms > found.slack_ms:
         slack_ms, chosen = bisected_slack(among, frame_ms, place)
@@ -126,7 +126,7 @@ def longest_slack(among: Choices, frame_ms: float, place: Bool[ndarray, " units"
     return found
 
 
-def _left(
+def _slack(
     networks: Sequence[str],
     same: Sequence[Place],
     among: Choices,
@@ -149,7 +149,7 @@ def _left(
 
 
 def _places_alike(platform: Platform) -> list[list[Place]]:
-    """Every place, with those beside it that differ from it by the names of units only."""
+    """Group the places that differ by the names of interchangeable units only."""
     names = [*platform.configurations]
     group_of = {unit: unit for unit in platform.units}
     for group in interchangeable_units(platform, names):
@@ -166,7 +166,7 @@ def _timetable(
     among: Choices,
     configurations: Sequence[str],
 ) -> tuple[Run, ...]:
-    """In the order of the networks."""
+    """Return the timetable of a mapping, in the order of the networks."""
     runs = {
         one.network: Run(
             networks[one.network],
@@ -181,21 +181,23 @@ def _timetable(
 
 
 def _infeasibility(networks: Sequence[str], among: Choices, frame_ms: float) -> str:
-    """A network that is longer than the frame; else units that are too full if each is quickest.
+    """Name a network that is longer than the frame, else the units that are overloaded.
 
     Args:
-      networks: their names; there is no mapping of them.
-      among: their places.
-      frame_ms: the frame.
+      networks: names of the networks, which have no mapping.
+      among: their choices.
+      frame_ms: length of the frame.
     """
     least_ms = among.ms.min(1)
     longest = int(least_ms.argmax())
     if least_ms[longest] > frame_ms:
-        return f"{networks[longest]} takes {least_ms[longest]:.2f} ms at least"
+        return f"{networks[longest]} takes at least {least_ms[longest]:.2f} ms"
     loads_ms = frame_loads(among.ms.argmin(1), among)
     full = [
         f"{unit} for {ms:.2f} ms"
         for unit, ms in zip(among.platform.units, loads_ms, strict=True)
         if ms > frame_ms
     ]
-    return f"each as it is quickest, they occupy {', '.join(full)}, and no other choice fits"
+    return (
+        f"in their fastest configurations they occupy {', '.join(full)}, and no other mapping fits"
+    )

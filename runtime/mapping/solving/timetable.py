@@ -1,7 +1,7 @@
-"""The networks of one frame, each with its place and time.
+"""Timetables: the networks of one frame, each with its place and time.
 
-A network begins when all units of its place are free, in the timetable's order; nobody waits for the
-clock. So a timetable is an order, and its times are what the table of times makes of it.
+A network begins when all units of its place are free, in the timetable's order, not at a clock time.
+So a timetable is an order, and its times follow from the timing table.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ class Placed:
     """One network of a frame."""
 
     network: int
-    """Its index."""
+    """Index of the network."""
     configuration: str
     place: Place
     start_ms: float
     end_ms: float
     after: tuple[int, ...] = ()
-    """Those before it in the timetable that must have ended, by their index there."""
+    """Indices in the timetable of the entries that must end before it begins."""
     is_exclusive: bool = True
-    """Whether its place is its own while it runs; else it has only the name of one."""
+    """Whether it has its place to itself while it runs; False if it may run anywhere."""
 
 
 Timetable = tuple[Placed, ...]
-"""In the order of begin."""
+"""Sorted by start."""
 
 
 def planned_ms(timetable: Timetable) -> float:
-    """Its length, by the table of times."""
+    """Return the planned length of a timetable."""
     return max(placed.end_ms for placed in timetable)
 
 
 def without_margin(timetable: Timetable, margin: float) -> Timetable:
-    """The same with the times of the table, of one whose times were made longer by the margin."""
+    """Return the timetable with the times of the table, which the margin had lengthened."""
     part = 1 / (1 + margin)
     return tuple(
         replace(one, start_ms=part * one.start_ms, end_ms=part * one.end_ms) for one in timetable
@@ -53,7 +53,7 @@ def without_margin(timetable: Timetable, margin: float) -> Timetable:
 
 
 def is_same(one: Timetable, other: Timetable) -> bool:
-    """Whether they are one order of the same networks on the same places."""
+    """Return whether two timetables have the same order, configurations and places."""
 
     def order(table: Timetable) -> list[tuple[object, ...]]:
         return [
@@ -67,7 +67,7 @@ def is_same(one: Timetable, other: Timetable) -> bool:
 def timetable(
     chosen: Int64[ndarray, " networks"], among: Choices, configurations: Sequence[str]
 ) -> Timetable:
-    """Of a mapping: the widest gangs first, so that the units of each are free at once."""
+    """Return the timetable of a mapping: widest gangs first, so that the units of each become free together."""
     widest_first = sorted(range(len(chosen)), key=lambda i: -int(among.occupies[chosen[i]].sum()))
     return one_by_one([(i, int(chosen[i])) for i in widest_first], among, configurations)
 
@@ -75,7 +75,7 @@ def timetable(
 def one_by_one(
     order: Sequence[tuple[int, int]], among: Choices, configurations: Sequence[str]
 ) -> Timetable:
-    """Networks with their places, each as soon as its units are free."""
+    """Schedule (network, place) pairs in order, each as soon as its units are free."""
     free_ms = np.zeros(len(among.platform.units))
     last = np.full(len(free_ms), -1)
     found: list[Placed] = []
@@ -91,7 +91,7 @@ def one_by_one(
 
 
 def _by_begin(found: Sequence[Placed]) -> Timetable:
-    """Of those that begin together the longest first: one thread begins them all."""
+    """Sort by start; ties by decreasing length, because one thread starts them all."""
     order = sorted(range(len(found)), key=lambda k: (found[k].start_ms, -found[k].end_ms))
     now_at = {k: at for at, k in enumerate(order)}
     return tuple(

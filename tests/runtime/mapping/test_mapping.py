@@ -33,7 +33,7 @@ def on_xavier(used, bound):
 
 
 def left_as(found, configuration):
-    (left,) = (one for one in found.left if configuration in one.configurations)
+    (left,) = (one for one in found.slack if configuration in one.configurations)
     return left.ms
 
 
@@ -166,7 +166,7 @@ def test_a_timetable_gives_each_unit_to_one_network_at_a_time(board):
 
     found = analyse_frame(networks, times_ms, names, platform, frame_ms=100)
 
-    for runs in [found.timetable, *(left.timetable for left in found.left)]:
+    for runs in [found.timetable, *(left.timetable for left in found.slack)]:
         for unit in platform.units:
             own = sorted((run.start_ms, run.end_ms) for run in runs if unit in run.place.split("+"))
             assert all(end <= start for (_, end), (start, _) in pairwise(own))
@@ -208,7 +208,7 @@ def test_an_empty_board_leaves_the_frame():
         (), table.of(Bound.max), table.configurations, xavier_platform(), frame_ms=40
     )
 
-    assert {left.ms for left in found.left} == {40}
+    assert {left.ms for left in found.slack} == {40}
 
 
 def test_a_platform_is_read_as_it_was_written(tmp_path):

@@ -89,9 +89,9 @@ def test_every_variant_of_the_cpu_answers_as_eager_fp32_does():
             continue
         assert len(row.samples.ms) == 2
         assert (row.samples.ms > 0).all()
-        if row.variant.numbers in BOUNDS:
-            assert row.agreement.relative < BOUNDS[row.variant.numbers]
-        exact = row.variant.numbers is Precision.fp32
+        if row.variant.precision in BOUNDS:
+            assert row.agreement.relative < BOUNDS[row.variant.precision]
+        exact = row.variant.precision is Precision.fp32
         assert not exact or row.agreement.top1 == 1
 
 
@@ -205,7 +205,7 @@ def test_every_variant_of_the_gpu_answers_as_the_cpu_does(name):
     with torch.inference_mode():
         reference = [one.module(x) for x in one.others]
     found = agreement([built.output(x) for x in one.others], reference)
-    assert found.relative < BOUNDS[parse_variant(name).numbers]
+    assert found.relative < BOUNDS[parse_variant(name).precision]
 
 
 @pytest.mark.gpu

@@ -144,7 +144,7 @@ def test_what_the_first_boards_leave_is_what_the_mapper_answers_for_the_tasks_of
         found = analyse_frame(
             table.networks, times_ms, table.configurations, platform, frame_ms=frame_ms
         )
-        left.append({one.places[0]: f"{one.ms:.4g}ms" for one in found.left})
+        left.append({one.places[0]: f"{one.ms:.4g}ms" for one in found.slack})
 
     first = OmegaConf.load(ROOT / "conf" / "experiment" / "variants.yaml").boards[0]
     gpu, core = (unit.rpartition("@")[2].split(",") for unit in first.split(" or "))
