@@ -1,4 +1,4 @@
-"""`python -m runtime.map`: reads the networks on a board, tells what is left for one more."""
+"""`python -m runtime.map`: maps the networks of a board and prints the slack for one more."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ DOES_NOT_FIT = 1
 
 SOME_FAILED = 1
 
-_OF_A_RUN = ("run", "running", "profiling", "margin", "json")
-"""Settings that the next question has no use for."""
+_RUN_SETTINGS = ("run", "running", "profiling", "margin", "json")
+"""Settings that the suggested next command does not repeat."""
 
 
 def main() -> None:
-    """Run the command line's question."""
+    """Run the command."""
     typed_hydra_command("runtime.map", "map", MapConfig, _map, ValueError)
 
 
@@ -62,36 +62,36 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     from runtime.mapping.running.needed_margin import needed_margin  # noqa: PLC0415 - imports torch
     from runtime.mapping.running.run_here import EXPERIMENT, has_run, recorded_settings, run_here  # noqa: PLC0415 - likewise
     from runtime.mapping.running.view import MAPPED  # noqa: PLC0415 - likewise
-    from runtime.mapping.solving.candidates import Board  # noqa: PLC0415 - of this use only
+    from runtime.mapping.solving.candidates import Board  # noqa: PLC0415 - likewise
 
     table, platform = read_board(tasks, config)
     board = Board(table, platform, config.bound, config.frame_ms)
     path = folder / f"{EXPERIMENT}.json"
-    made_as = recorded_settings(Path(tasks).with_suffix(".json"), config.profiling)
+    profiling = recorded_settings(Path(tasks).with_suffix(".json"), config.profiling)
     if config.json:
         console = Console(quiet=True)
     running = replace(config.running, margins=[config.margin]) if config.margin else config.running
 
-    def told(results: Results) -> None:
+    def show(results: Results) -> None:
         print_results(results, MAPPED, path, console)
         if (needed := needed_margin(results.rows)) is not None:
-            console.print(_next_question(needed.margin), soft_wrap=True, markup=False)
+            console.print(_next_command(needed.margin), soft_wrap=True, markup=False)
 
-    results = run_here(board, running, made_as, path, console, tell=told)
+    results = run_here(board, running, profiling, path, console, show=show)
     if config.json:
         sys.stdout.write(results.json())
     if not has_run(results):
         sys.exit(DOES_NOT_FIT)
 
 
-def _next_question(margin: float) -> str:
-    """What was asked, with this margin and without running it."""
-    asked = [
+def _next_command(margin: float) -> str:
+    """Return the current command with this margin and without running the frame."""
+    words = [
         text
         for text in HydraConfig.get().overrides.task
-        if text.lstrip("+").partition("=")[0].partition(".")[0] not in _OF_A_RUN
+        if text.lstrip("+").partition("=")[0].partition(".")[0] not in _RUN_SETTINGS
     ]
-    return "next: " + shlex.join(["python", "-m", "runtime.map", *asked, f"margin={margin:g}"])
+    return "next: " + shlex.join(["python", "-m", "runtime.map", *words, f"margin={margin:g}"])
 
 
 def _answer(tasks: str, config: MapConfig, console: Console) -> None:
@@ -103,13 +103,13 @@ def _answer(tasks: str, config: MapConfig, console: Console) -> None:
     if config.json:
         sys.stdout.write(_json(config, platform, found))
     else:
-        _tell(config, platform, found, console)
+        _print(config, platform, found, console)
     if found.answer is not Answer.feasible:
         sys.exit(DOES_NOT_FIT)
 
 
-def _down(ms: float) -> str:
-    """With three decimals, rounded down: a limit must not be more than there is."""
+def _rounded_down(ms: float) -> str:
+    """Format with three decimals, rounded down, because a limit must not exceed the slack."""
     return f"{math.floor(1e3 * ms + 1e-6) / 1e3:.3f}"
 
 
@@ -122,61 +122,61 @@ def _json(config: MapConfig, platform: Platform, found: FrameAnalysis) -> str:
         "answer": found.answer.value,
         "why": found.infeasibility,
         "timetable": [asdict(run) for run in found.timetable],
-        "left": [{**asdict(left), "search": _search(left)} for left in found.slack],
+        "left": [{**asdict(slack), "search": _search(slack)} for slack in found.slack],
     }
     return json.dumps(content, indent=1) + "\n"
 
 
-def _search(left: Slack) -> str | None:
-    limit_ms = _down(left.ms).rstrip("0").rstrip(".")
+def _search(slack: Slack) -> str | None:
+    limit_ms = _rounded_down(slack.ms).rstrip("0").rstrip(".")
     return f"python -m nas.search T={limit_ms}ms device=..." if limit_ms != "0" else None
 
 
-def _tell(config: MapConfig, platform: Platform, found: FrameAnalysis, console: Console) -> None:
-    what = f"frame of {config.frame_ms:g} ms, {config.bound.value} of the times"
+def _print(config: MapConfig, platform: Platform, found: FrameAnalysis, console: Console) -> None:
+    frame = f"frame of {config.frame_ms:g} ms, {config.bound.value} of the times"
     if config.margin:
-        what += f" and {100 * config.margin:g} %"
-    console.print(f"{platform.name}: {what}", soft_wrap=True, markup=False)
+        frame += f" plus {100 * config.margin:g} %"
+    console.print(f"{platform.name}: {frame}", soft_wrap=True, markup=False)
     if found.answer is not Answer.feasible:
         console.print(
-            f"the networks do not fit: there is no mapping; {found.infeasibility}"
+            f"infeasible: the networks have no mapping; {found.infeasibility}"
             if found.answer is Answer.infeasible
-            else "no mapping was found in the time allowed, nor a proof that there is none",
+            else "unknown: the solver reached its time limit without a mapping or a proof",
             soft_wrap=True,
             markup=False,
         )
         return
-    there = _columns("On the board", ("network", "runs as", "on"), ("from ms", "to ms"))
+    mapping = _columns("On the board", ("network", "configuration", "on"), ("from ms", "to ms"))
     for run in sorted(found.timetable, key=lambda run: (run.start_ms, run.place)):
         from_to = (f"{run.start_ms:.2f}", f"{run.end_ms:.2f}")
-        _add(there, run.network, run.configuration, run.place, *from_to)
-    console.print(there)
-    more = _columns("Slack for one more network", ("on", "as"), ("ms", "next"))
+        _add(mapping, run.network, run.configuration, run.place, *from_to)
+    console.print(mapping)
+    free = _columns("Slack for one more network", ("on", "configuration"), ("ms", "next"))
     rows: dict[tuple[str, str, str], list[str]] = {}
-    for left in sorted(found.slack, key=lambda left: -left.ms):
-        at_least = "" if left.most_ms <= left.ms else f" to {left.most_ms:.3f}"
+    for slack in sorted(found.slack, key=lambda slack: -slack.ms):
+        up_to = "" if slack.most_ms <= slack.ms else f" to {slack.most_ms:.3f}"
         row = (
-            _some(left.configurations),
-            f"{_down(left.ms)}{at_least}",
-            _search(left) or "",
+            _some(slack.configurations),
+            f"{_rounded_down(slack.ms)}{up_to}",
+            _search(slack) or "",
         )
-        rows.setdefault(row, []).extend(left.places)
+        rows.setdefault(row, []).extend(slack.places)
     for row, places in rows.items():
-        _add(more, " or ".join(places), *row)
-    console.print(more)
+        _add(free, " or ".join(places), *row)
+    console.print(free)
     console.print(
-        "one of these, not all: the others make room for it; search on a device whose times were "
-        "taken in that configuration"
+        "each row holds alone, because the other networks move to make room; search on a device whose "
+        "times were taken in that configuration"
     )
 
 
 def _some(names: tuple[str, ...]) -> str:
-    told = ", ".join(names[:3])
-    return told if len(names) <= 3 else f"{told} and {len(names) - 3} more"
+    first = ", ".join(names[:3])
+    return first if len(names) <= 3 else f"{first} and {len(names) - 3} more"
 
 
 def _add(table: Table, *cells: str) -> None:
-    """As texts: brackets in a user's name are no markup."""
+    """Add a row of plain texts, because brackets in a user's name are not markup."""
     table.add_row(*map(Text, cells))
 
 

@@ -1,4 +1,4 @@
-"""What `python -m runtime.map` can be asked; conf/map.yaml holds the defaults."""
+"""Settings of `python -m runtime.map`; conf/map.yaml holds the defaults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.mapping.solving.baselines import Method
 @final
 @dataclass
 class ProfileConfig:
-    """What `python -m runtime.map profile=<table>.csv` times; conf/map.yaml holds the defaults."""
+    """Settings of `python -m runtime.map profile=<table>.csv`."""
 
     networks: list[str]
     variants: list[str] | None
@@ -23,10 +23,10 @@ class ProfileConfig:
     compared: int
     settle_s: float
     minutes: float
-    tolerance: float = 0.05  # of the largest output: who differs more from fp32 is not offered
+    tolerance: float = 0.05  # allowed difference from fp32, relative to the largest output
 
     def check(self) -> None:
-        """Refuses what cannot be timed.
+        """Check the settings.
 
         Raises:
           ValueError: naming the value and what is allowed.
@@ -40,15 +40,15 @@ class ProfileConfig:
         if not 0 <= self.settle_s < math.inf:
             raise ValueError(f"profiling.settle_s={self.settle_s} must be 0 or more, seconds")
         if self.variants is not None and not self.variants:
-            raise ValueError("profiling.variants=[] names none; leave it out for all there are")
+            raise ValueError("profiling.variants=[] is empty; omit it for all variants")
         if not self.networks:
-            raise ValueError("profiling.networks=[] names no network; write '[nb201,resnet50]'")
+            raise ValueError("profiling.networks=[] is empty; write '[nb201,resnet50]'")
 
 
 @final
 @dataclass
 class RunConfig:
-    """How `python -m runtime.map tasks=<table>.csv run=<folder>` runs the frame."""
+    """Settings of `python -m runtime.map tasks=<table>.csv run=<folder>`."""
 
     ways: list[str]
     margins: list[float]
@@ -57,7 +57,7 @@ class RunConfig:
     minutes: float
 
     def check(self) -> None:
-        """Refuses what cannot be run.
+        """Check the settings.
 
         Raises:
           ValueError: naming the value and what is allowed.
@@ -79,7 +79,7 @@ class RunConfig:
 @final
 @dataclass
 class MapConfig:
-    """The networks that are there, and what they run on."""
+    """All settings of `python -m runtime.map`."""
 
     tasks: str | None
     run: str | None
@@ -96,7 +96,7 @@ class MapConfig:
     running: RunConfig
 
     def check(self) -> None:
-        """Refuses what cannot be answered.
+        """Check the settings.
 
         Raises:
           ValueError: naming the value and what is allowed.
@@ -112,12 +112,11 @@ class MapConfig:
                 f"study={self.study} is now `python -m runtime.bench experiment=schedulability "
                 f"out={self.study}`"
             )
-        asked = [name for name in ("tasks", "profile") if getattr(self, name) is not None]
-        if len(asked) != 1:
+        given = [f"{name}=" for name in ("tasks", "profile") if getattr(self, name) is not None]
+        if len(given) != 1:
             raise ValueError(
-                f"{' and '.join(f'{name}=' for name in asked) or 'nothing'} is given; give one of "
-                "tasks=<table>.csv (what is left on a board) and profile=<table to write>.csv "
-                "(times networks on this machine)"
+                f"got {' and '.join(given) or 'neither'}; give either tasks=<table>.csv (slack on a "
+                "board) or profile=<table to write>.csv (times networks on this machine)"
             )
         self.profiling.check()
         self.running.check()

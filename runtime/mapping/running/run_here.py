@@ -44,7 +44,7 @@ def run_here(
     path: Path,
     console: Console,
     *,
-    tell: Callable[[Results], None],
+    show: Callable[[Results], None],
 ) -> Results:
     """Run the frame by every method; results are written after each round.
 
@@ -54,7 +54,7 @@ def run_here(
       profiling: settings with which the networks of the timing table were built.
       path: file of the results.
       console: shows progress.
-      tell: called with the results at the end, also after Ctrl-C.
+      show: called with the results at the end, also after Ctrl-C.
 
     Raises:
       ValueError: if a network or unit does not exist, or a network cannot run at its place.
@@ -119,7 +119,7 @@ def run_here(
             flags += watch.disturbances()
             _close(results, found, config, flags)
             write()
-            tell(results)
+            show(results)
     return results
 
 

@@ -51,7 +51,7 @@ def test_the_time_left_goes_into_a_search(board):
     assert "python -m nas.search T=60ms" in done.stdout  # or stays on the GPU and leaves the CPU
 
 
-def test_everything_can_be_had_as_json(board, monkeypatch, capsys):
+def test_everything_is_available_as_json(board, monkeypatch, capsys):
     words = (f"tasks={board / 'tasks.csv'}", "frame_ms=60", "bound=mean", "json=true")
 
     status, out, err = run(monkeypatch, capsys, *words, "margin=0.5")
@@ -78,33 +78,33 @@ def test_networks_that_do_not_fit_are_an_answer_of_status_1(board, monkeypatch, 
     status, out, err = run(monkeypatch, capsys, *words)
 
     assert (status, err) == (1, "")
-    assert "there is no mapping; each as it is quickest, they occupy g for 50.00 ms" in out
+    assert "infeasible" in out
+    assert "g for 50.00 ms" in out
 
 
-def test_a_network_that_is_longer_than_the_frame_is_why_there_is_no_mapping(
-    board, monkeypatch, capsys
-):
+def test_a_network_that_is_longer_than_the_frame_is_named(board, monkeypatch, capsys):
     status, out, _ = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}", "frame_ms=20")
 
     assert status == 1
-    assert "there is no mapping; camera takes 25.00 ms at least" in out
+    assert "infeasible" in out
+    assert "camera takes at least 25.00 ms" in out
 
 
-def test_a_time_that_is_left_is_printed_as_exactly_as_its_limit(board, monkeypatch, capsys):
+def test_the_slack_is_printed_as_exactly_as_its_limit(board, monkeypatch, capsys):
     _, out, _ = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}", "frame_ms=4060.0689")
 
     assert "4060.068  python -m nas.search T=4060.068ms" in out
 
 
 @pytest.mark.parametrize("name", ["gpuu", "x9"])
-def test_a_configuration_that_the_platform_does_not_know_is_told(board, name, monkeypatch, capsys):
+def test_a_configuration_that_the_platform_lacks_is_named(board, name, monkeypatch, capsys):
     (board / "tasks.csv").write_text(f"{TASKS}camera,{name},1,1,1\n")
 
     status, out, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
 
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert f"camera,{name} has times, but {name} is no configuration of tasks" in err
-    assert "which has gpu, cpu" in err
+    assert f"camera,{name} " in err
+    assert "tasks: gpu, cpu" in err
     assert ("did you mean gpu?" in err) == (name == "gpuu")
 
 
@@ -116,13 +116,13 @@ def test_a_configuration_without_times_need_not_be_known(board, monkeypatch, cap
     assert (status, err) == (0, "")
 
 
-def test_a_table_without_any_time_is_told(board, monkeypatch, capsys):
+def test_a_table_without_any_time_is_refused(board, monkeypatch, capsys):
     (board / "tasks.csv").write_text("network,configuration,ms\ncamera,gpu,\ncamera,cpu,\n")
 
     status, _, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
 
     assert (status, err.count("\n")) == (2, 1)
-    assert "tasks.csv: no network has a time in a configuration of tasks" in err
+    assert "tasks.csv: no network has a time" in err
 
 
 def test_a_table_may_have_more_configurations_than_are_chosen(board, monkeypatch, capsys):
@@ -134,7 +134,7 @@ def test_a_table_may_have_more_configurations_than_are_chosen(board, monkeypatch
     assert "cpu" not in out
 
 
-def test_a_configuration_that_was_tried_in_vain_is_not_offered(board, monkeypatch, capsys):
+def test_a_configuration_without_any_time_is_not_offered(board, monkeypatch, capsys):
     (board / "tasks.csv").write_text(f"{TASKS}camera,slow,,,\nlidar,slow,,,\n")
     (board / "tasks.yaml").write_text(
         "units: [g, c]\nconfigurations: {gpu: [[g]], cpu: [[c]], slow: [[g]], new: [[c]]}\n"
@@ -144,7 +144,7 @@ def test_a_configuration_that_was_tried_in_vain_is_not_offered(board, monkeypatc
 
     assert status == 0
     offered = [one["configurations"] for one in json.loads(out)["left"]]
-    assert offered == [["gpu"], ["cpu", "new"]]  # nothing is known of what is new
+    assert offered == [["gpu"], ["cpu", "new"]]  # no network was tried in the new one
 
 
 def test_a_missing_description_of_the_units_is_named(board, monkeypatch, capsys):
@@ -153,56 +153,53 @@ def test_a_missing_description_of_the_units_is_named(board, monkeypatch, capsys)
     status, _, err = run(monkeypatch, capsys, f"tasks={board / 'tasks.csv'}")
 
     assert (status, err.count("\n")) == (2, 1)
-    assert f"{board / 'tasks.yaml'}, which would describe the units, is not there" in err
+    assert f"{board / 'tasks.yaml'}" in err
     assert "platform=<file>.yaml" in err
 
 
-def test_a_file_that_is_not_there_is_told_with_those_that_are(board, monkeypatch, capsys):
+def test_the_error_of_a_missing_file_lists_the_existing_ones(board, monkeypatch, capsys):
     monkeypatch.chdir(board)
 
-    for words, told in (
-        (["tasks=xaver"], "tasks=xaver is no file; there are xavier and the files tasks.csv; did "),
-        (["tasks=task.csv"], "did you mean tasks.csv?"),
-        (
-            ["tasks=tasks.csv", "platform=nope.yaml"],
-            "there are xavier, this and the files tasks.yaml",
-        ),
+    for words, named in (
+        (["tasks=xaver"], ("tasks=xaver", "tasks.csv", "did you mean xavier?")),
+        (["tasks=task.csv"], ("did you mean tasks.csv?",)),
+        (["tasks=tasks.csv", "platform=nope.yaml"], ("platform=nope.yaml", "this", "tasks.yaml")),
     ):
         status, _, err = run(monkeypatch, capsys, *words)
         assert (status, err.count("\n")) == (2, 1)
-        assert told in err
+        assert all(value in err for value in named)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "named"),
     [
-        ((), "nothing is given; give one of tasks="),
-        (("tasks=xavier", "profile=there.csv"), "tasks= and profile= is given; give one of"),
+        ((), "give either tasks="),
+        (("tasks=xavier", "profile=there.csv"), "tasks= and profile="),
         (("study=there",), "runtime.bench experiment=schedulability out=there"),
         (("tasks=nowhere.csv",), "nowhere.csv"),
         (("tasks=xavier", "platform=nowhere.yaml"), "nowhere.yaml"),
-        (("tasks=xavier", "platform=this"), "CPU2 is no variant"),
-        (("tasks=xavier", "networks=[DNN2]"), "networks=DNN2 not in the timing table; it has DNN1"),
-        (("tasks=xavier", "configurations=[TPU]"), "configurations=TPU not of Jetson AGX Xavier"),
-        (("tasks=xavier", "configurations=[DLA1]"), "RNN1 runs in no configuration of"),
-        (("tasks=xavier", "frame_ms=0"), "frame_ms=0.0 must be above 0"),
-        (("tasks=xavier", "margin=-1"), "margin=-1.0 must be 0 or more"),
+        (("tasks=xavier", "platform=this"), "CPU2 is not a variant"),
+        (("tasks=xavier", "networks=[DNN2]"), "networks=DNN2"),
+        (("tasks=xavier", "configurations=[TPU]"), "configurations=TPU"),
+        (("tasks=xavier", "configurations=[DLA1]"), "RNN1"),
+        (("tasks=xavier", "frame_ms=0"), "frame_ms=0.0"),
+        (("tasks=xavier", "margin=-1"), "margin=-1.0"),
         (("tasks=xavier", "bound=p99"), "expected one of [min, mean, max]"),
-        (("profile=x.csv", "profiling.samples=0"), "profiling.samples=0 must be at least 1"),
-        (("profile=x.csv", "profiling.variants=[RC4]"), "RC4 is no variant"),
-        (("profile=x.csv", "profiling.variants=[]"), "profiling.variants=[] names none"),
+        (("profile=x.csv", "profiling.samples=0"), "profiling.samples=0"),
+        (("profile=x.csv", "profiling.variants=[RC4]"), "RC4 is not a variant"),
+        (("profile=x.csv", "profiling.variants=[]"), "profiling.variants=[]"),
         (
             ("profile=x.csv", "profiling.variants=[cpu/t1/eager/fp32,cpu/t4096/eager/fp32]"),
-            "cpu/t4096/eager/fp32 cannot run on this machine, which has",
+            "cpu/t4096/eager/fp32",
         ),
         (
             ("profile=x.csv", "profiling.variants=[cuda/sm4096/graph/fp32]"),
-            "cuda/sm4096/graph/fp32 cannot run on this machine, which has",
+            "cuda/sm4096/graph/fp32",
         ),
-        (("profile=x.csv", "profiling.networks=[lenet]"), "networks=lenet is unknown"),
+        (("profile=x.csv", "profiling.networks=[lenet]"), "networks=lenet"),
     ],
 )
-def test_what_cannot_be_answered_is_told_in_one_line(words, told, monkeypatch, capsys, tmp_path):
+def test_invalid_settings_are_refused_in_one_line(words, named, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     status, out, err = run(monkeypatch, capsys, *words)
@@ -210,7 +207,7 @@ def test_what_cannot_be_answered_is_told_in_one_line(words, told, monkeypatch, c
     assert status == 2
     assert "Traceback" not in out + err
     assert err.count("\n") == 1
-    assert told in err
+    assert named in err
 
 
 NETS = """
@@ -259,12 +256,14 @@ def test_a_network_that_cannot_be_profiled_leaves_the_others(
     assert table.exists() == ("next: python -m runtime.map" in out) == (status == 1)
     if status == 1:
         assert err == ""
-        assert "failed: networks=my_nets:broken does not run: RuntimeError: mat1" in out
-        assert "failed: networks=no_nets:net: No module named 'no_nets'" in out
+        assert "networks=my_nets:broken does not run: RuntimeError: mat1" in out
+        assert "networks=no_nets:net: No module named 'no_nets'" in out
         assert "my_nets:camera,cpu/t1/eager/fp32," in table.read_text()
 
 
-def test_a_profile_of_which_nothing_can_be_mapped_offers_no_question(tmp_path, monkeypatch, capsys):
+def test_a_profile_without_a_mappable_variant_suggests_no_next_command(
+    tmp_path, monkeypatch, capsys
+):
     (tmp_path / "my_nets.py").write_text(NETS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_nets", raising=False)
@@ -279,12 +278,12 @@ def test_a_profile_of_which_nothing_can_be_mapped_offers_no_question(tmp_path, m
     )
 
     assert status == 0
-    assert "differs by more than 0.05: not for the mapper" in out
-    assert "my_nets:noise: no variant has times for the mapper" in out
+    assert "differs by more than 0.05" in out
+    assert "my_nets:noise: no variant" in out
     assert "next:" not in out
 
 
-def test_a_profile_of_this_machine_is_a_board_that_can_be_asked(tmp_path, monkeypatch, capsys):
+def test_a_profile_of_this_machine_can_be_mapped(tmp_path, monkeypatch, capsys):
     (tmp_path / "my_nets.py").write_text(NETS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_nets", raising=False)

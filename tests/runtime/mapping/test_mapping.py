@@ -61,7 +61,7 @@ def test_apollos_seven_networks_do_not_fit_on_the_gpu_as_a_block(used):
         (RC + TC + CPU + DLA, Bound.max, 100.0, 100.0),
     ],
 )
-def test_what_apollos_seven_networks_leave_on_the_clusters(used, bound, one_cluster, both):
+def test_the_slack_of_apollos_seven_networks_on_the_clusters(used, bound, one_cluster, both):
     found = on_xavier(used, bound)
 
     assert found.answer is Answer.feasible
@@ -132,7 +132,7 @@ def test_the_program_agrees_with_trying_all(board):
 
 @given(boards())
 @limited(max_examples=10)
-def test_what_is_left_agrees_with_trying_all(board):
+def test_the_slack_agrees_with_trying_all(board):
     platform, times_ms, names = board
     among = choices(times_ms, names, platform)
     both = np.array([True, True, False])
@@ -160,7 +160,7 @@ def test_a_timetable_gives_each_unit_to_one_network_at_a_time(board):
     platform, times_ms, names = board
     networks = [f"n{i}" for i in range(len(times_ms))]
     if not (~np.isnan(times_ms)).any(1).all():
-        with pytest.raises(ValueError, match="runs in no configuration of board, which has one"):
+        with pytest.raises(ValueError, match=r"any configuration of board: one"):
             analyse_frame(networks, times_ms, names, platform, frame_ms=100)
         return
 
@@ -176,7 +176,7 @@ def test_a_timetable_gives_each_unit_to_one_network_at_a_time(board):
             assert run.end_ms - run.start_ms == pytest.approx(took_ms)
 
 
-def test_more_time_for_the_frame_never_leaves_less():
+def test_a_longer_frame_never_has_less_slack():
     table, platform = xavier_times(), xavier_platform()
     left = [
         left_as(
@@ -195,13 +195,13 @@ def test_more_time_for_the_frame_never_leaves_less():
     assert left == sorted(left)
 
 
-def test_units_that_can_change_places_are_found():
+def test_interchangeable_units_are_found():
     platform = xavier_platform()
 
     assert interchangeable_units(platform, [*platform.configurations]) == [[0, 1], [3, 4], [5, 6]]
 
 
-def test_an_empty_board_leaves_the_frame():
+def test_the_slack_of_an_empty_board_is_the_frame():
     table = xavier_times().chosen([])
 
     found = analyse_frame(
@@ -219,18 +219,18 @@ def test_a_platform_is_read_as_it_was_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "named"),
     [
-        ("units: [a]\n", "describes no platform"),
-        ("units: [a]\nconfigurations: {wide: [a]}\n", "describes no platform"),
-        ("- 1\n", "describes no platform"),
-        ("a: [\n", "is not a YAML file"),
-        ("units: " + 800 * "[" + 800 * "]", "is not a YAML file"),
-        ("units: gpu\nconfigurations: {gpu: [[g]]}\n", "describes no platform"),
-        (ENDLESS + "units: [*j]\nconfigurations: {x: [[x]]}\n", "describes no platform"),
-        (ENDLESS + "units: [x]\nconfigurations: {x: [[*j]]}\n", "describes no platform"),
-        ("units: [a]\nconfigurations: {wide: [[b]]}\n", "wide needs b, which is none of"),
-        ("units: [a, a]\nconfigurations: {wide: [[a]]}\n", "a unit is named twice"),
+        ("units: [a]\n", "platform"),
+        ("units: [a]\nconfigurations: {wide: [a]}\n", "platform"),
+        ("- 1\n", "platform"),
+        ("a: [\n", "YAML"),
+        ("units: " + 800 * "[" + 800 * "]", "YAML"),
+        ("units: gpu\nconfigurations: {gpu: [[g]]}\n", "platform"),
+        (ENDLESS + "units: [*j]\nconfigurations: {x: [[x]]}\n", "platform"),
+        (ENDLESS + "units: [x]\nconfigurations: {x: [[*j]]}\n", "platform"),
+        ("units: [a]\nconfigurations: {wide: [[b]]}\n", "wide needs b"),
+        ("units: [a, a]\nconfigurations: {wide: [[a]]}\n", "twice in a, a"),
         ("units: [a]\nconfigurations: {wide: []}\n", "wide has a place without units"),
         (
             "units: [a, b, c]\nconfigurations: {x: [[a, b]], y: [[b, c]]}\n",
@@ -238,11 +238,11 @@ def test_a_platform_is_read_as_it_was_written(tmp_path):
         ),
     ],
 )
-def test_what_describes_no_platform_is_told_in_one_line(text, told, tmp_path):
+def test_an_invalid_platform_is_refused_by_name(text, named, tmp_path):
     path = tmp_path / "board.yaml"
     path.write_text(text)
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=named):
         read_platform(path)
 
 
@@ -250,27 +250,27 @@ HEADER = "network,configuration,min_ms,mean_ms,max_ms\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "named"),
     [
-        ("", "has no column network, configuration, min_ms, mean_ms, max_ms"),
-        ("network,ms\na,1\n", "has no column configuration"),
-        (HEADER, "holds no times"),
-        (HEADER + "a,x,1,2,3\na,x,1,2,3\n", "line 3: a in x is there twice"),
-        ("network,configuration,ms\na,gpu,30,5\n", "line 2: more fields .* is a decimal point"),
-        (HEADER + "a,x,3,2,1\n", "line 2: 3, 2, 1 must be milliseconds above 0"),
+        ("", "network, configuration, min_ms, mean_ms, max_ms"),
+        ("network,ms\na,1\n", "no column configuration"),
+        (HEADER, r"tasks\.csv"),
+        (HEADER + "a,x,1,2,3\na,x,1,2,3\n", "line 3: a in x"),
+        ("network,configuration,ms\na,gpu,30,5\n", "line 2: .*decimal"),
+        (HEADER + "a,x,3,2,1\n", "line 2: 3, 2, 1"),
         (HEADER + "a,x,0,2,3\n", "line 2"),
         (HEADER + "a,x,1,,3\n", "line 2"),
         (HEADER + "a,x,1,fast,3\n", "line 2"),
         (HEADER + "a,x,1,2,inf\n", "line 2"),
-        (HEADER + ",x,1,2,3\n", "network and configuration must both have a name"),
+        (HEADER + ",x,1,2,3\n", "line 2: network and configuration"),
         (HEADER + "a,x,1\n", "line 2"),
     ],
 )
-def test_what_is_no_timing_table_is_told_with_its_line(text, told, tmp_path):
+def test_an_invalid_timing_table_is_refused_with_its_line(text, named, tmp_path):
     path = tmp_path / "tasks.csv"
     path.write_text(text)
 
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=named):
         read_timing_table(path)
 
 
@@ -292,9 +292,9 @@ def test_an_effective_latency_is_within_the_limit_if_a_configuration_has_room():
     np.testing.assert_allclose(effective, 17 * np.array([0.5, 0.4, 1.2, 0.1]))
 
 
-def test_where_nothing_is_left_nothing_is_admissible():
+def test_without_slack_nothing_is_feasible():
     effective = effective_ms(np.array([[1.0, 3.0]]), np.array([0.0, 2.0]), 10.0)
 
     assert effective.tolist() == [15.0]
-    with pytest.raises(ValueError, match="no configuration has time left"):
+    with pytest.raises(ValueError, match="no configuration has slack"):
         effective_ms(np.array([[1.0]]), np.array([0.0]), 10.0)

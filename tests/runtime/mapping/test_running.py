@@ -151,9 +151,9 @@ def test_the_margin_to_plan_with_is_what_the_mapping_needed_though_no_frame_was_
     rows = result_rows(board, found, answers, 0.05)
 
     assert needed_margin(rows) == NeededMargin(0.66, "mapped +0, 50 %", has_held=True)
-    told = sentences(rows)
-    assert told[0] == "mapped with a margin of 0, 50 %: 0 of 1 frames were late"
-    assert told[1].startswith("plan with a margin of 66 %: so much longer than planned was")
+    held, plan = sentences(rows)[:2]
+    assert "0, 50 %: 0 of 1 frames" in held
+    assert "margin of 66 %" in plan
     (tile,) = MAPPED.key_figures(rows)
     assert (tile.label, tile.value) == ("Margin to plan with", "66 %")
 
@@ -167,9 +167,9 @@ def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_f
     rows = result_rows(board, found, answers, 0.05)
 
     assert needed_margin(rows) == NeededMargin(0.2, "mapped +0 % = shortest", has_held=False)
-    assert (
-        "of mapped +0 % = shortest; it is the shortest, for no mapping held" in sentences(rows)[2]
-    )
+    plan = sentences(rows)[2]
+    assert "20 %" in plan
+    assert "mapped +0 % = shortest" in plan
 
 
 def test_who_was_slowed_was_beside_others_only_where_its_timetable_has_others_then():
@@ -179,25 +179,20 @@ def test_who_was_slowed_was_beside_others_only_where_its_timetable_has_others_th
     pair.ms = [np.array([[0, 4.0], [4, 10], [4, 10]])]
     all_at_once.ms = [np.array([[0, 4.0], [0, 12], [0, 4]])]
 
-    def told(last_ms):
+    def slowest(last_ms):
         one_by_one.ms = [np.array([[0, 4.0], [4, 8], [8, last_ms]])]
         return sentences(result_rows(board, found, answers, 0.05))
 
-    own_units, begun_at_once = told(16)
-    assert own_units == (
-        f"in its frame c as {BOTH} took +100.0% against alone (serial); "
-        "no other on units of its own was slowed by more"
-    )
-    assert begun_at_once == (
-        f"in its frame, beside others, b as {BOTH} took +200.0% against alone (at_once); "
-        "no other begun at once was slowed by more"
-    )
+    own_units, started_at_once = slowest(16)
+    assert f"c as {BOTH} took +100.0% against alone (serial)" in own_units
+    assert "beside others" not in own_units
+    assert f"beside others, b as {BOTH} took +200.0% against alone (at_once)" in started_at_once
     pair.ms = [np.array([[0, 4.0], [4, 13], [4, 10]])]
-    assert told(12)[0].startswith(f"in its frame, beside others, b as {ONE} took +50.0%")
+    assert f"beside others, b as {ONE} took +50.0%" in slowest(12)[0]
 
 
 class Recording(torch.nn.Module):
-    """Says on which cores it was called."""
+    """Records the cores on which it was called."""
 
     def __init__(self):
         super().__init__()
@@ -320,7 +315,7 @@ def here(tmp_path, monkeypatch, capsys):
 
 
 @has_two_cores
-def test_a_mapping_is_run_and_told_beside_its_alternatives(here, tmp_path):
+def test_a_mapping_is_run_beside_its_baselines(here, tmp_path):
     status, out, err = here(["good"], "networks=[run_nets:good,run_nets:good]")
 
     assert (status, err) == (0, "")
@@ -339,20 +334,20 @@ def test_a_mapping_is_run_and_told_beside_its_alternatives(here, tmp_path):
 
 @has_two_cores
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "error"),
     [
         ("fails", "run_nets:fails as cpu/t1/eager/fp32 on core0 failed: ValueError: no more"),
         ("drifts", "run_nets:drifts as cpu/t1/eager/fp32 on core0: its output differs from fp32"),
     ],
 )
-def test_a_network_that_fails_ends_its_timetable_only(here, tmp_path, name, told):
+def test_a_network_that_fails_ends_its_timetable_only(here, tmp_path, name, error):
     status, out, _ = here(
         [name, "good"],
         *("running.ways=[mapped,serial]", "margin=0.1", "running.turn=10", "running.frames=40"),
     )
 
     assert status == 1
-    assert f"failed: {told}" in " ".join(out.split())
+    assert f"failed: {error}" in " ".join(out.split())
     assert "Traceback" not in out
     results = json.loads((tmp_path / "out" / "mapped.json").read_text())
     assert len(results["faults"]) >= 1
@@ -367,31 +362,28 @@ def test_an_interrupted_run_leaves_what_was_measured(here, tmp_path):
     )
 
     assert (status, err) == (130, "edgenas: interrupted\n")
-    assert "A frame of 8 ms, begin to last end, ms" in out
+    assert "A frame of 8 ms" in out
     results = json.loads((tmp_path / "out" / "mapped.json").read_text())
     assert 4 <= results["rows"][0]["frames"] < 40
     assert results["not_measured"]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "named"),
     [
-        (("running.frames=0",), "running.frames=0 must be at least 1"),
-        (("running.ways=[best]",), "running.ways=['best'] must be some of mapped, shortest,"),
-        (("running.margins=[-1]",), "running.margins=[-1.0] must each be 0 or more"),
-        (("running.minutes=0",), "running.minutes=0.0 must be above 0"),
-        (("tasks=null",), "run=out needs tasks="),
-        (
-            ("platform=other.yaml",),
-            "run_nets:good,cpu/t1/eager/fp32 has times, but cpu/t1/eager/fp32 is no configuration of other",
-        ),
-        (("tasks=xavier",), "networks=DNN1 is unknown"),
-        (("platform=far.yaml",), "the place core7 needs core7, this machine has core0"),
-        (("platform=gpu.yaml", "tasks=g.csv"), "the place sm0 is of a GPU, and torch finds no GPU"),
-        (("platform=npu.yaml",), "cannot run on npu here: units of this machine are core0, core1"),
+        (("running.frames=0",), ("running.frames=0",)),
+        (("running.ways=[best]",), ("running.ways=['best']", "mapped, shortest")),
+        (("running.margins=[-1]",), ("running.margins=[-1.0]",)),
+        (("running.minutes=0",), ("running.minutes=0.0",)),
+        (("tasks=null",), ("run=out", "tasks=")),
+        (("platform=other.yaml",), ("run_nets:good,cpu/t1/eager/fp32", "configuration of other")),
+        (("tasks=xavier",), ("networks=DNN1",)),
+        (("platform=far.yaml",), ("core7", "core0")),
+        (("platform=gpu.yaml", "tasks=g.csv"), ("sm0", "GPU")),
+        (("platform=npu.yaml",), ("npu", "core0, core1")),
     ],
 )
-def test_what_cannot_be_run_is_told_in_one_line(here, tmp_path, words, told):
+def test_invalid_settings_are_refused_in_one_line(here, tmp_path, words, named):
     for name, unit in (("far", "core7"), ("npu", "npu")):
         board = Platform(name, (unit,), {ONE: (frozenset({unit}),)})
         (tmp_path / f"{name}.yaml").write_text(board.yaml())
@@ -407,11 +399,11 @@ def test_what_cannot_be_run_is_told_in_one_line(here, tmp_path, words, told):
 
     assert status == 2
     assert err.count("\n") == 1
-    assert told in err
+    assert all(value in err for value in named)
     assert "Traceback" not in out + err
 
 
-def test_networks_are_made_as_the_tables_own_record_says(tmp_path):
+def test_networks_are_built_with_the_settings_recorded_beside_the_table(tmp_path):
     config = ProfileConfig(["nb201"], None, 1, 1.0, 30, 16, 1.0, 10.0)
     record = tmp_path / "t.json"
 
@@ -420,13 +412,12 @@ def test_networks_are_made_as_the_tables_own_record_says(tmp_path):
     made = recorded_settings(record, config)
     assert (made.batch, made.width, made.compared, made.samples) == (4, 0.5, 3, 30)
     record.write_text("{}")
-    with pytest.raises(ValueError, match=r"t\.json is no record of a profile: 'settings'; move it"):
+    with pytest.raises(ValueError, match=r"t\.json .*'settings'"):
         recorded_settings(record, config)
 
 
-def test_a_place_of_a_gpu_that_is_not_there_is_told():
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_place_of_a_missing_gpu_is_refused():
     with (
         PlaceLanes(machine_with([parse_variant("cuda/sm16/graph/fp32")], 1, 32)) as lanes,
         pytest.raises(ValueError, match=r"sm1.*GPU"),
@@ -441,7 +432,7 @@ def test_units_of_a_gpu_are_its_smallest_share():
 
 
 class Part:
-    """As the driver tells of multiprocessors."""
+    """Multiprocessors as the driver describes them."""
 
     def __init__(self, count):
         self.sm = SimpleNamespace(smCount=count)

@@ -38,18 +38,18 @@ ON_GPU = [f"cuda/sm{share}/graph/{n}" for share in SHARES for n in ("fp32", "tf3
 
 
 @pytest.mark.parametrize("name", [*NAMES, *ON_GPU, "cuda/sm8/eager/fp16/channels_last"])
-def test_a_name_says_all_of_a_variant(name):
+def test_a_name_encodes_all_of_a_variant(name):
     assert parse_variant(name).name == name
 
 
 @pytest.mark.parametrize(
     "name", ["RC4", "cpu/sm4/eager/fp32", "cpu/t0/eager/fp32", "cpu/t1/eager/fp8"]
 )
-def test_what_is_no_variant_is_told_in_one_line(name):
-    with pytest.raises(ValueError, match=f"{name} is no variant; write") as told:
+def test_an_invalid_name_of_a_variant_is_refused_in_one_line(name):
+    with pytest.raises(ValueError, match=f"{name} .*cpu/t<threads>") as refused:
         parse_variant(name)
 
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
 
 
 def small():
@@ -104,7 +104,7 @@ def test_outputs_of_a_built_in_network_depend_on_its_input():
     assert (first - second).abs().max() > 0.1 * first.abs().max()
 
 
-def test_a_variant_that_answers_otherwise_is_in_the_table_without_times():
+def test_a_variant_that_disagrees_is_in_the_table_without_times():
     samples = Samples(np.array([1.0, 3.0]), 2, is_stable=True)
     rows = [
         VariantProfile(
@@ -116,14 +116,14 @@ def test_a_variant_that_answers_otherwise_is_in_the_table_without_times():
     ]
 
     quiet, busy = (
-        list(csv.DictReader(table_text(rows, 0.05, {"net": told}).splitlines()))
-        for told in ([], ["other processes keep 1.5 processors busy"])
+        list(csv.DictReader(table_text(rows, 0.05, {"net": flags}).splitlines()))
+        for flags in ([], ["other processes keep 1.5 processors busy"])
     )
 
     assert [row["mean_ms"] for row in quiet] == ["2.00000", ""]
     assert quiet[1]["relative_difference"] == "0.19"
-    assert quiet[1]["remark"] == "differs from fp32 by more than 0.05 of the largest output"
-    assert [row["remark"].endswith("the machine was not quiet") for row in busy] == [True, True]
+    assert "differs from fp32 by more than 0.05" in quiet[1]["remark"]
+    assert ["disturbed" in row["remark"] for row in busy] == [True, True]
 
 
 def test_agreement_is_of_differences_and_of_the_first_class():
@@ -135,20 +135,16 @@ def test_agreement_is_of_differences_and_of_the_first_class():
     assert (found.difference, found.relative, found.top1) == (3.0, 0.75, 0.5)
 
 
-def test_what_would_only_be_converted_is_not_offered():
-    assert "does not compute in bf16" in unsupported_reason(
+def test_a_precision_that_would_only_be_converted_is_unsupported():
+    assert "bf16" in unsupported_reason(
         Variant(Device.cpu, 1, Execution.onnxruntime, Precision.bf16)
     )
-    assert "does not compute in tf32" in unsupported_reason(
-        Variant(Device.cpu, 1, Execution.eager, Precision.tf32)
-    )
-    assert "layout of its own" in unsupported_reason(
-        parse_variant("cpu/t1/onnxruntime/fp32/channels_last")
-    )
+    assert "tf32" in unsupported_reason(Variant(Device.cpu, 1, Execution.eager, Precision.tf32))
+    assert "layout" in unsupported_reason(parse_variant("cpu/t1/onnxruntime/fp32/channels_last"))
 
 
-def test_an_unknown_network_is_told_in_one_line():
-    with pytest.raises(ValueError, match=r"networks=lenet is unknown; there are nb201"):
+def test_an_unknown_network_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"networks=lenet .*nb201"):
         build_network("lenet")
     with pytest.raises(ValueError, match=r"networks=no_such_module:make"):
         build_network("no_such_module:make")
@@ -166,7 +162,7 @@ def test_a_network_of_the_users_own_is_made_by_their_function(tmp_path, monkeypa
     assert [x.shape for x in one.others] == [(1, 3)] * 2
 
 
-def test_shares_of_a_gpu_lie_within_each_other():
+def test_shares_of_a_gpu_are_nested():
     platform = machine_with([parse_variant(name) for name in ON_GPU], cores=2, multiprocessors=132)
 
     places = [len(platform.configurations[f"cuda/sm{share}/graph/fp32"]) for share in SHARES]
@@ -186,8 +182,8 @@ def test_threads_take_neighbouring_cores():
     )
 
 
-def test_a_machine_without_the_units_says_so():
-    with pytest.raises(ValueError, match=r"needs 4096 cores, this machine has \d+; give"):
+def test_a_machine_without_the_units_is_refused():
+    with pytest.raises(ValueError, match=r"4096 cores.*platform="):
         this_machine(["cpu/t4096/eager/fp32"])
 
 
