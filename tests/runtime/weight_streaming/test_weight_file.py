@@ -19,7 +19,7 @@ from runtime.weight_streaming import streamable
 from runtime.weight_streaming.files import readers
 from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import split_layers
-from runtime.weight_streaming.files.page_cache import cached_bytes, is_visible
+from runtime.weight_streaming.files.page_cache import cached_bytes, is_residency_known
 from runtime.weight_streaming.files.readers import FileReader, Tier
 from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES, WeightFileError, pack
 from runtime.weight_streaming.planning.architectures import zero_copy
@@ -380,10 +380,10 @@ def test_of_a_file_that_one_may_only_read_the_system_does_not_tell_what_it_cache
     child = os.fork()
     if not child:
         os.seteuid(65534)
-        os._exit(is_visible(file))
+        os._exit(is_residency_known(file))
     _, status = os.waitpid(child, 0)
     assert status == 0
-    assert is_visible(file)
+    assert is_residency_known(file)
     os.close(file)
 
 
