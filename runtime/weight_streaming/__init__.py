@@ -1,7 +1,7 @@
-"""Networks larger than their memory: weights are read, copied and used layer by layer.
+"""Weight streaming: run networks that are larger than their memory.
 
-The package itself is called as the function: `runtime.stream(model, budget="64MB")`; `pack` makes a file for
-models that were never built.
+The package is `runtime.stream` and is callable: `runtime.stream(model, budget="64MB")`. `pack` makes weight
+files for models that were never built in memory.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @final
 class _Callable(ModuleType):
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """As `runtime.weight_streaming.streamed.stream`, imported with torch only when it is called."""
-        from runtime.weight_streaming.streamed import stream  # noqa: PLC0415 - slow, and planners need it not
+        """Call `runtime.weight_streaming.streamed.stream`, importing torch only now."""
+        from runtime.weight_streaming.streamed import stream  # noqa: PLC0415 - imports torch
 
         return stream(*arguments, **named)
 
 
 def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | Path) -> Path:
-    """Writes a plain safetensors file's weights into one that `runtime.stream` takes as `weights=`.
+    """Convert a plain safetensors file to a weight file for `runtime.stream(weights=...)`.
 
         with torch.device("meta"):
             large = Model().eval()
@@ -33,22 +33,23 @@ def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | P
         with runtime.stream(large, x, budget="64MB", weights="packed.safetensors") as small:
             y = small(x)
 
-    Never more than a weight is in memory.
+    At most one weight is in memory at a time. Extra tensors of the source are left out.
 
     Args:
-      model: as of `runtime.stream`; on the meta device, where it takes no memory, or anywhere.
-      example: an input of the shape and type to come.
-      source: a safetensors file with the names of the model's state_dict.
-      into: the packed file; one that is there is replaced when the new one is whole.
+      model: a model as in `runtime.stream`, on any device; on the meta device it takes no memory.
+      example: an input of the shape and type to come, on any device; its values are not used.
+      source: a safetensors file with the names of the model's state_dict, as written by
+        `safetensors.torch.save_file` and `save_model`.
+      into: the weight file; an existing one is replaced atomically.
 
     Returns:
       `into`.
 
     Raises:
-      OSError: if a file cannot be read or written, or the source has not what the model needs.
-      ValueError: if the model cannot be cut, or has values that no file can hold.
+      OSError: if a file cannot be read or written, or the source lacks a weight of the model.
+      ValueError: if the model cannot be decomposed, or has values that a file cannot store.
     """
-    from runtime.weight_streaming.packing import pack as packed  # noqa: PLC0415 - as above
+    from runtime.weight_streaming.packing import pack as packed  # noqa: PLC0415 - imports torch
 
     return packed(model, example, source=source, into=into)
 

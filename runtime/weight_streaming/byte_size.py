@@ -1,4 +1,4 @@
-"""Bytes as people write them: 64MB, 1.5 GiB, 4096."""
+"""Parse and format numbers of bytes: 64MB, 1.5 GiB, 4096."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _UNITS = {
 
 
 def parse_bytes(text: str | int) -> int:
-    """The number of bytes.
+    """Parse a number of bytes.
 
     Raises:
-      ValueError: if it is none above 0.
+      ValueError: if it is not a positive size.
     """
     matched = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(text))
     try:
@@ -33,11 +33,11 @@ def parse_bytes(text: str | int) -> int:
                 return int(nbytes)
     except ValueError:
         pass
-    raise ValueError(f"budget={text!r} must be a size above 0, like 64MB, 1.5GiB or 4096")
+    raise ValueError(f"budget={text!r} must be a positive size, as 64MB, 1.5GiB or 4096")
 
 
 def format_bytes(nbytes: float) -> str:
-    """In MB, or in a smaller unit what would be less than one."""
+    """Format a number of bytes in MB, kB or bytes."""
     for unit, size in (("MB", 10**6), ("kB", 10**3)):
         if nbytes >= size:
             return f"{nbytes / size:,.1f} {unit}"

@@ -1,4 +1,4 @@
-"""Several streamed networks that run beside each other in one budget of memory."""
+"""Concurrent streamed networks within one memory budget."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from runtime.weight_streaming.streamed import StreamedNetwork
 @final
 @dataclass(frozen=True)
 class NetworkRequest:
-    """A network and when its output is needed."""
+    """A network and its deadline."""
 
     name: str
     model: nn.Module
-    """As `runtime.stream` takes it."""
+    """A model as in `runtime.stream`."""
     example: Tensor
     deadline_ms: float
-    """After an inference was asked for."""
+    """Time limit of one inference after its request."""
 
 
 @final
 @dataclass(frozen=True)
 class TimedOutput:
-    """One inference."""
+    """Output of one inference, with its duration."""
 
     output: Tensor
     took_ms: float
@@ -56,46 +56,46 @@ class TimedOutput:
 
 @final
 class ConcurrentNetworks(Closes):
-    """Networks by the plans they were given; each may be called from a thread of its own."""
+    """Networks that share one budget; each may be called from its own thread."""
 
     def __init__(
         self, shares: Sequence[Share], networks: Sequence[StreamedNetwork], processors: int
     ) -> None:
-        """Of networks that are ready; `processors` is what their shares were made for."""
+        """Take over initialised networks; `processors` is the number used for their shares."""
         self.processors = processors
         self.shares: Mapping[str, Share] = {one.tenant.name: one for one in shares}
         self._networks = dict(zip(self.shares, networks, strict=True))
 
     @property
     def memory(self) -> dict[str, MemoryUse]:
-        """What keeps weights now, by network.
+        """Current memory use of the weights, by network.
 
         Raises:
-          RuntimeError: after it was closed.
+          RuntimeError: after `close`.
         """
         return {name: network.memory for name, network in self._networks.items()}
 
     def __call__(self, name: str, x: Tensor) -> Tensor:
-        """One inference of one network, beside whatever else is under way.
+        """Run one inference of one network, beside those in progress.
 
         Raises:
           KeyError: if there is no such network.
-          BaseException: as `Streamed`; the others go on.
+          BaseException: as `StreamedNetwork`; the other networks continue.
         """
         return self._networks[name](x)
 
     def run(self, inputs: Mapping[str, Tensor]) -> dict[str, TimedOutput]:
-        """One inference of each network named, all begun at the same moment.
+        """Run one inference of each named network, all started at the same time.
 
         Raises:
           KeyError: if there is no such network.
-          BaseException: the first error; all have ended.
+          BaseException: the first error, after all have ended.
         """
         networks = {name: self._networks[name] for name in inputs}
-        together = Barrier(max(1, len(inputs)))
+        start = Barrier(max(1, len(inputs)))
 
         def answer(name: str) -> TimedOutput:
-            together.wait()
+            start.wait()
             begin = time.perf_counter()
             output = networks[name](inputs[name])
             took_ms = 1e3 * (time.perf_counter() - begin)
@@ -105,13 +105,13 @@ class ConcurrentNetworks(Closes):
             return dict(zip(inputs, threads.map(answer, inputs), strict=True))
 
     def close(self) -> None:
-        """Gives all memory back."""
+        """Release all memory."""
         for network in self._networks.values():
             network.close()
 
 
 def stream_concurrently(
-    wanted: Sequence[NetworkRequest],
+    requests: Sequence[NetworkRequest],
     *,
     budget: str | int,
     tier: str | Tier = Tier.SSD,
@@ -119,47 +119,48 @@ def stream_concurrently(
     processors: int | None = None,
     interference: Interference | None = None,
 ) -> ConcurrentNetworks:
-    """Networks that share a budget by `runtime.weight_streaming.planning.sharing.share`, and what they share with it.
+    """Stream several networks within one budget, divided by `planning.sharing.share`.
 
         with stream_concurrently([NetworkRequest("detect", ...), NetworkRequest("classify", ...)], budget="64MB") as both:
             answers = both.run({"detect": frame, "classify": frame})
 
-    Each is measured once, alone. A share whose `strain` is at most 1 meets its deadline even if the
-    others use disk, bus and processors all the time; one that is above may miss it.
+    Each network is profiled once, alone. A network with a strain of at most 1 meets its deadline even if
+    the others use disk, bus and processors all the time; above 1 it may miss it.
 
     Args:
-      wanted: the networks; their names differ.
-      budget: of all rings and resident layers together.
-      tier: where the rest of the weights is.
-      device: of all kernels; the models' if not given.
-      processors: kernels of so many networks run beside each other without slowing each other; on a
-        CPU as many as torch's threads go into its cores, if not given, and one on a GPU.
-      interference: measured slowdown, if it is known.
+      requests: the networks, with unique names.
+      budget: bytes of all rings and resident layers together.
+      tier: storage of the other weights.
+      device: device of all kernels; the models' by default.
+      processors: number of networks whose kernels run without slowing each other. By default 1 on a
+        GPU, and on a CPU the number of cores divided by torch's threads.
+      interference: measured slowdown factors, if known.
 
     Raises:
-      ValueError: if names are not unique or the budget is too small; it names the smallest workable.
+      ValueError: if names are not unique or the budget is too small; the message names the smallest
+        that works.
       BaseException: as `runtime.stream`.
     """
-    names = [one.name for one in wanted]
+    names = [one.name for one in requests]
     if len({*names}) < len(names) or not names:
-        raise ValueError(f"networks need names of their own, not {names}")
+        raise ValueError(f"networks need unique names, not {names}")
     budget_bytes = parse_bytes(budget)
     with ExitStack() as closed:
         opened = [
             closed.enter_context(
                 closing(open_streamable(one.model, one.example, tier=tier, device=device))
             )
-            for one in wanted
+            for one in requests
         ]
         devices = {one.device for one in opened}
         if len(devices) > 1:
-            raise ValueError(f"networks must be on one device, not on {devices}; give device=")
+            raise ValueError(f"networks must be on one device, not on {devices}; pass device=")
         if processors is None:
             on_gpu = opened[0].device.type == "cuda"
             processors = 1 if on_gpu else max(1, _cores() // torch.get_num_threads())
         stages = opened[0].stages
         shares = share(
-            _profiled(wanted, opened, budget_bytes, stages),
+            _profiled(requests, opened, budget_bytes, stages),
             budget_bytes,
             stages=stages,
             processors=processors,
@@ -167,27 +168,27 @@ def stream_concurrently(
         )
         networks = [
             closed.enter_context(StreamedNetwork(_opening(network), one.example, plan=given.plan))
-            for one, network, given in zip(wanted, opened, shares, strict=True)
+            for one, network, given in zip(requests, opened, shares, strict=True)
         ]
-        closed.pop_all()  # they are closed with what is returned
+        closed.pop_all()  # closed with the result
         return ConcurrentNetworks(shares, networks, processors)
 
 
 def _profiled(
-    wanted: Sequence[NetworkRequest],
+    requests: Sequence[NetworkRequest],
     opened: Sequence[StreamableNetwork],
     budget_bytes: int,
     stages: Stages,
 ) -> list[Tenant]:
-    """The networks with their layers' times, each measured alone."""
+    """Profile each network alone."""
     layers = {
-        one.name: unmeasured(network.layered) for one, network in zip(wanted, opened, strict=True)
+        one.name: unmeasured(network.layered) for one, network in zip(requests, opened, strict=True)
     }
     check_budget(layers, budget_bytes, stages=stages)
-    each_bytes = budget_bytes // len(wanted)
+    each_bytes = budget_bytes // len(requests)
     return [
         Tenant(one.name, network.profile(one.example, each_bytes), one.deadline_ms)
-        for one, network in zip(wanted, opened, strict=True)
+        for one, network in zip(requests, opened, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""What of memory a streamed network takes, counted honestly."""
+"""Memory use of a streamed network, including all copies of its weights."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from runtime.weight_streaming.byte_size import format_bytes
 @final
 @dataclass(frozen=True)
 class MemoryUse:
-    """What keeps weights, in bytes; activations are as in any network."""
+    """Bytes of memory that hold weights; activations are not counted."""
 
     weights: int
-    """Of the network, each counted once, for comparison."""
+    """Bytes of the network's weights, each counted once, for comparison."""
     host: int
-    """Rings and residents in plain memory of the CPU."""
+    """Rings and resident layers in unpinned memory of the CPU."""
     pinned: int
-    """The ring in pinned memory of the CPU."""
+    """Ring in pinned memory of the CPU."""
     device: int
-    """The ring and the residents in a GPU's memory."""
+    """Ring and resident layers in a GPU's memory."""
     kept: int
-    """All weights, where they are kept in the CPU's memory (tier=host)."""
+    """All weights, if they are kept in the CPU's memory (tier=host)."""
     page_cache: int
-    """What of the file the system keeps in memory."""
+    """Weight file's bytes in the system's page cache."""
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Sum of all memory that holds weights."""
         return self.host + self.pinned + self.device + self.kept + self.page_cache
 
     @property
     def saved(self) -> float:
-        """Against the weights counted once, as a share."""
+        """Saving against the weights counted once, as a fraction."""
         return 1 - self.total / self.weights
 
     @property
     def saved_of_two(self) -> float:
-        """Against a copy in host memory and one in device memory, as the source counts."""
+        """Saving against one copy in host and one in device memory, as the paper counts."""
         return 1 - self.total / (2 * self.weights)
 
     def __str__(self) -> str:

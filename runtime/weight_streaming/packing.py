@@ -1,4 +1,4 @@
-"""Packs the weights of a model that need not be in memory, from a plain safetensors file."""
+"""Pack a plain safetensors file for a model that need not be in memory."""
 
 from __future__ import annotations
 
@@ -17,47 +17,38 @@ from runtime.weight_streaming.files.layers import (
 from runtime.weight_streaming.files.plain_file import PlainFile
 from runtime.weight_streaming.files.weight_file import WeightFileError
 from runtime.weight_streaming.files.weight_file import pack as write_packed
-from runtime.weight_streaming.streamable import cut, home_of, require_streamable
+from runtime.weight_streaming.streamable import cut, device_of, require_streamable
 
 
 def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | Path) -> Path:
-    """Writes a plain safetensors file's weights into one that `stream` takes as `weights=`.
+    """Convert a plain safetensors file to a packed one; see `runtime.stream.pack`.
 
-    Never more than a weight is in memory. What the file has and the model has not is left out.
-
-    Args:
-      model: as of `stream`; on the meta device, so that it takes no memory, or anywhere.
-      example: an input of the shape and type to come, on any device; its values do not count.
-      source: a safetensors file with the names of the model's state_dict, as
-        `safetensors.torch.save_file` and `save_model` write it.
-      into: the packed file; one that is there is replaced when the new one is whole.
-
-    Returns:
-      `into`.
+    Extra tensors of the source are left out.
 
     Raises:
-      OSError: if a file cannot be read or written; WeightFileError if the source is damaged, or has
-        not what the model needs.
-      ValueError: if the model cannot be cut, or has values that no file can hold.
+      OSError: if a file cannot be read or written; WeightFileError if the source is damaged or lacks a
+        weight of the model.
+      TypeError: if there is no example.
+      ValueError: if the model cannot be decomposed, or has values that a file cannot store.
     """
     require_streamable(model, example)
     if example is None:
-        raise TypeError("the example must be one tensor: shapes are those of a run")
+        raise TypeError("the example must be one tensor, which determines the shapes")
     source, into = Path(source), Path(into)
     if not into.parent.is_dir():
-        raise FileNotFoundError(f"into={into}: there is no folder {into.parent}")
+        raise FileNotFoundError(f"into={into}: the folder {into.parent} does not exist")
     with PlainFile(source) as file:
         if into.exists() and into.samefile(source):
-            raise ValueError(f"into={into} is the source; name another file")
-        home = home_of(model)
-        layers, own = cut(model, example.to(home, copy=True), MERGED_BYTES)
+            raise ValueError(f"into={into} is the source file; name another file")
+        model_device = device_of(model)
+        layers, own = cut(model, example.to(model_device, copy=True), MERGED_BYTES)
         write_packed(layers, _Values(file, str(source), model, layers, own), into)
     return into
 
 
 @final
 class _Values(Mapping[str, Tensor]):
-    """By the names of the layers, each read when it is asked for."""
+    """Weights by name, each read from the source when it is accessed."""
 
     def __init__(
         self,
@@ -67,18 +58,20 @@ class _Values(Mapping[str, Tensor]):
         layers: LayeredNetwork,
         own: Mapping[str, Tensor],
     ) -> None:
-        """Finds and checks all of them.
+        """Find and validate all weights.
 
         Args:
-          file: which has them.
-          source: what errors call it.
-          model: whose names the file has.
-          layers: cut from the model.
-          own: the model's tensors by the names of the layers.
+          file: the source.
+          source: name of the source in messages.
+          model: the model, whose names the source uses.
+          layers: the model's layers.
+          own: the model's tensors by the names in `layers`.
         """
         self._file = file
         self._own = own
-        names: dict[int, list[str]] = {}  # of one that is shared, the file has any or all
+        names: dict[
+            int, list[str]
+        ] = {}  # a shared tensor may have any or all of its names in the file
         for name, tensor in named_weights(model):
             names.setdefault(id(tensor), []).append(name)
         kept = model.state_dict(keep_vars=True).keys()
@@ -86,7 +79,7 @@ class _Values(Mapping[str, Tensor]):
         for layer in layers.layers:
             for weight in layer.weights:
                 known = names.get(id(own[weight.name]), [])
-                # of several the last, as load_state_dict leaves it
+                # the last name, as in load_state_dict
                 there = next((name for name in reversed(known) if name in file), None)
                 if there is not None:
                     file.check(there, weight)
@@ -94,13 +87,13 @@ class _Values(Mapping[str, Tensor]):
                     continue
                 self._places[weight.name] = None
                 if any(name in kept for name in known):
-                    raise WeightFileError(f"{source} has no {known[-1]!r}, which the model has")
+                    raise WeightFileError(f"{source} has no {known[-1]!r}, which the model needs")
                 if own[weight.name].is_meta:
                     raise ValueError(
                         f"{weight.name} is not in the model's state_dict (a buffer with "
-                        "persistent=False, or no buffer at all), so no file has it, and it has no "
-                        "value on the meta device: make it a persistent buffer and save the model "
-                        "once more"
+                        "persistent=False, or no buffer), so a file cannot contain it, and on the "
+                        "meta device it has no value: make it a persistent buffer and save the model "
+                        "again"
                     )
 
     def __getitem__(self, name: str) -> Tensor:

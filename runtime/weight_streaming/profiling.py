@@ -1,4 +1,4 @@
-"""One profiling run: what the stages of each layer take beside each other."""
+"""Profiling: durations of the stages of each layer while they overlap."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from runtime.weight_streaming.pipeline.progress import Stage
 from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
-_MOST_TIMES = 64
-"""That a layer's kernels are run to keep a GPU busy."""
+_MAX_REPETITIONS = 64
+"""Limit of how often a layer's kernels are repeated to keep a GPU busy."""
 
 _BUSY = 3
-"""How much longer than before the other times a GPU works before those of its kernels are believed."""
+"""Factor by which a GPU settles longer before its kernels are timed alone."""
 
 
 def unmeasured(layered: LayeredNetwork) -> list[StreamedLayer]:
-    """The layers without their times: enough for what depends on bytes alone."""
+    """Return the layers with stage times of 0, for uses that depend on bytes only."""
     return [StreamedLayer(one.name, one.nbytes, 0.0, 0.0, 0.0) for one in layered.layers]
 
 
 def profiling_plan(layered: LayeredNetwork, stages: Stages, budget_bytes: int) -> StreamPlan:
-    """Nothing resident, and rings in which stages overlap, as far as the budget allows.
+    """Return a plan without resident layers, with rings in which stages overlap within the budget.
 
-    What a stage takes beside the others is more than what it takes alone.
+    A stage takes longer beside other stages than alone.
     """
     enough = 3 * layered.largest_bytes
     share = budget_bytes // (stages.reads + stages.copies) // PAGE_BYTES * PAGE_BYTES
@@ -56,27 +56,27 @@ def profiled(
     repeats: int = 3,
     settle_s: float = 0.0,
 ) -> list[StreamedLayer]:
-    """Each layer with the medians of its stages; the first run, which checks sums, is not timed.
+    """Return the layers with the median durations of their stages.
 
-    Stages count from when they could begin, so that reads and copies include their handover.
+    The first run, which verifies checksums, is not timed. Durations of reads and copies include their
+    synchronisation delay.
 
     Args:
       layered: the network.
-      pipeline: of the profiling plan.
-      reader: where its weights come from.
+      pipeline: a pipeline of the profiling plan.
+      reader: the reader of its weights.
       x: an input.
-      repeats: runs that are timed.
-      settle_s: how long a GPU works before its times are believed. Its kernels are then timed once more
-        while they run one after another, each many times, for the more of the time they wait, the
-        higher is the clock that its power allows; and the longer time counts, for one that runs again
-        at once may find its weights in a cache.
+      repeats: number of timed runs.
+      settle_s: seconds that a GPU works before its times are used; 0 for a CPU. Its kernels are then
+        timed again while they are repeated without waiting, because a GPU that waits can clock higher.
+        The longer of both times counts, because a repeated kernel may find its weights in a cache.
 
     Raises:
       BaseException: as `Pipeline.run`.
     """
 
     def measured(before_s: float, repeats: int) -> tuple[list[LayerTimes], list[float]]:
-        """The medians of each layer, and how late each stage began."""
+        """Return the medians of each layer and the synchronisation delay of each stage."""
         settled_s = time.monotonic() + before_s
         _run(pipeline, reader, x)
         while time.monotonic() < settled_s:
@@ -92,8 +92,8 @@ def profiled(
     streamed, (reads_ms, copies_ms, kernels_ms) = measured(settle_s, repeats)
     busy = streamed
     if settle_s:
-        pipeline.repeat_kernels(_enough(streamed))
-        is_read = any(one.read_ms for one in streamed)  # slowly, so that a run is a long one
+        pipeline.repeat_kernels(_repetitions(streamed))
+        is_read = any(one.read_ms for one in streamed)  # reads are slow, so fewer runs
         busy, _ = measured(_BUSY * settle_s, min(2, repeats) if is_read else repeats)
     return [
         StreamedLayer(
@@ -108,15 +108,15 @@ def profiled(
     ]
 
 
-def _enough(layers: Sequence[LayerTimes]) -> int:
-    """How often kernels have to run each so that weights come in no more than half their time."""
-    comes_ms = max(sum(one.read_ms for one in layers), sum(one.copy_ms for one in layers))
+def _repetitions(layers: Sequence[LayerTimes]) -> int:
+    """Return the repetitions with which kernels take at least twice as long as transfers."""
+    transfers_ms = max(sum(one.read_ms for one in layers), sum(one.copy_ms for one in layers))
     kernels_ms = sum(one.kernel_ms for one in layers)
-    return min(_MOST_TIMES, 1 + math.ceil(2 * comes_ms / kernels_ms)) if kernels_ms else 1
+    return min(_MAX_REPETITIONS, 1 + math.ceil(2 * transfers_ms / kernels_ms)) if kernels_ms else 1
 
 
 def _medians(own: Sequence[LayerTimes]) -> LayerTimes:
-    """Of one layer, over runs; plain numbers, whatever clock they come from."""
+    """Return the medians of one layer over the runs, as plain floats."""
     return LayerTimes(
         float(median(one.read_ms for one in own)),
         float(median(one.copy_ms for one in own)),

@@ -1,4 +1,4 @@
-"""A network cut into layers, with its weights where readers find them."""
+"""A network decomposed into layers, with a reader of its weights."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, Stream
 from runtime.weight_streaming.profiling import profiled, profiling_plan
 
 SETTLE_S = 0.2
-"""How long a GPU works before its times are believed: after idling it exceeds for about 0.1 s the
-clock that its power allows (an H200, 24 against 27 ms for the same kernels)."""
+"""Seconds that a GPU works before its times are used: after idling its clock exceeds for about 0.1 s the
+one that its power allows (an H200: 24 instead of 27 ms for the same kernels)."""
 
 
 @final
 class StreamableNetwork:
-    """A network's structure and where its weights are: what plans are tried on."""
+    """A network's layers, reader and device, from which pipelines are made."""
 
     def __init__(self, layers: LayeredNetwork, reader: Reader, device: torch.device) -> None:
-        """Of a reader that is closed with it."""
+        """Take over the reader, which is closed with this object."""
         self.layered = layers
         self.reader = reader
         self.device = device
 
     def pipeline(self, plan: StreamPlan, x: Tensor) -> Pipeline:
-        """By a plan.
+        """Create the pipeline of a plan.
 
         Raises:
-          BaseException: as the pipelines.
+          BaseException: as `CpuPipeline` and `GpuPipeline`.
         """
         if self.device.type == "cuda":
-            from runtime.weight_streaming.pipeline.gpu_pipeline import GpuPipeline  # noqa: PLC0415 - for those who have a GPU
+            from runtime.weight_streaming.pipeline.gpu_pipeline import GpuPipeline  # noqa: PLC0415 - only with a GPU
 
             return GpuPipeline(self.layered, plan, self.reader, x, self.device)
         return CpuPipeline(self.layered, plan, self.reader)
 
     @property
     def stages(self) -> Stages:
-        """Of what is planned here."""
+        """Stages of the plans for this device and tier."""
         if self.device.type != "cuda":
             return Stages.READ_KERNEL
         is_kept = self.reader.tier is Tier.HOST
@@ -69,7 +69,7 @@ class StreamableNetwork:
     def profile(
         self, x: Tensor, budget_bytes: int, stages: Stages | None = None
     ) -> list[StreamedLayer]:
-        """The layers with the times of their stages, measured within a budget.
+        """Measure the stage times of the layers within a budget.
 
         Raises:
           BaseException: as the pipeline.
@@ -87,7 +87,7 @@ class StreamableNetwork:
             pipeline.close()
 
     def memory(self, pipeline: Pipeline) -> MemoryUse:
-        """While a pipeline is there."""
+        """Return the current memory use with a pipeline."""
         own, held = pipeline.buffers, self.reader.held_bytes
         is_kept = self.reader.tier is Tier.HOST
         return MemoryUse(
@@ -100,7 +100,7 @@ class StreamableNetwork:
         )
 
     def close(self) -> None:
-        """Lets go of the weights."""
+        """Close the reader."""
         self.reader.close()
 
 
@@ -113,33 +113,33 @@ def open_streamable(
     device: torch.device | None = None,
     always_checked: bool = False,
 ) -> StreamableNetwork:
-    """Cuts a network and packs its weights, or opens the file in which they are packed.
+    """Decompose a network and pack its weights, or open a file with its packed weights.
 
-    The model itself is not changed and not kept: what it takes of memory is its owner's to free.
+    The model is not changed and not kept: the caller may free its memory.
 
     Args:
-      model: in evaluation mode, of one tensor, giving one tensor; on the meta device if its weights
-        are in the file.
-      example: an input of the shape to come.
-      tier: where weights are read from.
-      weights: the file; written if it is not there, else it must be the model's. Without it there
-        is a nameless one, gone with the process.
-      device: of the kernels; the model's if not given.
-      always_checked: whether checksums are compared at each reading, not only at the first.
+      model: a model in evaluation mode, with one input and one output tensor; on the meta device if
+        its weights are in the file.
+      example: an input of the shape and type to come.
+      tier: storage tier of the weights.
+      weights: the weight file; written if it does not exist, else it must be the model's. Without it an
+        unnamed temporary file is used.
+      device: device of the kernels; the model's by default.
+      always_checked: whether to verify checksums at each read, not only at the first.
 
     Raises:
       OSError: if the file cannot be written or read; WeightFileError if it is not the model's.
-      ValueError: if the network cannot be cut.
+      ValueError: if the network cannot be decomposed.
     """
     tier = Tier(tier)
-    home = home_of(model)
+    model_device = device_of(model)
     if device is None:
-        device = torch.device("cpu") if home.type == "meta" else home
+        device = torch.device("cpu") if model_device.type == "meta" else model_device
     pinned = device.type == "cuda"
     in_memory = tier is Tier.HOST and weights is None
-    # a file's layers are the same whatever uses it
+    # the layers of a file do not depend on its use
     merged_bytes = MERGED_COPIES_BYTES if pinned and in_memory else MERGED_BYTES
-    layers, values = cut(model, example.to(home, copy=True), merged_bytes)
+    layers, values = cut(model, example.to(model_device, copy=True), merged_bytes)
     if in_memory:
         fill = [partial(fill_layer, layer, values) for layer in layers.layers]
         return StreamableNetwork(
@@ -147,10 +147,10 @@ def open_streamable(
         )
     read = partial(FileReader, direct=tier is Tier.SSD, always_checked=always_checked)
     if weights is None:
-        file = _nameless(layers, values, read)
+        file = _write_unnamed(layers, values, read)
     else:
         if not weights.exists():
-            pack(layers, values, weights)  # and somebody else may, before it is opened
+            pack(layers, values, weights)  # another process may replace it before it is opened
         file = read(weights, layers, values)
     if tier is not Tier.HOST:
         return StreamableNetwork(layers, file, device)
@@ -161,10 +161,10 @@ def open_streamable(
 
 
 def require_streamable(model: nn.Module, example: Tensor | None) -> None:
-    """Refuses what was not built for inference.
+    """Check that the model can be used for inference.
 
     Raises:
-      TypeError: if the model is no module, or the example no tensor.
+      TypeError: if the model is not a module, or the example not a tensor.
       ValueError: if the model is in training mode.
     """
     if not isinstance(model, nn.Module):
@@ -175,11 +175,11 @@ def require_streamable(model: nn.Module, example: Tensor | None) -> None:
         raise ValueError("the model is in training mode; call .eval() first")
 
 
-def home_of(model: nn.Module) -> torch.device:
-    """The device of all its weights.
+def device_of(model: nn.Module) -> torch.device:
+    """Return the device of the model's weights.
 
     Raises:
-      ValueError: if it has none, or they are on several.
+      ValueError: if it has no weights, or they are on several devices.
     """
     own = {weight.device for _, weight in named_weights(model)}
     if not own:
@@ -192,37 +192,41 @@ def home_of(model: nn.Module) -> torch.device:
 def cut(
     model: nn.Module, example: Tensor, merged_bytes: int
 ) -> tuple[LayeredNetwork, dict[str, Tensor]]:
-    """The layers, and the weights by the names that these call them.
+    """Decompose a network into layers; return them and the weights by name.
 
     Raises:
-      ValueError: if the network cannot be cut.
+      ValueError: if the network cannot be decomposed.
     """
     try:
         return split_layers(decompose(model, example, Rule.UNFOLDED), model, merged_bytes)
-    except Exception as error:  # the model's own code ran, with what stands for tensors
+    except Exception as error:  # the model's own code runs during tracing
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
-        why = kind + next(iter(str(error).splitlines()), "")
-        raise ValueError(f"the network cannot be cut into layers: {why}{_found(error)}") from error
+        reason = kind + next(iter(str(error).splitlines()), "")
+        raise ValueError(
+            f"the network cannot be cut into layers: {reason}{_location(error)}"
+        ) from error
 
 
-def _found(error: Exception) -> str:
-    """The line of a module at which tracing ended, or its own code raised."""
-    found = ""
-    if isinstance(error, TraceError) or not isinstance(error, ValueError):  # of code that ran
+def _location(error: Exception) -> str:
+    """Return the line of a module's forward at which tracing failed."""
+    location = ""
+    if isinstance(error, TraceError) or not isinstance(
+        error, ValueError
+    ):  # raised by the model's code
         for frame, line in walk_tb(error.__traceback__):
             code = frame.f_code
-            module = frame.f_locals.get(next(iter(code.co_varnames), ""))  # called self, mostly
+            module = frame.f_locals.get(next(iter(code.co_varnames), ""))  # usually named self
             if code.co_name == "forward" and isinstance(module, nn.Module):
                 text = linecache.getline(code.co_filename, line).strip()
-                found = f" ({type(module).__name__}.forward, line {line}: {text})"
-    return found
+                location = f" ({type(module).__name__}.forward, line {line}: {text})"
+    return location
 
 
-def _nameless(
+def _write_unnamed(
     layers: LayeredNetwork, values: Mapping[str, Tensor], read: Callable[..., FileReader]
 ) -> FileReader:
-    """A file without a name, on a disk and not in a /tmp that is memory; it ends with the process."""
-    disk = Path("/var/tmp")  # noqa: S108 - the file has no name there
+    """Write an unnamed file, which ends with the process, on a disk rather than a tmpfs."""
+    disk = Path("/var/tmp")  # noqa: S108 - the file is unnamed
     where = disk if os.access(disk, os.W_OK) else Path(tempfile.gettempdir())
     try:
         with tempfile.TemporaryFile(dir=where) as file:
@@ -230,4 +234,6 @@ def _nameless(
             descriptor = os.dup(file.fileno())
     except OSError as error:
         raise unwritable(error, layers, str(where)) from error
-    return read(where / "(nameless)", layers, {}, file=descriptor)  # {}: they were just written
+    return read(
+        where / "(unnamed)", layers, {}, file=descriptor
+    )  # {}: no comparison, they were just written

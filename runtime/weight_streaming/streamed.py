@@ -1,4 +1,4 @@
-"""A network that is called like a module while its weights come from a disk."""
+"""A network that is called like a module while its weights are streamed from a disk."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ from runtime.weight_streaming.streamable import (
 
 @final
 class StreamedNetwork(Closes):
-    """A network by a plan; made ready by its first call, or by the example.
+    """A network under a streaming plan; initialised by its example or its first call.
 
-    One inference at a time: calls from several threads take turns. After an error in an inference,
-    Ctrl-C included, it is closed, for nobody knows what else the disk will do. An error in what is
-    brought ahead, between two calls, is the next call's.
+    Calls from several threads take turns. An error in an inference, including Ctrl-C, closes the
+    network. An error of prefetching between two calls is raised by the next call.
     """
 
     def __init__(
@@ -49,14 +48,14 @@ class StreamedNetwork(Closes):
         plan: StreamPlan | None = None,
         ahead: bool = True,
     ) -> None:
-        """With a budget or a plan.
+        """Create the network from a budget or a plan.
 
         Args:
-          opening: gives the network for an input, and then is let go, with the model it may hold.
-          example: as of `stream`.
-          budget_bytes: of which a plan is made.
-          plan: in its place.
-          ahead: whether the plan that is made goes on into the next inference.
+          opening: opens the network for an input; called once and then released, with its model.
+          example: as in `stream`.
+          budget_bytes: budget for which a plan is made.
+          plan: a plan instead of a budget.
+          ahead: whether the plan that is made prefetches for the next inference.
 
         Raises:
           BaseException: as `stream`.
@@ -65,9 +64,9 @@ class StreamedNetwork(Closes):
         self._plan = plan
         self._ahead = ahead
         self._opening: Callable[[Tensor], StreamableNetwork] | None = opening
-        self._lock = RLock()  # a signal's handler may close amid a call of its own thread
+        self._lock = RLock()  # a signal handler may close it during a call of its thread
         self._is_calling = False
-        self._is_close_asked = False
+        self._is_close_requested = False
         self._closed_by: str | None = None
         self._opened: StreamableNetwork | None = None
         self._pipeline: Pipeline | None = None
@@ -75,69 +74,73 @@ class StreamedNetwork(Closes):
         self._example: tuple[torch.Size, torch.dtype] | None = None
         if example is not None:
             with self._closing():
-                self._make_ready(example)
+                self._initialise(example)
 
     @property
     def plan(self) -> StreamPlan:
-        """Where its weights are.
+        """The plan in use.
 
         Raises:
-          RuntimeError: before it is ready.
+          RuntimeError: before initialisation, or after `close`.
         """
         if self._pipeline is None or self._plan is None:
-            raise RuntimeError("there is no plan before the first call, if no example was given")
+            raise RuntimeError(
+                "there is no plan: the network was closed, or not called yet; example= plans at once"
+            )
         return self._plan
 
     @property
     def profile(self) -> tuple[StreamedLayer, ...]:
-        """The layers as they were measured; empty if the plan was given or everything fits."""
+        """Measured layers; empty if the plan was given or all layers are resident."""
         return self._layers
 
     @property
     def memory(self) -> MemoryUse:
-        """What keeps weights now.
+        """Current memory use of the weights.
 
         Raises:
-          RuntimeError: before it is ready, or after it was closed.
+          RuntimeError: before initialisation, or after `close`.
         """
         if self._opened is None or self._pipeline is None:
-            raise RuntimeError("nothing is in memory: the network is not ready, or closed")
+            raise RuntimeError(
+                "no weights are in memory: the network was closed, or not called yet"
+            )
         return self._opened.memory(self._pipeline)
 
     @property
     def source(self) -> str:
-        """Where the weights come from, and how.
+        """Tier of the weights and how they are read, in words.
 
         Raises:
-          RuntimeError: before it is ready, or after it was closed.
+          RuntimeError: before initialisation, or after `close`.
         """
         if self._opened is None:
-            raise RuntimeError("nothing is open: the network is not ready, or closed")
+            raise RuntimeError("no weights are open: the network was closed, or not called yet")
         return f"{self._opened.reader.tier.value}: {self._opened.reader.description}"
 
     def __call__(self, x: Tensor, *others: object) -> Tensor:
-        """The network's output, bit for bit that of the resident network.
+        """Return the output, bit for bit that of the resident network.
 
         Raises:
           ValueError: if the input differs from the first one in shape or type.
-          TypeError: if it is not one tensor.
-          RuntimeError: after it was closed.
-          BaseException: whatever goes wrong on the way; it is closed then.
+          TypeError: if the input is not one tensor.
+          RuntimeError: after `close`, or within a call of its own.
+          BaseException: any error of the inference, which closes the network.
         """
         if others:
             raise TypeError(
-                f"the network was given {1 + len(others)} inputs; one tensor goes in, and one comes out"
+                f"the network was called with {1 + len(others)} inputs; it takes one tensor"
             )
         with self._lock:
             if self._is_calling:
-                raise RuntimeError("the network is called within a call of its own")
+                raise RuntimeError("the network was called within a call of its own")
             self._is_calling = True
             try:
                 return self._called(x)
             finally:
                 self._is_calling = False
-                if self._is_close_asked:
-                    self._let_go()
+                if self._is_close_requested:
+                    self._release()
 
     def _called(self, x: Tensor) -> Tensor:
         if self._closed_by is not None:
@@ -147,33 +150,33 @@ class StreamedNetwork(Closes):
         if self._example is not None and self._example != (x.shape, x.dtype):
             shape, dtype = self._example
             raise ValueError(
-                f"the input is {tuple(x.shape)} of {x.dtype}, but the network was made ready "
-                f"for {tuple(shape)} of {dtype}; stream the model once more for another"
+                f"the input is {tuple(x.shape)} of {x.dtype}, but the network was initialised "
+                f"for {tuple(shape)} of {dtype}; call runtime.stream again for another shape"
             )
         with self._closing():
             if self._pipeline is None:
-                self._make_ready(x)
+                self._initialise(x)
             assert self._pipeline is not None
             assert self._opened is not None
             self._opened.reader.start_cold()
             return self._pipeline.run(x)
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # its construction failed
-            self._let_go()
+        with suppress(AttributeError):  # the constructor failed
+            self._release()
 
     def close(self) -> None:
-        """Gives all memory back, and the file; after the inference that is under way.
+        """Release all memory and the file, after an inference in progress has ended.
 
-        Within a call, as a signal's handler or a hook may ask for it, it is done at the call's end.
+        Within a call, from a signal handler or a hook, it takes effect at the end of the call.
         """
         with self._lock:
             if self._is_calling:
-                self._is_close_asked = True
+                self._is_close_requested = True
             else:
-                self._let_go()
+                self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         self._closed_by = self._closed_by or ""
         pipeline, self._pipeline = self._pipeline, None
         opened, self._opened = self._opened, None
@@ -186,7 +189,7 @@ class StreamedNetwork(Closes):
                 opened.close()
 
     def _closing(self) -> ExitStack:
-        """Closes it if the body raises."""
+        """Close the network if the body raises."""
         stack = ExitStack()
 
         def leave(
@@ -196,22 +199,22 @@ class StreamedNetwork(Closes):
         ) -> bool:
             if error is not None:
                 self._closed_by = f"after {type(error).__name__}: {error}".removesuffix(": ")
-                self._let_go()
+                self._release()
             return False
 
         stack.push(leave)
         return stack
 
-    def _make_ready(self, x: Tensor) -> None:
+    def _initialise(self, x: Tensor) -> None:
         opening, self._opening = self._opening, None
         assert opening is not None
         self._opened = opened = opening(x)
         if self._plan is None:
-            self._plan = self._made_plan(opened, x)
+            self._plan = self._plan_for(opened, x)
         self._pipeline = opened.pipeline(self._plan, x)
         self._example = (x.shape, x.dtype)
 
-    def _made_plan(self, opened: StreamableNetwork, x: Tensor) -> StreamPlan:
+    def _plan_for(self, opened: StreamableNetwork, x: Tensor) -> StreamPlan:
         assert self._budget_bytes is not None
         layers, stages = unmeasured(opened.layered), opened.stages
         smallest = smallest_budget(layers, stages=stages)
@@ -235,46 +238,48 @@ def stream(
     always_checked: bool = False,
     ahead: bool = True,
 ) -> StreamedNetwork:
-    """A network that runs in less memory than its weights take; called like the model.
+    """Run a network in less memory than its weights take; the result is called like the model.
 
         with runtime.stream(model, budget="64MB") as small:
             y = small(x)
 
-    Its first call cuts the network, packs its weights into a file, measures the stages of each
-    layer once and plans. The model is not kept: delete yours, or its memory stays taken.
+    The first call decomposes the network, packs its weights into a file, profiles the stages of each
+    layer and plans. The model is not kept: delete yours, or its memory remains in use.
 
     Args:
-      model: a chain or graph of layers, in evaluation mode, of one tensor, giving one tensor; on
-        the meta device if `weights` holds its values, as `runtime.stream.pack` writes them.
-      example: an input; if given, everything is made ready now and not at the first call.
+      model: a chain or graph of layers in evaluation mode, with one input and one output tensor; on the
+        meta device if `weights` is a file with its values, written by `runtime.stream.pack`.
+      example: an input; if given, the network is initialised now instead of at the first call.
       budget: bytes of rings and resident layers together: 64MB, 1.5GiB, a number.
-      tier: where the rest is: `ssd`, read past the page cache; `page_cache`; `host`, all weights in
-        memory of the CPU, for a GPU that is too small for them; on a CPU it saves nothing.
-      weights: a file to keep them in; one that is there must hold this model's.
-      plan: in place of a budget, of `runtime.weight_streaming.planning.planner` or an earlier `.plan`.
-      device: of the kernels; the model's if not given.
-      always_checked: whether checksums are compared at each reading, not only at the first.
-      ahead: whether the first layers of the next inference are brought into the ring as soon as this
-        one leaves it, before the next is asked for; without it the disk rests between inferences. A
-        `plan` says that itself.
+      tier: storage of the other weights: `ssd` (bypassing the page cache), `page_cache`, or `host` (all
+        weights in memory of the CPU, for a GPU with too little memory; on a CPU it saves nothing).
+      weights: the weight file; written if it does not exist, else it must be this model's.
+      plan: a plan instead of a budget, from the planner or an earlier `.plan`.
+      device: device of the kernels; the model's by default.
+      always_checked: whether to verify checksums at each read, not only at the first.
+      ahead: whether to prefetch the first layers of the next inference while this one ends; otherwise
+        the disk is idle between inferences. A `plan` has its own setting.
 
     Raises:
-      ValueError: if there is neither budget nor plan, or the budget is too small for the largest
-        layer: it names the smallest that works.
+      TypeError: if the model is not a module, or the example not a tensor.
+      ValueError: if not exactly one of budget and plan is given, or the budget is too small; the
+        message names the smallest that works.
       OSError: if the file cannot be written or read, or is not this model's.
     """
     if (budget is None) == (plan is None):
-        raise ValueError('give a budget, as budget="64MB", or a plan, and not both')
+        raise ValueError('give either a budget, as budget="64MB", or a plan')
     tier = Tier(tier)
     require_streamable(model, example)
     if weights is not None and not Path(weights).parent.is_dir():
-        raise FileNotFoundError(f"weights={weights}: there is no folder {Path(weights).parent}")
+        raise FileNotFoundError(
+            f"weights={weights}: the folder {Path(weights).parent} does not exist"
+        )
     opening = partial(
         open_streamable,
         model,
         tier=tier,
         weights=None if weights is None else Path(weights),
-        device=None if device is None else _known(device),
+        device=None if device is None else _checked_device(device),
         always_checked=always_checked,
     )
     budget_bytes = None if budget is None else parse_bytes(budget)
@@ -295,11 +300,11 @@ def streamed_inference(network: nn.Module, images: Tensor, budget: str) -> Calla
     return inference
 
 
-def _known(name: str | torch.device) -> torch.device:
-    """The device, if kernels can run there.
+def _checked_device(name: str | torch.device) -> torch.device:
+    """Return the device after checking that it exists.
 
     Raises:
-      ValueError: if not.
+      ValueError: if it does not exist, or is neither cpu nor cuda.
     """
     try:
         device = torch.device(name)
@@ -310,7 +315,9 @@ def _known(name: str | torch.device) -> torch.device:
     if device.type != "cuda":
         raise ValueError(f"device={name} must be cpu or cuda")
     if not torch.cuda.is_available():
-        raise ValueError(f"device={name}, but torch finds no CUDA device here; device=cpu is there")
+        raise ValueError(f"device={name}, but torch finds no CUDA device here; use device=cpu")
     if (device.index or 0) >= torch.cuda.device_count():
-        raise ValueError(f"device={name}, but torch finds {torch.cuda.device_count()} here")
+        raise ValueError(
+            f"device={name}, but torch finds {torch.cuda.device_count()} CUDA devices here"
+        )
     return device

@@ -1,4 +1,4 @@
-"""A program as layers that are read whole: where each weight lies in its layer's bytes."""
+"""Layers of a program that are read as one block, and the offset of each weight in its block."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from runtime.network.program import Program
 from runtime.weight_streaming.planning.ring import aligned
 
 TENSOR_BYTES = 256
-"""Weights begin at multiples of this in their layer, as in memory that torch allots: kernels are
-chosen by alignment, and another kernel rounds otherwise."""
+"""Alignment of weights in their layer, as in torch's allocations: kernels are chosen by alignment, and
+another kernel rounds differently."""
 
 MERGED_BYTES = 256 * 1024
-"""Neighbours are read as one layer up to this size; a disk gives less no sooner."""
+"""Size up to which neighbouring segments are merged; a disk reads less no faster."""
 
 MERGED_COPIES_BYTES = 8 * 2**20
-"""The same of what is only copied to a GPU, which waits some 8 us a layer, the time of 440 kB."""
+"""Merged size for copies to a GPU, which cost about 8 us per layer, the time of 440 kB."""
 
 
 @final
 @dataclass(frozen=True)
 class Weight:
-    """A parameter or buffer among the bytes of its layer."""
+    """A parameter or buffer and its place in the layer's bytes."""
 
     name: str
-    """As the module calls it."""
+    """Name in the module."""
     dtype: torch.dtype
     shape: tuple[int, ...]
     stride: tuple[int, ...]
-    """Of memory without gaps: a permutation of a contiguous tensor's."""
+    """Dense strides: a permutation of those of a contiguous tensor."""
     offset: int
-    """From the layer's first byte."""
+    """Bytes from the start of the layer."""
     nbytes: int
 
     @property
     def stored_shape(self) -> tuple[int, ...]:
-        """The shape in the order in which it lies in memory."""
+        """Shape with the dimensions in memory order."""
         return tuple(self.shape[i] for i in _memory_order(self.shape, self.stride))
 
     def bytes_of(self, value: Tensor) -> Tensor:
-        """A tensor like this one as its bytes in the CPU's memory, in the order they are stored."""
+        """Return the bytes of a value of this weight in storage order, on the CPU."""
         stored = value.detach().permute(_memory_order(self.shape, self.stride)).cpu().contiguous()
         return stored.reshape(-1).view(torch.uint8)
 
     def view(self, layer: Tensor) -> Tensor:
-        """The tensor that lies in a layer's bytes, not a copy."""
+        """Return this weight as a view of the layer's bytes."""
         flat = layer[self.offset : self.offset + self.nbytes].view(self.dtype)
         return flat.as_strided(self.shape, self.stride)
 
@@ -58,44 +58,44 @@ class Weight:
 @final
 @dataclass(frozen=True)
 class Layer:
-    """Consecutive segments whose weights are read at once."""
+    """Consecutive segments whose weights are read as one block."""
 
     name: str
     segments: range
     weights: tuple[Weight, ...]
-    """In the order in which the segments' modules name them."""
+    """Weights in the order of the segments' modules."""
     nbytes: int
-    """With the gaps between weights; a multiple of a page."""
+    """Size including padding; a multiple of the page size."""
 
 
 @final
 @dataclass(frozen=True)
 class LayeredNetwork:
-    """A program without its weights, and what must be where for it to run."""
+    """A program without weights, and the layers that hold them."""
 
     program: Program
-    """On the meta device."""
+    """The program, on the meta device."""
     layers: tuple[Layer, ...]
 
     @property
     def weight_bytes(self) -> int:
-        """Of all layers; a weight that two of them use is in both."""
+        """Bytes of all layers; a weight that two layers use counts twice."""
         return sum(layer.nbytes for layer in self.layers)
 
     @property
     def network_bytes(self) -> int:
-        """The same with each weight counted once, as in the network that was cut."""
+        """Bytes of all layers with each weight counted once."""
         uses = [weight for layer in self.layers for weight in layer.weights]
         each = {weight.name: weight.nbytes for weight in uses}
         return self.weight_bytes - sum(weight.nbytes for weight in uses) + sum(each.values())
 
     @property
     def largest_bytes(self) -> int:
-        """Of one layer."""
+        """Bytes of the largest layer."""
         return max(layer.nbytes for layer in self.layers)
 
     def bind(self, places: Sequence[Tensor]) -> Program:
-        """The program with the weights of layer i in `places[i]`, bytes of its length."""
+        """Return the program with the weights of layer i as views of the bytes `places[i]`."""
         segments = list(self.program.segments)
         for layer, place in zip(self.layers, places, strict=True):
             views = [weight.view(place) for weight in layer.weights]
@@ -104,7 +104,7 @@ class LayeredNetwork:
             for i, body in zip(layer.segments, bodies, strict=True):
                 copied = _with_tensors(body, own)
                 segments[i] = replace(
-                    segments[i], body=_OwnMemory(copied) if segments[i].weight_bytes else copied
+                    segments[i], body=_WithoutViews(copied) if segments[i].weight_bytes else copied
                 )
         return Program(tuple(segments), self.program.output)
 
@@ -112,24 +112,24 @@ class LayeredNetwork:
 def split_layers(
     program: Program, module: nn.Module, merged_bytes: int = MERGED_BYTES
 ) -> tuple[LayeredNetwork, dict[str, Tensor]]:
-    """The layers of a program that shares its weights with the module it was cut from, and these.
+    """Split a program into layers; return them and the weights by name.
 
-    A layer begins at a segment with weights; those without belong to the layer before them.
+    A layer starts at a segment with weights; segments without weights belong to the layer before.
 
     Args:
-      program: the network.
-      module: whose weights it has.
-      merged_bytes: up to which neighbours are one layer; what is above 256 kB only up to the
-        largest segment, so that no larger ring is needed. The first layers are merged to less, each
-        to twice the one before, for kernels have nothing to do until the first is there.
+      program: a program that shares its weights with the module.
+      module: the module that the program was decomposed from.
+      merged_bytes: size up to which neighbouring segments are merged into one layer. Above 256 kB the
+        largest segment is also a limit, so that no larger ring is needed. The first layers are smaller,
+        each up to twice the previous one, because kernels wait for the first layer.
 
     Raises:
-      ValueError: if there is no weight at all.
+      ValueError: if the network has no weights.
     """
     names = {id(tensor): name for name, tensor in named_weights(module)}
     layers: list[Layer] = []
     values: dict[str, Tensor] = {}
-    for segments in _bundles(program, merged_bytes):
+    for segments in _merge(program, merged_bytes):
         weights, end = [], 0
         for name, tensor in _tensors([program.segments[i].body for i in segments]):
             known = names.get(id(tensor), f"{program.segments[segments[0]].name}.{name}")
@@ -157,12 +157,12 @@ def split_layers(
 
 
 def named_weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters and buffers; what has two names comes twice."""
+    """Yield parameters and buffers by name; a tensor with two names comes twice."""
     yield from module.named_parameters(remove_duplicate=False)
     yield from module.named_buffers(remove_duplicate=False)
 
 
-def _bundles(program: Program, merged_bytes: int) -> Iterator[range]:
+def _merge(program: Program, merged_bytes: int) -> Iterator[range]:
     if not any(segment.weight_bytes for segment in program.segments):
         raise ValueError("the network has no weights: there is nothing to stream")
     largest = max(segment.weight_bytes for segment in program.segments)
@@ -179,7 +179,7 @@ def _bundles(program: Program, merged_bytes: int) -> Iterator[range]:
 
 
 def _tensors(bodies: Sequence[nn.Module]) -> list[tuple[str, Tensor]]:
-    """Of all bodies in order, each tensor once."""
+    """Return the tensors of all bodies in order, each once, with a name."""
     found: dict[int, tuple[str, Tensor]] = {}
     for body in bodies:
         for name, tensor in named_weights(body):
@@ -196,7 +196,7 @@ def _paired(
 
 
 def _blanks(bodies: Sequence[nn.Module]) -> dict[int, Any]:
-    """One on the meta device for each tensor, by its identity."""
+    """Return a tensor on the meta device for each tensor, by the id of the latter."""
     empty: dict[int, Any] = {}
     for _, tensor in _tensors(bodies):
         blank = torch.empty_strided(
@@ -208,12 +208,12 @@ def _blanks(bodies: Sequence[nn.Module]) -> dict[int, Any]:
 
 
 def _with_tensors(body: nn.Module, tensors: Mapping[int, Any]) -> nn.Module:
-    """A copy of the module with other tensors in place of its own, which are not copied."""
+    """Copy the module with its tensors replaced, without copying them."""
     return deepcopy(body, dict(tensors))
 
 
 def _dense_stride(tensor: Tensor) -> tuple[int, ...]:
-    """The tensor's strides; those of a contiguous one if its memory has gaps or overlaps."""
+    """Return the tensor's strides, or contiguous strides if its memory has gaps or overlaps."""
     shape, strides = tuple(tensor.shape), tuple(tensor.stride())
     expected = 1
     for i in reversed(_memory_order(shape, strides)):
@@ -224,13 +224,13 @@ def _dense_stride(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _memory_order(shape: Sequence[int], strides: Sequence[int]) -> list[int]:
-    """The dimensions, from the one of the longest strides."""
+    """Return the dimensions in memory order, largest stride first."""
     return sorted(range(len(shape)), key=lambda i: (-strides[i], -shape[i]))
 
 
 @final
-class _OwnMemory(nn.Module):
-    """Gives no view of its weights: another layer's may be there before the value is read."""
+class _WithoutViews(nn.Module):
+    """Clones outputs that are views of weights, whose memory other layers overwrite."""
 
     def __init__(self, body: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What of a file the system keeps in memory."""
+"""Residency of a file in the system's page cache."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import os
 import numpy as np
 
 _MAPPED_BYTES = 2**30
-"""Of a file, mapped at once; all of one larger than memory a system may refuse to map."""
+"""Bytes mapped at once; a system may refuse to map a whole file larger than memory."""
 
 
 def cached_bytes(file: int) -> int:
-    """What of an open file is in the page cache; mapping it does not bring it there."""
+    """Return the bytes of an open file in the page cache, without loading any."""
     size = os.fstat(file).st_size
     return sum(
         _cached_bytes(file, begin, min(_MAPPED_BYTES, size - begin))
@@ -22,7 +22,7 @@ def cached_bytes(file: int) -> int:
 
 
 def is_residency_known(file: int) -> bool:
-    """Whether the system tells what of a file it caches; if not, it says: all."""
+    """Return whether this user may query the residency; otherwise mincore reports all pages."""
     user = os.geteuid()
     if user in {0, os.fstat(file).st_uid}:
         return True
@@ -41,5 +41,5 @@ def _cached_bytes(file: int, begin: int, nbytes: int) -> int:
         )
         del content  # else it could not be unmapped
     if code:
-        raise OSError(ctypes.get_errno(), "the page cache does not tell what it holds")
+        raise OSError(ctypes.get_errno(), "the residency in the page cache cannot be queried")
     return mmap.PAGESIZE * int(np.count_nonzero(found & 1))

@@ -1,7 +1,7 @@
-"""A plain safetensors file, as others write it: read a tensor at a time, and nothing of it believed.
+"""Reader of plain safetensors files: one tensor at a time, with every header entry validated.
 
-It is read with `pread` and not mapped into memory: one that somebody cuts meanwhile raises an error
-then, in place of a signal that ends the process.
+Files are read with `pread` instead of being mapped, so that truncation during a read raises an error
+instead of a signal that kills the process.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from runtime.weight_streaming.files.weight_file import (
 
 @final
 class PlainFile(Closes):
-    """Open for reading; it must stay what it was."""
+    """A safetensors file, open for reading; it must not change meanwhile."""
 
     def __init__(self, path: Path) -> None:
-        """Reads its header.
+        """Open the file and read its header.
 
         Raises:
-          OSError: if it cannot be opened; WeightFileError if it is no safetensors file.
+          OSError: if it cannot be opened; WeightFileError if it is not a safetensors file.
         """
         self._name = str(path)
         self._file = open_for_reading(path)
@@ -50,35 +50,35 @@ class PlainFile(Closes):
         return name in self._entries
 
     def check(self, name: str, weight: Weight) -> None:
-        """Compares an entry of the header with the weight that is to be read from it.
+        """Compare a header entry with the weight that is to be read.
 
         Raises:
-          WeightFileError: if it is of another type or shape, or not where it can be.
+          WeightFileError: if type or shape differ, or the offsets are invalid.
         """
         entry = self._entries[name]
         expected = {"dtype": dtype_name(weight), "shape": [*weight.shape]}
         if not isinstance(entry, dict) or any(entry.get(key) != expected[key] for key in expected):
             raise WeightFileError(
-                f"{self._name} holds weights of another model: its {SHORT_REPR.repr(name)} is "
+                f"{self._name} belongs to another model: its {SHORT_REPR.repr(name)} is "
                 f"{format_entry(entry)}, the module's {expected['dtype']} of {expected['shape']}"
             )
         place: Any = entry.get("data_offsets")
-        if not _is_place(place, weight.nbytes):
+        if not _are_offsets(place, weight.nbytes):
             raise WeightFileError(
-                f"{self._name} is damaged: {SHORT_REPR.repr(name)} of {weight.nbytes:,} bytes would be "
-                f"at {SHORT_REPR.repr(place)}"
+                f"{self._name} is damaged: {SHORT_REPR.repr(name)} of {weight.nbytes:,} bytes has the "
+                f"offsets {SHORT_REPR.repr(place)}"
             )
         if self._begin + place[1] > self._identity.size:
             raise WeightFileError(
                 f"{self._name} is truncated: it has {self._identity.size:,} bytes, "
-                f"{SHORT_REPR.repr(name)} would end at {self._begin + place[1]:,}"
+                f"but {SHORT_REPR.repr(name)} ends at {self._begin + place[1]:,}"
             )
 
     def read(self, name: str, weight: Weight) -> Tensor:
-        """A tensor that was checked.
+        """Read a tensor that was checked.
 
         Raises:
-          WeightFileError: if it cannot be read, or somebody wrote to the file.
+          WeightFileError: if it cannot be read, or the file has changed.
         """
         content = torch.empty(weight.nbytes, dtype=torch.uint8)
         left = content.numpy().data
@@ -95,17 +95,17 @@ class PlainFile(Closes):
                 break
             left, at = left[got:], at + got
         if left or Identity.of(self._file) != self._identity:
-            raise WeightFileError(f"{self._name} was changed while it was read; pack it again")
+            raise WeightFileError(f"{self._name} changed while it was read; pack it again")
         return content.view(weight.dtype).reshape(weight.shape)
 
     def close(self) -> None:
-        """Closes it."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
 
-def _is_place(place: Any, nbytes: int) -> bool:
+def _are_offsets(place: Any, nbytes: int) -> bool:
     return (
         isinstance(place, list)
         and len(place) == 2

@@ -1,4 +1,4 @@
-"""Where weights come from: the disk itself, the system's page cache, or memory of the CPU."""
+"""Readers of weights: from the disk, through the page cache, or from memory of the CPU."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from runtime.weight_streaming.files.weight_file import (
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
 _CHUNK_BYTES = 32 * 2**20
-"""Read at once; between two of them a reader can be stopped."""
+"""Maximum size of one read call; a reader can be stopped between two calls."""
 
 _NO_STOP = bool
 
 
 class Tier(Enum):
-    """Where weights are kept that are not in a ring."""
+    """Storage tier of the weights that are not resident."""
 
     SSD = "ssd"
-    """The disk, past the system's cache; the disk's own host may still have one."""
+    """The disk, bypassing the page cache; in a virtual machine the host may still cache it."""
     PAGE_CACHE = "page_cache"
-    """The system's cache of the file, which is memory too."""
+    """The system's page cache of the file, which is memory too."""
     HOST = "host"
-    """Memory of this process, pinned where a GPU copies from it."""
+    """Memory of this process, pinned for copies to a GPU."""
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
@@ -48,56 +48,55 @@ class Tier(Enum):
 
 
 class Reader(Protocol):
-    """Gives layers, to several threads at once if they ask."""
+    """Reads layers; thread-safe."""
 
     @property
     @abstractmethod
     def tier(self) -> Tier:
-        """Where the bytes come from."""
+        """Storage tier."""
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """How they come, in words for the result."""
+        """How the weights are read, for reports."""
 
     @property
     @abstractmethod
     def held_bytes(self) -> int:
-        """Memory that keeps weights outside of all rings: the page cache's or its own."""
+        """Bytes of weights in the page cache or in the reader's own memory."""
 
     @abstractmethod
     def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
-        """Fills `into`, which begins at a page, with the layer's bytes.
+        """Read the bytes of a layer.
 
         Args:
-          layer: its place in the network.
-          into: as long as the layer.
-          is_stopped: asked now and then; if so, it returns early.
+          layer: index of the layer in the network.
+          into: page-aligned memory of the layer's size.
+          is_stopped: polled during the read, which ends early once it returns True.
 
         Raises:
-          OSError: if it cannot; WeightFileError if the bytes would not be those that were packed.
+          OSError: if the layer cannot be read; WeightFileError if it differs from what was packed.
         """
 
     @abstractmethod
     def start_cold(self) -> None:
-        """Before an inference: puts out of memory what its tier does not allow there.
+        """Prepare an inference: evict the file from the page cache if the tier requires it.
 
         Raises:
-          OSError: WeightFileError if the weights are no longer those that were packed, though some
-            of them may have been read before that.
+          OSError: if the file was closed; WeightFileError if it has changed since it was opened.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Lets go of file and memory."""
+        """Close the file and release the memory."""
 
 
 @final
 class FileReader(Reader):
-    """Reads a packed file, past the page cache (O_DIRECT) or through it.
+    """Reads a packed file, bypassing the page cache (O_DIRECT) or through it.
 
-    A layer is compared with its checksum when it is read for the first time, or each time if
-    `always_checked`; at each reading the file must be the one it was (size, inode, time of writing).
+    A layer's checksum is verified at its first read, or at each read if `always_checked`. Every read
+    checks that size, inode and modification time of the file are unchanged.
     """
 
     def __init__(
@@ -110,21 +109,21 @@ class FileReader(Reader):
         always_checked: bool = False,
         file: int | None = None,
     ) -> None:
-        """Opens the file and compares its header.
+        """Open the file and validate its header.
 
-        A file system that refuses O_DIRECT is read through the page cache, which is emptied of the
-        file after each layer; `said` tells.
+        A file system without O_DIRECT is read through the page cache, and each layer is evicted after
+        its read; `description` states which.
 
         Args:
-          path: the file; what errors call it.
+          path: path of the file, also used in messages.
           layered: the network.
-          values: as `read_extents`.
-          direct: past the page cache.
-          always_checked: as above.
-          file: open already, and closed with this; the path is not looked for then.
+          values: as in `read_extents`.
+          direct: whether to bypass the page cache.
+          always_checked: whether to verify checksums at each read.
+          file: an open file descriptor, used instead of the path; closed with the reader.
 
         Raises:
-          OSError: as `read_extents`; WeightFileError if it is a folder, a pipe or the like.
+          OSError: as `read_extents`; WeightFileError if the path is not a regular file.
         """
         self._name = str(path)
         self._layered = layered
@@ -136,7 +135,7 @@ class FileReader(Reader):
             self._extents = read_extents(self._file, self._name, layered, values)
             self._identity = Identity.of(self._file)
             self._tier = Tier.SSD if direct else Tier.PAGE_CACHE
-            self._refused = ""
+            self._direct_error = ""
             self._stays_cached = False
             if direct:
                 self._open_direct()
@@ -147,36 +146,33 @@ class FileReader(Reader):
 
     @property
     def tier(self) -> Tier:
-        """The disk or the page cache."""
+        """SSD or PAGE_CACHE."""
         return self._tier
 
     @property
     def description(self) -> str:
-        """How it is read."""
+        """How the file is read."""
         if self._tier is Tier.PAGE_CACHE:
-            return "buffered reads; the file may stay in the page cache"
+            return "buffered reads; the file may remain in the page cache"
         if self._stays_cached and is_residency_known(self._file):
-            return "not from a disk: the file stays in the page cache, as on a tmpfs"
+            return "not from a disk: the file always remains in the page cache, as on a tmpfs"
         if self._direct is None:
             how = (
-                f"posix_fadvise(DONTNEED) after each layer: O_DIRECT was refused ({self._refused})"
+                f"posix_fadvise(DONTNEED) after each layer; O_DIRECT failed ({self._direct_error})"
             )
         else:
-            how = "O_DIRECT, and posix_fadvise(DONTNEED) before each cold run"
+            how = "O_DIRECT, with posix_fadvise(DONTNEED) before each inference"
         if is_residency_known(self._file):
             return how
-        return f"{how}; counted as if in the page cache, for only who may write to it is told"
+        return f"{how}; counted as if in the page cache, because its residency is visible to its owner only"
 
     @property
     def held_bytes(self) -> int:
-        """What of the file is in the page cache now, whoever brought it there.
-
-        All of it, where the system does not tell.
-        """
+        """Bytes of the file in the page cache, by any process; all if residency is not visible."""
         return cached_bytes(self._file)
 
     def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
-        """Fills `into`."""
+        """Read the bytes of a layer and verify them."""
         extent = self._extents[layer]
         file = self._file if self._direct is None else self._direct
         done = 0
@@ -186,7 +182,7 @@ class FileReader(Reader):
             )
             if got == 0:
                 self._check_identity()
-                raise WeightFileError(f"{self._name} ended in layer {self._layer_name(layer)}")
+                raise WeightFileError(f"{self._name} ends within layer {self._layer_name(layer)}")
             done += got
         if done < extent.nbytes:
             return
@@ -201,7 +197,7 @@ class FileReader(Reader):
         try:
             return os.preadv(file, [into], offset)
         except OSError as error:
-            self._check_identity()  # amid a page direct input is refused, and no end of the file
+            self._check_identity()  # direct I/O fails where a truncated file ends within a page
             raise OSError(
                 error.errno,
                 f"layer {self._layer_name(layer)} cannot be read from {self._name}: "
@@ -209,10 +205,10 @@ class FileReader(Reader):
             ) from error
 
     def start_cold(self) -> None:
-        """Empties the page cache of the file, unless that is where it is read from.
+        """Evict the file from the page cache, unless that is its tier.
 
         Raises:
-          WeightFileError: if somebody wrote to the file.
+          WeightFileError: if the file has changed.
           OSError: if it was closed.
         """
         self._check_identity()
@@ -220,30 +216,30 @@ class FileReader(Reader):
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
-        """Closes the file."""
+        """Close the file."""
         for file in (self._file, self._direct):
             if file is not None and file >= 0:
                 os.close(file)
         self._file, self._direct = -1, None
 
     def _open_direct(self) -> None:
-        """Tries it with the first page, for some file systems refuse only then."""
+        """Open with O_DIRECT and read the first page, where some file systems fail."""
         flag = getattr(os, "O_DIRECT", None)
         if flag is None:
-            self._refused = "this system has none"
+            self._direct_error = "not supported by this system"
             return
         try:
             self._direct = os.open(f"/proc/self/fd/{self._file}", os.O_RDONLY | flag)
             with mmap.mmap(-1, PAGE_BYTES) as page:
                 os.preadv(self._direct, [page], 0)
         except OSError as error:
-            self._refused = error.strerror or str(error)
+            self._direct_error = error.strerror or str(error)
             if self._direct is not None:
                 os.close(self._direct)
                 self._direct = None
 
     def _is_never_cold(self) -> bool:
-        """Whether the page cache keeps the file, written back or not."""
+        """Return whether the page cache keeps the file even after it was evicted."""
         with suppress(OSError):
             os.fsync(self._file)
         self.start_cold()
@@ -252,10 +248,10 @@ class FileReader(Reader):
     def _check_identity(self) -> None:
         now = Identity.of(self._file)
         if now != self._identity:
-            what = "was truncated" if now.size < self._identity.size else "was changed"
+            change = "was truncated" if now.size < self._identity.size else "was changed"
             raise WeightFileError(
-                f"{self._name} {what} while it was open; the inference was stopped before it used "
-                "the weights: make the file whole and open the network again"
+                f"{self._name} {change} while it was open; the inference was stopped before it used "
+                "the weights: restore the file and open the network again"
             )
 
     def _forget(self, extent: Extent) -> None:
@@ -267,15 +263,15 @@ class FileReader(Reader):
 
 @final
 class HostReader(Reader):
-    """Keeps all weights in memory of the CPU and copies from there."""
+    """Keeps all weights in memory of the CPU and copies them from there."""
 
     def __init__(
         self, layered: LayeredNetwork, fill: Callable[[int, memoryview], None], *, pinned: bool
     ) -> None:
-        """Takes the memory and fills it, layer by layer.
+        """Allocate the memory and fill it layer by layer.
 
         Raises:
-          BaseException: what `fill` does; OSError if there is not so much memory.
+          BaseException: whatever `fill` raises; OSError if there is too little memory.
         """
         self._layers = layered.layers
         begins = [0]
@@ -292,44 +288,44 @@ class HostReader(Reader):
 
     @property
     def tier(self) -> Tier:
-        """Memory of this process."""
+        """HOST."""
         return Tier.HOST
 
     @property
     def description(self) -> str:
-        """How it is kept."""
+        """Kind of memory."""
         if self._memory.pinned:
-            return "pinned memory of the CPU, which keeps all weights"
-        return "memory of the CPU, which keeps all weights: on a CPU that saves nothing"
+            return "pinned memory of the CPU, which holds all weights"
+        return "memory of the CPU, which holds all weights: on a CPU this saves nothing"
 
     @property
     def held_bytes(self) -> int:
-        """All weights."""
+        """Bytes of all weights."""
         return self._memory.nbytes
 
     def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
-        """Copies the layer."""
-        if not is_stopped():  # by NumPy, which frees Python's lock meanwhile
+        """Copy the bytes of a layer."""
+        if not is_stopped():  # NumPy releases the GIL
             np.copyto(np.frombuffer(into, np.uint8), np.frombuffer(self._window(layer), np.uint8))
 
     @property
     def bytes(self) -> Tensor:
-        """All weights, layer after layer."""
+        """All weights, layer by layer, as bytes."""
         return self._memory.bytes
 
     def begin(self, layer: int) -> int:
-        """The first byte of a layer."""
+        """Return the offset of a layer."""
         return self._begins[layer]
 
     def place(self, layer: int) -> Tensor:
-        """The layer itself, to be copied by a GPU or used where it lies."""
+        """Return the bytes of a layer in place."""
         return self.bytes[self._begins[layer] : self._begins[layer + 1]]
 
     def start_cold(self) -> None:
-        """Its tier is memory."""
+        """No effect: the tier is memory."""
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Release the memory."""
         self._memory.close()
 
     def _window(self, layer: int) -> memoryview:
@@ -337,13 +333,13 @@ class HostReader(Reader):
 
 
 def open_for_reading(path: Path) -> int:
-    """A file descriptor for reading.
+    """Open a regular file for reading and return its descriptor.
 
     Raises:
-      OSError: if it cannot be opened; WeightFileError if it is a folder, a pipe or the like.
+      OSError: if it cannot be opened; WeightFileError if it is a folder, a pipe or a device.
     """
-    if path.exists() and not path.is_file():  # to open a pipe is to wait for its writer
+    if path.exists() and not path.is_file():  # opening a pipe would block
         raise WeightFileError(
-            f"{path} is no file; name one that holds the weights, or is to be written"
+            f"{path} is not a regular file; name a weight file, or a path where one can be written"
         )
     return os.open(path, os.O_RDONLY)

@@ -1,8 +1,7 @@
-"""Weights packed once for streaming: a safetensors file whose layers begin at whole pages.
+"""Packed weight files: safetensors files whose layers start at page boundaries.
 
-Any reader of safetensors can open it; what fills the gaps are tensors named `~gap...`. Where the
-layers begin and their checksums stand in the file's metadata. The header is JSON and read here, with
-limits, so that nothing of a file is trusted before it was checked.
+Any safetensors reader can open them; padding is stored as tensors named `~gap...`, and the checksums of
+the layers are in the metadata. The JSON header is parsed here, with limits and full validation.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from runtime.weight_streaming.byte_size import format_bytes
 from runtime.weight_streaming.files.layers import Layer, LayeredNetwork, Weight
 from runtime.weight_streaming.planning.ring import PAGE_BYTES, aligned
 
-MOST_HEADER_BYTES = 16 * 2**20
-"""Of JSON: some 100,000 tensors."""
+MAX_HEADER_BYTES = 16 * 2**20
+"""Limit of the JSON header, about 100,000 tensors."""
 
 _KEY = "edgenas.stream"
 _VERSION = 1
@@ -48,7 +47,7 @@ _DTYPES = {
 }
 
 SHORT_REPR = reprlib.Repr()
-"""Of what a file says, so much that a line can hold it."""
+"""Shortens values from a file for messages of one line."""
 SHORT_REPR.maxstring = 120
 
 
@@ -59,7 +58,7 @@ class WeightFileError(OSError):
 @final
 @dataclass(frozen=True)
 class Extent:
-    """A layer's bytes in a file."""
+    """Place and checksum of a layer in a file."""
 
     offset: int
     nbytes: int
@@ -69,7 +68,7 @@ class Extent:
 @final
 @dataclass(frozen=True)
 class Identity:
-    """What a file is to the system; it changes when somebody writes to it."""
+    """Identity of a file, which changes when the file is written."""
 
     device: int
     inode: int
@@ -78,19 +77,19 @@ class Identity:
 
     @classmethod
     def of(cls, file: int) -> Identity:
-        """Of an open file."""
-        told = os.fstat(file)
-        return cls(told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns)
+        """Return the identity of an open file."""
+        status = os.fstat(file)
+        return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def pack(layered: LayeredNetwork, values: Mapping[str, Tensor], path: Path) -> None:
-    """Writes weights, given by name, into a file that is whole or not there.
+    """Write a packed file atomically.
 
     Raises:
-      OSError: if it cannot be written; WeightFileError if `values` reads another file and fails.
+      OSError: if it cannot be written; WeightFileError if `values` reads from a file and fails.
       ValueError: as `write`.
     """
-    path = Path(os.path.realpath(path))  # a link stays one
+    path = Path(os.path.realpath(path))  # keep a symbolic link
     temporary = path.with_name(f"{path.name}.{os.getpid()}.{get_ident()}.tmp")
     try:
         with temporary.open("wb") as file:
@@ -105,13 +104,15 @@ def pack(layered: LayeredNetwork, values: Mapping[str, Tensor], path: Path) -> N
 
 
 def write(layered: LayeredNetwork, values: Mapping[str, Tensor], file: BinaryIO) -> None:
-    """Writes weights, given by name, a layer after another, onto the disk.
+    """Write weights, given by name, layer by layer, and flush them to the disk.
 
     Raises:
       OSError: if they cannot be written.
-      ValueError: if a weight has no values or is of a type that the format does not know.
+      ValueError: if a weight has no values or a type that the format does not support.
     """
-    digests = ["0" * 64] * len(layered.layers)  # as long as the true ones: values are read once
+    digests = ["0" * 64] * len(
+        layered.layers
+    )  # placeholders of the same length, so that values are read once
     file.write(_header(layered, digests))
     for i, layer in enumerate(layered.layers):
         digest = hashlib.sha256()
@@ -126,7 +127,7 @@ def write(layered: LayeredNetwork, values: Mapping[str, Tensor], file: BinaryIO)
 
 
 def unwritable(error: OSError, layered: LayeredNetwork, where: str) -> OSError:
-    """What is said where weights cannot be written."""
+    """Return the error for weights that cannot be written."""
     return OSError(
         error.errno,
         f"{format_bytes(layered.weight_bytes)} of weights cannot be written to {where}: "
@@ -137,31 +138,29 @@ def unwritable(error: OSError, layered: LayeredNetwork, where: str) -> OSError:
 def read_extents(
     file: int, name: str, layered: LayeredNetwork, values: Mapping[str, Tensor]
 ) -> tuple[Extent, ...]:
-    """Where each layer is, after the file's header was compared with the layers.
+    """Validate a packed file against a network and return the place of each layer.
 
     Args:
-      file: open for reading, without O_DIRECT.
-      name: what the file is called in errors.
-      layered: the network whose weights it should hold.
-      values: by name; unless they are on the meta device, the file's must be equal. None given:
-        the checksums are believed.
+      file: descriptor opened for reading, without O_DIRECT.
+      name: name of the file in messages.
+      layered: the network whose weights the file should hold.
+      values: weights by name, compared with the checksums; skipped if empty or on the meta device.
 
     Raises:
-      WeightFileError: if the file is truncated, is not of this format, or holds weights of another
-        network.
+      WeightFileError: if the file is truncated, has another format, or belongs to another network.
       OSError: if it cannot be read.
     """
     size = os.fstat(file).st_size
     header, begin = read_header(file, name, size)
-    told = _told(header.pop("__metadata__", {}), name)
+    stored = _stored_digests(header.pop("__metadata__", {}), name)
     if begin % PAGE_BYTES:
         raise WeightFileError(
-            f"{name} {_NOT_PACKED}: its weights begin amid a page, at {begin}; {_PACK}"
+            f"{name} {_NOT_PACKED}: its weights start at byte {begin}, not at a page; {_PACK}"
         )
-    digests = [str(one) for one in told]
+    digests = [str(one) for one in stored]
     if len(digests) != len(layered.layers):
         raise WeightFileError(
-            f"{name} holds weights of another model: {len(digests)} layers, the module has "
+            f"{name} belongs to another model: it has {len(digests)} layers, the module "
             f"{len(layered.layers)}"
         )
     expected = json.loads(_header(layered, digests)[8:])
@@ -169,15 +168,15 @@ def read_extents(
     _compare(header, expected, name)
     if size < begin + layered.weight_bytes:
         raise WeightFileError(
-            f"{name} is truncated: it has {size:,} bytes, its header asks for "
+            f"{name} is truncated: it has {size:,} bytes instead of "
             f"{begin + layered.weight_bytes:,}; pack it again"
         )
     if values and not any(value.is_meta for value in values.values()):
         for layer, digest in zip(layered.layers, digests, strict=True):
             if _digest(layer, values) != digest:
                 raise WeightFileError(
-                    f"{name} holds weights of another model: those of layer {layer.name} are not "
-                    "the module's; pack the module into a file of its own"
+                    f"{name} belongs to another model: layer {layer.name} has other values than the "
+                    "module; pack the module into another file"
                 )
     return tuple(_extents(layered, digests, begin))
 
@@ -190,56 +189,56 @@ def _compare(found: Mapping[str, Any], expected: Mapping[str, Any], name: str) -
         if tensor not in found or tensor not in expected:
             without = "it has" if tensor not in found else "the module has"
             raise WeightFileError(
-                f"{name} holds weights of another model: {without} no {SHORT_REPR.repr(tensor)}"
+                f"{name} belongs to another model: {without} no {SHORT_REPR.repr(tensor)}"
             )
         raise WeightFileError(
-            f"{name} holds weights of another model: its {SHORT_REPR.repr(tensor)} is "
+            f"{name} belongs to another model: its {SHORT_REPR.repr(tensor)} is "
             f"{format_entry(found[tensor])}, the module's {format_entry(expected[tensor])}"
         )
 
 
 def format_entry(entry: Any) -> str:
-    """An entry of a header, in so many words that a line can hold them."""
+    """Format a header entry in one short line."""
     if not isinstance(entry, dict):
-        return "no tensor"
-    dtype, shape, begin = (entry.get(what) for what in ("dtype", "shape", "data_offsets"))
+        return "not a tensor"
+    dtype, shape, begin = (entry.get(key) for key in ("dtype", "shape", "data_offsets"))
     return f"{SHORT_REPR.repr(dtype)} of {SHORT_REPR.repr(shape)} at {SHORT_REPR.repr(begin)}"
 
 
 def read_header(file: int, name: str, size: int) -> tuple[dict[str, Any], int]:
-    """What the header says, and where the tensors begin.
+    """Return the parsed header and the offset of the first tensor.
 
     Raises:
-      WeightFileError: if there is none, or one too long.
+      WeightFileError: if the header is missing, invalid or too long.
       OSError: if it cannot be read.
     """
     length = int.from_bytes(os.pread(file, 8, 0), "little")
-    if not 2 <= length <= min(MOST_HEADER_BYTES, size - 8):
+    if not 2 <= length <= min(MAX_HEADER_BYTES, size - 8):
         raise WeightFileError(
-            f"{name} is no safetensors file, or a truncated one: of its {size:,} bytes the header "
-            f"would take {length:,}"
+            f"{name} is not a safetensors file, or truncated: it has {size:,} bytes, and its header "
+            f"{length:,}"
         )
     try:
         header = json.loads(os.pread(file, length, 8))
     except (ValueError, RecursionError) as error:
-        raise WeightFileError(f"{name} is no safetensors file: {error}") from error
+        raise WeightFileError(f"{name} is not a safetensors file: {error}") from error
     if not isinstance(header, dict):
-        raise WeightFileError(f"{name} is no safetensors file: its header is no object")
+        raise WeightFileError(f"{name} is not a safetensors file: its header is not an object")
     return header, 8 + length
 
 
-def _told(metadata: Any, name: str) -> list[Any]:
+def _stored_digests(metadata: Any, name: str) -> list[Any]:
     try:
         content = json.loads(metadata[_KEY])
         if content["version"] == _VERSION and isinstance(content["sha256"], list):
             return list(content["sha256"])
     except (KeyError, TypeError, ValueError, RecursionError):
         pass
-    raise WeightFileError(f"{name} {_NOT_PACKED}; {_PACK}, or name a file that is to be written")
+    raise WeightFileError(f"{name} {_NOT_PACKED}; {_PACK}, or name a new file")
 
 
 def _header(layered: LayeredNetwork, digests: list[str]) -> bytes:
-    """The header's length and its JSON, filled with spaces to whole pages."""
+    """Return the header: its length and its JSON, padded with spaces to whole pages."""
     entries: dict[str, Any] = {
         "__metadata__": {
             "format": "pt",
@@ -249,7 +248,7 @@ def _header(layered: LayeredNetwork, digests: list[str]) -> bytes:
     at = 0
     for layer in layered.layers:
         for weight, end in _with_ends(layer):
-            entries[_free(weight.name, entries)] = _entry(
+            entries[_unique(weight.name, entries)] = _entry(
                 dtype_name(weight), weight.stored_shape, at + weight.offset, weight.nbytes
             )
             gap = end - weight.offset - weight.nbytes
@@ -263,7 +262,7 @@ def _header(layered: LayeredNetwork, digests: list[str]) -> bytes:
 
 
 def _with_ends(layer: Layer) -> Iterator[tuple[Weight, int]]:
-    """Each weight, and where the next one begins."""
+    """Yield each weight with the offset of the next one."""
     begins = [weight.offset for weight in layer.weights[1:]]
     yield from zip(layer.weights, [*begins, layer.nbytes], strict=True)
 
@@ -272,8 +271,8 @@ def _entry(dtype: str, shape: tuple[int, ...], begin: int, nbytes: int) -> dict[
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, begin + nbytes]}
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
-    """The name, or for a weight of two layers another one for its second copy."""
+def _unique(name: str, taken: Mapping[str, Any]) -> str:
+    """Return the name, with a suffix for further copies of a weight of several layers."""
     copies = 1
     free = name
     while free in taken:
@@ -283,14 +282,16 @@ def _free(name: str, taken: Mapping[str, Any]) -> str:
 
 
 def dtype_name(weight: Weight) -> str:
-    """What the format calls its type.
+    """Return the format's name of the weight's type.
 
     Raises:
-      ValueError: if it has no name for it.
+      ValueError: if the format does not support the type.
     """
     if weight.dtype not in _DTYPES:
         known = ", ".join(str(one).removeprefix("torch.") for one in _DTYPES)
-        raise ValueError(f"{weight.name} is of {weight.dtype}; a file can hold {known}")
+        raise ValueError(
+            f"{weight.name} has the type {weight.dtype}; a weight file supports {known}"
+        )
     return _DTYPES[weight.dtype]
 
 
@@ -305,8 +306,8 @@ def _pieces(layer: Layer, values: Mapping[str, Tensor]) -> Iterator[memoryview |
         value = values[weight.name]
         if value.is_meta:
             raise ValueError(
-                f"{weight.name} is on the meta device and has no values; give the file that holds "
-                f"them as weights=: {_PACK}"
+                f"{weight.name} is on the meta device and has no values; name a file with its values in "
+                f"weights=: {_PACK}"
             )
         yield weight.bytes_of(value).numpy().data
         yield bytes(end - weight.offset - weight.nbytes)
@@ -320,7 +321,7 @@ def _digest(layer: Layer, values: Mapping[str, Tensor]) -> str:
 
 
 def fill_layer(layer: Layer, values: Mapping[str, Tensor], into: memoryview) -> None:
-    """Writes weights, given by name, where a reader would put the layer's bytes."""
+    """Write weights, given by name, into memory of a layer."""
     at = 0
     for piece in _pieces(layer, values):
         into[at : at + len(piece)] = piece
@@ -328,12 +329,12 @@ def fill_layer(layer: Layer, values: Mapping[str, Tensor], into: memoryview) -> 
 
 
 def check_layer(content: memoryview, extent: Extent, name: str, layer: str) -> None:
-    """Compares what was read with its checksum.
+    """Verify the checksum of a layer.
 
     Raises:
-      WeightFileError: if they differ.
+      WeightFileError: if it differs.
     """
     if hashlib.sha256(content).hexdigest() != extent.sha256:
         raise WeightFileError(
-            f"{name} is damaged: layer {layer} is not what was packed; pack it again"
+            f"{name} is damaged: the checksum of layer {layer} differs; pack it again"
         )

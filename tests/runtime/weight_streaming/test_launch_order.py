@@ -24,7 +24,7 @@ def layouts(draw):
 
 @settings(max_examples=60)
 @given(layouts())
-def test_all_is_launched_once_and_after_what_it_waits_for(given_layout):
+def test_everything_is_launched_once_and_after_its_dependencies(given_layout):
     layout, layers = given_layout
     order = [*launch_order(layout, layers)]
     assert [n for stage, n in order if stage is Stage.KERNEL] == [*range(layers)]
@@ -40,7 +40,7 @@ def test_all_is_launched_once_and_after_what_it_waits_for(given_layout):
             assert at[Stage.KERNEL, layer] == copy + 1
 
 
-def test_copies_run_ahead_of_their_layers_where_nothing_is_read():
+def test_copies_are_launched_in_advance_where_nothing_is_read():
     streamed = tuple(range(6))
     layout = Layout(streamed, (), None, places([1] * 6, 4, 1), is_synchronous=False)
     names = {Stage.COPY: "c", Stage.KERNEL: "k"}
@@ -53,7 +53,7 @@ def test_copies_run_ahead_of_their_layers_where_nothing_is_read():
     st.lists(st.tuples(st.integers(1, 9), st.booleans()), min_size=1, max_size=20),
     st.integers(9, 40),
 )
-def test_what_the_next_inference_begins_with_is_launched_behind_what_leaves_its_bytes(
+def test_copies_of_the_next_inference_are_launched_after_the_last_use_of_their_bytes(
     drawn, capacity
 ):
     streamed = tuple(i for i, (_, stays) in enumerate(drawn) if not stays)

@@ -16,7 +16,7 @@ from runtime.weight_streaming.streamable import open_streamable
 DISK = Path("/var/tmp")  # noqa: S108 - only looked at
 
 
-def test_closing_waits_for_the_inference_under_way(chain):
+def test_close_waits_for_the_inference_in_progress(chain):
     module, x, expected = chain
     small = runtime.stream(module, x, budget="3MB")
     compute, began, ended = small._pipeline._compute, threading.Event(), []
@@ -37,7 +37,7 @@ def test_closing_waits_for_the_inference_under_way(chain):
         small(x)
 
 
-def test_closing_amid_a_call_of_the_same_thread_is_done_at_its_end(chain):
+def test_close_within_a_call_takes_effect_at_its_end(chain):
     """As a signal's handler does: it runs on the thread whose inference it interrupts."""
     module, x, expected = chain
     small = runtime.stream(module, x, budget="3MB")
@@ -68,7 +68,7 @@ class Halving(nn.Module):
         return self.layers(x.mul_(0.5))
 
 
-def test_a_network_that_changes_its_input_is_made_ready_on_copies():
+def test_a_network_that_changes_its_input_is_initialised_on_copies():
     module, x = Halving().eval(), torch.randn(2, 256)
     expected, given = module(x.clone()), x.clone()
     with runtime.stream(module, given, budget="600kB") as small:
@@ -80,7 +80,7 @@ def test_a_network_that_changes_its_input_is_made_ready_on_copies():
         assert torch.equal(small(given), expected)
 
 
-def test_a_weight_that_several_layers_use_is_counted_once():
+def test_a_weight_of_several_layers_is_counted_once():
     class Again(nn.Module):
         def __init__(self):
             super().__init__()
@@ -102,7 +102,7 @@ def test_a_weight_that_several_layers_use_is_counted_once():
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_process_streams_for_itself(chain):
+def test_a_forked_process_streams_independently(chain):
     module, x, expected = chain
     with runtime.stream(module, x, budget="3MB") as small:
         child = os.fork()
@@ -117,7 +117,7 @@ def test_a_forked_process_streams_for_itself(chain):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_process_that_is_killed_while_it_packs_leaves_no_file(chain, monkeypatch):
+def test_a_process_killed_while_packing_leaves_no_file(chain, monkeypatch):
     before = set(DISK.iterdir())
 
     def killing(_file):

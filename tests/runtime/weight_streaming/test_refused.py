@@ -28,20 +28,20 @@ def test_a_device_without_kernels_is_refused(chain, device, message):
         runtime.stream(chain[0], chain[1], budget="3MB", device=device)
 
 
-def test_what_is_no_module_or_no_tensor_is_told(chain):
+def test_other_types_than_module_and_tensor_are_refused(chain):
     module, x, expected = chain
-    with pytest.raises(TypeError, match=r"a torch\.nn\.Module, not function"):
+    with pytest.raises(TypeError, match=r"torch\.nn\.Module\b.*\bfunction"):
         runtime.stream(lambda x: x, x, budget="3MB")
-    with pytest.raises(TypeError, match="the example must be one tensor, not ndarray"):
+    with pytest.raises(TypeError, match=r"example\b.*\bndarray"):
         runtime.stream(module, np.zeros((4, 512)), budget="3MB")
     with runtime.stream(module, x, budget="3MB") as small:
-        with pytest.raises(TypeError, match="the input must be one tensor, not list"):
+        with pytest.raises(TypeError, match=r"input\b.*\blist"):
             small([x])
         assert torch.equal(small(x), expected)
 
 
 @pytest.mark.parametrize("of", ["several", "layers"])
-def test_a_tier_is_known_by_its_name_wherever_one_is_given(chain, of):
+def test_every_function_accepts_a_tier_by_name(chain, of):
     module, x, _ = chain
 
     def opened(tier):
@@ -49,7 +49,7 @@ def test_a_tier_is_known_by_its_name_wherever_one_is_given(chain, of):
             return open_streamable(module, x, tier=tier)
         return stream_concurrently([NetworkRequest("one", module, x, 1e4)], budget="3MB", tier=tier)
 
-    with pytest.raises(ValueError, match="tier='tape' must be one of ssd, page_cache, host"):
+    with pytest.raises(ValueError, match=r"tier='tape'.*\bssd, page_cache, host"):
         opened("tape")
     one = opened("host")
     if of == "layers":
@@ -94,7 +94,7 @@ def locked():
         (lambda: nn.Sequential(nn.LSTM(8, 8)), "layer 0 returns tuple"),
     ],
 )
-def test_what_cannot_be_cut_is_told_in_one_line(build, why):
+def test_networks_that_cannot_be_decomposed_are_refused_in_one_line(build, why):
     with pytest.raises(ValueError, match="cannot be cut into layers") as caught:
         runtime.stream(build().eval(), torch.randn(2, 8), budget="3MB")
     assert why in str(caught.value)
@@ -102,17 +102,17 @@ def test_what_cannot_be_cut_is_told_in_one_line(build, why):
 
 
 @pytest.mark.parametrize("what", ["folder", "pipe", "/dev/zero"])
-def test_what_is_no_file_is_refused_and_not_waited_for(chain, tmp_path, what):
+def test_paths_that_are_not_regular_files_are_refused_without_blocking(chain, tmp_path, what):
     path = tmp_path / what
     if what == "folder":
         path.mkdir()
     elif what == "pipe":
         os.mkfifo(path)
-    with pytest.raises(OSError, match=f"{path} is no file; name one that"):
+    with pytest.raises(OSError, match=f"{path}.*file"):
         runtime.stream(chain[0], chain[1], budget="3MB", weights=path)
 
 
-def test_a_link_that_leads_nowhere_is_written_through(chain, tmp_path):
+def test_a_dangling_symbolic_link_is_followed(chain, tmp_path):
     module, x, expected = chain
     link, target = tmp_path / "link", tmp_path / "disk" / "target"
     target.parent.mkdir()
@@ -131,7 +131,7 @@ def unwritten(chain, weights):
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_disk_without_room_is_named_with_what_was_to_be_written(chain, tmp_path):
+def test_a_full_disk_is_named_with_the_size_of_the_weights(chain, tmp_path):
     """A limit of the process ends the writing where a full disk would."""
     path = tmp_path / "weights.safetensors"
     read, told = os.pipe()
@@ -149,17 +149,16 @@ def test_a_disk_without_room_is_named_with_what_was_to_be_written(chain, tmp_pat
         lines = file.read().splitlines()
     assert len(lines) == 2
     for line, where in zip(lines, ("/var/tmp", path), strict=True):  # noqa: S108 - only named
-        assert f"6.3 MB of weights cannot be written to {where}: File too large" in line
-        assert "name a file on another disk as weights=" in line
+        assert "6.3 MB" in line
+        assert f"{where}: File too large" in line
+        assert "weights=" in line
     assert [*tmp_path.iterdir()] == []
 
 
-def test_two_inputs_are_told_from_one(chain):
+def test_two_inputs_are_refused(chain):
     module, x, expected = chain
     with runtime.stream(module, x, budget="3MB") as small:
-        with pytest.raises(
-            TypeError, match="was given 2 inputs; one tensor goes in, and one comes"
-        ):
+        with pytest.raises(TypeError, match=r"\b2 inputs\b.*\bone tensor"):
             small(x, x)
         assert torch.equal(small(x), expected)
 
@@ -193,20 +192,20 @@ class Counting(Choosing):
         (lambda: nn.LSTM(8, 8), r"\(LSTM.forward, line \d+: \S"),
     ],
 )
-def test_where_control_flow_depends_on_values_is_told(build, where):
+def test_the_line_of_data_dependent_control_flow_is_named(build, where):
     with pytest.raises(ValueError, match=where) as caught:
         runtime.stream(build().eval(), torch.randn(2, 8), budget="3MB")
     assert "\n" not in str(caught.value)
 
 
-def test_all_weights_in_memory_of_a_cpu_are_said_to_save_nothing(chain):
+def test_tier_host_on_a_cpu_is_reported_to_save_nothing(chain):
     module, x, _ = chain
     with runtime.stream(module, x, budget="3MB", tier="host") as small:
-        assert "keeps all weights: on a CPU that saves nothing" in small.source
+        assert "on a CPU this saves nothing" in small.source
         assert small.memory.saved < 0
 
 
-def test_a_plan_is_printed_in_plain_numbers(chain):
+def test_a_plan_is_printed_with_python_floats(chain):
     module, x, _ = chain
     with runtime.stream(module, x, budget="3MB") as small:
         assert "np." not in f"{small.plan} {small.profile}"

@@ -61,7 +61,7 @@ def built(name):
 
 @pytest.mark.parametrize("tier", [Tier.HOST, Tier.SSD])
 @pytest.mark.parametrize("name", MODELS)
-def test_every_architecture_gives_what_the_resident_network_gives(name, tier):
+def test_every_architecture_gives_the_output_of_the_resident_network(name, tier):
     module, x, expected = built(name)
     opened = open_streamable(module, x, tier=tier)
     layers = unmeasured(opened.layered)
@@ -95,7 +95,7 @@ def test_every_architecture_gives_what_the_resident_network_gives(name, tier):
 
 @pytest.mark.parametrize("tier", [Tier.HOST, Tier.SSD])
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_brought_ahead_of_the_next_inference_is_what_it_needs(name, tier):
+def test_prefetched_layers_are_those_that_the_next_inference_needs(name, tier):
     module, x, expected = built(name)
     with torch.no_grad():
         other = module(2 * x)
@@ -125,7 +125,7 @@ def test_what_is_brought_ahead_of_the_next_inference_is_what_it_needs(name, tier
     opened.close()
 
 
-def test_copies_for_the_next_inference_go_on_while_nobody_asks():
+def test_copies_for_the_next_inference_continue_between_calls():
     module, x, expected = built("chain")
     opened = open_streamable(module, x, tier=Tier.HOST)
     ring = 3 * opened.layered.largest_bytes
@@ -143,7 +143,7 @@ def test_copies_for_the_next_inference_go_on_while_nobody_asks():
     opened.close()
 
 
-def test_kernels_that_are_kept_busy_wait_less_and_do_no_harm():
+def test_repeated_kernels_are_timed_and_leave_the_weights_unchanged():
     module, x, expected = built("chain")
     opened = open_streamable(module, x, tier=Tier.HOST)
     ring = 2 * opened.layered.largest_bytes
@@ -159,7 +159,7 @@ def test_kernels_that_are_kept_busy_wait_less_and_do_no_harm():
     opened.close()
 
 
-def test_a_read_error_between_two_calls_is_the_next_ones():
+def test_a_read_error_between_two_calls_is_raised_by_the_next_one():
     module, x, expected = built("chain")
     opened = open_streamable(module, x, tier=Tier.SSD)
     plan = replace(asynchronous(unmeasured(opened.layered)), ahead=True)
@@ -183,7 +183,7 @@ def test_a_read_error_between_two_calls_is_the_next_ones():
 
 
 @pytest.mark.parametrize("tier", ["host", "ssd"])
-def test_a_budget_is_kept_and_memory_returned(tier):
+def test_a_budget_is_observed_and_memory_is_released(tier):
     module, x, expected = built("chain")
     torch.cuda.synchronize()
     before = torch.cuda.memory_allocated()
@@ -215,7 +215,7 @@ def test_small_layers_are_copied_together_where_nothing_is_read():
         assert torch.equal(small(2 * x), module(2 * x))
 
 
-def test_a_read_error_is_raised_and_the_gpu_is_quiet_then():
+def test_a_read_error_is_raised_and_the_gpu_is_idle_then():
     module, x, _ = built("chain")
     small = runtime.stream(module, x, budget="14MB")
     small(x)

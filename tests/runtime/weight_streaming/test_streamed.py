@@ -1,4 +1,4 @@
-"""`runtime.stream`: the resident network's output bit for bit, in less memory, whatever happens."""
+"""`runtime.stream`: output equal to the resident network's, memory limits, errors."""
 
 import errno
 import gc
@@ -38,7 +38,7 @@ ARCHITECTURES = (preloaded, synchronous, asynchronous, zero_copy)
 
 @pytest.fixture(scope="module")
 def opened(networks):
-    """VGG in layers of very different sizes, and what its pipelines should give."""
+    """VGG in layers of very different sizes, with the expected output."""
     module, x = networks["vgg16"]
     one = open_streamable(module, x, tier=Tier.SSD)
     with torch.no_grad():
@@ -57,7 +57,7 @@ def opened(networks):
         pytest.param("densenet121", marks=pytest.mark.slow),
     ],
 )
-def test_every_family_is_streamed_bit_for_bit(networks, name):
+def test_every_network_family_is_streamed_bit_for_bit(networks, name):
     check_tier(*networks[name], "ssd")
 
 
@@ -89,7 +89,7 @@ def test_every_architecture_gives_the_same(opened, architecture):
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_plan_that_can_be_gives_the_same_and_never_exceeds_its_rings(opened, data):
+def test_any_valid_plan_gives_the_same_and_never_exceeds_its_rings(opened, data):
     one, x, expected = opened
     layers = one.layered.layers
     resident = data.draw(st.tuples(*[st.booleans()] * len(layers)))
@@ -115,7 +115,7 @@ def test_any_plan_that_can_be_gives_the_same_and_never_exceeds_its_rings(opened,
     pipeline.close()
 
 
-def test_a_layer_is_in_the_ring_only_once_what_was_there_has_been_used(chain):
+def test_a_layer_is_read_only_after_the_previous_one_at_its_place_was_used(chain):
     module, x, expected = chain
     one = open_streamable(module, x)
     count = len(one.layered.layers)
@@ -133,12 +133,12 @@ def test_a_layer_is_in_the_ring_only_once_what_was_there_has_been_used(chain):
     assert torch.equal(pipeline.run(x), expected)
     for layer in range(2, count):
         assert events.index(("used", layer - 2)) < events.index(("read", layer))
-    assert events.index(("read", 1)) < events.index(("used", 0))  # beside each other
+    assert events.index(("read", 1)) < events.index(("used", 0))  # they overlap
     pipeline.close()
     one.close()
 
 
-def test_a_view_of_a_weight_outlives_the_layer_it_lay_in():
+def test_a_view_of_a_weight_stays_valid_after_its_layer():
     class Token(nn.Module):
         def __init__(self):
             super().__init__()
@@ -183,7 +183,7 @@ def test_a_layer_that_writes_to_its_weights_is_refused():
 
 def test_a_budget_below_the_largest_layer_names_the_smallest_that_works(chain):
     module, x, expected = chain
-    with pytest.raises(BudgetTooSmallError, match=r"1000000 bytes is too small") as caught:
+    with pytest.raises(BudgetTooSmallError, match=r"\b1000000 bytes\b") as caught:
         runtime.stream(module, x, budget="1MB")
     with runtime.stream(module, x, budget=caught.value.smallest_bytes) as small:
         assert torch.equal(small(x), expected)
@@ -194,40 +194,40 @@ def test_a_budget_below_the_largest_layer_names_the_smallest_that_works(chain):
 @pytest.mark.parametrize(
     "budget", ["64 parsecs", "", "-1MB", "0", "nan", "MB", 0, "1.2.3MB", "inf"]
 )
-def test_a_budget_that_is_no_size_is_refused(chain, budget):
+def test_an_invalid_budget_is_refused(chain, budget):
     with pytest.raises(ValueError, match="64MB"):
         runtime.stream(chain[0], budget=budget)
 
 
-def test_sizes_are_read_as_people_write_them():
+def test_sizes_are_parsed_with_decimal_and_binary_units():
     sizes = [parse_bytes(text) for text in ("64MB", "1.5 GiB", 4096, "2kb", "7 B", "1TB")]
     assert sizes == [64_000_000, 3 * 2**29, 4096, 2000, 7, 10**12]
 
 
-def test_wrong_arguments_are_told_in_one_line(chain):
+def test_wrong_arguments_are_named(chain):
     module, x, _ = chain
-    with pytest.raises(ValueError, match="budget, as"):
+    with pytest.raises(ValueError, match="budget="):
         runtime.stream(module, x)
-    with pytest.raises(ValueError, match="tier='tape' must be one of ssd, page_cache, host"):
+    with pytest.raises(ValueError, match=r"tier='tape'.*\bssd, page_cache, host"):
         runtime.stream(module, x, budget="3MB", tier="tape")
     with pytest.raises(ValueError, match="training mode"):
         runtime.stream(nn.Linear(2, 2), budget="3MB")
     if not torch.cuda.is_available():
-        with pytest.raises(ValueError, match="device=cuda, but torch finds no CUDA device"):
+        with pytest.raises(ValueError, match=r"device=cuda\b.*device=cpu"):
             runtime.stream(module.eval(), budget="64MB", device="cuda")
     with pytest.raises(ValueError, match="no weights"):
         runtime.stream(nn.Sequential(nn.ReLU(), nn.Flatten()).eval(), x, budget="3MB")
-    with pytest.raises(OSError, match="there is no folder"):
+    with pytest.raises(OSError, match=r"the folder /no/such/folder\b"):
         runtime.stream(module, x, budget="3MB", weights="/no/such/folder/weights")
     plan = StreamPlan(Architecture.PLANNED, (False,) * 3, 10**7, 0, 0.0, 10**7)
-    with pytest.raises(ValueError, match=r"3 layers, the network 6"):
+    with pytest.raises(ValueError, match=r"\b3 layers\b.*\b6"):
         runtime.stream(module, x, plan=plan)
     plan = StreamPlan(Architecture.PLANNED, (False,) * 6, 10**5, 0, 0.0, 10**5)
     with pytest.raises(ValueError, match="do not fit"):
         runtime.stream(module, x, plan=plan)
 
 
-def test_a_network_that_cannot_be_cut_is_told_so():
+def test_a_network_with_data_dependent_control_flow_is_refused():
     class Branching(nn.Module):
         def __init__(self):
             super().__init__()
@@ -240,10 +240,10 @@ def test_a_network_that_cannot_be_cut_is_told_so():
         runtime.stream(Branching().eval(), torch.randn(2, 8), budget="3MB")
 
 
-def test_without_an_example_the_first_call_makes_it_ready(chain):
+def test_without_an_example_the_first_call_initialises(chain):
     module, x, expected = chain
     small = runtime.stream(module, budget="3MB")
-    with pytest.raises(RuntimeError, match="before the first call"):
+    with pytest.raises(RuntimeError, match="not called yet"):
         _ = small.plan
     assert torch.equal(small(x), expected)
     assert small.memory.host <= 3e6
@@ -280,7 +280,7 @@ def test_callers_from_several_threads_take_turns(chain):
     assert right == [True] * 4
 
 
-def test_inference_mode_and_gradients_make_no_difference(chain):
+def test_inference_mode_and_gradients_do_not_change_the_output(chain):
     module, x, expected = chain
     with torch.inference_mode():
         small = runtime.stream(module, x, budget="3MB")
@@ -290,7 +290,7 @@ def test_inference_mode_and_gradients_make_no_difference(chain):
 
 
 class Faulty:
-    """A reader through which real bytes flow until something happens at one of its reads."""
+    """A real reader with a fault at one of its reads."""
 
     def __init__(self, reader, at, harm):
         self._reader = reader
@@ -318,7 +318,7 @@ def failing():
     ids=["read error", "Ctrl-C"],
 )
 @pytest.mark.parametrize("architecture", [synchronous, asynchronous, zero_copy])
-def test_what_goes_wrong_in_mid_stream_ends_all_threads_and_returns_the_memory(
+def test_an_error_during_streaming_ends_all_threads_and_releases_the_memory(
     chain, architecture, harm, error, at
 ):
     module, x, expected = chain
@@ -337,7 +337,7 @@ def test_what_goes_wrong_in_mid_stream_ends_all_threads_and_returns_the_memory(
         small(x)
 
 
-def test_a_slow_disk_makes_it_slow_not_wrong(chain):
+def test_a_slow_disk_does_not_change_the_output(chain):
     module, x, expected = chain
     with runtime.stream(module, x, budget="3MB") as small:
         reader = small._pipeline._reader
@@ -351,7 +351,7 @@ def test_a_slow_disk_makes_it_slow_not_wrong(chain):
         assert torch.equal(small(x), expected)
 
 
-def test_memory_goes_back_to_the_system_on_close():
+def test_close_returns_memory_to_the_system():
     module = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).eval()
     x = torch.randn(1, 1024)
     with runtime.stream(module, x, budget="10MB") as small:
@@ -367,7 +367,7 @@ def test_memory_goes_back_to_the_system_on_close():
     assert left < held - 20e6
 
 
-def test_no_file_is_left_behind(chain, tmp_path, monkeypatch):
+def test_no_file_remains(chain, tmp_path, monkeypatch):
     module, x, _ = chain
     disk, files = Path("/var/tmp"), Path("/proc/self/fd")  # noqa: S108 - only looked at
     before, opened = set(disk.glob("edgenas-*")), len([*files.iterdir()])

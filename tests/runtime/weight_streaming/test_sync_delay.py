@@ -21,7 +21,7 @@ def of(resident, ring):
     return StreamPlan(Architecture.PLANNED, resident, 0, ring, 0.0, ring)
 
 
-def test_only_layers_that_are_not_resident_pay_for_waiting():
+def test_only_streamed_layers_have_a_synchronisation_delay():
     layers = [StreamedLayer(str(i), 4096, 0.0, 1.0, 10.0, sync_ms=0.5) for i in range(4)]
     bound = 1 + 4 * 10 + 4 * 0.5
     plan = of((False,) * 4, 4 * 4096)
@@ -39,7 +39,7 @@ def test_only_layers_that_are_not_resident_pay_for_waiting():
     # layer 0 is resident; 1, 2 and 3 go through a ring of two
     [(Stage.READ, 0.0), (Stage.COPY, 0.5), (Stage.KERNEL, 0.25)],
 )
-def test_a_handover_counts_from_the_last_that_a_stage_waits_for(stage, expected):
+def test_a_delay_counts_from_the_last_dependency(stage, expected):
     layout = Layout(
         streamed=(1, 2, 3),
         resident=(0,),
@@ -70,7 +70,7 @@ def test_a_handover_counts_from_the_last_that_a_stage_waits_for(stage, expected)
     assert sync_ms(layout, stage, since_ms) == expected
 
 
-def test_a_profile_knows_its_handovers(chain):
+def test_a_profile_contains_synchronisation_delays(chain):
     module, x, _ = chain
     opened = open_streamable(module, x)
     pipeline = opened.pipeline(profiling_plan(opened.layered, Stages.READ_KERNEL, 3 * 2**20), x)
@@ -85,7 +85,7 @@ def test_a_profile_knows_its_handovers(chain):
     opened.close()
 
 
-def test_what_is_only_copied_is_merged_into_fewer_layers_that_begin_small():
+def test_layers_that_are_only_copied_are_merged_starting_small():
     small = [nn.Linear(128, 128, bias=False) for _ in range(100)]
     one, _ = cut(*small)
     assert one.largest_bytes == MERGED_BYTES  # there is no larger segment

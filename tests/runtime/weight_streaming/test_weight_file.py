@@ -21,7 +21,7 @@ from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.page_cache import cached_bytes, is_residency_known
 from runtime.weight_streaming.files.readers import FileReader, Tier
-from runtime.weight_streaming.files.weight_file import MOST_HEADER_BYTES, WeightFileError, pack
+from runtime.weight_streaming.files.weight_file import MAX_HEADER_BYTES, WeightFileError, pack
 from runtime.weight_streaming.planning.architectures import zero_copy
 from runtime.weight_streaming.profiling import unmeasured
 
@@ -48,7 +48,7 @@ def read_all(reader, layers):
     return memory, places
 
 
-def test_the_safetensors_library_reads_what_was_packed(networks, tmp_path):
+def test_the_safetensors_library_reads_packed_files(networks, tmp_path):
     module, x = networks["resnet18"]
     path = tmp_path / "weights.safetensors"
     packed(module, x, path)
@@ -60,7 +60,7 @@ def test_the_safetensors_library_reads_what_was_packed(networks, tmp_path):
             assert torch.equal(file.get_tensor(name), module.state_dict()[name])
 
 
-def test_each_layer_begins_at_a_page_of_the_file(chain, tmp_path):
+def test_each_layer_starts_at_a_page_of_the_file(chain, tmp_path):
     module, x, _ = chain
     path = tmp_path / "weights.safetensors"
     layers, values = packed(module, x, path)
@@ -85,7 +85,7 @@ def test_a_network_bound_to_the_bytes_of_the_file_computes_the_same(networks, di
     memory.close()
 
 
-def test_strides_survive_so_that_no_other_kernel_is_chosen(tmp_path):
+def test_strides_are_kept_so_that_the_same_kernels_are_chosen(tmp_path):
     module = nn.Conv2d(8, 8, 3).eval().to(memory_format=torch.channels_last)
     x = torch.randn(1, 8, 9, 9)
     path = tmp_path / "weights.safetensors"
@@ -106,7 +106,7 @@ def test_direct_reads_leave_nothing_in_the_page_cache(chain, tmp_path):
     path = tmp_path / "weights.safetensors"
     layers, values = packed(module, x, path)
     reader = FileReader(path, layers, values)
-    if "refused" in reader.description:
+    if "O_DIRECT failed" in reader.description:
         pytest.skip(f"no direct reads here: {reader.description}")
     reader.start_cold()
     memory, _ = read_all(reader, layers)
@@ -120,7 +120,7 @@ def test_direct_reads_leave_nothing_in_the_page_cache(chain, tmp_path):
         one.close()
 
 
-def test_a_file_system_without_direct_reads_is_told_and_still_cold(chain, tmp_path, monkeypatch):
+def test_a_file_system_without_direct_reads_is_reported_and_evicted(chain, tmp_path, monkeypatch):
     module, x, expected = chain
     real_open = os.open
 
@@ -133,7 +133,7 @@ def test_a_file_system_without_direct_reads_is_told_and_still_cold(chain, tmp_pa
     path = tmp_path / "weights.safetensors"
     with runtime.stream(module, x, budget="3MB", weights=path) as small:
         assert torch.equal(small(x), expected)
-        assert "O_DIRECT was refused (Invalid argument)" in small.source
+        assert "O_DIRECT failed (Invalid argument)" in small.source
         assert small.memory.page_cache < small.memory.weights / 2
 
 
@@ -143,7 +143,7 @@ def test_a_truncated_file_is_refused(chain, tmp_path):
     layers, values = packed(module, x, path)
     for size in (path.stat().st_size - 1, PAGE, 5, 0):
         os.truncate(path, size)
-        with pytest.raises(WeightFileError, match=r"truncated|no safetensors file"):
+        with pytest.raises(WeightFileError, match=r"truncated|not a safetensors file"):
             FileReader(path, layers, values)
 
 
@@ -153,14 +153,14 @@ def test_a_truncated_file_is_refused(chain, tmp_path):
         b"",
         b"\x00" * 64,
         (2**63).to_bytes(8, "little") + b"{}",
-        (MOST_HEADER_BYTES + 1).to_bytes(8, "little") + b" " * 100,
+        (MAX_HEADER_BYTES + 1).to_bytes(8, "little") + b" " * 100,
         (2).to_bytes(8, "little") + b"[]",
         (6).to_bytes(8, "little") + b'{"a":}',
         (2).to_bytes(8, "little") + b"{}" + b" " * 7_000_000,
         (10**6).to_bytes(8, "little") + b"[" * 10**6 + b" " * 7_000_000,
     ],
 )
-def test_what_is_no_packed_file_is_refused(chain, tmp_path, content):
+def test_files_that_were_not_packed_are_refused(chain, tmp_path, content):
     module, x, _ = chain
     path = tmp_path / "weights.safetensors"
     path.write_bytes(content)
@@ -174,13 +174,13 @@ def test_weights_of_another_model_are_refused(chain, tmp_path):
     path = tmp_path / "weights.safetensors"
     packed(module, x, path)
     others = {
-        "6 layers, the module has 5": module[:5],
+        "6 layers, the module 5": module[:5],
         "its '0.0.weight' is 'F32'": nn.Sequential(
             nn.Sequential(nn.Linear(512, 640), nn.ReLU()),
             nn.Sequential(nn.Linear(640, 512), nn.ReLU()),
             *module[2:],
         ),
-        "not the module's": nn.Sequential(
+        "layer 5.0 has other values": nn.Sequential(
             *module[:5], nn.Sequential(nn.Linear(512, 512), nn.ReLU())
         ),
         "it has no '5.weight'": nn.Sequential(*module[:5], nn.Linear(512, 512)),
@@ -207,7 +207,7 @@ def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(
         pack(layers, values, path)
 
     monkeypatch.setattr(streamable, "pack", overtaken)
-    with pytest.raises(WeightFileError, match="not the module's"):
+    with pytest.raises(WeightFileError, match=r"another model: layer 0\.0\b"):
         runtime.stream(module, x, budget="3MB", weights=path)
 
 
@@ -226,7 +226,7 @@ def test_a_changed_header_is_refused(chain, tmp_path):
 
 
 def rewritten(path, change):
-    """The file with another header."""
+    """Replace the header of the file."""
     content = path.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = change(content[8 : 8 + length])
@@ -250,11 +250,11 @@ def named_for_a_terminal(header):
     ("change", "message"),
     [
         (nested, "not packed for streaming"),
-        (lambda header: header + b"   ", "begin amid a page"),
+        (lambda header: header + b"   ", "at byte 4099"),
         (named_for_a_terminal, "another model"),
     ],
 )
-def test_a_header_made_to_harm_is_refused_in_one_short_line(chain, tmp_path, change, message):
+def test_a_malicious_header_is_refused_in_one_short_line(chain, tmp_path, change, message):
     module, x, _ = chain
     path = tmp_path / "weights.safetensors"
     layers, values = packed(module, x, path)
@@ -291,7 +291,7 @@ def test_a_file_changed_or_truncated_while_it_is_open_stops_the_inference(chain,
         with runtime.stream(module, x, budget="3MB", weights=path) as small:
             assert torch.equal(small(x), expected)
             harm(path)
-            with pytest.raises(WeightFileError, match=r"while it was open|ended in layer"):
+            with pytest.raises(WeightFileError, match=r"while it was open|ends within layer"):
                 small(x)
             with pytest.raises(RuntimeError, match="closed after WeightFileError"):
                 small(x)
@@ -302,14 +302,12 @@ def test_a_read_error_names_the_file_and_the_layer(chain, tmp_path, monkeypatch)
     path = tmp_path / "weights.safetensors"
     with runtime.stream(module, x, budget="3MB", weights=path) as small:
         monkeypatch.setattr(os, "preadv", lambda *_: os.pread(-1, 1, 0))
-        with pytest.raises(
-            OSError, match=rf"layer \d\.0 cannot be read from {path}: Bad file"
-        ) as caught:
+        with pytest.raises(OSError, match=rf"layer \d\.0 .*{path}: Bad file") as caught:
             small(x)
         assert caught.value.errno == errno.EBADF
 
 
-def test_a_change_that_hides_its_time_is_found_where_all_is_checked(chain, tmp_path):
+def test_a_change_with_the_old_modification_time_is_found_if_always_checked(chain, tmp_path):
     module, x, expected = chain
     path = tmp_path / "weights.safetensors"
     plan = zero_copy(unmeasured(cut(module, x)[0]))
@@ -324,7 +322,7 @@ def test_a_change_that_hides_its_time_is_found_where_all_is_checked(chain, tmp_p
             small(x)
 
 
-def test_weights_may_come_from_the_file_alone(chain, tmp_path):
+def test_weights_may_come_from_the_file_only(chain, tmp_path):
     module, x, expected = chain
     path = tmp_path / "weights.safetensors"
     packed(module, x, path)
@@ -338,7 +336,7 @@ def test_weights_may_come_from_the_file_alone(chain, tmp_path):
         runtime.stream(empty, x, budget="3MB")
 
 
-def test_the_reader_tells_its_tier(chain, tmp_path):
+def test_a_reader_has_its_tier(chain, tmp_path):
     module, x, _ = chain
     layers, values = packed(module, x, tmp_path / "w")
     for direct, tier in ((True, Tier.SSD), (False, Tier.PAGE_CACHE)):
@@ -347,7 +345,7 @@ def test_the_reader_tells_its_tier(chain, tmp_path):
         reader.close()
 
 
-def test_the_page_cache_of_a_file_larger_than_memory_can_be_asked(tmp_path):
+def test_the_residency_of_a_file_larger_than_memory_can_be_queried(tmp_path):
     path = tmp_path / "sparse"
     path.touch()
     os.truncate(path, psutil.virtual_memory().total + psutil.swap_memory().total + 2**31)
@@ -359,7 +357,7 @@ def test_the_page_cache_of_a_file_larger_than_memory_can_be_asked(tmp_path):
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no tmpfs here")  # noqa: S108 - for a file of its own
-def test_a_file_in_memory_is_not_called_a_disk(chain):
+def test_a_file_on_a_tmpfs_is_not_reported_as_a_disk(chain):
     module, x, expected = chain
     with (
         tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
@@ -372,7 +370,7 @@ def test_a_file_in_memory_is_not_called_a_disk(chain):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_of_a_file_that_one_may_only_read_the_system_does_not_tell_what_it_caches(tmp_path):
+def test_the_residency_of_a_read_only_file_is_not_visible(tmp_path):
     path = tmp_path / "weights"
     path.write_bytes(PAGE * b"z")
     path.chmod(0o444)
@@ -387,7 +385,7 @@ def test_of_a_file_that_one_may_only_read_the_system_does_not_tell_what_it_cache
     os.close(file)
 
 
-def test_where_the_system_does_not_tell_all_is_counted_and_said(chain, tmp_path, monkeypatch):
+def test_without_visible_residency_the_whole_file_is_counted(chain, tmp_path, monkeypatch):
     module, x, expected = chain
     monkeypatch.setattr(readers, "is_residency_known", lambda _: False)
     monkeypatch.setattr(readers, "cached_bytes", lambda file: os.fstat(file).st_size)

@@ -59,7 +59,7 @@ def failing():
 
 
 @pytest.mark.parametrize(("slots", "in_a_lap"), [(1, 1), (2, 2), (4, 3), (6, 6)])
-def test_the_next_ones_first_layers_are_read_once_what_was_there_has_been_used(
+def test_the_first_layers_of_the_next_inference_are_read_after_their_place_was_used(
     chain, opened, slots, in_a_lap
 ):
     module, x, expected = chain
@@ -95,7 +95,7 @@ def test_the_next_ones_first_layers_are_read_once_what_was_there_has_been_used(
     assert torch.equal(expected, module(x))
 
 
-def test_it_waits_asleep(chain, opened):
+def test_the_reader_blocks_while_it_waits(chain, opened):
     _, x, _ = chain
     pipeline = opened.pipeline(ring_of(opened, 2), x)
     pipeline.run(x)
@@ -112,7 +112,7 @@ def test_it_waits_asleep(chain, opened):
     pipeline.close()
 
 
-def test_after_it_was_emptied_an_inference_begins_like_the_first(chain, opened):
+def test_with_empty_rings_an_inference_starts_like_the_first(chain, opened):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 3), x)
     events = []
@@ -126,7 +126,7 @@ def test_after_it_was_emptied_an_inference_begins_like_the_first(chain, opened):
     pipeline.close()
 
 
-def test_without_it_nothing_is_read_between_inferences(chain, opened):
+def test_without_prefetching_nothing_is_read_between_inferences(chain, opened):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 3, ahead=False), x)
     events = []
@@ -139,7 +139,7 @@ def test_without_it_nothing_is_read_between_inferences(chain, opened):
 
 
 @pytest.mark.parametrize("tier", list(Tier))
-def test_a_network_goes_on_by_itself_unless_it_is_told_not_to(chain, tier):
+def test_a_network_prefetches_unless_ahead_is_false(chain, tier):
     module, x, expected = chain
     for ahead in (True, False):
         with runtime.stream(module, x, budget="3MB", tier=tier, ahead=ahead) as small:
@@ -149,7 +149,7 @@ def test_a_network_goes_on_by_itself_unless_it_is_told_not_to(chain, tier):
                 assert torch.equal(small(x), expected)
 
 
-def test_a_given_plan_says_itself_whether_it_goes_on(chain, opened):
+def test_a_given_plan_determines_whether_to_prefetch(chain, opened):
     module, x, expected = chain
     one = planned(unmeasured(opened.layered), 3_200_000)
     assert one.ahead
@@ -160,7 +160,7 @@ def test_a_given_plan_says_itself_whether_it_goes_on(chain, opened):
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_what_goes_wrong_between_two_calls_is_the_next_ones(chain, opened, at):
+def test_an_error_between_two_calls_is_raised_by_the_next_one(chain, opened, at):
     module, x, expected = chain
     small = runtime.stream(module, plan=ring_of(opened, 2))
     assert torch.equal(small(x), expected)
@@ -178,7 +178,7 @@ def test_what_goes_wrong_between_two_calls_is_the_next_ones(chain, opened, at):
         small(x)
 
 
-def test_what_went_wrong_for_a_call_that_never_came_is_nobodys(chain, opened):
+def test_an_error_of_prefetching_is_discarded_on_close(chain, opened):
     module, x, expected = chain
     with runtime.stream(module, x, plan=ring_of(opened, 2)) as small:
         small._pipeline._reader = Recorded(small._pipeline._reader, [], 7, failing)
@@ -186,7 +186,7 @@ def test_what_went_wrong_for_a_call_that_never_came_is_nobodys(chain, opened):
         small._pipeline.wait_prefetched()
 
 
-def test_a_pipeline_begins_anew_after_an_error(chain, opened):
+def test_a_pipeline_restarts_after_an_error(chain, opened):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 2), x)
 
@@ -212,7 +212,7 @@ def test_a_pipeline_begins_anew_after_an_error(chain, opened):
     ],
     ids=["truncated", "touched"],
 )
-def test_a_file_changed_between_two_calls_is_found_though_all_was_read_before(
+def test_a_file_changed_between_two_calls_is_found_even_after_prefetching(
     chain, opened, tmp_path, harm
 ):
     module, x, expected = chain
@@ -226,7 +226,7 @@ def test_a_file_changed_between_two_calls_is_found_though_all_was_read_before(
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_the_child_of_a_fork_reads_for_itself(chain, opened):
+def test_a_forked_child_starts_its_own_reader(chain, opened):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 2), x)
     assert torch.equal(pipeline.run(x), expected)
@@ -241,7 +241,7 @@ def test_the_child_of_a_fork_reads_for_itself(chain, opened):
 
 
 @pytest.mark.slow
-def test_a_process_ends_though_its_network_was_never_closed():
+def test_a_process_ends_without_closing_its_network():
     script = """
 import torch, runtime
 from torch import nn
