@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from toy_spaces import Box, learn
+from toy_spaces import Box, Diagonal, Stages, learn
 
 from controller.base import Controller
 from controller.evolution import EvolutionConfig
@@ -198,6 +198,142 @@ def test_diagnostics_have_one_number_a_replica(config):
     for values in controller.diagnostics().values():
         assert values.shape == (3,)
         assert np.isfinite(values).all()
+
+
+def one_by_one(controller, rounds, workers, order, failing=lambda rewards: rewards):
+    """Propose for several workers at once; learn from single trials in the order they finish."""
+    sampled = []
+    for _ in range(rounds):
+        running = [controller.sample(1) for _ in range(workers)]
+        for worker in order.permutation(workers):
+            learn(controller, running[worker], failing(rewards_of(running[worker])))
+        sampled += running
+    return np.concatenate(sampled, axis=1)
+
+
+@every_controller
+def test_trials_may_be_learned_from_one_by_one_in_any_order(config):
+    controller = config.build(SPACE, [0, 1])
+
+    sampled = one_by_one(controller, 30, 4, np.random.default_rng(0))
+
+    assert SPACE.valid(sampled).all()
+    for array in controller.state().values():
+        assert array.dtype.kind != "f" or not np.isnan(array).any()
+
+
+@every_controller
+def test_a_search_restored_while_trials_are_pending_goes_on_with_the_same_samples(config):
+    whole = config.build(SPACE, [3, 4])
+    one_by_one(whole, 15, 3, np.random.default_rng(0))
+    pending = [whole.sample(1) for _ in range(3)]
+    other = config.build(SPACE, [98, 99])
+    other.restore(whole.state())
+
+    for controller in (whole, other):
+        for architectures in reversed(pending):
+            learn(controller, architectures, rewards_of(architectures))
+
+    np.testing.assert_array_equal(
+        one_by_one(other, 15, 3, np.random.default_rng(1)),
+        one_by_one(whole, 15, 3, np.random.default_rng(1)),
+    )
+
+
+def a_third_fails(rewards):
+    """Synthetic: what has a reward in the upper third fails."""
+    return np.where(rewards > 0.5, np.nan, rewards)
+
+
+@every_controller
+def test_failed_trials_leave_no_nan_behind(config):
+    controller = config.build(SPACE, [0, 1])
+
+    sampled = one_by_one(controller, 60, 2, np.random.default_rng(0), a_third_fails)
+
+    assert np.isnan(a_third_fails(rewards_of(sampled))).any(-1).all()
+    for values in controller.diagnostics().values():
+        assert np.isfinite(values).all()
+    again = config.build(SPACE, [8, 9])
+    again.restore(controller.state())
+    np.testing.assert_array_equal(again.sample(4), controller.sample(4))
+
+
+@every_controller
+def test_a_search_whose_first_trials_all_fail_goes_on(config):
+    controller = config.build(SPACE, [0, 1])
+
+    one_by_one(controller, 12, 2, np.random.default_rng(0), lambda r: np.full_like(r, np.nan))
+    sampled = advance(controller, 20)
+
+    assert SPACE.valid(sampled).all()
+    assert all(np.isfinite(v).all() for v in controller.diagnostics().values())
+
+
+@every_controller
+def test_a_replica_s_search_does_not_depend_on_failures_of_another(config):
+    ours, others = (config.build(SPACE, [7, 8]) for _ in range(2))
+
+    for _ in range(30):
+        pair = ours.sample(4), others.sample(4)
+        np.testing.assert_array_equal(pair[0][0], pair[1][0])
+        rewards = rewards_of(pair[1])
+        rewards[1, ::2] = np.nan
+        learn(ours, pair[0], rewards_of(pair[0]))
+        learn(others, pair[1], rewards)
+
+
+@pytest.mark.parametrize("name", ["local_search", "evolution"])
+def test_a_failed_trial_is_never_the_best(name):
+    controller = CONFIGS[name].build(SPACE, range(4))
+
+    for _ in range(40):
+        one_by_one(controller, 1, 2, np.random.default_rng(0), a_third_fails)
+        mode = controller.mode()
+        assert mode is None or not np.isnan(a_third_fails(rewards_of(mode))).any()
+
+    assert controller.mode() is not None
+
+
+@pytest.mark.parametrize("name", ["local_search", "guided"])
+def test_a_failed_architecture_is_not_queried_again(name):
+    controller = CONFIGS[name].build(SPACE, [0])
+    failed, again = set(), 0
+
+    for _ in range(150):
+        architectures = controller.sample(1)
+        row = tuple(architectures[0, 0].tolist())
+        again += row in failed
+        rewards = a_third_fails(rewards_of(architectures))
+        failed |= {row} if np.isnan(rewards).any() else set()
+        learn(controller, architectures, rewards)
+
+    assert len(failed) > 3
+    assert again <= (0 if name == "local_search" else 10)  # the policy may draw one again
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGS.keys() - {"exhaustive"}))
+@pytest.mark.parametrize("space", [Stages(), Diagonal()], ids=["stages", "diagonal"])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_space_that_cannot_be_listed_is_searched_among_its_valid_architectures(
+    name, batch_size, space
+):
+    controller = CONFIGS[name].build(space, [0, 1])
+
+    sampled = []
+    for _ in range(60 // batch_size):
+        architectures = controller.sample(batch_size)
+        learn(controller, architectures, rewards_of(architectures))
+        sampled.append(architectures)
+
+    found = np.concatenate(sampled, axis=1)
+    assert space.valid(found).all()
+    np.testing.assert_array_equal(space.normal(found), found)
+    mode = controller.mode()
+    assert mode is None or space.valid(mode).all()
+    other = CONFIGS[name].build(space, [8, 9])
+    other.restore(controller.state())
+    np.testing.assert_array_equal(other.sample(batch_size), controller.sample(batch_size))
 
 
 def test_the_rnn_learns_the_best_architecture_and_its_mode_is_it():

@@ -50,6 +50,18 @@ class Stages(ChoiceSpace):
         )
 
 
+class Diagonal(ChoiceSpace):
+    """Ten valid rows among 100,000,000: those of equal choices, which have no neighbours."""
+
+    num_choices = (10,) * 8
+
+    def valid(self, architectures):
+        return super().valid(architectures) & (architectures == architectures[..., :1]).all(-1)
+
+    def sample(self, rng, n):
+        return np.repeat(rng.integers(10, size=(n, 1)), 8, axis=1)
+
+
 @dataclass(frozen=True)
 class Evaluated:
     """Trials as `Controller.learn` takes them in; those without a reward failed."""
