@@ -17,8 +17,8 @@ import numpy as np
 
 from controller.policy.rnn import RnnConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.loop import Evaluated
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.trials.loop import Evaluated
 from nas.trials.trajectory import sample_within_limit
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward

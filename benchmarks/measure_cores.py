@@ -41,7 +41,7 @@ from latency.measuring.machine import ThisMachine
 from nas.measure.plan import CONTROL, MeasureConfig
 from nas.measure.table import write_measured_table
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from runtime.machine.stability import QuietConfig
+from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Stopwatch
 from runtime.network.backend import Backend, Device
 from runtime.shell.conf_folder import CONF
@@ -216,7 +216,7 @@ def write_tables(options, cores):
 
 def undisturbed(options, backend, out):
     """Of each network in one folder its median and that of the control beside it."""
-    rows = rows_of(out, f"{options.board}-{backend}-fp32-b1", QuietConfig())
+    rows = rows_of(out, f"{options.board}-{backend}-fp32-b1", StabilityConfig())
     quiet = [row for row in rows if not row["disturbances"]]
     return {row["index"]: (float(row["median_ms"]), float(row["control_ms"])) for row in quiet}
 

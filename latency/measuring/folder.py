@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from latency.devices.registry import solo_id
 from latency.measuring.journal import judged, read
 from nas.measure.plan import MeasureConfig
-from runtime.machine.stability import QuietConfig
+from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
@@ -97,7 +97,7 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", text)
 
 
-def rows_of(folder: Path, slug: str, quiet: QuietConfig) -> list[dict[str, str]]:
+def rows_of(folder: Path, slug: str, quiet: StabilityConfig) -> list[dict[str, str]]:
     """All lines of all parts of a measurement; every part's control is compared with itself."""
     return [
         row

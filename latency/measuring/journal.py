@@ -15,7 +15,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.machine.stability import drifted, quiet_control_ms
+from runtime.machine.stability import drifted, undisturbed_control_ms
 from runtime.machine.timing import Samples, Statistic
 from runtime.shell.atomic_file import naming
 from runtime.shell.errors import UserError
@@ -160,7 +160,7 @@ def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, s
     control_ms = {float(row["control_ms"]) for row in rows if not row["disturbances"]}
     if not control_ms:
         return rows
-    quiet_ms = quiet_control_ms(control_ms)
+    quiet_ms = undisturbed_control_ms(control_ms)
     verdicts = []
     for row in rows:
         now_ms = float(row["control_ms"])

@@ -18,7 +18,7 @@ from runtime.contention.contention import Contention
 from runtime.contention.scenario import SOLO, Scenario, scenario_named
 from runtime.machine.description import machine_facts
 from runtime.machine.monitors import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
-from runtime.machine.stability import Sense, Watch
+from runtime.machine.stability import Monitor, Watch
 from runtime.machine.timing import Stopwatch
 from runtime.network.backend import Backend, Device, Precision
 from runtime.shell.errors import UserError
@@ -185,10 +185,10 @@ class ThisMachine:
         os.sched_setaffinity(0, cores)
         return cores
 
-    def _senses(self, cores: set[int]) -> list[Sense]:
+    def _senses(self, cores: set[int]) -> list[Monitor]:
         config = self._config
         _, parts = config.part
-        senses: list[Sense] = [
+        senses: list[Monitor] = [
             OtherLoad(
                 config.quiet.other_load,
                 cores,

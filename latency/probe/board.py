@@ -17,7 +17,7 @@ from latency.probe.link import EndedError, Link, LinkError
 from latency.probe.settings import Precision, Runtime, Settings
 from latency.probe.state import UNTOLD, State, state_of
 from runtime.machine.monitors import loaded
-from runtime.machine.stability import QuietConfig, clock_dropped, drifted
+from runtime.machine.stability import StabilityConfig, clock_dropped, drifted
 from runtime.shell.printable import printable
 
 _LONGEST_NAME = 200
@@ -170,7 +170,7 @@ class Board:
             return self._timed(answer)
         raise AssertionError  # the last attempt raises
 
-    def disturbances(self, timed: Timed, quiet: QuietConfig) -> tuple[str, ...]:
+    def disturbances(self, timed: Timed, quiet: StabilityConfig) -> tuple[str, ...]:
         """Why a time is not to be trusted, each a line for the user; none if it is."""
         return (
             *drifted(timed.control_median_ms, self.control_ms, quiet.control_drift),

@@ -22,7 +22,7 @@ from latency.probe.link import Link
 from latency.probe.oracle import Networks
 from latency.probe.settings import Precision, Runtime, Settings
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.machine.stability import QuietConfig
+from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import TimingConfig
 from runtime.network.task import Task
 from runtime.shell.errors import UserError, require_at_least_1
@@ -73,7 +73,7 @@ class BoardsConfig:
         threads: int,
         core: int | None,
         timing: TimingConfig,
-        quiet: QuietConfig,
+        quiet: StabilityConfig,
     ) -> Connected:
         """Connect to the boards at the addresses in `device`.
 

@@ -11,7 +11,7 @@ from typing import final
 
 from latency.probe.board import Board, BoardError, Timed, UnrunnableError
 from latency.probe.link import LinkError
-from runtime.machine.stability import QuietConfig, drifted
+from runtime.machine.stability import StabilityConfig, drifted
 
 
 @final
@@ -31,7 +31,7 @@ class Farm:
     """Boards that may stand for each other. One that is lost is left out while there is another."""
 
     def __init__(
-        self, boards: Sequence[Board], quiet: QuietConfig, tell: Callable[[str], None]
+        self, boards: Sequence[Board], quiet: StabilityConfig, tell: Callable[[str], None]
     ) -> None:
         """Compare the boards.
 

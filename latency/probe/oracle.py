@@ -15,7 +15,7 @@ from latency.base import UnmeasuredError
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
 from latency.probe.farm import Farm, Outcome
-from runtime.machine.stability import QuietConfig, drifted
+from runtime.machine.stability import StabilityConfig, drifted
 from runtime.machine.timing import Statistic
 
 
@@ -54,7 +54,7 @@ class ProbeLatency:
     networks: Networks
     tell: Callable[[str], None]  # takes a line for the user
     statistic: Statistic = Statistic.median
-    quiet: QuietConfig = field(default_factory=QuietConfig)
+    quiet: StabilityConfig = field(default_factory=StabilityConfig)
     on_disturbance: OnDisturbance = OnDisturbance.flag
     unrunnable_ms: float | None = None  # what a network counts as that the board cannot run
     confirm_top: int = 5

@@ -19,7 +19,7 @@ from latency.probe.config import BoardsConfig, require_times
 from latency.probe.oracle import OnDisturbance, ProbeLatency
 from latency.probe.settings import Precision
 from latency.sources.table_source import LatencyConfig
-from runtime.machine.stability import QuietConfig
+from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 from runtime.network.task import Task
 from runtime.shell.errors import UserError, require_at_least_1
@@ -69,7 +69,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
         def tell(line: str) -> None:
             console.print(line, soft_wrap=True, markup=False)
 
-        quiet = QuietConfig(
+        quiet = StabilityConfig(
             control_drift=self.control_drift,
             other_load=self.other_load,
             clock_drop=self.clock_drop,

@@ -24,7 +24,7 @@ from latency.probe.config import BoardsConfig, addresses
 from nas.spaces.base import task_named
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.registry import space_named
-from runtime.machine.stability import QuietConfig, Watch
+from runtime.machine.stability import StabilityConfig, Watch
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig, settle, time_interleaved
 from runtime.network.backend import Backend, Precision
 from runtime.network.task import Task
@@ -73,7 +73,7 @@ class MeasureConfig:
     scenario: str | None = None  # what goes on beside the networks; None: nothing
     minutes: float | None = None  # after which no round begins; None: all is measured
     timing: TimingConfig = field(default_factory=TimingConfig)
-    quiet: QuietConfig = field(default_factory=QuietConfig)
+    quiet: StabilityConfig = field(default_factory=StabilityConfig)
     latency: BoardsConfig = field(default_factory=BoardsConfig)
 
     @property

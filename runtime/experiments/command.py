@@ -10,7 +10,7 @@ from rich.console import Console
 
 from runtime.experiments.config import BenchConfig, Experiment
 from runtime.experiments.registry import EXPERIMENTS, view_of
-from runtime.machine.facts import machine
+from runtime.machine.description import experiment_facts
 from runtime.page.print import print_results, wide_console
 from runtime.page.results import Results, read_results
 from runtime.page.view import View
@@ -32,7 +32,7 @@ def _run(config: BenchConfig) -> None:
         return
     name = config.experiment.value
     settings: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
-    results = Results(name, settings, machine(config.device.value))
+    results = Results(name, settings, experiment_facts(config.device.value))
     path = folder / f"{name}.json"
     try:
         EXPERIMENTS[name].measure(config, results, path, console)

@@ -21,10 +21,10 @@ from runtime.experiments.deadline import ends_by, time_is_left
 from runtime.experiments.dispatch.modes import Way, open_executor
 from runtime.experiments.dispatch.prepared import Setup
 from runtime.experiments.workloads import Model, Scale, source
-from runtime.machine.facts import state
+from runtime.machine.description import current_state
 from runtime.machine.monitors import OtherLoad, Throttles
-from runtime.machine.stability import QuietConfig, Watch
-from runtime.machine.watchdog import Pulse, ends_without
+from runtime.machine.stability import StabilityConfig, Watch
+from runtime.machine.watchdog import Watchdog, exit_if_silent
 from runtime.network.backend import Device
 from runtime.network.decompose import Rule
 from runtime.page.results import Results, Row
@@ -40,7 +40,7 @@ class Step:
 
     name: str
     run: Callable[[], Iterable[Row]]
-    pulse: Pulse | None = None
+    watchdog: Watchdog | None = None
     """Of a step that must not stand still."""
 
 
@@ -55,7 +55,7 @@ class Control:
         self._executor = open_executor(Way.SERIAL, [one], Setup(device))
         for _ in range(3):
             self._once_ms()
-        self._config = QuietConfig()
+        self._config = StabilityConfig()
         first_ms = median(self._once_ms() for _ in range(5))
         self._watch = Watch(self._config, [Throttles()], control_ms=[first_ms])
 
@@ -68,7 +68,7 @@ class Control:
             "when": when,
             "control_ms": round(control_ms, 4),
             "disturbances": found,
-            **state(self._device.value),
+            **current_state(self._device.value),
         }
 
     def _once_ms(self) -> float:
@@ -171,19 +171,19 @@ def _run_step(step: Step, results: Results, path: Path, control: Control, consol
     found: list[Row] = []
 
     def give_up() -> None:
-        assert step.pulse is not None
-        error = f"nothing happened for {step.pulse.patience_s:g} s"
+        assert step.watchdog is not None
+        error = f"nothing happened for {step.watchdog.patience_s:g} s"
         console.print(f"{step.name}: {error}; the process ends", soft_wrap=True, markup=False)
         results.faults.append({"step": step.name, "error": error})
         results.rows += found
         results.write(path)
 
     try:
-        with ends_without(step.pulse, give_up):
+        with exit_if_silent(step.watchdog, give_up):
             for row in step.run():
                 found.append(row)  # what was found before a fault is kept
-                if step.pulse is not None:
-                    step.pulse.beat()
+                if step.watchdog is not None:
+                    step.watchdog.beat()
     except Exception as error:  # noqa: BLE001 - the other steps have nothing to do with it
         results.faults.append({"step": step.name, "error": one_line(error)})
         console.print(f"{step.name} failed: {one_line(error)}", soft_wrap=True, markup=False)

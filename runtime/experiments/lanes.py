@@ -22,7 +22,7 @@ from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
-from runtime.machine.facts import usable_cores
+from runtime.machine.description import usable_cores
 from runtime.network.compiled import Compiled
 from runtime.network.engine import OnnxEngine
 from runtime.network.program import Program

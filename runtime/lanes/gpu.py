@@ -19,7 +19,7 @@ from runtime.network.cuda.stream_pool import stream_pool
 from runtime.network.engine import EagerEngine, Engine
 from runtime.scheduling.chain import Lane
 from runtime.scheduling.dispatcher import Ticket
-from runtime.shell.closeable import Closes
+from runtime.shell.closeable import Closeable
 
 _ORIGIN_LASTS_S = 60.0
 """After a minute, the resolution of the 24 bits of a CUDA event time is 4 us."""
@@ -139,7 +139,7 @@ class _Launched:
 
 
 @final
-class GpuLane(RealLane, Closes):
+class GpuLane(RealLane, Closeable):
     """A CUDA stream, optionally with a priority and on some of the GPU's multiprocessors only.
 
     Use it in a `with` statement. The thread that puts a job launches it; a thread of the lane waits

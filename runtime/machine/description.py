@@ -1,9 +1,11 @@
-"""What this machine is, for the record beside a measurement."""
+"""Description of this machine, recorded with every measurement."""
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
+from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,13 +14,15 @@ import psutil
 
 from runtime.machine.nvidia import read_gpu
 
+_QUERIED = "clocks.sm,clocks.mem,clocks_throttle_reasons.active,power.draw,temperature.gpu"
+
 PACKAGES = ("torch", "onnxruntime", "onnx", "numpy", "edgenas")
 
 _CPUFREQ = ("scaling_governor", "scaling_min_freq", "scaling_max_freq", "scaling_driver")
 
 
 def machine_facts(core: int, *, gpu: bool) -> dict[str, Any]:
-    """Processor, memory, system and versions; with `gpu`, what the driver says of it too."""
+    """Processor, memory, system and versions; with `gpu`, also what the GPU's driver reports."""
     facts: dict[str, Any] = {
         "platform": platform.platform(),
         "board_model": _text(Path("/proc/device-tree/model")),
@@ -39,8 +43,47 @@ def machine_facts(core: int, *, gpu: bool) -> dict[str, Any]:
     return facts
 
 
+def experiment_facts(device: str) -> dict[str, Any]:
+    """Date, system, processor and versions, and on `cuda` the GPU, for the results of experiments."""
+    facts: dict[str, Any] = {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "cpu": cpu_name(),
+        "cores": len(usable_cores()),
+        "versions": {
+            name: _version(name) or "not installed" for name in ("torch", "onnxruntime", "numpy")
+        },
+    }
+    if device == "cuda":
+        import torch  # noqa: PLC0415 - slow, and loaded already where a GPU is used
+
+        properties = torch.cuda.get_device_properties(0)
+        facts |= {
+            "gpu": properties.name,
+            "sms": properties.multi_processor_count,
+            "cuda": torch.version.cuda,
+        }
+    return facts
+
+
+def current_state(device: str) -> dict[str, Any]:
+    """System load; on `cuda` clocks (MHz), throttle reasons (bit mask), power (W) and temperature."""
+    found: dict[str, Any] = {"load": [round(one, 2) for one in os.getloadavg()]}
+    if device == "cuda":
+        found["gpu"] = _gpu_state()
+    return found
+
+
+def usable_cores() -> list[int]:
+    """Numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
 def versions() -> dict[str, str]:
-    """The version of each installed package that decides a time."""
+    """Versions of the installed packages that affect execution times."""
     found = {name: _version(name) for name in PACKAGES}
     return {name: number for name, number in found.items() if number is not None}
 
@@ -48,12 +91,12 @@ def versions() -> dict[str, str]:
 def _version(name: str) -> str | None:
     try:
         return version(name)
-    except PackageNotFoundError:  # as where the source tree itself is run
+    except PackageNotFoundError:  # if the source tree itself is run
         return None
 
 
 def cpu_name() -> str:
-    """The processor's name in the system's own words."""
+    """Name of the processor, as the system reports it."""
     return _cpuinfo("model name") or platform.processor() or platform.machine()
 
 
@@ -74,3 +117,13 @@ def _text(path: Path) -> str | None:
         return path.read_text(encoding="utf-8").strip("\0\n ")
     except OSError:
         return None
+
+
+def _gpu_state() -> dict[str, str] | str:
+    command = ["nvidia-smi", f"--query-gpu={_QUERIED}", "--format=csv,noheader,nounits", "-i", "0"]
+    try:
+        answered = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 - a fixed command
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"unknown: {error}"
+    values = [value.strip() for value in answered.stdout.splitlines()[0].split(",")]
+    return dict(zip(_QUERIED.split(","), values, strict=True))

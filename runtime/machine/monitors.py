@@ -1,4 +1,4 @@
-"""What disturbs a measurement, where this machine tells it: load, theft, clocks, throttling."""
+"""Monitors of what can disturb a measurement: load, stolen time, clocks and throttling."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from runtime.machine.nvidia import read_gpu, throttling
 _THROTTLED = "/sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count"
 
 _LEAST_S = 0.3
-"""The system counts busy time in steps of 10 ms; over this time they are 3 %."""
+"""Shortest interval: the system counts busy time in steps of 10 ms, 3 % of it."""
 
 
 @final
 class OtherLoad:
-    """Processors that others keep busy: the system's busy time without this process's own."""
+    """Load of other processes: the system's busy time minus that of this process."""
 
     def __init__(self, limit: float, cores: Collection[int], expected: float = 0.0) -> None:
-        """Begins to count.
+        """Start to count.
 
         Args:
-          limit: processors that others may keep busy.
-          cores: the processors of this process, where nothing is expected.
-          expected: processors kept busy elsewhere by other parts of the same measurement.
+          limit: number of processors that other processes may keep busy.
+          cores: processors of this process, on which no other load is expected.
+          expected: processors that other parts of the same measurement keep busy elsewhere.
         """
         self._limit, self._cores, self._expected = limit, frozenset(cores), expected
         self._mark = self._read()
 
     def __call__(self) -> list[str]:
-        """Too much load since the last call."""
+        """One line if the load since the last call is above the limit."""
         time.sleep(max(0.0, self._mark[0] + _LEAST_S - time.monotonic()))
         before, self._mark = self._mark, self._read()
         taken_s, everywhere, here = (
@@ -45,7 +45,7 @@ class OtherLoad:
         return found
 
     def _read(self) -> tuple[float, float, float]:
-        """The time now, busy time of all processors and of our own, both without ours; seconds."""
+        """Now, and busy seconds of all processors and of `cores`, both without this process."""
         own_s = sum(psutil.Process().cpu_times()[:4])  # user and system, of ended children too
         busy_s = [_busy_s(times) for times in psutil.cpu_times(percpu=True)]
         here_s = sum(busy_s[core] for core in self._cores if core < len(busy_s))
@@ -53,7 +53,7 @@ class OtherLoad:
 
 
 def loaded(processors: float, limit: float) -> list[str]:
-    """A line for the user if others keep more processors busy than the limit."""
+    """One line if other processes keep more processors busy than the limit."""
     if processors <= limit:
         return []
     return [f"other processes keep {processors:.1f} processors busy"]
@@ -66,15 +66,15 @@ def _busy_s(times: Any) -> float:
 
 @final
 class Stolen:
-    """Time in which the hypervisor ran others on our processors (`steal` of /proc/stat)."""
+    """Time for which the hypervisor ran other guests on these processors (`steal` of /proc/stat)."""
 
     def __init__(self, limit: float, cores: Collection[int]) -> None:
-        """`limit` is a share of the processors' time."""
+        """Start to count; `limit` is a share of the processors' time."""
         self._limit, self._cores = limit, frozenset(cores)
         self._mark = self._read()
 
     def __call__(self) -> list[str]:
-        """Theft since the last call."""
+        """One line if the share of stolen time since the last call is above the limit."""
         before, self._mark = self._mark, self._read()
         taken_s, stolen_s = (now - then for now, then in zip(self._mark, before, strict=True))
         share = stolen_s / max(taken_s, _LEAST_S) / len(self._cores)
@@ -90,27 +90,27 @@ class Stolen:
 
 @final
 class Throttles:
-    """How often the processors have throttled for heat, where that is told."""
+    """Thermal throttling of the processors, where the system reports it."""
 
     def __init__(self, count: Callable[[], int] | None = None) -> None:
-        """`count` is of all throttles since the machine was started."""
+        """Start to count; `count` returns the number of throttle events since boot."""
         self._count = throttle_count if count is None else count
         self._before = self._count()
 
     def __call__(self) -> list[str]:
-        """Throttles since the last call."""
+        """One line if the processors throttled since the last call."""
         before, self._before = self._before, self._count()
         times = self._before - before
         return [f"the processors throttled {times} times"] if times > 0 else []
 
 
 def throttle_count() -> int:
-    """How often the processors have throttled since they were started; 0 where it is not told."""
+    """Number of throttle events since boot; 0 where the system does not report it."""
     return sum(int(path.read_text()) for path in Path("/").glob(_THROTTLED.lstrip("/")))
 
 
 def cpu_mhz(core: int) -> float | None:
-    """The processor's clock now; None where the system does not tell, as in virtual machines."""
+    """Current clock of the processor, MHz; None where it is unknown, as in virtual machines."""
     path = Path(f"/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq")
     try:
         return int(path.read_text()) / 1000
@@ -119,7 +119,7 @@ def cpu_mhz(core: int) -> float | None:
 
 
 def gpu_mhz() -> float | None:
-    """The GPU's clock now; None where the driver does not tell."""
+    """Current clock of the GPU, MHz; None where it is unknown."""
     state = read_gpu()
     try:
         return None if state is None else float(state["clocks.sm"])
@@ -128,7 +128,7 @@ def gpu_mhz() -> float | None:
 
 
 def gpu_throttling() -> list[str]:
-    """Why the GPU holds its clock back just now."""
+    """One line if the GPU throttles now."""
     state = read_gpu()
     reasons = [] if state is None else throttling(state)
-    return [f"the GPU holds its clock back: {', '.join(reasons)}"] if reasons else []
+    return [f"the GPU throttles: {', '.join(reasons)}"] if reasons else []

@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says of the GPU, through its own `nvidia-smi`; nothing is set."""
+"""State of the GPU as reported by `nvidia-smi`; no setting is changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELDS = (
 )
 
 _REASONS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
-"""The bits of why a clock is held back, as new drivers and as old ones call them."""
+"""Query names of the throttle reasons, for new and for old drivers."""
 
 _HELD_BACK = {
     0x04: "power limit",
@@ -27,13 +27,13 @@ _HELD_BACK = {
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
 }
-"""Bits of NVML's `nvmlClocksEventReason*` that make a measurement slower than the chip is."""
+"""Bits of NVML's `nvmlClocksEventReason*` that make a measurement slower than the chip can be."""
 
 
 def read_gpu() -> dict[str, str] | None:
-    """The first visible GPU's name, driver, clocks (MHz), power (W) and temperature (degrees C).
+    """Name, driver, clocks (MHz), power (W) and temperature (degrees C) of the first visible GPU.
 
-    None where there is no nvidia-smi, or it does not answer.
+    None if there is no nvidia-smi, or it does not answer.
     """
     program = shutil.which("nvidia-smi")
     if program is None:
@@ -58,7 +58,7 @@ def read_gpu() -> dict[str, str] | None:
 
 
 def throttling(state: dict[str, str]) -> list[str]:
-    """Why the clock is held back, in words; nothing where it is not, or not told."""
+    """Reasons for which the GPU throttles; empty if it does not, or does not report them."""
     try:
         active = int(state["reasons"], 16)
     except ValueError:

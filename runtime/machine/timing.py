@@ -1,10 +1,10 @@
-"""Honest timing of anything callable: warm-up until stable, interleaved order, every sample kept.
+"""Timing of callables: warm-up until stable, interleaved order, every sample kept.
 
-Subjects that are compared are timed in turns, in an order shuffled anew each round, so that a
-machine that slows down slows all of them. A turn is a few calls in a row, as of a network that runs
-again and again; on a processor one that runs between others finds its weights gone from the caches
-each time. What is slow to settle (caches, clocks, autotuning) is
-waited for, not assumed away by a fixed number of calls.
+Subjects that are compared are timed in turns, in an order that is shuffled in each round, so that a
+machine that slows down slows all of them. A turn is a few calls in a row, like those of a network that
+runs repeatedly; a network that runs between others finds its weights evicted from the caches of a
+processor. Warm-up ends when the times are stable, not after a fixed number of calls, because caches,
+clocks and autotuning take different times to settle.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy import ndarray
 
 
 class Statistic(Enum):
-    """What of the samples is called the latency; a real-time user limits the tail."""
+    """Statistic of the samples that is called the latency; a real-time user limits the tail."""
 
     median = "median"
     p95 = "p95"
@@ -36,13 +36,13 @@ class Statistic(Enum):
 @final
 @dataclass
 class TimingConfig:
-    """How long to wait for stability, and how much to sample then."""
+    """How long to warm up, and how many samples to take."""
 
     samples: int = 30
-    turn: int = 5  # samples in a row, after one call that is not timed: others emptied the caches
+    turn: int = 5  # samples in a row, after one untimed call that refills the caches
     warm_up_window: int = 5  # calls whose medians are compared
     warm_up_tolerance: float = 0.05  # relative difference of two windows that counts as stable
-    warm_up_most: int = 100  # calls after which instability is accepted and told
+    warm_up_most: int = 100  # calls after which instability is accepted and reported
     settle_s: float = 2.0  # busy time before anything is timed: clocks rise, caches fill
 
     @property
@@ -58,11 +58,11 @@ class TimingConfig:
 @final
 @dataclass(frozen=True)
 class Samples:
-    """Every time that was taken of one subject, in order."""
+    """All times of one subject, in order."""
 
     ms: Float64[ndarray, " n"]
     warm_up_calls: int
-    is_stable: bool  # whether the warm-up ended by stability, not by its limit
+    is_stable: bool  # True if the times were stable before the limit of the warm-up
 
     def interval(
         self, statistic: Statistic, level: float = 0.95, resamples: int = 2000
@@ -86,7 +86,7 @@ class Stopwatch:
         """Milliseconds of one call.
 
         Raises:
-          OSError: if the clock goes back, as a broken one does.
+          OSError: if the clock goes back.
         """
         self.synchronise()
         start_ns = self.clock_ns()
@@ -99,7 +99,7 @@ class Stopwatch:
 
 
 def settle(subject: Callable[[], object], config: TimingConfig, stopwatch: Stopwatch) -> None:
-    """Keep the device busy until its first times are no longer those of a cold one."""
+    """Keep the device busy for `settle_s`, so that clocks rise and caches fill."""
     left_ms = 1000 * config.settle_s
     while left_ms > 0:
         # a call that the clock cannot resolve counts as a microsecond, or this would not end
@@ -109,7 +109,7 @@ def settle(subject: Callable[[], object], config: TimingConfig, stopwatch: Stopw
 def warm_up(
     subject: Callable[[], object], config: TimingConfig, stopwatch: Stopwatch
 ) -> tuple[int, bool]:
-    """Call until the medians of two windows in a row agree; returns the calls, and whether they do."""
+    """Call until the medians of two successive windows agree; return the calls, and True if they do."""
     window = config.warm_up_window
     taken: list[float] = []
     while len(taken) < max(config.warm_up_most, 2 * window):
@@ -127,7 +127,7 @@ def time_interleaved(
     generator: np.random.Generator,
     stopwatch: Stopwatch,
 ) -> list[Samples]:
-    """Warm every subject up, then time all of them in turns, in a new order each round."""
+    """Warm up every subject, then time all in turns, in a new random order each round."""
     warmed = [warm_up(subject, config, stopwatch) for subject in subjects]
     ms = np.empty((len(subjects), config.samples))
     for start in range(0, config.samples, config.turn):

@@ -1,7 +1,7 @@
-"""A step that stands still: it is told where, what was measured is written, and the process ends.
+"""A watchdog that ends the process when a measurement makes no progress.
 
-A thread that waits for a GPU cannot be interrupted, not by Ctrl-C either; if the GPU does not answer,
-there is no other end.
+It prints where the process hangs, and lets it write the results so far. A thread that waits for a GPU
+cannot be interrupted, not even by Ctrl-C; if the GPU does not answer, the process can only exit.
 """
 
 from __future__ import annotations
@@ -15,52 +15,52 @@ from threading import Event, Thread
 from typing import final
 
 PATIENCE_S = 120.0
-"""Without a sign: many times what an inference or the start of all hogs takes."""
+"""Longest time without a beat: many times that of an inference or the start of all hogs."""
 
-STOOD_STILL = 3
-"""Exit status."""
+UNRESPONSIVE = 3
+"""Exit status of a process that its watchdog ended."""
 
 _TO_WRITE_S = 15.0
 _STDERR = 2
 
 
 @final
-class Pulse:
-    """Who works says so now and then."""
+class Watchdog:
+    """Records when the work made progress last."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        """Alive.
+        """Start with a beat.
 
         Args:
-          patience_s: for which it may be silent.
+          patience_s: longest time between two beats.
         """
         self.patience_s = patience_s
         self._last_s = time.monotonic()
 
     def beat(self) -> None:
-        """A sign of life; it costs 0.1 us."""
+        """Record progress; costs 0.1 us."""
         self._last_s = time.monotonic()
 
     @property
     def silent_s(self) -> float:
-        """Since the last."""
+        """Seconds since the last beat."""
         return time.monotonic() - self._last_s
 
 
 @contextmanager
-def ends_without(pulse: Pulse | None, give_up: Callable[[], object]) -> Iterator[None]:
-    """Ends the process if what runs in here falls silent.
+def exit_if_silent(watchdog: Watchdog | None, give_up: Callable[[], object]) -> Iterator[None]:
+    """Exit the process if the block does not call `beat` for longer than the watchdog allows.
 
     Args:
-      pulse: None of who gives no signs, and is left alone.
-      give_up: called before the end, to write what there is; it has 15 s.
+      watchdog: None for a block that is not watched.
+      give_up: called before the exit, to write the results so far; it has 15 s.
     """
-    if pulse is None:
+    if watchdog is None:
         yield
         return
     over = Event()
-    pulse.beat()
-    watch = Thread(target=_watch, args=(pulse, over, give_up), daemon=True, name="pulse")
+    watchdog.beat()
+    watch = Thread(target=_watch, args=(watchdog, over, give_up), daemon=True, name="watchdog")
     watch.start()
     try:
         yield
@@ -68,14 +68,14 @@ def ends_without(pulse: Pulse | None, give_up: Callable[[], object]) -> Iterator
         over.set()
 
 
-def _watch(pulse: Pulse, over: Event, give_up: Callable[[], object]) -> None:
-    while not over.wait(max(0.01, pulse.patience_s - pulse.silent_s)):
-        if pulse.silent_s < pulse.patience_s:
+def _watch(watchdog: Watchdog, over: Event, give_up: Callable[[], object]) -> None:
+    while not over.wait(max(0.01, watchdog.patience_s - watchdog.silent_s)):
+        if watchdog.silent_s < watchdog.patience_s:
             continue
         try:
-            # to end all the same if `give_up` waits for the thread that stands still
+            # exits even if `give_up` waits for the thread that hangs
             faulthandler.dump_traceback_later(_TO_WRITE_S, exit=True, file=_STDERR)
             give_up()
             faulthandler.dump_traceback(file=_STDERR)
         finally:
-            os._exit(STOOD_STILL)
+            os._exit(UNRESPONSIVE)

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place, then moved into it."""
+"""Atomic writes: a temporary file in the same folder that replaces the target when complete."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from uuid import uuid4
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` when the block ends without an error.
+    """Open a temporary file that replaces `path` when the block ends without an error.
 
-    Makes the folder if need be. After an error nothing is left behind and `path` is as it was.
+    The folder is created if necessary. After an error the temporary file is removed and `path` is
+    unchanged.
 
     Raises:
-      OSError: if it cannot be written; always with a file name in it.
+      OSError: if it cannot be written; its `filename` is always set.
     """
     temporary = path.with_name(f"{path.name}.{uuid4().hex[:8]}.tmp")
     with naming(path):
@@ -33,7 +34,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Give an error of writing the file's name; a full disk is reported without one."""
+    """Set the file name of an `OSError` that has none, as when the disk is full."""
     try:
         yield
     except OSError as error:
@@ -43,10 +44,10 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a text file; make its folder if need be.
+    """Replace a text file; its folder is created if necessary.
 
     Raises:
-      OSError: if it cannot be written; the file is as it was.
+      OSError: if it cannot be written; the file is unchanged.
     """
     with replacing(path) as file:
         file.write(text.encode())

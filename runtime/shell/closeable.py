@@ -1,4 +1,4 @@
-"""What is to be used in a `with` statement, and is closed at its end, whatever happened in it."""
+"""Base class of resources that are used in `with` statements."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Protocol, TypeVar
 _Opened = TypeVar("_Opened")
 
 
-class Closes(Protocol):
-    """Those that are one say so by inheriting from it; it gives them the two methods of `with`."""
+class Closeable(Protocol):
+    """Base class for resources used in `with` statements; `close` is called at the end."""
 
     @abstractmethod
     def close(self) -> object:
-        """Lets go of what was opened."""
+        """Release the resource."""
 
     def __enter__(self: _Opened) -> _Opened:  # noqa: PYI019 - `Self` is of Python 3.11
         return self

@@ -1,17 +1,17 @@
-"""What a user did that cannot work: one line, exit status 2, no traceback."""
+"""Errors that the user can correct: one line, exit status 2, no traceback."""
 
 from __future__ import annotations
 
 
 class UserError(Exception):
-    """Names the value, what is allowed and the way out, in one line."""
+    """An error of the user; its message is one line that names the value and what is allowed."""
 
 
 def require_at_least_1(settings: dict[str, int]) -> None:
-    """Refuse a count that is none.
+    """Check counts, given by the names of their settings.
 
     Raises:
-      UserError: for the first that is below 1.
+      UserError: for the first count below 1.
     """
     for name, value in settings.items():
         if value < 1:

@@ -1,4 +1,4 @@
-"""One process at a time writes what a file stands for; the system lets go after a kill."""
+"""A lock on a file that one process at a time can hold; a killed process loses it."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from runtime.shell.errors import UserError
 
 @contextmanager
 def held(file: Path, *, wait: bool = False) -> Iterator[None]:
-    """Hold a file that is there while the block runs; with `wait`, after whoever holds it now.
+    """Hold the lock of an existing file while the block runs; with `wait`, wait for it first.
 
     Raises:
-      UserError: if another process holds it, and it is not waited for.
+      UserError: if another process holds it, and `wait` is False.
     """
     with file.open("r+b") as opened:  # NFS locks exclusively only what is open for writing
         try:

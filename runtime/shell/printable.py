@@ -1,8 +1,8 @@
-"""What others say, without what would make a terminal do something."""
+"""Text from outside, without control characters that a terminal would obey."""
 
 from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """The text with a question mark for each control character, ends of lines too."""
+    """The text with a question mark in place of each control character, including line ends."""
     return "".join(character if character.isprintable() else "?" for character in text)

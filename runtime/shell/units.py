@@ -1,4 +1,4 @@
-"""Limits as users write them, parsed once at the border: times, energies, numbers of parameters."""
+"""Parsing of limits with units: times, energies and numbers of parameters."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def millijoules(text: str) -> float:
 
 
 def parameter_count(text: str) -> float:
-    """How many parameters 1M, 500k or 500000 are.
+    """Number of parameters of a text such as 1M, 500k or 500000.
 
     Raises:
       UserError: if it is no number, has another unit, or is not positive.

@@ -14,7 +14,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from runtime.shell.closeable import Closes
+from runtime.shell.closeable import Closeable
 from runtime.weight_streaming.byte_size import parse_bytes
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
@@ -55,7 +55,7 @@ class TimedOutput:
 
 
 @final
-class ConcurrentNetworks(Closes):
+class ConcurrentNetworks(Closeable):
     """Networks that share one budget; each may be called from its own thread."""
 
     def __init__(

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from runtime.network.engine import CPU
-from runtime.shell.closeable import Closes
+from runtime.shell.closeable import Closeable
 from runtime.weight_streaming.byte_size import parse_bytes
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
@@ -32,7 +32,7 @@ from runtime.weight_streaming.streamable import (
 
 
 @final
-class StreamedNetwork(Closes):
+class StreamedNetwork(Closeable):
     """A network under a streaming plan; initialised by its example or its first call.
 
     Calls from several threads take turns. An error in an inference, including Ctrl-C, closes the

@@ -11,7 +11,7 @@ from runtime.contention.hogs.control_page import MOST_HOGS, ControlPage
 from runtime.contention.hogs.hog import Hog, HogContext, RunningHog
 from runtime.contention.isolation.bandwidth import GB
 from runtime.contention.isolation.crash_cleanup import CrashCleanup
-from runtime.shell.closeable import Closes
+from runtime.shell.closeable import Closeable
 
 if TYPE_CHECKING:
     from runtime.network.cuda.sm_slices import SmSlice
@@ -21,7 +21,7 @@ _SETTLE_S = 0.01
 
 
 @final
-class RunningHogs(Closes):
+class RunningHogs(Closeable):
     """A set of hogs with their control page and crash cleanup. A context manager."""
 
     def __init__(self, hogs: Sequence[Hog], victim_sms: int | None = None) -> None:

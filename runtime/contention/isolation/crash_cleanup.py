@@ -10,13 +10,13 @@ from itertools import count
 from pathlib import Path
 from typing import final
 
-from runtime.shell.closeable import Closes
+from runtime.shell.closeable import Closeable
 
 _PROGRAM = Path(__file__).with_name("cleanup_program.py")
 
 
 @final
-class CrashCleanup(Closes):
+class CrashCleanup(Closeable):
     """Performs the registered actions when closed, or when this process dies.
 
     Use it in a `with` statement. Register an action before the change that it undoes.

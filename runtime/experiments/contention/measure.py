@@ -30,7 +30,7 @@ from runtime.experiments.contention.rows import counts, curve, hog_row, rows_of
 from runtime.experiments.contention.turns import taken_in_turns
 from runtime.experiments.deadline import time_is_left
 from runtime.experiments.driver import Step
-from runtime.machine.facts import usable_cores
+from runtime.machine.description import usable_cores
 from runtime.page.results import Row, summary
 
 LIMITS_MB_PER_S = (10.0, 100.0, 512.0, 1000.0, 10000.0, 28000.0, 56000.0)

@@ -26,8 +26,8 @@ from runtime.experiments.contention.interleaved import Condition
 from runtime.experiments.contention.rows import curve, hog_row, rows_of
 from runtime.experiments.contention.turns import taken_in_turns
 from runtime.experiments.driver import Step
-from runtime.machine.facts import usable_cores
-from runtime.machine.watchdog import Pulse
+from runtime.machine.description import usable_cores
+from runtime.machine.watchdog import Watchdog
 from runtime.page.results import Row
 
 VICTIMS = ("nb201", "resnet50")
@@ -44,15 +44,15 @@ def steps(config: BenchConfig) -> list[Step]:
     Raises:
       ValueError: if something unknown is asked for.
     """
-    pulse = Pulse()  # who waits for a GPU cannot be interrupted
+    watchdog = Watchdog()  # who waits for a GPU cannot be interrupted
     parts: dict[str, Callable[[], Iterator[Row]]] = {
         "hogs": partial(_hogs, config),
-        **{name: partial(_victim, config, name, pulse) for name in VICTIMS},
-        "cpu_hogs": partial(_cpu_hogs, config, pulse),
-        "pcie": partial(_pcie, config, pulse),
-        "worst": partial(_worst, config, pulse),
+        **{name: partial(_victim, config, name, watchdog) for name in VICTIMS},
+        "cpu_hogs": partial(_cpu_hogs, config, watchdog),
+        "pcie": partial(_pcie, config, watchdog),
+        "worst": partial(_worst, config, watchdog),
     }
-    return [Step(name, parts[name], pulse) for name in config.chosen([*parts])]
+    return [Step(name, parts[name], watchdog) for name in config.chosen([*parts])]
 
 
 def _limits_mb_per_s(config: BenchConfig) -> list[float]:
@@ -82,11 +82,11 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
                 yield hog_row("PCIe", limit, beside)
 
 
-def _victim(config: BenchConfig, name: str, pulse: Pulse) -> Iterator[Row]:
+def _victim(config: BenchConfig, name: str, watchdog: Watchdog) -> Iterator[Row]:
     """A captured network: hog's limits x nothing, priority, partition; and the fine lock."""
     with ExitStack() as opened:
         conditions = _conditions(opened, name, _limits_mb_per_s(config))
-        taken = taken_in_turns(config, conditions, beat=pulse.beat)
+        taken = taken_in_turns(config, conditions, beat=watchdog.beat)
     yield from rows_of("network", name, taken)
     whole = {
         one: it for one, it in taken.items() if one.split(" ")[0] in {"solo", "none", "budget"}
@@ -137,7 +137,7 @@ def _prepared(
     return on_gpu(name, lender.stream, captured=captured)
 
 
-def _cpu_hogs(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
+def _cpu_hogs(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
     """A network on the GPU beside hogs of the CPU's memory, on the issuing thread's core or not."""
     first, *others = usable_cores()
     cores = [*others, first][: min(config.cores or len(others) + 1, MOST_HOGS)]
@@ -151,13 +151,13 @@ def _cpu_hogs(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
                 conditions.append(
                     Condition(f"{mode}, {name}", partial(Contention, hogs, count=count), infer)
                 )
-        taken = taken_in_turns(config, conditions, beat=pulse.beat)
+        taken = taken_in_turns(config, conditions, beat=watchdog.beat)
     for mode in ("graph", "eager"):
         own = {name: one for name, one in taken.items() if name.startswith(mode)}
         yield from rows_of("CPU hogs", f"nb201 {mode}", own)
 
 
-def _pcie(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
+def _pcie(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
     """A captured network, and an upload of 16 MB, beside a hog of the bus."""
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([PcieHog(_hog_core())]))
@@ -185,7 +185,7 @@ def _pcie(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
         for victim, prepared in victims.items():
             infer = {way: prepared(stream) for way, stream in lent.items()}
             conditions = [Condition(name, one, infer[way]) for name, (way, one) in ways.items()]
-            taken = taken_in_turns(config, conditions, beat=pulse.beat)
+            taken = taken_in_turns(config, conditions, beat=watchdog.beat)
             yield from rows_of("PCIe hog", victim, taken)
 
 
@@ -201,7 +201,7 @@ def _upload(stream: torch.cuda.Stream) -> Callable[[], object]:
     return upload
 
 
-def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
+def _worst(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
     """Worst case and variance over many inferences of the source's micro-benchmark, one convolution."""
     limit = 1000 * GB / MB
     with ExitStack() as opened:
@@ -216,5 +216,5 @@ def _worst(config: BenchConfig, pulse: Pulse) -> Iterator[Row]:
                 infer,
             ),
         ]
-        taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES, beat=pulse.beat)
+        taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES, beat=watchdog.beat)
     yield from rows_of("worst", "conv256", taken)

@@ -12,7 +12,7 @@ from runtime.experiments.dispatch.prepared import Setup
 from runtime.experiments.driver import Step, interleaved, one_line
 from runtime.experiments.sharing import kept_trace
 from runtime.experiments.workloads import Model, Scale, Workload
-from runtime.machine.facts import usable_cores
+from runtime.machine.description import usable_cores
 from runtime.network.decompose import Rule
 from runtime.page.results import Row, summary
 from runtime.scheduling.metrics import makespan_ms

@@ -14,7 +14,7 @@ from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain, Job, Lane
 from runtime.scheduling.schedule import Executed, Schedule
-from runtime.shell.closeable import Closes
+from runtime.shell.closeable import Closeable
 
 
 @final
@@ -40,7 +40,7 @@ class Outcome:
     """For each network the output of its last inference, or the error that ended it."""
 
 
-class Executor(Closes, Protocol):
+class Executor(Closeable, Protocol):
     """Prepared networks that can be run repeatedly; used in a `with` statement."""
 
     @abstractmethod

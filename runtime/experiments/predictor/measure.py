@@ -51,7 +51,7 @@ from runtime.experiments.workloads import Model, Scale, source
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.profile import measured_chain
-from runtime.machine.facts import usable_cores
+from runtime.machine.description import usable_cores
 from runtime.machine.timing import TimingConfig
 from runtime.network.backend import Backend, Device
 from runtime.network.compiled import Compiled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -10,6 +10,7 @@ from functools import partial
 from typing import final
 
 import torch
+from torch import nn
 
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.dispatch.executor import Executor, Outcome
@@ -19,7 +20,7 @@ from runtime.experiments.dispatch.processes import MultiContext, Processes
 from runtime.experiments.driver import Step, interleaved, one_line
 from runtime.experiments.sharing import kept_trace, sharing
 from runtime.experiments.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
-from runtime.machine.facts import memory_floor_ms, usable_cores
+from runtime.machine.description import usable_cores
 from runtime.page.results import Row, summary
 from runtime.scheduling.metrics import makespan_ms, utilisation
 from runtime.scheduling.schedule import Schedule
@@ -83,7 +84,7 @@ def _measured(  # noqa: PLR0917 - all that was made ready
     alone_ms = measured[Way.SERIAL].alone_ms if Way.SERIAL in measured else []
     solo_ms = max(alone_ms, default=0.0)
     floor_ms = (
-        memory_floor_ms((one.module for one in sources), config.rounds) if config.on_gpu else 0.0
+        _memory_floor_ms((one.module for one in sources), config.rounds) if config.on_gpu else 0.0
     )
     expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
 
@@ -263,3 +264,29 @@ def compared(rows: Sequence[Row]) -> list[Row]:
             }
         )
     return found
+
+
+def _memory_floor_ms(networks: Iterable[nn.Module], rounds: int) -> float:
+    """Lower bound of the time in which a GPU reads the weights of all networks `rounds` times, ms.
+
+    Weights that its L2 cache may keep between rounds are not counted. The bandwidth is the peak of
+    the memory's clock and width, which no program quite reaches. 0 if the driver does not report it.
+    """
+    try:
+        from cuda.bindings import driver  # noqa: PLC0415 - needs a GPU
+
+        from runtime.network.cuda.sm_slices import checked  # noqa: PLC0415 - likewise
+    except ImportError:
+        return 0.0
+    attribute = driver.CUdevice_attribute
+    clock_khz, bits, cached = (
+        int(checked(driver.cuDeviceGetAttribute(one, 0)))
+        for one in (
+            attribute.CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE,
+            attribute.CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH,
+            attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE,
+        )
+    )
+    weights = sum(one.nbytes for network in networks for one in network.parameters())
+    bytes_per_ms = 2 * clock_khz * bits / 8  # at both edges of the clock
+    return rounds * max(0, weights - cached) / bytes_per_ms if bytes_per_ms > 0 else 0.0

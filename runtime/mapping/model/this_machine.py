@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from runtime.machine.description import usable_cores
 from runtime.mapping.model.platform_description import Place, Platform
 from runtime.mapping.model.variant import Variant, parse_variant
 from runtime.network.backend import Device
@@ -20,8 +21,6 @@ def this_machine(configurations: Sequence[str]) -> Platform:
       ValueError: if a configuration is not the name of a variant, or needs more than this machine
         has.
     """
-    from runtime.machine.facts import usable_cores  # noqa: PLC0415 - imports torch
-
     variants = [parse_variant(name) for name in configurations]
     return machine_with(variants, len(usable_cores()), _multiprocessors(variants))
 

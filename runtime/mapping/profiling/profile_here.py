@@ -14,10 +14,9 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from runtime.machine.description import machine_facts
-from runtime.machine.facts import usable_cores
+from runtime.machine.description import machine_facts, usable_cores
 from runtime.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
-from runtime.machine.stability import QuietConfig, Sense, Watch
+from runtime.machine.stability import Monitor, StabilityConfig, Watch
 from runtime.machine.timing import TimingConfig
 from runtime.mapping.config import ProfileConfig
 from runtime.mapping.model.platform_description import Platform
@@ -56,8 +55,8 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     for name in names:
         check_name(name)
     cores = usable_cores()
-    quiet = QuietConfig()
-    senses: list[Sense] = [
+    quiet = StabilityConfig()
+    senses: list[Monitor] = [
         OtherLoad(quiet.other_load, cores),
         Stolen(quiet.stolen, cores),
         Throttles(),

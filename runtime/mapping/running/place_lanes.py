@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, TypeVar, final
 import torch
 
 from runtime.lanes.cpu import CpuLane, check_core
-from runtime.machine.facts import usable_cores
+from runtime.machine.description import usable_cores
 from runtime.mapping.model.platform_description import Place, Platform
 from runtime.mapping.model.variant import Variant, parse_variant
 from runtime.network.backend import Device
-from runtime.shell.closeable import Closes
+from runtime.shell.closeable import Closeable
 
 if TYPE_CHECKING:
     from runtime.lanes.gpu import GpuLane
@@ -33,7 +33,7 @@ Made = TypeVar("Made")
 
 
 @final
-class PlaceLanes(Closes):
+class PlaceLanes(Closeable):
     """Opens the lane of a place on first use; a context manager that closes all lanes."""
 
     def __init__(self, platform: Platform) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from runtime.machine.watchdog import Pulse
+from runtime.machine.watchdog import Watchdog
 from runtime.mapping.running.frames import Frame
 from runtime.mapping.solving.candidates import Candidate
 
@@ -48,26 +48,26 @@ class Rounds:
         self._order = np.random.default_rng(0)
         self._round = 0
 
-    def run(self, count: int, pulse: Pulse) -> None:
+    def run(self, count: int, watchdog: Watchdog) -> None:
         """Run one more round with `count` frames of each timetable."""
         for i in self._order.permutation(len(self._found)):
             one = self._found[i]
             if one.error:
                 continue
             try:
-                self._turn(one, self._frames[i], count, pulse)
+                self._turn(one, self._frames[i], count, watchdog)
             except RuntimeError as error:
                 one.error = str(error)
         self._round += 1
 
-    def _turn(self, one: Candidate, frame: Frame, count: int, pulse: Pulse) -> None:
+    def _turn(self, one: Candidate, frame: Frame, count: int, watchdog: Watchdog) -> None:
         frame.put(self._round)
         next_s = time.perf_counter()
         for k in range(count + _WARM_UP):
             time.sleep(max(0.0, next_s - time.perf_counter()))
             next_s = time.perf_counter() + self._frame_ms / 1e3
             ms = frame.run()
-            pulse.beat()
+            watchdog.beat()
             if k >= _WARM_UP:
                 one.ms.append(ms)
         if torch.cuda.is_available():

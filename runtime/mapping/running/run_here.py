@@ -16,10 +16,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from runtime.machine.facts import machine, usable_cores
+from runtime.machine.description import experiment_facts, usable_cores
 from runtime.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
-from runtime.machine.stability import QuietConfig, Sense, Watch
-from runtime.machine.watchdog import Pulse, ends_without
+from runtime.machine.stability import Monitor, StabilityConfig, Watch
+from runtime.machine.watchdog import Watchdog, exit_if_silent
 from runtime.mapping.config import ProfileConfig, RunConfig
 from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.build_variant import unsupported_reason
@@ -84,7 +84,7 @@ def run_here(
         console.print(
             f"timetables: {'; '.join(one.name for one in found)}", soft_wrap=True, markup=False
         )
-        results = Results(EXPERIMENT, settings, machine("cuda" if on_gpu else "cpu"))
+        results = Results(EXPERIMENT, settings, experiment_facts("cuda" if on_gpu else "cpu"))
         flags: list[str] = []
 
         def write() -> None:
@@ -109,11 +109,11 @@ def run_here(
             tolerance=profiling.tolerance,
         )
         watch = _watch(on_gpu=on_gpu)
-        pulse = Pulse()  # a thread that waits for a GPU cannot be interrupted
+        watchdog = Watchdog()  # a thread that waits for a GPU cannot be interrupted
         try:
-            with ends_without(pulse, write):
+            with exit_if_silent(watchdog, write):
                 for count in _shown(_turns(config), config.minutes, console):
-                    rounds.run(count, pulse)
+                    rounds.run(count, watchdog)
                     write()
         finally:  # also after Ctrl-C
             flags += watch.disturbances()
@@ -211,8 +211,8 @@ def _close(
 
 
 def _watch(*, on_gpu: bool) -> Watch:
-    quiet, cores = QuietConfig(), usable_cores()
-    senses: list[Sense] = [
+    quiet, cores = StabilityConfig(), usable_cores()
+    senses: list[Monitor] = [
         OtherLoad(quiet.other_load, cores),
         Stolen(quiet.stolen, cores),
         Throttles(),

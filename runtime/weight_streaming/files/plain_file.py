@@ -13,7 +13,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from runtime.shell.closeable import Closes
+from runtime.shell.closeable import Closeable
 from runtime.weight_streaming.files.layers import Weight
 from runtime.weight_streaming.files.readers import open_for_reading
 from runtime.weight_streaming.files.weight_file import (
@@ -27,7 +27,7 @@ from runtime.weight_streaming.files.weight_file import (
 
 
 @final
-class PlainFile(Closes):
+class PlainFile(Closeable):
     """A safetensors file, open for reading; it must not change meanwhile."""
 
     def __init__(self, path: Path) -> None:

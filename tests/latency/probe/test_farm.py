@@ -7,12 +7,12 @@ import pytest
 from latency.probe.board import BoardError, Patience
 from latency.probe.farm import Farm
 from latency.probe.link import LinkError
-from runtime.machine.stability import QuietConfig
+from runtime.machine.stability import StabilityConfig
 
 IN_MEASURE = "        loaded = self._load(network)\n"
 ONE_TRY = Patience(silence_s=20.0, tries=1)
 # other processes may run beside the tests
-ANYTHING = QuietConfig(control_drift=1e6, other_load=1e6, clock_drop=1)
+ANYTHING = StabilityConfig(control_drift=1e6, other_load=1e6, clock_drop=1)
 
 
 def test_boards_share_the_work_and_a_lost_one_is_left_out(connect, small, faulty, told):
@@ -129,7 +129,7 @@ def test_a_load_or_a_dropped_clock_of_the_board_has_the_network_measured_once_mo
         b'"control": timed, "state": board_state()',
         b'"control": timed, "state": {"khz": [1_000_000]}',
     )
-    farm = Farm([connect(sources=(disturbed,))], QuietConfig(control_drift=1e6), told.append)
+    farm = Farm([connect(sources=(disturbed,))], StabilityConfig(control_drift=1e6), told.append)
 
     (outcome,) = farm.measure([1], lambda *_: small)
 

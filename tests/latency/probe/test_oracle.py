@@ -13,7 +13,7 @@ from latency.probe.farm import Farm
 from latency.probe.link import Link
 from latency.probe.oracle import Networks, OnDisturbance, ProbeLatency
 from latency.probe.settings import Precision, Runtime, Settings
-from runtime.machine.stability import QuietConfig
+from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 
 KEY = {"device": "board/onnxruntime/fp32/b1"}
@@ -27,7 +27,7 @@ QUICK = Settings(
 )
 BROKEN = 3
 # other processes may run beside the tests
-ANYTHING = QuietConfig(control_drift=1e6, other_load=1e6, clock_drop=1)
+ANYTHING = StabilityConfig(control_drift=1e6, other_load=1e6, clock_drop=1)
 WITHOUT_DRIFT = replace(ANYTHING, control_drift=0.05)
 
 

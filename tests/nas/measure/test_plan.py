@@ -18,7 +18,7 @@ from latency.measuring.journal import (
 from latency.measuring.machine import ThisMachine
 from nas.measure.plan import CONTROL, MeasureConfig, OnDisturbance, chosen, completed, measure, plan
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from runtime.machine.stability import QuietConfig, Watch
+from runtime.machine.stability import StabilityConfig, Watch
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig
 from runtime.network.backend import Backend, Precision
 from runtime.shell.errors import UserError
@@ -64,7 +64,7 @@ class Machine:
 
     @property
     def watch(self):
-        return Watch(QuietConfig(), [])
+        return Watch(StabilityConfig(), [])
 
 
 def test_the_control_is_the_cell_of_3x3_convolutions():

@@ -92,9 +92,7 @@ def test_the_driver_tells_clock_and_power_in_its_new_words_and_its_old(driver, u
 def test_a_gpu_at_its_power_limit_and_too_hot_is_found(driver):
     driver(f"{BUSY}, 0x0000000000000024")
 
-    assert gpu_throttling() == [
-        "the GPU holds its clock back: power limit, software thermal slowdown"
-    ]
+    assert gpu_throttling() == ["the GPU throttles: power limit, software thermal slowdown"]
 
 
 def test_an_idle_gpu_is_not_throttled(driver):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from runtime.machine.facts import usable_cores
+from runtime.machine.description import usable_cores
 from runtime.mapping import command
 from runtime.mapping.config import ProfileConfig
 from runtime.mapping.model.choices import choices

@@ -18,7 +18,7 @@ import numpy as np
 
 from latency.devices.bundled import FOLDER, TABLE_SUFFIX, read_shipped, write_shipped
 from latency.measuring.folder import rows_of
-from runtime.machine.stability import QuietConfig
+from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
@@ -73,13 +73,13 @@ def ship(origin: Path, folder: Path) -> Path:
     return table
 
 
-def _read(origin: Path) -> tuple[dict[str, Any], QuietConfig]:
+def _read(origin: Path) -> tuple[dict[str, Any], StabilityConfig]:
     """What the origin says, without what says nothing of the times, and what counts as disturbed."""
     try:
         facts = dict(json.loads(origin.read_text(encoding="utf-8")))
         facts = _nameless(facts)
         settings = {k: v for k, v in facts["settings"].items() if k not in _MACHINE_ONLY}
-        quiet = QuietConfig(**{name: float(limit) for name, limit in settings["quiet"].items()})
+        quiet = StabilityConfig(**{name: float(limit) for name, limit in settings["quiet"].items()})
         statistic, _ = Statistic(facts["statistic"]), str(facts["device"])
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise UserError(
