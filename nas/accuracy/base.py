@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import NumberedKeys
 
 
 class Split(Enum):
@@ -39,27 +40,6 @@ class Space(Protocol):
 
         Raises:
           UserError: if the text is no architecture of this space.
-        """
-
-
-@runtime_checkable
-class EnumerableSpace(Space, Protocol):
-    """A space whose architectures are numbered, from 0 to `size` - 1."""
-
-    size: int
-    num_choices: tuple[int, ...]
-
-    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
-        """Set switched-off positions to 0, so that one architecture is one row."""
-
-    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
-        """Architecture of each number."""
-
-    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
-        """Number of each architecture.
-
-        Raises:
-          IndexError: if a choice lies outside the space.
         """
 
 
@@ -102,7 +82,7 @@ class AccuracyTable:
 
 
 @runtime_checkable
-class HasAccuracyTable(EnumerableSpace, Protocol):
+class HasAccuracyTable(NumberedKeys, Protocol):
     """A space with a benchmark's accuracies in a file, the answers of `accuracy=table`."""
 
     accuracy_table: AccuracyTable

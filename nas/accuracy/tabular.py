@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.accuracy.base import Accuracies, EnumerableSpace, Split
+from nas.accuracy.base import Accuracies, Split
+from runtime.shell.keyed_table import NumberedKeys
 from runtime.shell.provenance import Kind
 
 
@@ -18,7 +19,7 @@ from runtime.shell.provenance import Kind
 class TabularAccuracy:
     """A lookup that has an answer for every architecture of its space."""
 
-    space: EnumerableSpace
+    space: NumberedKeys
     source: str
     description: str
     kind: Kind

@@ -14,7 +14,6 @@ from numpy import ndarray
 from nas.accuracy.base import HasAccuracyTable
 from nas.data.download import download
 from nas.spaces.base import Enumerable
-from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.public_data import HasPublicData, NewTable, PublicData
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
@@ -73,14 +72,16 @@ def _store(space: Enumerable, folder: Path, tables: Iterable[NewTable]) -> Itera
             (folder / table.replaces).unlink(missing_ok=True)
         path = folder / table.file
         if isinstance(space, HasAccuracyTable) and table.file == space.accuracy_table.file:
-            yield store_accuracy(path, table.columns)
+            yield store_accuracy(space, path, table.columns)
         else:
-            yield store_latency(path, table.columns)
+            yield store_latency(space, path, table.columns)
         if table.remark is not None:
             yield table.remark
 
 
-def store_accuracy(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) -> str:
+def store_accuracy(
+    space: Enumerable, path: Path, columns: Mapping[str, Float64[ndarray, "size"]]
+) -> str:
     """Write the accuracy table, unless the existing file has columns that are not in `columns`.
 
     Returns:
@@ -92,11 +93,13 @@ def store_accuracy(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) 
             f"left {path} as it is: it also holds {_few(more)}; "
             f"move it away to have it written anew"
         )
-    write_csv_table(path, SPACE, columns)
+    write_csv_table(path, space, columns)
     return f"wrote {path}: {_few(list(columns))}"
 
 
-def store_latency(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) -> str:
+def store_latency(
+    space: Enumerable, path: Path, columns: Mapping[str, Float64[ndarray, "size"]]
+) -> str:
     """Write the columns that no other table of the folder has, and keep those of the file.
 
     Returns:
@@ -106,7 +109,7 @@ def store_latency(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) -
       UserError: if the existing table cannot be read.
     """
     elsewhere = {
-        name: file for name, file in latency_files(path.parent, SPACE).items() if file != path
+        name: file for name, file in latency_files(path.parent, space).items() if file != path
     }
     new = {name: column for name, column in columns.items() if name not in elsewhere}
     holders = sorted({str(elsewhere[name]) for name in columns if name in elsewhere})
@@ -115,9 +118,9 @@ def store_latency(path: Path, columns: Mapping[str, Float64[ndarray, "size"]]) -
         return f"did not write {path}: {_few(list(columns))}; {left}"
     existing = {}
     if any(name not in new for name in numeric_columns(header(path))):
-        table = read_csv_table(path, SPACE)
+        table = read_csv_table(path, space)
         existing = dict(zip(table.columns, table.values, strict=True))
-    write_csv_table(path, SPACE, {**existing, **new})
+    write_csv_table(path, space, {**existing, **new})
     return f"wrote {path}: {_few(list(new))}" + (f"; {left}" if holders else "")
 
 

@@ -14,7 +14,6 @@ from rich.table import Table
 from nas.accuracy.base import HasAccuracyTable
 from nas.data.devices_report import DeviceRow
 from nas.spaces.base import SearchSpace
-from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.shell.keyed_table import read_csv_table
 
 _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
@@ -42,7 +41,7 @@ def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[AccuracyRow]:
         return
     path = folder / space.accuracy_table.file
     if path.exists():
-        table = read_csv_table(path, SPACE)
+        table = read_csv_table(path, space)
         matches = [m for m in map(_COLUMN.fullmatch, table.columns) if m]
         for dataset in dict.fromkeys(m["dataset"] for m in matches):
             mine = [m for m in matches if m["dataset"] == dataset]

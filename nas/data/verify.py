@@ -13,7 +13,6 @@ from numpy import ndarray
 
 from nas.accuracy.base import HasAccuracyTable
 from nas.spaces.base import Enumerable
-from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.public_data import HasPublicData
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
@@ -22,6 +21,7 @@ from runtime.shell.keyed_table import (
     header,
     is_whole,
     latency_files,
+    origin_beside,
     parse_csv_table,
 )
 
@@ -43,7 +43,7 @@ def verify(space: Enumerable, folder: Path) -> Iterator[Verdict]:
     Raises:
       UserError: if there is no table.
     """
-    paths = sorted(folder.glob("*.csv"))
+    paths = [*sorted(folder.glob("*.csv")), *sorted((folder / space.name).glob("*.csv"))]
     if not paths:
         raise UserError(
             f"{folder} holds no table; `python -m nas.data fetch` downloads the public ones"
@@ -53,7 +53,7 @@ def verify(space: Enumerable, folder: Path) -> Iterator[Verdict]:
     if not all(verdict.passed for verdict in verdicts):
         return
     try:
-        latency_files(folder, SPACE)
+        latency_files(folder, space)
     except UserError as error:
         yield Verdict(passed=False, line=f"FAIL  {folder}: {error}")
 
@@ -71,9 +71,12 @@ def _accept(space: Enumerable, path: Path) -> str:
     Raises:
       UserError: if a number in it is impossible, or disagrees with a reference value.
     """
-    if "arch" not in header(path) and not is_whole(path, SPACE):
+    origin = origin_beside(path).get("space", space.name)
+    if origin != space.name:
+        return f"a table of space={origin}"
+    if "arch" not in header(path) and not is_whole(path, space):
         return "no column 'arch', so it is not read as a table"
-    table = parse_csv_table(path, SPACE)
+    table = parse_csv_table(path, space)
     is_accuracy = isinstance(space, HasAccuracyTable) and path.name == space.accuracy_table.file
     for name, column in zip(table.columns, table.values, strict=True):
         if is_accuracy and name.endswith(("_valid", "_test")):

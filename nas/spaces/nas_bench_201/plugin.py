@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from nas.accuracy.base import Accuracy, Split
+from nas.spaces.base import ChoiceSpace
 from nas.spaces.nas_bench_201.costs import mflops, parameters
 from nas.spaces.nas_bench_201.features import FEATURES, cell_features
 from nas.spaces.nas_bench_201.space import (
     ACCURACY_TABLE,
     EDGES,
-    NAS_BENCH_201,
     OPERATIONS,
     TASKS,
+    NasBench201,
 )
 from nas.spaces.public_data import PublicData
 from runtime.network.task import Task
@@ -32,12 +33,10 @@ _BYTES_PER_WEIGHT = 4
 
 
 @final
-class NasBench201Space:
-    """The benchmark's cells in its own order, with the networks and models that belong to them."""
+class NasBench201Space(NasBench201, ChoiceSpace):
+    """The benchmark's cells in its own order, with their networks, costs, models and data."""
 
     name = "nas_bench_201"
-    num_choices = NAS_BENCH_201.num_choices
-    size = NAS_BENCH_201.size
     tasks: Mapping[str, Task] = TASKS
     default_task = "cifar100"
     accuracy_table = ACCURACY_TABLE
@@ -46,59 +45,12 @@ class NasBench201Space:
     table_prefix = "nb201_"
     positions = tuple(f"{start} → {end}" for start, end in EDGES)
 
-    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
-        """Return the rows as they are: cells of one network were trained and timed each."""
-        return architectures
-
-    def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
-        """The first cell, in official order, that is the same network."""
-        return NAS_BENCH_201.canonical(architectures)
-
-    def valid(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Return True where every choice is one of the five operations."""
-        return np.asarray(((architectures >= 0) & (architectures < len(OPERATIONS))).all(-1))
-
-    def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
-        """Draw each edge's operation uniformly."""
-        rows: Int64[ndarray, "n D"] = (rng.random((n, len(EDGES))) * self.num_choices).astype(
-            np.int64
-        )
-        return rows
-
-    def neighbours(self, architecture: Int64[ndarray, "D"]) -> Int64[ndarray, "n D"]:
-        """The 24 cells that differ on exactly one edge."""
-        return NAS_BENCH_201.neighbours(architecture)
-
-    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n D"]:
-        """Cell of each official number."""
-        return np.asarray(NAS_BENCH_201.rows[numbers])
-
-    def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
-        """Official number of each cell.
-
-        Raises:
-          IndexError: if a choice lies outside the space.
-        """
-        return NAS_BENCH_201.numbers(architectures)
-
-    def text(self, architecture: Int64[ndarray, "D"]) -> str:
-        """The benchmark's string."""
-        return NAS_BENCH_201.text(architecture)
-
-    def parse(self, text: str) -> Int64[ndarray, "D"]:
-        """Read a benchmark string.
-
-        Raises:
-          UserError: if the text is no such string.
-        """
-        return NAS_BENCH_201.parse(text)
-
     def describe(self, architecture: Int64[ndarray, "D"]) -> tuple[str, ...]:
         """Operation of each edge; an edge on no path from input to output is marked idle."""
-        live = NAS_BENCH_201.live_edges(architecture)
+        live = self.live_edges(architecture)
         return tuple(
             name if is_live or name == "none" else f"{name}, idle"
-            for name, is_live in zip(NAS_BENCH_201.operations(architecture), live, strict=True)
+            for name, is_live in zip(self.operations(architecture), live, strict=True)
         )
 
     def options(self, position: int) -> tuple[str, ...]:  # noqa: ARG002 - the same on every edge
@@ -111,7 +63,7 @@ class NasBench201Space:
 
     def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
         """Number of the first cell that computes the same function."""
-        return np.asarray(NAS_BENCH_201.function_class[NAS_BENCH_201.numbers(architectures)])
+        return np.asarray(self.function_class[self.numbers(architectures)])
 
     def costs(
         self, architectures: Int64[ndarray, "*n D"], task: Task
@@ -143,13 +95,13 @@ class NasBench201Space:
 
     def control(self) -> Int64[ndarray, "D"]:
         """The slowest network: six 3x3 convolutions."""
-        return NAS_BENCH_201.from_operations(["nor_conv_3x3"] * len(EDGES))
+        return self.from_operations(["nor_conv_3x3"] * len(EDGES))
 
     def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
         """Python source of the network."""
         from nas.spaces.nas_bench_201.source import network_source  # noqa: PLC0415 - exports only
 
-        return network_source(NAS_BENCH_201.operations(architecture), task.num_classes)
+        return network_source(self.operations(architecture), task.num_classes)
 
     def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
         """The cell's graph."""

@@ -1,6 +1,6 @@
 """NAS-Bench-201 (Dong & Yang, ICLR 2020): 4 nodes, 6 edges, 5 operations, 15,625 cells.
 
-An architecture is a row of 6 choice indices, one an edge, in the order of the benchmark's
+An architecture is a row of 6 choice indices, one for each edge, in the order of the benchmark's
 strings: `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`, where group i holds the inputs of node i + 1.
 """
 
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from random import Random
-from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -24,7 +23,7 @@ OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_
 """In the benchmark's own order: the choice index is the position."""
 
 EDGES = ((0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3))
-"""(from node, to node) of each choice; node 0 is the cell's input, node 3 its output."""
+"""(from node, to node) of each position; node 0 is the cell's input, node 3 its output."""
 
 TASKS = {
     task.name: task
@@ -52,30 +51,20 @@ _STRING = "|{}~0|+|{}~0|{}~1|+|{}~0|{}~1|{}~2|"
 _PATTERN = re.compile(re.escape(_STRING).replace(r"\{\}", "([a-z0-9_]+)"))
 
 
-@final
 class NasBench201:
-    """The search space: which architectures exist, and when two are the same network."""
+    """Which architectures exist, and which of them are the same network."""
 
     num_choices: tuple[int, ...] = (len(OPERATIONS),) * len(EDGES)
     size: int = len(OPERATIONS) ** len(EDGES)
 
-    @cached_property
+    @property
     def rows(self) -> Int64[ndarray, "15625 6"]:
-        """Every architecture, row i being number i of the official archive.
+        """Every architecture, in official order."""
+        return _rows()
 
-        The archive numbers the cells by a shuffle of their lexicographic order
-        (AutoDL-Projects, `generate_meta_info`: `random.seed(88)`).
-        """
-        order = list(range(self.size))
-        Random(88).shuffle(order)  # noqa: S311 - reproduces the archive's shuffle
-        rows = np.stack(np.unravel_index(order, self.num_choices), axis=-1)
-        return rows.astype(np.int64)
-
-    @cached_property
-    def _index(self) -> Int64[ndarray, "5 5 5 5 5 5"]:
-        index = np.empty(self.num_choices, np.int64)
-        index[tuple(self.rows.T)] = np.arange(self.size)
-        return index
+    def architectures(self, numbers: Int64[ndarray, "*n"]) -> Int64[ndarray, "*n 6"]:
+        """Architecture of each number in the official archive."""
+        return np.asarray(_rows()[numbers])
 
     def numbers(self, architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
         """Number of each architecture in the official archive.
@@ -83,15 +72,17 @@ class NasBench201:
         Raises:
           IndexError: if a choice lies outside the space.
         """
-        if architectures.size and architectures.min() < 0:
-            raise IndexError(f"choice {architectures.min()} is negative")
-        return np.asarray(self._index[tuple(np.moveaxis(architectures, -1, 0))])
+        try:
+            place = np.ravel_multi_index(tuple(architectures.T), self.num_choices).T
+        except ValueError as error:
+            raise IndexError(f"a choice lies outside 0 to {len(OPERATIONS) - 1}") from error
+        return np.asarray(_number_at_place()[place])
 
     def parse(self, text: str) -> Int64[ndarray, "6"]:
         """Architecture of a benchmark string.
 
         Raises:
-          UserError: if the text is no NAS-Bench-201 string.
+          UserError: if the text is not a NAS-Bench-201 string.
         """
         match = _PATTERN.fullmatch(text.strip())
         if match is None:
@@ -123,7 +114,7 @@ class NasBench201:
 
     @cached_property
     def strings(self) -> tuple[str, ...]:
-        """Every architecture's string, in official order."""
+        """String of every architecture, in official order."""
         return tuple(self.text(row) for row in self.rows)
 
     def neighbours(self, architecture: Int64[ndarray, "6"]) -> Int64[ndarray, "24 6"]:
@@ -140,7 +131,7 @@ class NasBench201:
         return found
 
     def live_edges(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n 6"]:
-        """Which edges lie on a path from the cell's input to its output."""
+        """True for each edge on a path from the cell's input to its output."""
         carries = architectures != _NONE
         reached = [np.ones(architectures.shape[:-1], bool)]
         for node in range(1, 4):
@@ -154,29 +145,58 @@ class NasBench201:
             [carries[..., e] & reached[s] & leads[d] for e, (s, d) in enumerate(EDGES)], axis=-1
         )
 
-    @cached_property
+    @property
     def network_class(self) -> Int64[ndarray, "15625"]:
         """Number of the first architecture that is the same network; 6,466 distinct values.
 
-        Two cells are the same when NATS-Bench's unique string of them is (its
-        `to_unique_str(consider_zero=True)`): skips are the identity, anything behind a
-        `none` is zero, and the order of a sum does not matter.
+        Two cells are the same network if their unique strings in NATS-Bench are equal (its
+        `to_unique_str(consider_zero=True)`): a skip is the identity, everything after a `none` is
+        zero, and the order of a sum does not matter.
         """
-        return _first_of_each([_unique_string(row) for row in self.rows])
+        return _network_class()
 
-    @cached_property
+    @property
     def function_class(self) -> Int64[ndarray, "15625"]:
-        """Number of the first architecture that computes the same function; 4,930 values.
+        """Number of the first architecture that computes the same function; 4,930 distinct values.
 
-        Coarser than `network_class`, which tells x from x + 0 and (x + y) + z from
-        x + (y + z). Cross-validation folds are cut along it, so that no function is in two.
+        Coarser than `network_class`, in which x and x + 0 differ, and so do (x + y) + z and
+        x + (y + z). Cross-validation holds out whole classes, so that no function is in two folds.
         """
-        return _first_of_each([_sum_of_terms(row) for row in self.rows])
+        return _function_class()
 
     def canonical(self, architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n 6"]:
         """The first architecture, in official order, that is the same network."""
         first: Int64[ndarray, "*n 6"] = self.rows[self.network_class[self.numbers(architectures)]]
         return first
+
+
+@cache
+def _rows() -> Int64[ndarray, "15625 6"]:
+    """Every architecture, in official order: a shuffle of the lexicographic order.
+
+    The shuffle is that of AutoDL-Projects, `generate_meta_info`: `random.seed(88)`.
+    """
+    order = list(range(NasBench201.size))
+    Random(88).shuffle(order)  # noqa: S311 - reproduces the archive's shuffle
+    rows = np.stack(np.unravel_index(order, NasBench201.num_choices), axis=-1)
+    return rows.astype(np.int64)
+
+
+@cache
+def _number_at_place() -> Int64[ndarray, "15625"]:
+    """Number of each architecture, in lexicographic order."""
+    places = np.ravel_multi_index(tuple(_rows().T), NasBench201.num_choices)
+    return np.argsort(places)
+
+
+@cache
+def _network_class() -> Int64[ndarray, "15625"]:
+    return _first_of_each([_unique_string(row) for row in _rows()])
+
+
+@cache
+def _function_class() -> Int64[ndarray, "15625"]:
+    return _first_of_each([_sum_of_terms(row) for row in _rows()])
 
 
 def _first_of_each(keys: Sequence[object]) -> Int64[ndarray, "n"]:

@@ -15,11 +15,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.accuracy.base import EnumerableSpace, Split
+from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, TASKS
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import NumberedKeys
 from runtime.shell.provenance import Kind
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ TARGETS = tuple(
 """What is predicted, by the columns' names in `nb201_accuracy.csv`."""
 
 
-def surrogate(space: EnumerableSpace, task: Task, split: Split, epochs: int) -> TabularAccuracy:
+def surrogate(space: NumberedKeys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
     """Predict the whole space once.
 
     Raises:

@@ -16,9 +16,9 @@ def columns(**numbers):
 
 
 def test_an_accuracy_table_of_the_same_columns_is_replaced(tmp_path):
-    store_accuracy(tmp_path / ACCURACY, columns(cifar10_test=1.0))
+    store_accuracy(SPACE, tmp_path / ACCURACY, columns(cifar10_test=1.0))
 
-    line = store_accuracy(tmp_path / ACCURACY, columns(cifar10_test=2.0, cifar10_valid=3.0))
+    line = store_accuracy(SPACE, tmp_path / ACCURACY, columns(cifar10_test=2.0, cifar10_valid=3.0))
 
     table = parse_csv_table(tmp_path / ACCURACY, SPACE)
     assert table.values[:, 0].tolist() == [2.0, 3.0]
@@ -27,9 +27,9 @@ def test_an_accuracy_table_of_the_same_columns_is_replaced(tmp_path):
 
 
 def test_an_accuracy_table_that_has_more_is_left_as_it_is(tmp_path):
-    store_accuracy(tmp_path / ACCURACY, columns(cifar10_test=1.0, cifar10_valid=3.0))
+    store_accuracy(SPACE, tmp_path / ACCURACY, columns(cifar10_test=1.0, cifar10_valid=3.0))
 
-    line = store_accuracy(tmp_path / ACCURACY, columns(cifar10_test=2.0))
+    line = store_accuracy(SPACE, tmp_path / ACCURACY, columns(cifar10_test=2.0))
 
     table = parse_csv_table(tmp_path / ACCURACY, SPACE)
     assert table.values[:, 0].tolist() == [1.0, 3.0]
@@ -39,9 +39,9 @@ def test_an_accuracy_table_that_has_more_is_left_as_it_is(tmp_path):
 
 def test_latency_columns_are_added_and_replaced(tmp_path):
     path = tmp_path / "nb201_latency_help_ms.csv"
-    store_latency(path, columns(phone=1.0, gpu=2.0))
+    store_latency(SPACE, path, columns(phone=1.0, gpu=2.0))
 
-    store_latency(path, columns(gpu=3.0, tpu=4.0))
+    store_latency(SPACE, path, columns(gpu=3.0, tpu=4.0))
 
     table = parse_csv_table(path, SPACE)
     assert dict(zip(table.columns, table.values[:, 0].tolist(), strict=True)) == {
@@ -56,7 +56,7 @@ def test_columns_of_another_table_are_not_written_again(tmp_path, missing):
     write_csv_table(tmp_path / "mine_ms.csv", SPACE, columns(phone=1.0))
     path = tmp_path / "nb201_latency_help_ms.csv"
 
-    line = store_latency(path, columns(phone=9.0, **({"gpu": 2.0} if missing else {})))
+    line = store_latency(SPACE, path, columns(phone=9.0, **({"gpu": 2.0} if missing else {})))
 
     assert "mine_ms.csv" in line
     assert path.exists() is missing

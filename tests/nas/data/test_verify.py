@@ -90,6 +90,29 @@ def test_a_device_in_two_tables_fails(tmp_path):
     assert [passed for passed, _ in lines(tmp_path)] == [True, True, False]
 
 
+def test_a_table_of_another_space_is_left_to_that_space(tmp_path):
+    (tmp_path / "chains_ms.csv").write_text("arch,phone\nk3-k5,1.5\n")
+    (tmp_path / "chains_ms.json").write_text('{"space": "chains"}')
+    (tmp_path / "wrong_ms.csv").write_text("arch,tablet\nk3-k5,1.5\n")
+
+    (other, other_line), (passed, wrong_line) = lines(tmp_path)
+
+    assert other
+    assert "space=chains" in other_line
+    assert not passed
+    assert "k3-k5" in wrong_line
+
+
+def test_the_folder_of_the_space_is_verified_too(tmp_path):
+    (tmp_path / "nas_bench_201").mkdir()
+    write_csv_table(tmp_path / "nas_bench_201" / "a_ms.csv", SPACE, {"phone": column(0.0)})
+
+    ((passed, line),) = lines(tmp_path)
+
+    assert not passed
+    assert "a_ms.csv" in line
+
+
 @pytest.mark.parametrize("name", ["", "nowhere"])
 def test_a_folder_without_tables_is_a_user_error_with_the_way_out(tmp_path, name):
     with pytest.raises(UserError, match=r"`python -m nas\.data fetch`"):

@@ -25,12 +25,12 @@ from nas.spaces.nas_bench_201.fitting.accuracy_card import render
 from nas.spaces.nas_bench_201.fitting.accuracy_noise import noise_of
 from nas.spaces.nas_bench_201.fitting.agreement import agreement_by_part
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201
 from nas.spaces.nas_bench_201.surrogate import CARD, METADATA_KEY, TARGETS, WEIGHTS, chance
 from nas.spaces.nas_bench_201.surrogate_features import functions
 from nas.spaces.nas_bench_201.surrogate_network import CellEnsemble, predict
 from runtime.shell.exit_status import one_line_errors
-from runtime.shell.keyed_table import ACCURACY_FILE, CsvTable, data_folder, read_csv_table
+from runtime.shell.keyed_table import CsvTable, data_folder, read_csv_table
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,9 @@ def main() -> None:
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     torch.set_num_threads(1)
-    fit_and_write(read_csv_table(data_folder() / ACCURACY_FILE, SPACE), Budget(), WEIGHTS, CARD)
+    fit_and_write(
+        read_csv_table(data_folder() / ACCURACY_TABLE.file, SPACE), Budget(), WEIGHTS, CARD
+    )
 
 
 def fit_and_write(table: CsvTable, budget: Budget, weights: Path, card: Path) -> None:

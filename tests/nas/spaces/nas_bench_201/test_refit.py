@@ -10,9 +10,10 @@ from safetensors import safe_open
 
 import nas.spaces.nas_bench_201.fitting.latency as fitting
 from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.space import ACCURACY_TABLE
 from nas.spaces.nas_bench_201.surrogate import METADATA_KEY
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import ACCURACY_FILE, read_csv_table
+from runtime.shell.keyed_table import read_csv_table
 
 
 @pytest.fixture
@@ -53,7 +54,10 @@ def test_the_surrogate_cross_validated_again_meets_its_targets_on_cifar100(nas_d
     weights = tmp_path / "surrogate.safetensors"
 
     fit_and_write(
-        read_csv_table(nas_data / ACCURACY_FILE, SPACE), Budget(), weights, tmp_path / "card.md"
+        read_csv_table(nas_data / ACCURACY_TABLE.file, SPACE),
+        Budget(),
+        weights,
+        tmp_path / "card.md",
     )
 
     with safe_open(weights, "np") as file:

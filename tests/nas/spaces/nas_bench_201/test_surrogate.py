@@ -14,7 +14,7 @@ from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.spaces.nas_bench_201.fitting.accuracy import Budget, fit_and_write
 from nas.spaces.nas_bench_201.fitting.accuracy_card import render
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201, TASKS
 from nas.spaces.nas_bench_201.surrogate import (
     CARD,
     METADATA_KEY,
@@ -23,7 +23,7 @@ from nas.spaces.nas_bench_201.surrogate import (
     load,
 )
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import ACCURACY_FILE, CsvTable, read_csv_table
+from runtime.shell.keyed_table import CsvTable, read_csv_table
 from runtime.shell.provenance import Kind
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -147,7 +147,7 @@ def test_the_fit_runs_end_to_end_and_gives_the_same_files_twice(made_up_table, t
 def test_the_shipped_model_orders_the_table_no_worse_than_its_held_out_figure(
     nas_data, metadata, target
 ):
-    measured = read_csv_table(nas_data / ACCURACY_FILE, SPACE).column(target)
+    measured = read_csv_table(nas_data / ACCURACY_TABLE.file, SPACE).column(target)
     accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS[target.split("_")[0]], Split.valid, 200)
 
     tau = stats.kendalltau(accuracy.answer(CELLS).fraction, measured).statistic
