@@ -1,7 +1,7 @@
-"""Boards: devices of which any may run the network, each with time left of its own.
+"""Boards: devices of which any may run the network, each with a time limit of its own.
 
 A board is written as `h200/b1@0.6ms,0.8ms or xeon/b1@2ms`: here two boards, one for each combination
-of what its devices leave.
+of the limits of its devices.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ class Unit:
     """One device of a board."""
 
     device: str
-    left_ms: float  # what it leaves for the network
+    left_ms: float  # its time limit
 
 
 @final
 @dataclass(frozen=True)
 class Board:
-    """All of its devices, which the study searches one at a time and together."""
+    """Devices that a study searches one at a time and all together."""
 
-    device: str  # the id of all together; a latency of it is in milliseconds of the first
+    device: str  # id of all together; their latency is in milliseconds of the first unit
     units: tuple[Unit, ...]
 
     @property
     def limit_ms(self) -> float:
-        """The limit of the search for all together: what the first leaves."""
+        """Limit of the search for all together: that of the first unit."""
         return self.units[0].left_ms
 
 
 def combinations(text: str) -> list[tuple[tuple[str, str], ...]]:
-    """The boards of one line, each as the names of its devices with what they leave.
+    """Boards of one line, each as pairs of a device's name and its limit.
 
     Raises:
-      UserError: if it is not of the form, or has one device only.
+      UserError: if the line is not of the form, or has one device only.
     """
     form = "write for example boards=['h200/torch-graph/fp32/b1@0.6ms,0.8ms or eyeriss/b1@5ms']"
     units = []
@@ -64,14 +64,14 @@ def together(units: Sequence[tuple[LatencyOracle, float]]) -> tuple[Board, Mappe
     """A board, and the latency of the best of its devices.
 
     Raises:
-      UserError: if a device is there twice, or its latencies are no table.
+      UserError: if a device occurs twice, or its latencies are no table.
     """
     left = []
     for oracle, left_ms in units:
         if not isinstance(oracle, TableLatency):
             raise UserError(
                 f"boards: latencies of {oracle.device} from {oracle.source} are no table; "
-                f"take latency=auto"
+                f"use latency=auto"
             )
         left.append(Left(oracle, left_ms))
     names = [oracle.device for oracle, _ in units]

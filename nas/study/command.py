@@ -1,4 +1,4 @@
-"""`python -m nas.study`: Hydra composes, the cells are searched, statistics and a page follow."""
+"""`python -m nas.study`: search every setting of a study, then write statistics and a page."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import hydra
+import numpy as np
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -23,15 +24,14 @@ from rich.console import Console
 
 from nas.config.build import REMOVED, register
 from nas.search.environment import write_environment
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.study.analyses.situations.measure import families
-from nas.study.analyses.variants.measure import variants
+from nas.study.analyses.base import Analysis
+from nas.study.analyses.registry import ANALYSES
+from nas.study.answers import fingerprints, predicted_shares, save_tables
 from nas.study.config import FREE, StudyConfig
+from nas.study.evaluation.results import Results, gather, write_measures, write_results
 from nas.study.folder import StudyFolder
 from nas.study.page import answer, write_page
 from nas.study.plan import Plan, make_plan
-from nas.study.results import gather, write_measures, write_results
-from nas.study.tables import save_tables, sources_of, tables_of
 from nas.study.terminal import print_results
 from nas.study.work import work
 from runtime.shell.errors import UserError
@@ -42,7 +42,7 @@ SOURCES = ("accuracy", "latency")
 
 
 def main() -> None:
-    """Run the command line's study, or this machine's share of one; 2 if a cell failed."""
+    """Run the command line's study, or this machine's share of one; status 2 if a setting failed."""
     register()
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
     hydra_command("nas.study", "study", _run, removed=REMOVED)
@@ -56,22 +56,23 @@ def _run(composed: DictConfig) -> None:
         if composed.folder is None and composed.resume is None:
             raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
         register()  # a launcher may have started another process
-        composed.workers = composed.workers or 1  # it has as many jobs as there is room for
+        composed.workers = composed.workers or 1  # the launcher decides how many jobs run at once
     run_study(composed, choices, given, Console(highlight=False, emoji=False))
 
 
 def run_study(
     composed: DictConfig, choices: Mapping[str, str], given: Sequence[str], console: Console
 ) -> None:
-    """Search what is left of a study, and report when nothing is.
+    """Search the settings that are not finished, and write the report when all are.
 
-    `choices` names the sources, `given` is what stood on the command line.
+    `choices` names the sources, `given` are the arguments of the command line.
 
     Raises:
-      UserError: if the study cannot be made, or goes on with other settings, or a cell failed.
+      UserError: if the study cannot be planned, its folder holds another one, or a setting failed.
     """
     folder, composed, choices = _folder(composed, choices, given)
     plan = make_plan(composed)
+    analyses = [analysis for analysis in ANALYSES if analysis.applies(plan)]
     _announce(plan, console)
     _begin(plan, composed, choices, given, folder)
     config = plan.config
@@ -81,62 +82,73 @@ def run_study(
             folder,
             plan.seeds,
             config.budget,
-            workers=config.workers or len(os.sched_getaffinity(0)),
+            workers=_workers(plan),
             backend=config.backend,
             console=console,
         )
-        _report(plan, folder, given, console)
+        _report(plan, analyses, folder, given, console)
     except KeyboardInterrupt:
-        console.print(f"go on with: python -m nas.study resume={folder.path}", soft_wrap=True)
+        console.print(f"continue with: python -m nas.study resume={folder.path}", soft_wrap=True)
         raise
     except OSError as error:
         raise UserError(
-            f"{reason(error)}; finished cells are kept, go on with resume={folder.path}"
+            f"{reason(error)}; finished settings are kept, continue with resume={folder.path}"
         ) from error
 
 
-def _report(plan: Plan, folder: StudyFolder, given: Sequence[str], console: Console) -> None:
-    cells = [job.cell for job in plan.jobs]
-    failures = folder.failures(cells)
+def _workers(plan: Plan) -> int:
+    """Number of processes; one where a source is not a table, as it may be a single live board."""
+    if not (plan.accuracy.tabular and all(one.tabular for one in plan.oracles.values())):
+        return 1
+    return plan.config.workers or len(os.sched_getaffinity(0))
+
+
+def _report(
+    plan: Plan,
+    analyses: Sequence[Analysis],
+    folder: StudyFolder,
+    given: Sequence[str],
+    console: Console,
+) -> None:
+    settings = [job.setting for job in plan.jobs]
+    failures = folder.failures(settings)
     if failures:
         key, why = next(iter(failures.items()))
         raise UserError(
-            f"{len(failures)} of {len(plan.jobs)} cells failed, such as {key}: "
+            f"{len(failures)} of {len(plan.jobs)} settings failed, such as {key}: "
             f"{why.strip().splitlines()[-1]} ({folder.ledger} has the rest); the others are kept, "
-            f"try the failed ones again with resume={folder.path}"
+            f"retry with resume={folder.path}"
         )
-    left = folder.pending(cells)
+    left = folder.pending(settings)
     if left:
         console.print(
-            f"{len(left)} cells are with other processes; the last to end writes the report"
+            f"other processes search {len(left)} settings; the last to finish writes the report"
         )
         return
     results = gather(plan, folder)
-    situations = list(families(results))
-    sentences = answer(results, situations)
+    findings = {analysis: analysis.measure(results) for analysis in analyses}
+    sentences = answer(results, findings)
     write_measures(folder.measures, results)
-    extra: dict[str, Any] = {
-        "answer": sentences,
-        "situations": [asdict(family) for family in situations],
-        "variants": [asdict(found) for found in variants(results)],
-    }
+    extra: dict[str, Any] = {"answer": sentences}
+    extra |= {analysis.name: [asdict(one) for one in findings[analysis]] for analysis in analyses}
     write_results(folder.results, results, extra)
+    sources = _sources(plan, results)
     write_page(
         folder.page,
         results,
-        situations,
-        sources=_sources(plan),
-        predicted=_is_predicted(plan),
+        findings,
+        sources=sources,
+        predicted="predicted" in sources,
         provenance=_provenance(plan, folder, given),
         settings=folder.config.read_text(encoding="utf-8"),
     )
     print_results(console, results, sentences)
     console.print(f"next: open {folder.page}", soft_wrap=True)
-    console.print(_sources(plan), soft_wrap=True)
+    console.print(sources, soft_wrap=True)
 
 
 def _provenance(plan: Plan, folder: StudyFolder, given: Sequence[str]) -> dict[str, str]:
-    """Where the numbers come from, and what made them."""
+    """Command, sources, machine and versions."""
     environment = json.loads(folder.environment.read_bytes())
     packages = environment.pop("packages")
     facts = {"command": f"`{folder.stored().get('command', _command(given))}`"}
@@ -150,30 +162,31 @@ def _command(given: Sequence[str]) -> str:
     return shlex.join(["python", "-m", "nas.study", *given])
 
 
-def _is_predicted(plan: Plan) -> bool:
-    return plan.accuracy.source == "surrogate" or any(
-        oracle.predicted(NAS_BENCH_201.rows).any() for oracle in plan.oracles.values()
-    )
+def _sources(plan: Plan, results: Results | None = None) -> str:
+    """Where the numbers come from, with the shares that a model gave.
 
-
-def _sources(plan: Plan) -> str:
-    """What the numbers are, predictions called so."""
-    accuracy = "accuracy predicted by the surrogate"
-    if plan.accuracy.source != "surrogate":
-        accuracy = f"accuracy from {plan.accuracy.source}, {plan.accuracy.split.value} split"
-    parts = [accuracy]
+    The shares are of the whole space where it is known, else of the architectures sampled.
+    """
+    columns = plan.answers or (results.answers if results else {})
+    accuracy = f"accuracy from {plan.accuracy.source}, {plan.accuracy.split.value} split"
+    kinds = [one.accuracy_kind for one in columns.values()]
+    parts = [accuracy + (predicted_shares(np.concatenate(kinds)) if kinds else "")]
     for name, oracle in plan.sources.items():
-        share = oracle.predicted(NAS_BENCH_201.rows).mean()
-        said = "" if not share else f", {share:.1%} of the cells predicted"
-        parts.append(f"latency of {name} from {oracle.source}{said}")
+        shares = predicted_shares(columns[name].latency_kind) if name in columns else ""
+        parts.append(f"latency of {name} from {oracle.source}{shares}")
     return "; ".join(parts)
 
 
 def _announce(plan: Plan, console: Console) -> None:
-    console.print(_sources(plan), soft_wrap=True)
-    console.print(f"accuracy {plan.accuracy.description}", soft_wrap=True)
-    for name, oracle in plan.sources.items():
-        console.print(f"latency of {name} {oracle.description}", soft_wrap=True)
+    lines = [_sources(plan), f"accuracy {plan.accuracy.description}"]
+    lines += [f"latency of {name} {oracle.description}" for name, oracle in plan.sources.items()]
+    if plan.why_not_exact:
+        lines.append(
+            f"the optimum is not known, as {plan.why_not_exact}: searches are compared by the best "
+            f"network that they find and by their share of samples within T"
+        )
+    for line in lines:
+        console.print(line, soft_wrap=True)
 
 
 def _begin(
@@ -184,30 +197,47 @@ def _begin(
     folder: StudyFolder,
 ) -> None:
     values: Any = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
-    tables = tables_of(plan)
-    settings = {
+    content = {
         "command": _command(given),
         "choices": dict(choices),
-        "sources": sources_of(plan, tables),
+        "sources": _fingerprints(plan),
         "values": {name: value for name, value in values.items() if name not in FREE},
     }
-    folder.begin(settings, [job.cell for job in plan.jobs])
-    if not folder.tables.is_file():
-        save_tables(folder.tables, tables)
+    folder.begin(content, [job.setting for job in plan.jobs])
+    if plan.answers and not folder.tables.is_file():
+        save_tables(folder.tables, plan.answers)
     if not folder.environment.is_file():
         write_environment(folder.environment)
+
+
+def _fingerprints(plan: Plan) -> dict[str, Any]:
+    """Sources of the numbers, with digests of their answers about the whole space if it is known."""
+    digests = {name: fingerprints(answers) for name, answers in plan.answers.items()}
+    accuracy = {
+        "source": plan.accuracy.source,
+        "split": plan.accuracy.split.value,
+        "description": plan.accuracy.description,
+    }
+    if digests:
+        accuracy["sha256"] = next(iter(digests.values()))["accuracy"]
+    latency: dict[str, dict[str, str]] = {}
+    for name, oracle in plan.oracles.items():
+        latency[name] = {"source": oracle.source, "description": oracle.description}
+        if digests:
+            latency[name]["sha256"] = digests[name]["latency"]
+    return {"accuracy": accuracy, "latency": latency}
 
 
 def _folder(
     composed: DictConfig, choices: Mapping[str, str], given: Sequence[str]
 ) -> tuple[StudyFolder, DictConfig, Mapping[str, str]]:
-    """Where the study is, its settings, and the names of its sources.
+    """Folder of the study, its configuration, and the names of its sources.
 
-    The settings are those of the command line, or those that the folder was begun with.
+    The configuration is that of the command line, or that of the resumed folder.
     """
     for text in given:
         if text.startswith(("+", "~")):
-            raise UserError(f"{text}: settings can be neither added nor removed, only set")
+            raise UserError(f"{text}: settings are written name=value, without {text[0]}")
     if composed.resume is not None:
         folder = StudyFolder(Path(composed.resume))
         if composed.folder is not None:
@@ -215,7 +245,7 @@ def _folder(
         others = [text for text in given if text.partition("=")[0] not in FREE]
         if others:
             raise UserError(
-                f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"
+                f"resume= continues with the settings in {folder.config}; leave out {' '.join(others)}"
             )
         return folder, *_stored(folder, composed)
     if composed.folder is not None:

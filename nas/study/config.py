@@ -1,4 +1,4 @@
-"""The settings of a study: which rewards, controllers, devices, limits and seeds, and where to."""
+"""Settings of a study: rewards, controllers, devices, limits, seeds, and where to store it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from omegaconf import MISSING
 
 from latency.sources.table_source import LatencyConfig
 from nas.accuracy.base import AccuracyConfig, Split
-from nas.spaces.base import task_named
-from nas.spaces.registry import space_named
-from runtime.network.task import Task
 
 
 class Axis(Enum):
-    """What a study compares: everything else of two searches is the same."""
+    """The setting that a study compares; all others of two compared searches are equal."""
 
     reward = "reward"
     controller = "controller"
@@ -34,8 +31,8 @@ class Backend(Enum):
 class StudyConfig:
     """Everything that decides a study; conf/study.yaml holds the defaults.
 
-    A reward or controller is its name, with settings of its own behind it where they are not the
-    defaults: `rnn lr=0.002`. A limit is a time, or the share of the device's cells that meet it:
+    A reward or controller is its name, followed by settings that differ from its defaults:
+    `rnn lr=0.002`. A limit is a time, or the share of the architectures that meet it on the device:
     `30%`. The product of `grid` is searched beside the defaults.
     """
 
@@ -44,14 +41,14 @@ class StudyConfig:
     controllers: list[str]
     devices: list[str]
     limits: list[str]
-    problems: list[str]  # more of them, beside devices x limits: `help-gold-6226@11ms`
+    problems: list[str]  # in addition to devices x limits: `help-gold-6226@11ms`
     boards: list[str]  # devices of which any may run it: `h200/b1@0.6ms,0.8ms or xeon/b1@2ms`
     seeds: int
     first_seed: int
     budget: int  # samples
     compare: Axis
-    reference: str  # the reward or controller that the others are tested against; none if empty
-    thesis: bool  # set the published figures beside the study's
+    reference: str  # reward or controller that the others are tested against; none if empty
+    thesis: bool  # compare with the published figures
     space: str
     dataset: str  # a task of the space
     split: Split
@@ -69,15 +66,6 @@ class StudyConfig:
     accuracy: AccuracyConfig = MISSING
     latency: LatencyConfig = MISSING
 
-    @property
-    def task(self) -> Task:
-        """What the networks are trained for.
-
-        Raises:
-          UserError: if the space has no such task.
-        """
-        return task_named(space_named(self.space), self.dataset)
-
 
 FREE = ("workers", "backend", "worker", "runs", "folder", "resume")
-"""Settings that decide where and how fast, and not what is found."""
+"""Settings that change where and how fast a study runs, but not its results."""

@@ -1,7 +1,7 @@
-"""The folder of a study, which several processes may fill at once: cells, ledger, locks.
+"""Folder of a study, which several processes may fill at once: search logs, ledger, locks.
 
-A cell is finished when its file is there. `study.json`, the ledger, says so of every cell, and
-why one failed; it is written anew under a lock, atomically, after each cell.
+A setting is finished when its search log is there. `study.json`, the ledger, holds the state of every
+setting, and why one failed; it is replaced atomically, under a lock, after each setting.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ from typing import Any, final
 from omegaconf import OmegaConf
 from yaml import YAMLError
 
-from nas.study.plan import Cell
+from nas.study.plan import Setting
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
 
-SCHEMA = 1
+SCHEMA = 2
+"""Version of the files of a study; folders of another version are refused."""
 
 
 @final
 @dataclass(frozen=True)
 class StudyFolder:
-    """Paths of a study's files, and who may write them."""
+    """Paths of a study's files, and the locks of those that write them."""
 
     path: Path
 
     @property
     def config(self) -> Path:
-        """The resolved settings, and the fingerprints of the tables."""
+        """The resolved configuration, and the fingerprints of the answers."""
         return self.path / "config.yaml"
 
     @property
     def environment(self) -> Path:
-        """Machine and versions."""
+        """Machine and versions of packages."""
         return self.path / "environment.json"
 
     @property
     def tables(self) -> Path:
-        """Accuracy and latency of the whole space, as they were searched."""
+        """Accuracy and latency of the whole space as they were searched, if they are known."""
         return self.path / "tables.npz"
 
     @property
     def ledger(self) -> Path:
-        """Which cells are finished."""
+        """State of every setting."""
         return self.path / "study.json"
 
     @property
     def measures(self) -> Path:
-        """What each search of each cell came to, a line a seed."""
+        """Measures of every search, one line for each seed."""
         return self.path / "measures.csv"
 
     @property
@@ -64,26 +65,29 @@ class StudyFolder:
 
     @property
     def page(self) -> Path:
-        """Everything, for readers."""
+        """The report."""
         return self.path / "report.html"
 
-    def file(self, cell: Cell) -> Path:
-        """The samples of a cell."""
-        return self.path / "cells" / f"{cell.stem}.npz"
+    def file(self, setting: Setting) -> Path:
+        """The search log of a setting."""
+        return self.path / "logs" / f"{setting.stem}.npz"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Alone with the ledger and the settings; waits for its turn."""
+        """Hold the lock of the ledger and the configuration; waits for it."""
         with held(self._lock("study"), wait=True):
             yield
 
     @contextmanager
-    def claimed(self, cell: Cell, *, finished: bool = False) -> Iterator[bool]:
-        """Whether the cell is this process's, while the block runs; a `finished` one if asked for."""
+    def claimed(self, setting: Setting, *, finished: bool = False) -> Iterator[bool]:
+        """Hold the lock of a setting; False if another process has it, or it is finished.
+
+        With `finished`, the lock of a finished setting is taken too.
+        """
         with ExitStack() as stack:
             try:
-                stack.enter_context(held(self._lock(cell.stem)))
-                mine = finished or not self.file(cell).is_file()
+                stack.enter_context(held(self._lock(setting.stem)))
+                mine = finished or not self.file(setting).is_file()
             except UserError:
                 mine = False
             yield mine
@@ -94,8 +98,8 @@ class StudyFolder:
         path.touch()
         return path
 
-    def begin(self, settings: Mapping[str, Any], cells: Sequence[Cell]) -> None:
-        """Keep the settings of a new study, or see that it is the same one.
+    def begin(self, config: Mapping[str, Any], settings: Sequence[Setting]) -> None:
+        """Store the configuration of a new study, or check that it is that of the stored one.
 
         Raises:
           UserError: if the folder holds another study, or something else.
@@ -103,38 +107,38 @@ class StudyFolder:
         self._refuse_strangers()
         with self.locked():
             if self.config.is_file():
-                _require_same(self.path, self.stored(), settings)
+                _require_same(self.path, self.stored(), config)
             else:
                 with replacing(self.config) as file:
-                    file.write(OmegaConf.to_yaml(dict(settings)).encode())
+                    file.write(OmegaConf.to_yaml({"schema": SCHEMA, **config}).encode())
             for name in ("study.json", "config.yaml"):
                 for left in self.path.glob(f"{name}.*.tmp"):
                     left.unlink()  # by a killed process: only who holds the lock writes these
             entries = self._entries()
-            for cell in cells:
-                self._sweep(cell)
-                entry = entries.setdefault(cell.key, {"state": "pending"})
+            for setting in settings:
+                self._sweep(setting)
+                entry = entries.setdefault(setting.key, {"state": "pending"})
                 if entry["state"] == "searching":
-                    with self.claimed(cell) as mine:  # by nobody, then: its process was killed
-                        entry = entries[cell.key] = {"state": "pending"} if mine else entry
-                there = self.file(cell).is_file()
+                    with self.claimed(setting) as mine:  # by nobody, then: its process was killed
+                        entry = entries[setting.key] = {"state": "pending"} if mine else entry
+                there = self.file(setting).is_file()
                 if there != (entry["state"] == "finished"):  # a kill fell between file and ledger
-                    entries[cell.key] = {"state": "finished" if there else "pending"}
+                    entries[setting.key] = {"state": "finished" if there else "pending"}
             self._write(entries)
 
-    def _sweep(self, cell: Cell) -> None:
-        """Remove what a killed process left of a cell, unless another searches it now."""
-        left = list(self.file(cell).parent.glob(f"{cell.stem}.npz.*.tmp"))
+    def _sweep(self, setting: Setting) -> None:
+        """Remove unfinished files of a setting, unless another process searches it now."""
+        left = list(self.file(setting).parent.glob(f"{setting.stem}.npz.*.tmp"))
         if left:
-            with self.claimed(cell, finished=True) as mine:
+            with self.claimed(setting, finished=True) as mine:
                 for file in left if mine else ():
                     file.unlink(missing_ok=True)
 
     def stored(self) -> dict[str, Any]:
-        """The settings that the study was begun with.
+        """The configuration that the study was begun with.
 
         Raises:
-          UserError: if this is not the folder of a study.
+          UserError: if this is not the folder of a study, or one of another version.
         """
         if not self.config.is_file():
             raise UserError(f"{self.path} is not the folder of a study: it has no config.yaml")
@@ -144,25 +148,30 @@ class StudyFolder:
             raise UserError(f"{self.config} is corrupt: {error}") from error
         if not isinstance(stored, dict) or not {"choices", "sources", "values"} <= stored.keys():
             raise UserError(f"{self.config} holds no settings of a study")
+        if stored.get("schema") != SCHEMA:
+            raise UserError(
+                f"{self.path} is a study of another version of edgenas, which cannot be resumed; "
+                f"start a new one with folder="
+            )
         return {str(name): value for name, value in stored.items()}
 
-    def record(self, cell: Cell, entry: Mapping[str, Any]) -> None:
-        """Write into the ledger what became of a cell."""
+    def record(self, setting: Setting, entry: Mapping[str, Any]) -> None:
+        """Write the state of a setting into the ledger."""
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
         with self.locked():
             entries = self._entries()
-            entries[cell.key] = {**entry, "time": now}
+            entries[setting.key] = {**entry, "time": now}
             self._write(entries)
 
-    def failures(self, cells: Sequence[Cell]) -> dict[str, str]:
-        """Why those of the cells failed that did, by key."""
+    def failures(self, settings: Sequence[Setting]) -> dict[str, str]:
+        """Errors of the settings that failed, by key."""
         entries = self._entries()
-        found = {cell.key: entries.get(cell.key, {}) for cell in cells}
+        found = {setting.key: entries.get(setting.key, {}) for setting in settings}
         return {key: str(entry["error"]) for key, entry in found.items() if "error" in entry}
 
-    def pending(self, cells: Sequence[Cell]) -> list[Cell]:
-        """Those of the cells that are not finished."""
-        return [cell for cell in cells if not self.file(cell).is_file()]
+    def pending(self, settings: Sequence[Setting]) -> list[Setting]:
+        """Settings that are not finished."""
+        return [setting for setting in settings if not self.file(setting).is_file()]
 
     def _refuse_strangers(self) -> None:
         if not self.path.is_dir():
@@ -171,34 +180,34 @@ class StudyFolder:
             p.name for p in self.path.iterdir() if not p.name.startswith(("locks", "config"))
         ]
         if strange and not self.config.is_file():  # asked last: another process may be beginning
-            raise UserError(f"folder={self.path} is no study, but holds {strange[0]}; name another")
+            raise UserError(
+                f"folder={self.path} is no study, but holds {strange[0]}; name another folder"
+            )
 
     def _entries(self) -> dict[str, dict[str, Any]]:
         if not self.ledger.is_file():
             return {}
         try:
-            stored = json.loads(self.ledger.read_bytes())["cells"]
+            stored = json.loads(self.ledger.read_bytes())["settings"]
             return {key: {**entry, "state": entry["state"]} for key, entry in stored.items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
-                f"{self.ledger} is corrupt; remove it, and it is made anew from the cells"
+                f"{self.ledger} is corrupt; remove it, and it is made anew from the search logs"
             ) from error
 
     def _write(self, entries: Mapping[str, Mapping[str, Any]]) -> None:
         with replacing(self.ledger) as file:
-            text = json.dumps({"schema": SCHEMA, "cells": entries}, indent=1)
+            text = json.dumps({"schema": SCHEMA, "settings": entries}, indent=1)
             file.write(f"{text}\n".encode())
 
 
 def _require_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     before, now = _flat(stored), _flat(given)
     for name in sorted({*before, *now}):
-        # what begins it, and the names of files, which may lie elsewhere
-        if name == "command" or name.endswith(".description"):
+        # the command and the names of files may differ
+        if name in {"schema", "command"} or name.endswith(".description"):
             continue
         was, wanted = before.get(name), now.get(name)
-        if name not in before and wanted == []:
-            continue  # the study was begun before there was such a list
         if was != wanted:
             what = name.removeprefix("values.")
             raise UserError(

@@ -1,41 +1,37 @@
-"""The study as one page: the answer, the table of everything compared, the curves, the tests."""
+"""Page of a study: the answer, tables of everything compared, learning curves, tests."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from nas.study.analyses.situations.measure import Family
-from nas.study.analyses.situations.page import situation_sections
-from nas.study.analyses.thesis.measure import claims, numbers, verdict
-from nas.study.analyses.thesis.page import thesis_sections
-from nas.study.analyses.variants.measure import variants
-from nas.study.analyses.variants.page import variant_sections
-from nas.study.charts import (
-    Courses,
+from nas.study.analyses.base import Analysis
+from nas.study.evaluation.charts import (
+    Curves,
     accuracy_by_bins,
     fronts,
-    gap_by_queries,
-    gap_by_samples,
-    gap_by_training,
     improvements,
     latency_by_bins,
+    progress_by_queries,
+    progress_by_samples,
+    progress_by_training,
 )
-from nas.study.plan import Cell
-from nas.study.results import TESTED, Comparison, Results
-from nas.study.statistics import no_intervals, with_intervals
-from nas.study.terminal import text_of
+from nas.study.evaluation.results import TESTED, Comparison, Results
+from nas.study.evaluation.statistics import no_intervals, text_of, with_intervals
+from nas.study.plan import Setting
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.parts import Columns, Listing, Note, Part, Table
 from runtime.shell.atomic_file import replacing
 
 COLUMNS = {
-    "how far from the optimum": (
+    "how good the best network is": (
         *(f"gap_at_{count}_queries" for count in (50, 100, 200, 500, 1000, 5000)),
-        "gap",
+        *(f"best_at_{count}_queries" for count in (50, 100, 200, 500, 1000, 5000)),
+        *("gap", "best_accuracy"),
     ),
     "how the search went": (
         "queries_to_optimum",
@@ -45,7 +41,7 @@ COLUMNS = {
         "best_test",
         "hypervolume",
     ),
-    "what it cost, and what was predicted": (
+    "costs, and shares of predictions": (
         "queries",
         "training_hours",
         "seconds",
@@ -53,30 +49,37 @@ COLUMNS = {
         "latency_predicted",
     ),
 }
-"""Measures of each table, as many as a page of 1,200 pixels has room for."""
+"""Measures of each table, as many as fit on a page of 1,200 pixels."""
+
+
+Findings = Mapping[Analysis, Sequence[Any]]
+"""Findings of each analysis that applies."""
 
 
 def write_page(
     path: Path,
     results: Results,
-    situations: Sequence[Family],
+    findings: Findings,
     *,
     sources: str,
     predicted: bool,
     provenance: Mapping[str, str],
     settings: str,
 ) -> None:
-    """Write the page; the file is whole or absent."""
+    """Write the page; the file is whole or absent.
+
+    `sources` says where the numbers come from, `predicted` whether a model gave any of them.
+    """
     config = results.config
     notes = [Note(f"Some of these numbers are predictions: {sources}.")] if predicted else []
     few = no_intervals(config.seeds)
     page = Page(
         f"Study: {config.name}",
-        f"{config.task.name}, {len(results.values)} cells of {config.seeds} seeds x "
+        f"{results.task.name}, {len(results.values)} settings of {config.seeds} seeds x "
         f"{config.budget:,} samples",
-        [*([Note(few)] if few else []), *answer(results, situations), *notes],
-        list(_key_figures(results)),
-        list(_sections(results, situations)),
+        [*([Note(few)] if few else []), *answer(results, findings), *notes],
+        list(_key_figures(results, findings)),
+        list(_sections(results, findings)),
         {**provenance, "sources": sources},
         [Listing("Settings", settings)],
     )
@@ -84,44 +87,50 @@ def write_page(
         file.write(page.html().encode())
 
 
-def answer(results: Results, situations: Sequence[Family]) -> list[str]:
-    """What the study says, in a paragraph or two made of its tests and nothing else."""
-    paragraphs = [verdict(results), numbers(results)] if results.config.thesis else []
-    paragraphs += [family.sentence for family in situations]
-    paragraphs += [found.sentence for found in variants(results)]
-    return [*filter(None, paragraphs), *_smallest_gap(results)]
+def answer(results: Results, findings: Findings) -> list[str]:
+    """The answer of the study, in paragraphs made of its findings and tests."""
+    paragraphs = [
+        sentence for found in findings.values() for one in found for sentence in one.sentences
+    ]
+    if results.why_not_exact:
+        paragraphs.append(f"The optimum is not known: {results.why_not_exact}.")
+    return [*paragraphs, *_most_accurate(results)]
 
 
-def _smallest_gap(results: Results) -> Iterator[str]:
+def _most_accurate(results: Results) -> Iterator[str]:
     compared, problems = list(_compared(results)), list(_by_problem(results).values())
     if len(compared) < 2:
         return
+    measure, sign = ("best_accuracy", -1) if results.why_not_exact else ("gap", 1)
     wins: Counter[str] = Counter()
     empty = 0
-    for cells in problems:
-        found = {name: results.medians[cell]["gap"] for name, cell in cells.items()}
-        gaps = {
-            name: gap.middle
-            for name, gap in found.items()
-            if gap is not None and np.isfinite(gap.middle)
+    for settings in problems:
+        found = {name: results.medians[setting][measure] for name, setting in settings.items()}
+        ranked = {
+            name: sign * one.middle
+            for name, one in found.items()
+            if one is not None and np.isfinite(one.middle)
         }
-        wins.update(name for name, gap in gaps.items() if gap <= min(gaps.values()))
-        empty += not gaps
-    told = ", ".join(f"{name} on {wins[name]}" for name in compared)
+        wins.update(name for name, value in ranked.items() if value <= min(ranked.values()))
+        empty += not ranked
+    counts = ", ".join(f"{name} on {wins[name]}" for name in compared)
     if empty:
-        told += f", and on {empty} the median search of none finds any network within T"
+        counts += f"; on {empty} no median search finds a network within T"
+    what = (
+        f"Smallest median gap to the {results.optimum}" if sign > 0 else "Highest median accuracy"
+    )
     yield (
-        f"Smallest median gap to the {results.optimum} after {results.config.budget:,} samples, of "
-        f"{len(problems)} problems: {told} (ties count for each)."
+        f"{what} after {results.config.budget:,} samples, of {len(problems)} problems: {counts} (ties "
+        f"count for each)."
     )
 
 
 def _counted(results: Results) -> Iterator[str]:
-    """On how many problems the reference is better and worse, a sentence a measure."""
+    """Numbers of problems on which the reference is better and worse, one sentence per measure."""
     for measure in TESTED[results.config.compare]:
         counts: dict[str, Counter[str]] = {}
         for c in results.comparisons:
-            if c.measure == measure and not c.other.settings:
+            if c.measure == measure and not c.other.overrides:
                 counts.setdefault(results.name(c.other), Counter()).update([c.verdict])
         parts = [
             f"better than {name} on {found['better']} and worse on {found['worse']} of "
@@ -133,89 +142,93 @@ def _counted(results: Results) -> Iterator[str]:
             yield f"{results.config.reference}, by {title}: {'; '.join(parts)}."
 
 
-def _key_figures(results: Results) -> Iterator[KeyFigure]:
+def _key_figures(results: Results, findings: Findings) -> Iterator[KeyFigure]:
     searches = len(results.values) * results.config.seeds
     samples = searches * results.config.budget
     yield KeyFigure("searches", f"{searches:,}", f"{samples:,} samples")
-    seconds = sum(course.trace.seconds for course in results.courses.values())
+    seconds = sum(curve.log.seconds for curve in results.curves.values())
     yield KeyFigure("seconds of searching", f"{seconds:,.1f}", "all processes together")
-    if results.config.thesis:
-        for rival, tests in claims(results).items():
-            if tests:
-                sooner = sum(test.verdict == "better" for test in tests)
-                yield KeyFigure(
-                    f"proposed sooner within T than {rival}",
-                    f"{sooner} of {len(tests)}",
-                    "settings, Holm-corrected",
-                )
-    elif results.pooled:
-        for entry in results.pooled:
-            if entry.measure == "gap":
-                yield KeyFigure(
-                    f"probability that {results.config.reference} beats {entry.other}",
-                    text_of(entry.improvement, digits=2),
-                    "gap after all samples",
-                )
+    own = [
+        figure
+        for analysis, found in findings.items()
+        if analysis.key_figures
+        for figure in analysis.key_figures(found, results)
+    ]
+    yield from own
+    for entry in () if own else results.pooled:
+        if entry.measure in {"gap", "best_accuracy"}:
+            yield KeyFigure(
+                f"probability that {results.config.reference} beats {entry.other}",
+                text_of(entry.improvement, digits=2),
+                f"{results.measure(entry.measure).title} samples",
+            )
 
 
-def _sections(results: Results, situations: Sequence[Family]) -> Iterator[Section]:
-    if any((cell.device, cell.limit_ms) not in results.on_boards for cell in results.values):
+def _sections(results: Results, findings: Findings) -> Iterator[Section]:
+    if any(
+        (setting.device, setting.limit_ms) not in results.on_boards for setting in results.values
+    ):
         yield Section("What was compared", list(_table(results)))
-    if results.config.thesis:
-        yield from thesis_sections(results)
-    yield from situation_sections(situations, results)
-    yield from variant_sections(results)
+    for analysis, found in findings.items():
+        yield from analysis.sections(found, results)
     titles = {m.name: _title(results, m.name) for m in results.measures}
     if results.comparisons:
         parts: list[Part | str] = [*_counted(results)]
         if results.pooled:
             parts.append(improvements(results.pooled, results.config.reference, titles))
-        parts.append(_tests(results, [c for c in results.comparisons if not c.other.settings]))
+        parts.append(_tests(results, [c for c in results.comparisons if not c.other.overrides]))
         yield Section("Tests", parts)
-    for (device, limit_ms), cells in _by_problem(results).items():
+    for (device, limit_ms), settings in _by_problem(results).items():
         if (device, limit_ms) in results.on_boards:
             continue
-        courses: Courses = {name: results.courses[cell] for name, cell in cells.items()}
-        space = next(iter(courses.values())).landscape
+        curves: Curves = {name: results.curves[setting] for name, setting in settings.items()}
+        survey = next(iter(curves.values())).survey
         problem = f"{device}, T = {limit_ms:g} ms"
         figures = [
-            gap_by_queries(courses, problem),
-            gap_by_samples(courses, problem),
-            gap_by_training(courses, problem),
-            latency_by_bins(courses, problem, limit_ms),
-            accuracy_by_bins(courses, problem),
-            fronts(courses, problem, space),
+            progress_by_queries(curves, problem),
+            progress_by_samples(curves, problem),
+            progress_by_training(curves, problem),
+            latency_by_bins(curves, problem, limit_ms),
+            accuracy_by_bins(curves, problem),
+            fronts(curves, problem, limit_ms),
         ]
-        share = f"{space.feasible_share:.1%} of the space is within T."
-        yield Section(problem, [share, Columns([figure for figure in figures if figure])])
+        share = [f"{survey.feasible_share:.1%} of the space is within T."] if survey else []
+        yield Section(problem, [*share, Columns([figure for figure in figures if figure])])
 
 
 def _table(results: Results) -> Iterator[Part | str]:
+    judged = "Best: accuracy of the best network within T."
+    if not results.why_not_exact:
+        judged = (
+            f"Gaps: points of accuracy below the {results.optimum} within T. Hypervolume: that of the "
+            f"found front over that of the whole space."
+        )
     yield (
         f"Medians over {results.config.seeds} seeds{with_intervals(results.config.seeds)}; in brackets, the "
         f"axis and the unit. A sample is an architecture that a search proposes, a query one that it "
-        f"has not proposed before; hours are those of training every query once, by the accuracy "
-        f"table; seconds are this machine's, a search's share of all seeds together. Gaps are points "
-        f"of accuracy below the {results.optimum} within T. A search is within T from where the mean "
-        f"latency of 100 samples stays so; hypervolume is that of the found front, over that of the whole "
-        f"space's. The shares predicted are those of the samples' accuracies and latencies. What is "
-        f"unknown of a seed is in no median, and then it is said of how many seeds it is known."
+        f"has not proposed before. Hours: training every query once, by the accuracy table. Seconds: "
+        f"searching on this machine, divided by the number of seeds. {judged} A search is within T "
+        f"from where the mean latency of 100 samples stays within it. The shares predicted are those of "
+        f"the samples' accuracies and latencies. Medians are over the seeds for which a measure is "
+        f"known; their number is given where it is not all."
     )
-    known = {measure.name for measure in results.measures}
+    present = {measure.name for measure in results.measures}
     for what, columns in COLUMNS.items():
-        names = [name for name in columns if name in known]
+        names = [name for name in columns if name in present]
         rows = []
-        for cell, medians in results.medians.items():
-            if not cell.settings and (cell.device, cell.limit_ms) not in results.on_boards:
-                shown = (
-                    text_of(medians[name]) + _of_seeds(results.known(cell, name), results)
-                    for name in names
-                )
-                rows.append(
-                    [cell.device, f"{cell.limit_ms:g} ms", cell.reward, cell.controller, *shown]
-                )
+        for setting, medians in results.medians.items():
+            if (
+                not setting.overrides
+                and (setting.device, setting.limit_ms) not in results.on_boards
+            ):
+                own = [setting.device, f"{setting.limit_ms:g} ms"]
+                own += [setting.reward, setting.controller]
+                for name in names:
+                    known = _of_seeds(results.known(setting, name), results)
+                    own.append(text_of(medians[name]) + known)
+                rows.append(own)
         header = ["device", "T", "reward", "controller", *(_title(results, n) for n in names)]
-        yield Table(header, rows, f"Every cell with the default settings: {what}")
+        yield Table(header, rows, f"Every search with the default settings: {what}")
 
 
 def _of_seeds(known: int, results: Results) -> str:
@@ -245,21 +258,21 @@ def _tests(results: Results, comparisons: Sequence[Comparison]) -> Table:
     )
 
 
-def _by_problem(results: Results) -> dict[tuple[str, float], dict[str, Cell]]:
-    """The cells with the default settings, by problem, then by the name of what differs."""
-    found: dict[tuple[str, float], dict[str, Cell]] = {}
-    for cell in results.values:
-        if not cell.settings:
-            cells = found.setdefault((cell.device, cell.limit_ms), {})
-            cells[results.name(cell)] = cell
+def _by_problem(results: Results) -> dict[tuple[str, float], dict[str, Setting]]:
+    """Settings without overrides, by problem, then by the name of what differs."""
+    found: dict[tuple[str, float], dict[str, Setting]] = {}
+    for setting in results.values:
+        if not setting.overrides:
+            settings = found.setdefault((setting.device, setting.limit_ms), {})
+            settings[results.name(setting)] = setting
     return found
 
 
 def _compared(results: Results) -> Mapping[str, None]:
-    return dict.fromkeys(name for cells in _by_problem(results).values() for name in cells)
+    return dict.fromkeys(name for settings in _by_problem(results).values() for name in settings)
 
 
 def _title(results: Results, name: str) -> str:
-    """What a measure is and on which axis; `gap at 100 (queries, points)`."""
+    """Title of a measure with its axis and unit, as `gap at 100 (queries, points)`."""
     measure = results.measure(name)
     return f"{measure.title} ({', '.join(filter(None, (measure.axis, measure.unit)))})"

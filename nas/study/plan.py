@@ -1,7 +1,7 @@
-"""What a study has to search: the product of its axes, as cells, each with what it needs.
+"""Plan of a study: the product of its axes as settings, each with the objects that search it.
 
-A cell is one reward, controller, device, limit and choice of settings; all seeds of it are
-replicas of one vectorised search.
+A setting is one reward, controller, device, limit and choice of grid values; its seeds are replicas
+of one vectorised search.
 """
 
 from __future__ import annotations
@@ -22,36 +22,38 @@ from controller.base import ControllerConfig
 from latency.base import LatencyOracle
 from latency.sources.mapped_source import MappedLatencyConfig
 from nas.accuracy.base import Accuracy
-from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.base import Enumerable, SearchSpace, task_named
 from nas.spaces.registry import space_named
+from nas.study.answers import Answers, answers_about_all
 from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
 from nas.study.problems import Problems
 from nas.trials.survey import Landscape
 from rewards.base import Reward
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 
 @final
 @dataclass(frozen=True)
-class Cell:
+class Setting:
     """One search of the study, whatever the seed."""
 
     reward: str
     controller: str
     device: str
     limit_ms: float
-    settings: tuple[str, ...] = ()  # of the grid; none where the defaults are searched
+    overrides: tuple[str, ...] = ()  # values of the grid; empty for the defaults
 
     @property
     def key(self) -> str:
-        """What the cell is, in one line; its name in the ledger."""
+        """The setting in one line; its name in the ledger."""
         words = [f"reward={self.reward}", f"controller={self.controller}", f"device={self.device}"]
-        return " ".join([*words, f"T={_exact(self.limit_ms)}ms", *self.settings])
+        return " ".join([*words, f"T={_exact(self.limit_ms)}ms", *self.overrides])
 
     @property
     def stem(self) -> str:
-        """Name of its files: readable, and different for every cell."""
+        """Name of its files: readable, and different for every setting."""
         words = (self.reward, self.controller, self.device, f"{_exact(self.limit_ms)}ms")
         slug = re.sub(r"[^A-Za-z0-9.]+", "-", "-".join(words)).strip("-")
         return f"{slug[:80]}-{sha256(self.key.encode()).hexdigest()[:10]}"
@@ -60,13 +62,15 @@ class Cell:
 @final
 @dataclass(frozen=True)
 class Job:
-    """A cell and the objects that search it."""
+    """A setting and the objects that search it."""
 
-    cell: Cell
+    setting: Setting
+    space: SearchSpace
     reward: Reward
     controller: ControllerConfig
     accuracy: Accuracy
     oracle: LatencyOracle
+    exact: bool  # the study has answers about the whole space
 
 
 @final
@@ -75,21 +79,25 @@ class Plan:
     """A study before its first sample."""
 
     config: StudyConfig
+    space: SearchSpace
+    task: Task
     accuracy: Accuracy
     oracles: Mapping[str, LatencyOracle]  # by device
-    landscapes: Mapping[tuple[str, float], Landscape]  # by device and limit in ms
+    surveys: Mapping[tuple[str, float], Landscape]  # by device and limit in ms; empty if not exact
+    answers: Mapping[str, Answers]  # about the whole space, by device; empty if not exact
+    why_not_exact: str  # why the optimum of the space is not known; empty if it is
     boards: tuple[Board, ...]
     jobs: tuple[Job, ...]
 
     @property
     def sources(self) -> dict[str, LatencyOracle]:
-        """The oracles that are not made of others: a board's is of its units'."""
+        """Oracles of single devices, without those of boards, which are made of them."""
         made = {board.device for board in self.boards}
         return {name: oracle for name, oracle in self.oracles.items() if name not in made}
 
     @property
     def seeds(self) -> range:
-        """Seeds of every cell."""
+        """Seeds of every setting."""
         return range(self.config.first_seed, self.config.first_seed + self.config.seeds)
 
 
@@ -97,35 +105,46 @@ def make_plan(composed: DictConfig) -> Plan:
     """The plan of a composed configuration.
 
     Raises:
-      UserError: if a value is out of its range, a name unknown, a source cannot answer for the
-        whole space, or no architecture meets a limit.
+      UserError: if a value is out of its range, a name unknown, a table incomplete, or a limit
+        cannot be met.
     """
     config = _checked(composed)
-    accuracy = config.accuracy.build(
-        space_named(config.space), config.task, config.split, config.epochs
-    )
-    problems = Problems(config, accuracy)
-    maker = _Maker()
-    jobs: dict[Cell, Job] = {}
-    for name, rewards, settings in _parts(config, list(problems.named)):
+    space = space_named(config.space)
+    task = task_named(space, config.dataset)
+    accuracy = config.accuracy.build(space, task, config.split, config.epochs)
+    problems = Problems(config, space, task, accuracy)
+    exact = not problems.why_not_exact
+    maker = _Maker(space)
+    jobs: dict[Setting, Job] = {}
+    for name, rewards, overrides in _parts(config, list(problems.named)):
         for (device, limit_ms), reward, controller in product(
             problems.named[name], rewards, config.controllers
         ):
-            cell = Cell(reward, controller, device, limit_ms, settings)
-            made = maker.reward(reward, limit_ms, settings), maker.controller(controller, settings)
-            same = jobs.get(replace(cell, settings=()))
-            if settings and same and made == (same.reward, same.controller):
-                continue  # a point of the grid that is the defaults
-            jobs[cell] = Job(cell, *made, accuracy, problems.oracles[device])
-    if len({cell.key for cell in jobs}) < len(jobs):
-        raise AssertionError("two cells have one key, and would have one file")
+            setting = Setting(reward, controller, device, limit_ms, overrides)
+            made = (
+                maker.reward(reward, limit_ms, overrides),
+                maker.controller(controller, overrides),
+            )
+            same = jobs.get(replace(setting, overrides=()))
+            if overrides and same and made == (same.reward, same.controller):
+                continue  # a point of the grid that equals the defaults
+            jobs[setting] = Job(setting, space, *made, accuracy, problems.oracles[device], exact)
+    if len({setting.key for setting in jobs}) < len(jobs):
+        raise AssertionError("two settings have one key, and would have one file")
+    answers = {}
+    if exact and isinstance(space, Enumerable):
+        answers = answers_about_all(space, task, config.epochs, accuracy, problems.oracles)
     return Plan(
-        config,
-        accuracy,
-        problems.oracles,
-        problems.landscapes,
-        tuple(problems.boards),
-        tuple(jobs.values()),
+        config=config,
+        space=space,
+        task=task,
+        accuracy=accuracy,
+        oracles=problems.oracles,
+        surveys=problems.surveys if exact else {},
+        answers=answers,
+        why_not_exact=problems.why_not_exact,
+        boards=tuple(problems.boards),
+        jobs=tuple(jobs.values()),
     )
 
 
@@ -161,7 +180,7 @@ def _checked(composed: DictConfig) -> StudyConfig:
 
 
 def _require_comparison(config: StudyConfig) -> None:
-    """See that what is compared differs, and that the reference is one of it."""
+    """Check that the compared axis varies, and that the reference is one of its values."""
     compared, others = config.rewards, config.controllers
     if config.compare is Axis.controller:
         compared, others = others, compared
@@ -181,7 +200,7 @@ def _require_comparison(config: StudyConfig) -> None:
 def _parts(
     config: StudyConfig, devices: Sequence[str]
 ) -> Iterator[tuple[str, Sequence[str], tuple[str, ...]]]:
-    """(device, rewards, settings): the defaults everywhere, then the grid where it is wanted."""
+    """(device, rewards, overrides): the defaults everywhere, then the grid where it is wanted."""
     for device in devices:
         yield device, config.rewards, ()
     axes = [_axis(text) for text in config.grid]
@@ -212,38 +231,38 @@ def _axis(text: str) -> list[str]:
 class _Maker:
     """Rewards and controllers by name, each composed once."""
 
-    def __init__(self) -> None:
+    def __init__(self, space: SearchSpace) -> None:
+        self._space = space
         self._made: dict[tuple[str, ...], Any] = {}
 
-    def reward(self, text: str, limit_ms: float, settings: Sequence[str]) -> Reward:
-        own = [word for word in settings if word.startswith("reward.")]
+    def reward(self, text: str, limit_ms: float, overrides: Sequence[str]) -> Reward:
+        own = [word for word in overrides if word.startswith("reward.")]
         made: Reward = self._make("reward", text, f"T={limit_ms!r}ms", own)
         return made
 
-    def controller(self, text: str, settings: Sequence[str]) -> ControllerConfig:
-        own = [word for word in settings if word.startswith("controller.")]
+    def controller(self, text: str, overrides: Sequence[str]) -> ControllerConfig:
+        own = [word for word in overrides if word.startswith("controller.")]
         # any limit that every reward takes
         made: ControllerConfig = self._make("controller", text, "T=17ms", own)
         if made.batch_size < 1:
             raise UserError(f"controller.batch_size={made.batch_size} must be at least 1")
         try:
-            made.build(SPACE, [0])
+            made.build(self._space, [0])
         except ValueError as error:
             raise UserError(f"{text}: {error}") from error
         return made
 
-    def _make(self, group: str, text: str, limit: str, settings: Sequence[str]) -> Any:
+    def _make(self, group: str, text: str, limit: str, own: Sequence[str]) -> Any:
         name, *words = text.split() or [""]
-        overrides = [f"{group}={name}", limit, *(f"{group}.{w}" for w in words), *settings]
-        key = tuple(overrides)
+        key = (f"{group}={name}", limit, *(f"{group}.{w}" for w in words), *own)
         if key not in self._made:
             try:
-                node = compose("search", overrides)[group]
+                node = compose("search", list(key))[group]
             except HydraException as error:
-                if not settings:
+                if not own:
                     raise
                 raise UserError(
-                    f"grid: {' '.join(settings)} does not fit {group}={name}; vary it in a study "
+                    f"grid: {' '.join(own)} does not fit {group}={name}; vary it in a study "
                     f"without {name}"
                 ) from error
             try:

@@ -1,4 +1,4 @@
-"""The cells of a study, searched by several processes; what fails takes nothing else with it."""
+"""Search the settings of a study in several processes; a failed one does not end the others."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from controller.base import DivergedError
 from nas.study.config import Backend
 from nas.study.folder import StudyFolder
 from nas.study.plan import Job
-from nas.study.trace import save_trace, trace
+from nas.study.search_log import save_log, search_setting
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import reason
 
 
 @final
 class Outcome(Enum):
-    """What became of a job."""
+    """State in which a process leaves a job."""
 
     finished = "finished"
     failed = "failed"
-    elsewhere = "elsewhere"  # another process has it, or had it
+    elsewhere = "elsewhere"  # another process has it, or has finished it
 
 
 def work(
@@ -41,32 +41,32 @@ def work(
     backend: Backend,
     console: Console,
 ) -> None:
-    """Search the cells that are not finished and that no other process has.
+    """Search the settings that are not finished and that no other process has.
 
     Raises:
       UserError: if a worker process died, or the backend is not installed.
       OSError: if the folder cannot be written.
     """
-    waiting = set(folder.pending([job.cell for job in jobs]))
+    waiting = set(folder.pending([job.setting for job in jobs]))
     pending = sorted(
-        (job for job in jobs if job.cell in waiting), key=lambda job: -_work(job, budget)
+        (job for job in jobs if job.setting in waiting), key=lambda job: -_work(job, budget)
     )  # the longest first, so that no process ends long after the others
     console.print(
-        f"{len(jobs)} cells of {len(seeds)} seeds x {budget:,} samples, {len(pending)} to go, "
+        f"{len(jobs)} settings of {len(seeds)} seeds x {budget:,} samples, {len(pending)} to go, "
         f"{min(workers, max(len(pending), 1))} at a time -> {folder.path}",
         soft_wrap=True,
     )
-    with _Shown(console, [_work(job, budget) for job in pending]) as shown:
+    with _Progress(console, [_work(job, budget) for job in pending]) as progress:
         outcomes = _outcomes(pending, folder, seeds, budget, workers=workers, backend=backend)
         elsewhere = []
         for job, outcome in outcomes:
-            shown.add(job, outcome, _work(job, budget))
+            progress.add(job, outcome, _work(job, budget))
             if outcome is Outcome.elsewhere:
                 elsewhere.append(job)
-    for job in elsewhere:  # whoever had it may have been killed; a finished one is left alone
-        outcome = search_cell(job, folder, seeds, budget)
+    for job in elsewhere:  # its process may have been killed; a finished one is left alone
+        outcome = search_job(job, folder, seeds, budget)
         if outcome is not Outcome.elsewhere:
-            console.print(f"taken over, {outcome.value}: {job.cell.key}", soft_wrap=True)
+            console.print(f"taken over, {outcome.value}: {job.setting.key}", soft_wrap=True)
 
 
 def _outcomes(
@@ -80,20 +80,20 @@ def _outcomes(
 ) -> Iterator[tuple[Job, Outcome]]:
     if min(workers, len(jobs)) <= 1 and backend is Backend.loky:
         for job in jobs:
-            yield job, search_cell(job, folder, seeds, budget)
+            yield job, search_job(job, folder, seeds, budget)
         return
     from joblib import Parallel, delayed  # noqa: PLC0415 - not needed in one process
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
 
     calls = [delayed(_in_worker)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
-    # each cell is told as it ends; Ray's backend tells of all together, so it is given few
-    rounds, told = [calls], "generator_unordered"
+    # loky returns each result as it ends; Ray returns all together, so it is given few at once
+    rounds, return_as = [calls], "generator_unordered"
     if backend is Backend.ray:
         _start_ray(workers)
         rounds = [calls[start : start + workers] for start in range(0, len(calls), workers)]
-        told = "list"
+        return_as = "list"
     parallel = Parallel(
-        workers, backend=backend.value, batch_size=1, pre_dispatch="n_jobs", return_as=told
+        workers, backend=backend.value, batch_size=1, pre_dispatch="n_jobs", return_as=return_as
     )
     try:
         for some in rounds:
@@ -101,15 +101,15 @@ def _outcomes(
                 yield jobs[number], outcome
     except TerminatedWorkerError as error:
         raise UserError(
-            f"a worker process died, for want of memory perhaps; finished cells are kept, go on "
+            f"a worker process died, perhaps for lack of memory; finished settings are kept, continue "
             f"with resume={folder.path}, or with workers=1"
         ) from error
 
 
 def _start_ray(workers: int) -> None:
-    """Ray on this machine, reached from this machine alone, or the cluster of RAY_ADDRESS."""
+    """Start Ray on this machine, open to this machine only, or use the cluster of RAY_ADDRESS."""
     try:
-        import ray  # noqa: PLC0415 - an extra that few have
+        import ray  # noqa: PLC0415 - an optional extra
         from ray.util.joblib import register_ray  # noqa: PLC0415 - ditto
     except ImportError as error:
         raise UserError("backend=ray needs Ray: pip install ray; or backend=loky") from error
@@ -126,29 +126,31 @@ def _start_ray(workers: int) -> None:
 def _in_worker(
     number: int, job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
 ) -> tuple[int, Outcome]:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, which ends the workers
-    return number, search_cell(job, folder, seeds, budget)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends the workers
+    return number, search_job(job, folder, seeds, budget)
 
 
-def search_cell(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int) -> Outcome:
-    """Search one cell if nobody else does, and write it and its line of the ledger.
+def search_job(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int) -> Outcome:
+    """Search one setting unless another process does, and write its log and its line of the ledger.
 
     Raises:
       OSError: if the folder cannot be written.
     """
-    with folder.claimed(job.cell) as mine:
+    with folder.claimed(job.setting) as mine:
         if not mine:
             return Outcome.elsewhere
-        folder.record(job.cell, {"state": "searching", "process": os.getpid()})  # failed no more
+        folder.record(
+            job.setting, {"state": "searching", "process": os.getpid()}
+        )  # clears a failure
         try:
-            traced = trace(job, seeds, budget)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other cells go on
-            folder.record(job.cell, {"state": "failed", "error": _why(error)})
+            log = search_setting(job, seeds, budget)
+        except Exception as error:  # noqa: BLE001 - any error; the other settings go on
+            folder.record(job.setting, {"state": "failed", "error": _why(error)})
             return Outcome.failed
-        save_trace(folder.file(job.cell), traced)
-        facts = {"seconds": round(traced.seconds, 3), "process": os.getpid()}
-        file = str(folder.file(job.cell).relative_to(folder.path))
-        folder.record(job.cell, {"state": "finished", "file": file, **facts})
+        save_log(folder.file(job.setting), job.space, log)
+        facts = {"seconds": round(log.seconds, 3), "process": os.getpid()}
+        file = str(folder.file(job.setting).relative_to(folder.path))
+        folder.record(job.setting, {"state": "finished", "file": file, **facts})
     return Outcome.finished
 
 
@@ -161,7 +163,7 @@ def _why(error: Exception) -> str:
 
 
 def _work(job: Job, budget: int) -> float:
-    """How long a cell takes, in arbitrary units.
+    """Duration of a setting's search, in arbitrary units.
 
     A step costs about as much as five samples of 32 seeds; measured with controller=rnn.
     """
@@ -169,12 +171,12 @@ def _work(job: Job, budget: int) -> float:
 
 
 @final
-class _Shown:
-    """A bar with the time left on a terminal, a line a cell elsewhere."""
+class _Progress:
+    """A bar with the time left on a terminal, a line for each setting elsewhere."""
 
     def __init__(self, console: Console, works: Sequence[float]) -> None:
         self._console = console
-        self._total, self._cells = sum(works), len(works)
+        self._total, self._settings = sum(works), len(works)
         self._done, self._count = 0.0, 0
         self._started_s = time.perf_counter()
         self._bar = Progress(
@@ -187,7 +189,7 @@ class _Shown:
         )
         self._task = self._bar.add_task("", total=self._total)
 
-    def __enter__(self) -> _Shown:
+    def __enter__(self) -> _Progress:
         self._bar.start()
         return self
 
@@ -195,10 +197,10 @@ class _Shown:
         self._bar.stop()
 
     def add(self, job: Job, outcome: Outcome, work: float) -> None:
-        """One job has ended."""
+        """Count one job that has ended."""
         self._count += 1
         self._done += work
-        what = f"{self._count} / {self._cells} cells"
+        what = f"{self._count} / {self._settings} settings"
         if self._console.is_terminal:
             self._bar.update(self._task, completed=self._done, description=what)
             return
@@ -206,5 +208,5 @@ class _Shown:
         left_s = spent_s * (self._total - self._done) / self._done
         said = "" if outcome is Outcome.finished else f" {outcome.value}:"
         self._console.print(
-            f"{what}, {left_s / 60:.1f} min left:{said} {job.cell.key}", soft_wrap=True
+            f"{what}, {left_s / 60:.1f} min left:{said} {job.setting.key}", soft_wrap=True
         )

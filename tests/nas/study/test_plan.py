@@ -5,26 +5,25 @@ import shutil
 import numpy as np
 import pytest
 
-from nas.study.tables import tables_of
 from runtime.shell.errors import UserError
 
 
 def keys(plan):
-    return [job.cell.key for job in plan.jobs]
+    return [job.setting.key for job in plan.jobs]
 
 
 def test_a_plan_is_the_product_of_its_axes(plan_of):
     plan = plan_of("controllers=[rnn,uniform]", "limits=[11ms,12ms]")
 
     assert len(set(keys(plan))) == 2 * 2 * 2
-    assert len({job.cell.stem for job in plan.jobs}) == 8
+    assert len({job.setting.stem for job in plan.jobs}) == 8
     assert "reward=mnasnet controller=uniform device=synthetic-board T=12ms" in keys(plan)
 
 
 def test_limits_that_differ_in_the_eighth_digit_are_two_problems(plan_of):
     plan = plan_of("limits=[11.000001ms,11.000002ms]")
 
-    assert len(set(keys(plan))) == len({job.cell.stem for job in plan.jobs}) == 4
+    assert len(set(keys(plan))) == len({job.setting.stem for job in plan.jobs}) == 4
 
 
 def test_a_name_may_carry_settings_of_its_own(plan_of):
@@ -44,7 +43,7 @@ def test_the_grid_is_searched_beside_the_defaults_where_it_is_wanted(plan_of):
         'grid=["controller.lr=0.1,0.2","reward.latency_weight=0.3"]', "grid_rewards=[proposed]"
     )
 
-    assert [job.cell.settings for job in plan.jobs if job.cell.settings] == [
+    assert [job.setting.overrides for job in plan.jobs if job.setting.overrides] == [
         ("controller.lr=0.1", "reward.latency_weight=0.3"),
         ("controller.lr=0.2", "reward.latency_weight=0.3"),
     ]
@@ -56,7 +55,7 @@ def test_the_grid_is_searched_beside_the_defaults_where_it_is_wanted(plan_of):
 def test_a_point_of_the_grid_that_is_the_defaults_is_searched_once(plan_of):
     plan = plan_of("grid=['controller.batch_size=4,16']")
 
-    found = [(job.cell.settings, job.controller.batch_size) for job in plan.jobs]
+    found = [(job.setting.overrides, job.controller.batch_size) for job in plan.jobs]
     assert found == [((), 16)] * 2 + [(("controller.batch_size=4",), 4)] * 2
 
 
@@ -69,7 +68,8 @@ def test_the_time_of_a_short_training_is_unknown(plan_of, synthetic_tables, tmp_
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("NAS_DATA", str(tmp_path))
 
-        full, short = (tables_of(plan_of(f"epochs={n}")).train_s for n in (200, 12))
+        plans = [plan_of(f"epochs={n}") for n in (200, 12)]
+        full, short = (plan.answers["synthetic-board"].train_s for plan in plans)
 
     assert (full == 3600).all()
     assert np.isnan(short).all()
@@ -78,7 +78,7 @@ def test_the_time_of_a_short_training_is_unknown(plan_of, synthetic_tables, tmp_
 def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_once(plan_of):
     plan = plan_of("limits=['30%']", "problems=[synthetic-board@20ms,synthetic-board@0.02s]")
 
-    share, loose = plan.landscapes.values()
+    share, loose = plan.surveys.values()
     assert share.feasible_share == pytest.approx(0.3, abs=1e-3)
     assert loose.limit_ms == 20
     assert len(plan.jobs) == 4
@@ -87,23 +87,23 @@ def test_a_limit_may_be_a_share_of_the_space_and_the_same_problem_is_searched_on
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("limits=[1ms]", "cannot be met"),
+        ("limits=[1ms]", "T=1ms"),
         ("limits=[17]", "has no unit"),
-        ("limits=['0%']", "between 0% and 100%"),
-        ("limits=['x%']", "not a share"),
-        ("devices=[]", "nothing to search"),
+        ("limits=['0%']", "limits=0%"),
+        ("limits=['x%']", "limits=x%"),
+        ("devices=[]", "set devices and limits"),
         ("devices=[nowhere]", "nowhere"),
         ("problems=[synthetic-board]", "device@limit"),
-        ("rewards=[]", "at least one"),
-        ("rewards=[proposed,proposed]", "none twice"),
-        ("controllers=[rnn,evolution]", "write compare=controller reference=rnn"),
-        ("reference=absolute", "not one of the rewards"),
-        ("seeds=0", "seeds=0 must be at least 1"),
-        ("budget=0", "budget=0 must be at least 1"),
-        ("workers=0", "workers=0 must be at least 1"),
-        ("grid=['controller.lr=']", "not of the form"),
-        ("grid=['controller.lr=0.1']", "does not fit controller=evolution"),
-        ("grid=['budget=1']", "must begin with reward. or controller."),
+        ("rewards=[]", "rewards=(none)"),
+        ("rewards=[proposed,proposed]", "rewards=proposed, proposed"),
+        ("controllers=[rnn,evolution]", "compare=controller reference=rnn"),
+        ("reference=absolute", "reference=absolute is not one of"),
+        ("seeds=0", "seeds=0"),
+        ("budget=0", "budget=0"),
+        ("workers=0", "workers=0"),
+        ("grid=['controller.lr=']", "controller.lr=0.001,0.01"),
+        ("grid=['controller.lr=0.1']", "controller=evolution"),
+        ("grid=['budget=1']", "grid=budget=1"),
         ("grid_devices=[elsewhere]", "elsewhere is not one of synthetic-board"),
         ("controllers=['rnn lr=-1']", "rnn"),
     ],

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from nas.study.statistics import (
+from nas.study.evaluation.statistics import (
     FEWEST,
     Interval,
     holm,

@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from nas.spaces.registry import space_named
 from nas.study.config import Backend
 from nas.study.folder import StudyFolder
-from nas.study.trace import load_trace, trace
-from nas.study.work import Outcome, search_cell, work
+from nas.study.search_log import load_log, search_setting
+from nas.study.work import Outcome, search_job, work
 from runtime.shell.errors import UserError
 
 PREDICTED = (
@@ -31,19 +32,20 @@ PREDICTED = (
     "budget=32",
     "workers=1",
 )
-SETTINGS = {"choices": {}, "sources": {}, "values": {"budget": 48}}
+SPACE = space_named("nas_bench_201")
+CONFIG = {"choices": {}, "sources": {}, "values": {"budget": 48}}
 
 
 def ledger(path):
-    return json.loads((path / "study.json").read_text())["cells"]
+    return json.loads((path / "study.json").read_text())["settings"]
 
 
 def states(path):
     return sorted(entry["state"] for entry in ledger(path).values())
 
 
-def cells(path):
-    return {file.name: file.stat().st_mtime_ns for file in (path / "cells").glob("*.npz")}
+def logs(path):
+    return {file.name: file.stat().st_mtime_ns for file in (path / "logs").glob("*.npz")}
 
 
 def wait_for(condition, process):
@@ -67,7 +69,7 @@ class TestASmallStudy:
             "environment.json",
             "tables.npz",
             "study.json",
-            "cells",
+            "logs",
             "locks",
             "measures.csv",
             "results.json",
@@ -82,24 +84,25 @@ class TestASmallStudy:
         results = json.loads((path / "results.json").read_text())
 
         assert [row["seed"] for row in rows] == ["0", "1", "2"] * 2
-        for cell in results["cells"]:
-            shares = [float(r["feasible_share"]) for r in rows if r["reward"] == cell["reward"]]
-            assert cell["medians"]["feasible_share"]["middle"] == pytest.approx(np.median(shares))
+        for setting in results["settings"]:
+            shares = [float(r["feasible_share"]) for r in rows if r["reward"] == setting["reward"]]
+            middle = setting["medians"]["feasible_share"]["middle"]
+            assert middle == pytest.approx(np.median(shares))
         job = plan_of().jobs[0]
-        traced = load_trace(StudyFolder(path).file(job.cell))
-        latency_ms = job.oracle.latency_ms(_rows(traced.index))
+        log = load_log(StudyFolder(path).file(job.setting), SPACE)
+        latency_ms = job.oracle.latency_ms(SPACE.architectures(log.index.astype(int)))
         assert (latency_ms <= 11).mean(1).tolist() == pytest.approx(
-            [float(r["feasible_share"]) for r in rows if r["reward"] == job.cell.reward]
+            [float(r["feasible_share"]) for r in rows if r["reward"] == job.setting.reward]
         )
 
     def test_going_on_with_a_finished_study_searches_nothing_and_reports_again(self, path, study):
-        before = cells(path)
+        before = logs(path)
         (path / "report.html").unlink()
 
         printed = study(f"resume={path}", small=())
 
         assert "0 to go" in printed
-        assert cells(path) == before
+        assert logs(path) == before
         assert (path / "report.html").is_file()
 
     @pytest.mark.parametrize(
@@ -110,14 +113,14 @@ class TestASmallStudy:
         ],
     )
     def test_other_settings_are_refused_in_one_line(self, path, study, change, said):
-        before = cells(path)
+        before = logs(path)
 
-        with pytest.raises(UserError, match="name another folder") as refused:
+        with pytest.raises(UserError, match="folder=") as refused:
             study(f"folder={path}", "thesis=true", change)
 
         assert said in str(refused.value)
         assert "\n" not in str(refused.value)
-        assert cells(path) == before
+        assert logs(path) == before
 
     def test_other_tables_are_refused(self, path, study, synthetic_tables, tmp_path):
         other = tmp_path / "tables"
@@ -140,29 +143,29 @@ class TestASmallStudy:
         assert f"nas.study resume={path}" not in page
 
     def test_resume_takes_no_other_folder(self, path, study):
-        with pytest.raises(UserError, match="leave out folder="):
+        with pytest.raises(UserError, match="folder="):
             study(f"resume={path}", "folder=elsewhere", small=())
 
     def test_resume_takes_no_other_settings(self, path, study):
-        with pytest.raises(UserError, match="leave out budget=64"):
+        with pytest.raises(UserError, match="budget=64"):
             study(f"resume={path}", "budget=64", small=())
 
-    def test_a_cell_whose_file_is_gone_is_searched_again_and_a_damaged_one_is_named(
+    def test_a_setting_whose_log_is_gone_is_searched_again_and_a_damaged_one_is_named(
         self, path, study
     ):
-        one, two = sorted((path / "cells").glob("*.npz"))
-        before = load_trace(one).index
+        one, two = sorted((path / "logs").glob("*.npz"))
+        before = load_log(one, SPACE).index
         one.unlink()
 
         study(f"resume={path}", small=())
 
-        assert (load_trace(one).index == before).all()
+        assert (load_log(one, SPACE).index == before).all()
         two.write_bytes(two.read_bytes()[:200])
         with pytest.raises(UserError, match=two.name):
             study(f"resume={path}", small=())
 
 
-def test_every_cell_is_named_by_all_that_varies(study, tmp_path):
+def test_every_setting_is_named_by_all_that_varies(study, tmp_path):
     printed = study("controllers=[uniform,evolution]", f"folder={tmp_path / 'one'}")
 
     rows = [line.split("  ")[0] for line in printed.splitlines()]
@@ -175,81 +178,75 @@ def test_a_study_of_predictions_calls_them_so_in_every_file(study, tmp_path):
     path = tmp_path / "one"
     printed = study("accuracy=surrogate", "latency=regression", f"folder={path}", small=PREDICTED)
 
-    cell = json.loads((path / "results.json").read_text())["cells"][0]
+    setting = json.loads((path / "results.json").read_text())["settings"][0]
     with (path / "measures.csv").open() as file:
         row = next(csv.DictReader(file))
     page = (path / "report.html").read_text()
-    assert cell["optimum"] == "predicted optimum"
-    assert cell["medians"]["latency_predicted"]["middle"] == 1
+    assert setting["optimum"] == "predicted optimum"
+    assert setting["medians"]["latency_predicted"]["middle"] == 1
     assert (row["accuracy_predicted"], row["latency_predicted"]) == ("1", "1")
     assert "exact optimum" not in page + printed
     assert "true front" not in page
-    assert "points below the predicted optimum" in printed
-
-
-def _rows(index):
-    from nas.spaces.nas_bench_201.space import NAS_BENCH_201  # noqa: PLC0415 - one use
-
-    return NAS_BENCH_201.rows[index]
+    assert "the predicted optimum" in printed
 
 
 def test_the_same_study_finds_the_same_twice(plan_of):
     job = plan_of().jobs[0]
 
-    first, second = (trace(job, range(3), 48) for _ in range(2))
+    first, second = (search_setting(job, range(3), 48) for _ in range(2))
 
     assert (first.index == second.index).all()
 
 
-def test_a_crashed_cell_loses_no_other_and_is_tried_again(study, tmp_path, monkeypatch):
+def test_a_crash_in_one_setting_keeps_the_others_and_is_retried(study, tmp_path, monkeypatch):
     path = tmp_path / "one"
-    real = trace
+    real = search_setting
 
     def crash(job, seeds, budget):
-        if job.cell.reward == "mnasnet":
+        if job.setting.reward == "mnasnet":
             raise ZeroDivisionError("a bug")
         return real(job, seeds, budget)
 
-    monkeypatch.setattr("nas.study.work.trace", crash)
-    with pytest.raises(UserError, match=r"1 of 2 cells failed.*mnasnet.*a bug"):
+    monkeypatch.setattr("nas.study.work.search_setting", crash)
+    with pytest.raises(UserError, match=r"1 of 2 settings failed.*mnasnet.*a bug"):
         study(f"folder={path}")
     assert states(path) == ["failed", "finished"]
-    before = cells(path)
+    before = logs(path)
 
-    monkeypatch.setattr("nas.study.work.trace", real)
+    monkeypatch.setattr("nas.study.work.search_setting", real)
     study(f"resume={path}", small=())
 
     assert states(path) == ["finished", "finished"]
-    assert before.items() <= cells(path).items()
+    assert before.items() <= logs(path).items()
 
 
-def test_a_cell_that_another_process_holds_is_left_to_it(plan_of, tmp_path):
+def test_a_setting_that_another_process_holds_is_left_to_it(plan_of, tmp_path):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
     job = plan.jobs[0]
-    folder.begin(SETTINGS, [job.cell])
+    folder.begin(CONFIG, [job.setting])
 
-    with folder.claimed(job.cell) as mine:
+    with folder.claimed(job.setting) as mine:
         assert mine
-        assert search_cell(job, folder, plan.seeds, 48) is Outcome.elsewhere
-    assert search_cell(job, folder, plan.seeds, 48) is Outcome.finished
-    assert search_cell(job, folder, plan.seeds, 48) is Outcome.elsewhere
+        assert search_job(job, folder, plan.seeds, 48) is Outcome.elsewhere
+    assert search_job(job, folder, plan.seeds, 48) is Outcome.finished
+    assert search_job(job, folder, plan.seeds, 48) is Outcome.elsewhere
 
 
-def test_a_cell_whose_holder_is_killed_is_taken_over_at_the_end(plan_of, tmp_path):
+def test_a_setting_whose_holder_is_killed_is_taken_over_at_the_end(plan_of, tmp_path):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    all_cells = [job.cell for job in plan.jobs]
-    folder.begin(SETTINGS, all_cells)
+    settings = [job.setting for job in plan.jobs]
+    folder.begin(CONFIG, settings)
     console = Console(file=io.StringIO())
     holder = ExitStack()
-    holder.enter_context(folder.claimed(all_cells[0]))
+    holder.enter_context(folder.claimed(settings[0]))
 
     def let_go_after_the_bar(*_):
         holder.close()
 
     with holder:
-        shown = "nas.study.work._Shown.__exit__"
+        leaving = "nas.study.work._Progress.__exit__"
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(shown, let_go_after_the_bar)
+            patch.setattr(leaving, let_go_after_the_bar)
             work(
                 plan.jobs, folder, plan.seeds, 48, workers=1, backend=Backend.loky, console=console
             )
@@ -258,98 +255,107 @@ def test_a_cell_whose_holder_is_killed_is_taken_over_at_the_end(plan_of, tmp_pat
     assert "taken over, finished" in console.file.getvalue()
 
 
-def test_only_failures_of_its_own_cells_count_and_a_claim_ends_one(plan_of, tmp_path, monkeypatch):
+def test_only_failures_of_its_own_settings_count_and_a_claim_ends_one(
+    plan_of, tmp_path, monkeypatch
+):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    one, two = (job.cell for job in plan.jobs)
-    folder.begin(SETTINGS, [one, two])
+    one, two = (job.setting for job in plan.jobs)
+    folder.begin(CONFIG, [one, two])
     folder.record(one, {"state": "failed", "error": "a bug"})
     assert folder.failures([one]) == {one.key: "a bug"}
     assert folder.failures([two]) == {}
 
     def see(job, *_):
-        assert folder.failures([job.cell]) == {}
+        assert folder.failures([job.setting]) == {}
         assert ledger(folder.path)[one.key]["state"] == "searching"
-        return trace(job, plan.seeds, 48)
+        return search_setting(job, plan.seeds, 48)
 
-    monkeypatch.setattr("nas.study.work.trace", see)
+    monkeypatch.setattr("nas.study.work.search_setting", see)
 
-    assert search_cell(plan.jobs[0], folder, plan.seeds, 48) is Outcome.finished
+    assert search_job(plan.jobs[0], folder, plan.seeds, 48) is Outcome.finished
 
 
 def test_what_a_killed_process_left_half_written_is_removed_at_the_next_start(plan_of, tmp_path):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    all_cells = [job.cell for job in plan.jobs]
-    left = [folder.file(c).with_name(f"{folder.file(c).name}.0a1b2c3d.tmp") for c in all_cells]
-    folder.begin(SETTINGS, all_cells)
+    settings = [job.setting for job in plan.jobs]
+    left = [folder.file(c).with_name(f"{folder.file(c).name}.0a1b2c3d.tmp") for c in settings]
+    folder.begin(CONFIG, settings)
     left[0].parent.mkdir()
     half_a_ledger = folder.path / "study.json.0a1b2c3d.tmp"
     for file in (*left, half_a_ledger):
         file.write_bytes(b"PK")
 
-    with folder.claimed(all_cells[1]):  # another process writes it now
-        folder.begin(SETTINGS, all_cells)
+    with folder.claimed(settings[1]):  # another process writes it now
+        folder.begin(CONFIG, settings)
 
     assert [file.is_file() for file in (*left, half_a_ledger)] == [False, True, False]
 
 
-def test_a_cell_is_searching_only_while_a_process_holds_it(plan_of, tmp_path):
+def test_a_setting_is_searching_only_while_a_process_holds_it(plan_of, tmp_path):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    all_cells = [job.cell for job in plan.jobs]
-    folder.begin(SETTINGS, all_cells)
-    for cell in all_cells:
-        folder.record(cell, {"state": "searching"})
+    settings = [job.setting for job in plan.jobs]
+    folder.begin(CONFIG, settings)
+    for setting in settings:
+        folder.record(setting, {"state": "searching"})
 
-    with folder.claimed(all_cells[0]):
-        folder.begin(SETTINGS, all_cells)
+    with folder.claimed(settings[0]):
+        folder.begin(CONFIG, settings)
 
     assert states(folder.path) == ["pending", "searching"]
 
 
 def test_a_kill_between_file_and_ledger_is_mended(plan_of, tmp_path):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    all_cells = [job.cell for job in plan.jobs]
-    folder.begin(SETTINGS, all_cells)
-    search_cell(plan.jobs[0], folder, plan.seeds, 48)
+    settings = [job.setting for job in plan.jobs]
+    folder.begin(CONFIG, settings)
+    search_job(plan.jobs[0], folder, plan.seeds, 48)
     folder.ledger.unlink()
 
-    folder.begin(SETTINGS, all_cells)
+    folder.begin(CONFIG, settings)
 
     assert states(folder.path) == ["finished", "pending"]
-    assert folder.pending(all_cells) == all_cells[1:]
+    assert folder.pending(settings) == settings[1:]
 
 
 def test_a_search_that_diverges_says_so_in_the_ledger(plan_of, tmp_path):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of("grid=['controller.lr=1e300']")
     job = plan.jobs[-1]
-    folder.begin(SETTINGS, [job.cell])
+    folder.begin(CONFIG, [job.setting])
 
-    assert search_cell(job, folder, plan.seeds, 480) is Outcome.failed
+    assert search_job(job, folder, plan.seeds, 480) is Outcome.failed
 
-    (why,) = folder.failures([job.cell]).values()
+    (why,) = folder.failures([job.setting]).values()
     assert "Traceback" not in why
     assert "diverged" in why
 
 
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"cells": []}', '{"cells": {"a": 1}}', '{"cells": {"a": {}}}', "[" * 100_000],
+    [
+        "{",
+        "[]",
+        '{"settings": []}',
+        '{"settings": {"a": 1}}',
+        '{"settings": {"a": {}}}',
+        "[" * 100_000,
+    ],
 )
 def test_a_ledger_that_is_none_is_named(plan_of, tmp_path, text):
     folder, plan = StudyFolder(tmp_path / "one"), plan_of()
-    all_cells = [job.cell for job in plan.jobs]
-    folder.begin(SETTINGS, all_cells)
+    settings = [job.setting for job in plan.jobs]
+    folder.begin(CONFIG, settings)
     folder.ledger.write_text(text)
 
-    with pytest.raises(UserError, match=r"study\.json is corrupt; remove it"):
-        folder.begin(SETTINGS, all_cells)
+    with pytest.raises(UserError, match=r"study\.json"):
+        folder.begin(CONFIG, settings)
 
 
 def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
     (tmp_path / "letter.txt").write_text("Dear")
 
-    with pytest.raises(UserError, match=r"is no study, but holds letter\.txt"):
+    with pytest.raises(UserError, match=r"letter\.txt"):
         study(f"folder={tmp_path}")
-    with pytest.raises(UserError, match="not the folder of a study"):
+    with pytest.raises(UserError, match=r"config\.yaml"):
         study(f"resume={tmp_path}", small=())
 
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
@@ -359,10 +365,10 @@ def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_pa
     path = tmp_path / "one"
     many = ("seeds=4", "budget=1500", "controllers=[rnn,uniform,evolution]", f"folder={path}")
     killed = command(*many)
-    wait_for(lambda: path.is_dir() and cells(path), killed)
+    wait_for(lambda: path.is_dir() and logs(path), killed)
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
-    before = cells(path)
+    before = logs(path)
     assert 0 < len(before) < 6
 
     both = [command(*many) for _ in range(2)]
@@ -370,7 +376,7 @@ def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_pa
 
     assert [process.returncode for process in both] == [0, 0], outputs
     assert states(path) == ["finished"] * 6
-    assert before.items() <= cells(path).items()
+    assert before.items() <= logs(path).items()
     assert (path / "report.html").is_file()
 
 
@@ -407,12 +413,12 @@ def test_jobs_of_a_launcher_must_be_told_their_folder(command):
     _, err = jobs.communicate(timeout=120)
 
     assert jobs.returncode == 2
-    assert "name the folder that the jobs share" in err
+    assert "folder=" in err
     assert "Traceback" not in err
 
 
 def test_ray_is_asked_for_where_it_is_missing(study, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
 
-    with pytest.raises(UserError, match="pip install ray; or backend=loky"):
+    with pytest.raises(UserError, match="backend=loky"):
         study(f"folder={tmp_path / 'one'}", "backend=ray")

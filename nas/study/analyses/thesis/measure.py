@@ -1,4 +1,4 @@
-"""Section 5.1 of the thesis (Im, Hansung University, 2022), beside what a study finds.
+"""Comparison of a study with section 5.1 of the thesis (Im, Hansung University, 2022).
 
 One run each of MnasNet's soft reward and of the proposed one: CIFAR-100, T = 17 ms, 5,000 samples,
 the latency of NATS-Bench's archive (GTX 1080 Ti, batch 256). Learning rate, batch and entropy
@@ -16,11 +16,13 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.study.learning_curve import BINS, Course
-from nas.study.plan import Cell
-from nas.study.results import Comparison, Results
+from nas.study.evaluation.learning_curve import BINS, LearningCurve
+from nas.study.evaluation.results import Comparison, Results
+from nas.study.plan import Plan, Setting
 from nas.trials.survey import Landscape
+from runtime.shell.errors import UserError
 
+SPACE, TASK = "nas_bench_201", "cifar100"
 T_MS = 17.0
 SAMPLES = 5000
 PROPOSED, SOFT, HARD = "proposed", "mnasnet", "mnasnet_hard"
@@ -30,7 +32,7 @@ RIVALS = {SOFT: "MnasNet's soft reward", HARD: "MnasNet's hard reward"}
 @final
 @dataclass(frozen=True)
 class Published:
-    """A number that the thesis prints of one run."""
+    """A number that the thesis prints for its one run with a reward."""
 
     name: str
     what: str
@@ -49,7 +51,7 @@ PUBLISHED = (
 )
 
 _BINS = {"within_50_60": (50.0, 60.0), "within_60_70": (60.0, 70.0)}
-"""Accuracy in percent, from and to, of the counts of figure 5-1."""
+"""Range of accuracy, in percent, of the counts of figure 5-1."""
 
 TABLE_5_1 = (
     # case and network, accuracy, latency in ms, MnasNet's and the proposed reward as printed
@@ -65,14 +67,14 @@ TABLE_5_1 = (
 @final
 @dataclass(frozen=True)
 class Reproduction:
-    """The published numbers beside ours, for one choice of device and settings."""
+    """Our counterparts of the published numbers, for one device and choice of overrides."""
 
-    cell: Cell  # with the proposed reward
-    ours: tuple[Float64[ndarray, "R"], ...]  # of each seed, in the order of `PUBLISHED`
+    setting: Setting  # with the proposed reward
+    ours: tuple[Float64[ndarray, "R"], ...]  # per seed, in the order of `PUBLISHED`
 
     @property
     def within_range(self) -> tuple[bool, ...]:
-        """Whether the thesis's run could be one of ours: its number lies between the extremes."""
+        """For each published number, whether it lies between the least and the most of our seeds."""
         return tuple(
             bool(ours.min() <= published.value <= ours.max())
             for ours, published in zip(self.ours, PUBLISHED, strict=True)
@@ -80,7 +82,7 @@ class Reproduction:
 
     @property
     def distance(self) -> float:
-        """Mean factor, as a logarithm, between the published numbers and the seeds' medians."""
+        """Mean absolute logarithm of the ratios of our medians to the published numbers."""
         medians = [
             min(float(np.median(ours)), 2.0 * SAMPLES) for ours in self.ours
         ]  # never is late
@@ -88,57 +90,104 @@ class Reproduction:
         return float(np.abs(np.log(ratios)).mean())
 
 
-def heat_map(course: Course) -> Float64[ndarray, "ms bins"]:
-    """Samples a search, mean over the seeds, by whole ms (17.00 to 17.99 is 17) and 10 % accuracy."""
-    whole_ms = np.floor(course.latency_ms)
-    slowest = int(np.floor(course.landscape.latency_ms.max()))
+@final
+@dataclass(frozen=True)
+class ThesisFinding:
+    """Verdict on the claim of the thesis, and the comparison with its numbers."""
+
+    verdict: str
+    numbers: str | None  # None if the study searched another problem
+    sooner: Mapping[
+        str, tuple[int, int]
+    ]  # by rival: settings where proposed is sooner, of how many
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Both paragraphs."""
+        return (self.verdict, *filter(None, [self.numbers]))
+
+
+def applies(plan: Plan) -> bool:
+    """Whether the setting `thesis` asks for the comparison.
+
+    Raises:
+      UserError: if it does, but the study is about another space, or the optimum is not known.
+    """
+    if not plan.config.thesis:
+        return False
+    if plan.space.name != SPACE:
+        raise UserError(
+            f"thesis=true compares with numbers that were published for space={SPACE}, but "
+            f"space={plan.space.name}; leave it out"
+        )
+    if not plan.answers:
+        raise UserError(
+            f"thesis=true needs answers about the whole space, but {plan.why_not_exact}; leave it out"
+        )
+    return True
+
+
+def findings(results: Results) -> list[ThesisFinding]:
+    """The comparison, as the only entry."""
+    sooner = {
+        rival: (sum(test.verdict == "better" for test in tests), len(tests))
+        for rival, tests in claims(results).items()
+        if tests
+    }
+    return [ThesisFinding(verdict(results), numbers(results), sooner)]
+
+
+def heat_map(curve: LearningCurve) -> Float64[ndarray, "ms bins"]:
+    """Samples per search, mean over seeds, by whole ms (17.00 to 17.99 is 17) and 10 % of accuracy."""
+    whole_ms = np.floor(curve.latency_ms)
+    slowest = int(np.floor(curve.answers.latency_ms.max()))
     counts, _, _ = np.histogram2d(
         whole_ms.ravel(),
-        100 * course.accuracy.ravel(),
+        100 * curve.accuracy.ravel(),
         bins=[np.arange(slowest + 2), np.arange(0, 101, 10)],
     )
     mean: Float64[ndarray, "ms bins"] = counts / len(whole_ms)
     return mean
 
 
-def within_limit_counts(course: Course, low: float, high: float) -> Float64[ndarray, "R"]:
+def within_limit_counts(curve: LearningCurve, low: float, high: float) -> Float64[ndarray, "R"]:
     """Samples of each search within T whose accuracy, in percent, is in [low, high)."""
-    percent = 100 * course.accuracy
-    counted = course.feasible & (percent >= low) & (percent < high)
+    percent = 100 * curve.accuracy
+    counted = curve.feasible & (percent >= low) & (percent < high)
     return np.asarray(counted.sum(1).astype(float))
 
 
-def by_chance(space: Landscape, published: Published) -> float | None:
-    """What a search that samples the whole space evenly comes to; None where that says nothing."""
+def by_chance(survey: Landscape, published: Published) -> float | None:
+    """Expected count of a uniform sample of the space; None for numbers that are no counts."""
     bounds = _BINS.get(published.name)
     if bounds is None:
         return None
-    percent = 100 * space.accuracy
+    percent = 100 * survey.accuracy
     inside = (percent >= bounds[0]) & (percent < bounds[1])
-    return SAMPLES * float((inside & space.feasible).mean())
+    return SAMPLES * float((inside & survey.feasible).mean())
 
 
 def reproductions(results: Results) -> Iterator[Reproduction]:
-    """The published numbers for every device and setting where both rewards were searched."""
-    for cell in results.values:
-        soft = replace(cell, reward=SOFT)
-        if cell.reward == PROPOSED and soft in results.values:
-            found = {PROPOSED: cell, SOFT: soft}
+    """Our numbers for every device and choice of overrides where both rewards were searched."""
+    for setting in results.values:
+        soft = replace(setting, reward=SOFT)
+        if setting.reward == PROPOSED and soft in results.values:
+            found = {PROPOSED: setting, SOFT: soft}
             yield Reproduction(
-                cell, tuple(_ours(p.name, results, found[p.reward]) for p in PUBLISHED)
+                setting, tuple(_ours(p.name, results, found[p.reward]) for p in PUBLISHED)
             )
 
 
-def _ours(name: str, results: Results, cell: Cell) -> Float64[ndarray, "R"]:
+def _ours(name: str, results: Results, setting: Setting) -> Float64[ndarray, "R"]:
     if name in _BINS:
-        return within_limit_counts(results.courses[cell], *_BINS[name])
-    return np.asarray(results.values[cell][name])
+        return within_limit_counts(results.curves[setting], *_BINS[name])
+    return np.asarray(results.values[setting][name])
 
 
 def claims(results: Results, measure: str = "settled") -> dict[str, list[Comparison]]:
-    """By rival: every test of "the proposed reward is sooner within T".
+    """Tests of "the proposed reward is sooner within T", by rival.
 
-    `settled` looks at the mean of 100 samples at a time, `settled_bin` at the thesis's own bins.
+    `settled` uses the sliding mean of 100 samples, `settled_bin` the bins of the thesis.
     """
     return {
         rival: [
@@ -151,21 +200,21 @@ def claims(results: Results, measure: str = "settled") -> dict[str, list[Compari
 
 
 def is_the_thesis_problem(results: Results) -> bool:
-    """Whether the published numbers may stand beside ours: same data set, limit and samples."""
+    """Whether the published numbers are comparable: same data set, limit and number of samples."""
     config = results.config
-    at_limit = any(cell.limit_ms == T_MS for cell in results.values)
-    return config.task.name == "cifar100" and config.budget == SAMPLES and at_limit
+    at_limit = any(setting.limit_ms == T_MS for setting in results.values)
+    return results.task.name == TASK and config.budget == SAMPLES and at_limit
 
 
 def verdict(results: Results) -> str:
-    """One paragraph on the thesis's claim, out of the numbers and nothing else."""
+    """One paragraph on the claim of the thesis, derived from the tests."""
     sentences = []
     for rival, tests in claims(results).items():
         if not tests:
             continue
         sentences.append(_of_rival(rival, tests, claims(results, "settled_bin")[rival], results))
     if not sentences:
-        return "The study tests no pair of rewards that the thesis's claim is about."
+        return "The study tests no pair of rewards to which the claim of the thesis applies."
     every = [test for tests in claims(results).values() for test in tests]
     survives = all(test.verdict == "better" for test in every)
     opening = "The claim that the proposed reward brings the mean latency within T sooner " + (
@@ -175,9 +224,9 @@ def verdict(results: Results) -> str:
     return " ".join([opening, where, *sentences, *_price(results)])
 
 
-def _where(cells: Sequence[Cell]) -> str:
-    """How many settings there are of which device."""
-    counts = Counter(cell.device for cell in dict.fromkeys(cells))
+def _where(settings: Sequence[Setting]) -> str:
+    """Number of settings on each device."""
+    counts = Counter(setting.device for setting in dict.fromkeys(settings))
     parts = [f"{count} on {device}" for device, count in counts.items() if count > 1]
     alone = [device for device, count in counts.items() if count == 1]
     if len(alone) == 1:
@@ -195,13 +244,13 @@ def _of_rival(
     never = sum(_never_settles(test, results) for test in tests)
     text = (
         f"Against {RIVALS[rival]} it is sooner in {counts['better']} of {len(tests)} settings, later "
-        f"in {counts['worse']}, and in {counts['no difference']} the test tells no difference (paired "
+        f"in {counts['worse']}, and in {counts['no difference']} the test finds no difference (paired "
         f"Wilcoxon tests over {len(results.seeds)} seeds, Holm-corrected, at 5 %)."
     )
     if never:
         text += (
-            f" In {never} of the {len(tests)}, whatever the test says, the median search comes within "
-            f"T for good with neither reward."
+            f" In {never} of the {len(tests)}, whatever the test says, the median search settles within "
+            f"T with neither reward."
         )
     return (
         f"{text} By figure 5-2's {BINS} bins it is sooner in {binned['better']} and later in "
@@ -216,12 +265,12 @@ def _never_settles(test: Comparison, results: Results) -> bool:
 
 
 def _price(results: Results) -> Iterator[str]:
-    """What being sooner costs: the accuracy at the end and the gap, default settings."""
+    """Cost of being sooner: the gap after all samples, with the default settings."""
     by_rival: Mapping[str, list[Comparison]] = {
         rival: [
             c
             for c in results.comparisons
-            if c.measure == "gap" and c.other.reward == rival and not c.other.settings
+            if c.measure == "gap" and c.other.reward == rival and not c.other.overrides
         ]
         for rival in RIVALS
     }
@@ -237,8 +286,8 @@ def _price(results: Results) -> Iterator[str]:
 
 
 def numbers(results: Results) -> str | None:
-    """One paragraph on what the thesis prints; None where the study searched another problem."""
-    found = [r for r in reproductions(results) if r.cell.limit_ms == T_MS]
+    """One paragraph on the published numbers; None if the study searched another problem."""
+    found = [r for r in reproductions(results) if r.setting.limit_ms == T_MS]
     if not found or not is_the_thesis_problem(results):
         return None
     widest = max(found, key=lambda r: sum(r.within_range))
@@ -248,30 +297,35 @@ def numbers(results: Results) -> str | None:
         "never" if np.isinf(np.median(ours)) else f"{np.median(ours):,.0f}" for ours in closest.ours
     )
     printed = ", ".join(f"{published.value:,.0f}" for published in PUBLISHED)
-    of_all = "." if hits == len(PUBLISHED) else ", so no setting searched gives all of them."
+    of_all = "." if hits == len(PUBLISHED) else "; no setting searched gives all of them."
     sentences = [
         (
-            f"The thesis prints {printed} of its two runs: samples {PUBLISHED[0].what}, then "
-            f"{PUBLISHED[2].what}, then until within T by {BINS} bins, MnasNet before the proposed."
+            f"The thesis prints {printed} for its two runs, MnasNet before the proposed: samples "
+            f"{PUBLISHED[0].what}, {PUBLISHED[2].what}, and until within T by {BINS} bins."
         ),
-        f"Closest by the medians of {len(results.seeds)} seeds is {_place(closest.cell)}: {medians}.",
+        f"Closest by the medians of {len(results.seeds)} seeds is {_place(closest.setting)}: {medians}.",
         (
             f"At most {hits} of the {len(PUBLISHED)} lie between the least and the most of any seed, "
-            f"on {_place(widest.cell)}{of_all}"
+            f"on {_place(widest.setting)}{of_all}"
         ),
     ]
-    space = results.courses[found[0].cell].landscape
+    space = _survey(results.curves[found[0].setting])
     for published in PUBLISHED:
         chance = by_chance(replace(space, limit_ms=np.inf), published)
         if chance is not None and published.value > chance:
             sentences.append(
-                f"Its {published.value:,.0f} {published.what} are more than an even draw of "
-                f"{SAMPLES:,} from the whole space has in that range at all, {chance:,.0f}, with or "
-                f"without a limit: that run preferred networks of this accuracy, or its accuracies "
-                f"are not those of this source."
+                f"Its {published.value:,.0f} {published.what} are more than a uniform sample of "
+                f"{SAMPLES:,} from the whole space has in that range even without a limit, "
+                f"{chance:,.0f}: that run preferred networks of this accuracy, or its accuracies "
+                f"differ from those of this source."
             )
     return " ".join(sentences)
 
 
-def _place(cell: Cell) -> str:
-    return f"{cell.device} with {' '.join(cell.settings) or 'the default settings'}"
+def _survey(curve: LearningCurve) -> Landscape:
+    assert curve.survey is not None  # the space can be listed, see `findings`
+    return curve.survey
+
+
+def _place(setting: Setting) -> str:
+    return f"{setting.device} with {' '.join(setting.overrides) or 'the default settings'}"

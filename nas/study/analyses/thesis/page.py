@@ -1,8 +1,8 @@
-"""The figures and tables of the thesis's section 5.1, published values beside the study's."""
+"""Figures and tables of section 5.1 of the thesis, published values beside those of the study."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from nas.study.analyses.base import Analysis
 from nas.study.analyses.thesis.measure import (
     HARD,
     PROPOSED,
@@ -19,30 +20,34 @@ from nas.study.analyses.thesis.measure import (
     T_MS,
     TABLE_5_1,
     Reproduction,
+    ThesisFinding,
+    applies,
     by_chance,
     claims,
+    findings,
     heat_map,
     is_the_thesis_problem,
     reproductions,
 )
-from nas.study.charts import accuracy_by_bins, heat_map_figure, latency_by_bins
-from nas.study.plan import Cell
-from nas.study.results import Comparison, Results
-from nas.study.terminal import number_text, text_of
+from nas.study.evaluation.charts import accuracy_by_bins, latency_by_bins
+from nas.study.evaluation.results import Comparison, Results
+from nas.study.evaluation.statistics import number_text, text_of
+from nas.study.plan import Setting
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
-from runtime.page.document import Section
-from runtime.page.palette import BLUE, ORANGE, VERMILLION
+from runtime.page.document import KeyFigure, Section
+from runtime.page.palette import BLUE, ORANGE, SEQUENTIAL, VERMILLION
 from runtime.page.parts import Columns, Figure, Part, Table
 
 
-def thesis_sections(results: Results) -> Iterator[Section]:
-    """What the thesis prints, and what comes of it here."""
+def _sections(_: Sequence[ThesisFinding], results: Results) -> Iterator[Section]:
     found = list(reproductions(results))
     if found:
         closest = min(found, key=lambda r: r.distance)
-        yield Section("The thesis's figures", list(_figures(results, found[0].cell, closest.cell)))
+        yield Section(
+            "The thesis's figures", list(_figures(results, found[0].setting, closest.setting))
+        )
         yield Section("The thesis's numbers", list(_numbers(results, found)))
     tests = [test for rival in claims(results).values() for test in rival]
     if tests:
@@ -50,28 +55,28 @@ def thesis_sections(results: Results) -> Iterator[Section]:
     yield Section("The rewards themselves", list(_rewards()))
 
 
-def _figures(results: Results, first: Cell, closest: Cell) -> Iterator[Part | str]:
-    shown = {first: "the first device with the default settings"}
+def _figures(results: Results, first: Setting, closest: Setting) -> Iterator[Part | str]:
+    places = {first: "the first device with the default settings"}
     if is_the_thesis_problem(results):
-        shown.setdefault(closest, "closest to the thesis's numbers by the medians")
-    for cell, why in shown.items():
-        yield f"Figures 5-1 and 5-2 on {_place(cell)}: {why}."
-        pair = {name: results.courses[replace(cell, reward=name)] for name in (SOFT, PROPOSED)}
-        said = "Figure 5-1: samples of a search, mean over the seeds; the dashed line is T."
+        places.setdefault(closest, "closest to the thesis's numbers by the medians")
+    for setting, why in places.items():
+        yield f"Figures 5-1 and 5-2 on {_place(setting)}: {why}."
+        pair = {name: results.curves[replace(setting, reward=name)] for name in (SOFT, PROPOSED)}
+        caption = "Figure 5-1: samples of a search, mean over the seeds; the dashed line is T."
         maps = [
-            heat_map_figure(heat_map(course), f"Heat map: {name}", cell.limit_ms, said)
-            for name, course in pair.items()
+            _heat_map_figure(heat_map(curve), f"Heat map: {name}", setting.limit_ms, caption)
+            for name, curve in pair.items()
         ]
         everyone = {
-            other.reward: course
-            for other, course in results.courses.items()
-            if replace(other, reward=cell.reward) == cell
+            other.reward: curve
+            for other, curve in results.curves.items()
+            if replace(other, reward=setting.reward) == setting
         }
         yield Columns(
             [
                 *maps,
-                latency_by_bins(everyone, _place(cell), cell.limit_ms),
-                accuracy_by_bins(everyone, _place(cell)),
+                latency_by_bins(everyone, _place(setting), setting.limit_ms),
+                accuracy_by_bins(everyone, _place(setting)),
             ]
         )
 
@@ -80,9 +85,9 @@ def _numbers(results: Results, found: list[Reproduction]) -> Iterator[Part | str
     if is_the_thesis_problem(results):
         yield (
             "Median over our seeds, with the least and the most of any seed: the thesis prints one "
-            "run, so its number comes out where it lies between these. The last column "
-            "counts. Its device is a GTX 1080 Ti at batch 256 that no open "
-            "table has in full; its learning rate, batch and entropy weight are unknown."
+            "run; its number is in range where it lies between these, and the last column counts "
+            "them. Its device is a GTX 1080 Ti at batch 256, of which there is no complete open table; "
+            "its learning rate, batch and entropy weight are unknown."
         )
     else:
         yield "The thesis searched 5,000 samples within 17 ms; this study did not."
@@ -91,19 +96,55 @@ def _numbers(results: Results, found: list[Reproduction]) -> Iterator[Part | str
     header += ["in range, of 6"]
     rows: list[list[str | float]] = [
         [
-            _device(reproduction.cell),
-            " ".join(reproduction.cell.settings) or "default",
+            _device(reproduction.setting),
+            " ".join(reproduction.setting.overrides) or "default",
             *(_spread(ours) for ours in reproduction.ours),
             sum(reproduction.within_range),
         ]
         for reproduction in found
     ]
-    spaces = {_device(r.cell): results.courses[r.cell].landscape for r in found}
-    for device, space in spaces.items():
-        chances = [by_chance(space, published) for published in PUBLISHED]
-        shown = ["" if chance is None else number_text(chance) for chance in chances]
-        rows.append([device, "an even draw of 5,000 from the space", *shown, ""])
+    surveys = {_device(r.setting): results.curves[r.setting].survey for r in found}
+    for device, survey in surveys.items():
+        chances = [by_chance(survey, published) for published in PUBLISHED] if survey else []
+        texts = ["" if chance is None else number_text(chance) for chance in chances]
+        rows.append([device, "a uniform sample of 5,000", *texts, ""])
     yield Table(header, rows, "Figures 5-1 and 5-2 in numbers; axis: samples")
+
+
+def _heat_map_figure(
+    counts: Float64[ndarray, "ms bins"], title: str, limit_ms: float, caption: str
+) -> Figure:
+    """Samples by whole milliseconds (down) and accuracy (across): figure 5-1."""
+    used = np.flatnonzero(counts.sum(1) >= 0.5)
+    rows = slice(int(used.min()), int(used.max()) + 1) if len(used) else slice(0, 1)
+    counted = counts[rows]
+    line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit_ms, "y1": limit_ms}
+    line["line"] = {"color": VERMILLION, "dash": "dash", "width": 1.5}
+    bins = [f"{low} to {low + 10}" for low in range(0, 100, 10)]
+    return Figure(
+        title,
+        [
+            {
+                "type": "heatmap",
+                "x": bins,
+                "y": np.arange(rows.start, rows.stop) + 0.5,
+                "z": np.where(counted > 0, np.log10(np.maximum(counted, 0.1)), np.nan),
+                "text": [[f"{c:.0f}" if c >= 0.5 else "" for c in row] for row in counted],
+                "texttemplate": "%{text}",
+                "customdata": counted,
+                "hovertemplate": "%{y:.0f} ms, %{x} %: %{customdata:.1f} samples<extra></extra>",
+                "colorscale": SEQUENTIAL,
+                "showscale": False,
+            }
+        ],
+        {
+            "xaxis": {"title": {"text": "accuracy (%)"}},
+            "yaxis": {"title": {"text": "latency (whole ms)"}, "autorange": "reversed"},
+            "shapes": [line],
+        },
+        caption,
+        height=520,
+    )
 
 
 def _spread(values: Float64[ndarray, "R"]) -> str:
@@ -121,7 +162,7 @@ def _claim_text(results: Results) -> str:
 
 
 def _claims(results: Results) -> Table:
-    by_cell: dict[Cell, dict[str, Comparison]] = {}
+    by_cell: dict[Setting, dict[str, Comparison]] = {}
     for rival, found in claims(results).items():
         for test in found:
             by_cell.setdefault(test.reference, {})[rival] = test
@@ -130,24 +171,28 @@ def _claims(results: Results) -> Table:
         header += [rival, f"proposed against {rival}", "p (Holm)"]
     header += [f"end accuracy, {name}, %" for name in (PROPOSED, SOFT, HARD)]
     rows = []
-    for cell, tests in by_cell.items():
-        row = [_device(cell), " ".join(cell.settings) or "default", _settled(results, cell)]
+    for setting, tests in by_cell.items():
+        row = [
+            _device(setting),
+            " ".join(setting.overrides) or "default",
+            _settled(results, setting),
+        ]
         for rival in RIVALS:
             if rival not in tests:
                 row += ["", "", ""]
                 continue
             rated = tests[rival]
-            said = {"better": "sooner", "worse": "later"}.get(rated.verdict, rated.verdict)
-            row += [_settled(results, rated.other), said, f"{rated.p_holm:.2g}"]
+            verdict = {"better": "sooner", "worse": "later"}.get(rated.verdict, rated.verdict)
+            row += [_settled(results, rated.other), verdict, f"{rated.p_holm:.2g}"]
         for name in (PROPOSED, SOFT, HARD):
-            medians = results.medians.get(replace(cell, reward=name))
+            medians = results.medians.get(replace(setting, reward=name))
             row.append("" if medians is None else text_of(medians["end_accuracy"]))
         rows.append(row)
     return Table(header, rows, "The proposed reward against MnasNet's; axis: samples")
 
 
-def _settled(results: Results, cell: Cell) -> str:
-    return text_of(results.medians[cell]["settled"])
+def _settled(results: Results, setting: Setting) -> str:
+    return text_of(results.medians[setting]["settled"])
 
 
 def _rewards() -> Iterator[Part | str]:
@@ -186,8 +231,8 @@ def _rewards() -> Iterator[Part | str]:
     yield Table(
         header,
         rows,
-        "Table 5-1, T = 17 ms. The thesis cuts digits off; two of MnasNet's do not follow from its "
-        "equations, by 5e-5 at most.",
+        "Table 5-1, T = 17 ms. The thesis truncates digits; two of MnasNet's values deviate from its "
+        "equations, by at most 5e-5.",
     )
 
 
@@ -213,10 +258,27 @@ def _curves(
     )
 
 
-def _place(cell: Cell) -> str:
-    words = " ".join(cell.settings)
-    return f"{_device(cell)}, {words}" if words else _device(cell)
+def _place(setting: Setting) -> str:
+    words = " ".join(setting.overrides)
+    return f"{_device(setting)}, {words}" if words else _device(setting)
 
 
-def _device(cell: Cell) -> str:
-    return cell.device if cell.limit_ms == T_MS else f"{cell.device}, T = {cell.limit_ms:g} ms"
+def _device(setting: Setting) -> str:
+    return (
+        setting.device
+        if setting.limit_ms == T_MS
+        else f"{setting.device}, T = {setting.limit_ms:g} ms"
+    )
+
+
+def _key_figures(found: Sequence[ThesisFinding], _: Results) -> Iterator[KeyFigure]:
+    for one in found:
+        for rival, (sooner, tests) in one.sooner.items():
+            yield KeyFigure(
+                f"proposed sooner within T than {rival}",
+                f"{sooner} of {tests}",
+                "settings, Holm-corrected",
+            )
+
+
+THESIS = Analysis("thesis", applies, findings, _sections, _key_figures)

@@ -1,4 +1,4 @@
-"""The figures of boards on a study's page, as Plotly's dicts."""
+"""Charts of boards of several units."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from nas.study.analyses.variants.baselines import RANDOM, SHARED, TOGETHER, Searched
 from nas.study.analyses.variants.measure import Variants
-from nas.study.charts import error_bars
-from nas.study.statistics import Interval
+from nas.study.evaluation.charts import error_bars
+from nas.study.evaluation.statistics import Interval
 from runtime.page.markup import chart_text
 from runtime.page.palette import FAINT, SEQUENTIAL, SERIES
 from runtime.page.parts import Figure
@@ -26,38 +26,38 @@ _ZERO = {
 
 
 def letters(found: Variants) -> dict[str, str]:
-    """A letter for each device, for tables that a page has room for."""
+    """A letter for each device, for narrow tables."""
     return dict(zip(found.devices, ascii_uppercase, strict=False))
 
 
 def gains_by_board(found: Variants) -> Figure:
-    """What searching together brings, a dot for each board and rival."""
+    """Gain of searching together, a dot for each board and baseline."""
     names = [_label(one) for one in found.boards]
     data = []
-    for title, colour in zip(found.boards[0].rivals, SERIES, strict=False):
-        own = [one.way(one.rivals[title]).gain for one in found.boards]
+    for title, colour in zip(found.boards[0].baselines, SERIES, strict=False):
+        own = [one.strategy(one.baselines[title]).gain for one in found.boards]
         data.append(_dots(title, names, own, colour))
     return Figure(
-        "What searching together brings, by boards",
+        "Gain of searching together, by boards",
         data,
         {
             "xaxis": {
-                "title": {"text": f"T left on {' | '.join(letters(found).values())} (ms)"},
+                "title": {"text": f"T on {' | '.join(letters(found).values())} (ms)"},
                 "type": "category",
             },
-            "yaxis": {"title": {"text": "test accuracy over the other way (points)"}},
+            "yaxis": {"title": {"text": "test accuracy over the baseline (points)"}},
             "shapes": [_ZERO],
             "scattermode": "group",
             "legend": {"orientation": "h", "y": 1.15},
         },
-        "Above 0, searching for all units together found more than the way named; mean over seeds"
+        "Above 0, searching for all units together is better than the baseline; mean over seeds"
         f"{_with_intervals(found)}.",
         height=460,
     )
 
 
 def gaps_by_samples(found: Variants) -> Figure | None:
-    """How far each way is from the most accurate network that fits, after fewer samples."""
+    """Gap of each strategy to the most accurate network that fits, after fewer samples."""
     return _by_samples(
         found,
         "Gap by samples",
@@ -68,13 +68,13 @@ def gaps_by_samples(found: Variants) -> Figure | None:
 
 
 def gains_by_samples(found: Variants) -> Figure | None:
-    """What searching together brings after fewer samples."""
+    """Gain of searching together after fewer samples."""
     return _by_samples(
         found,
-        "What searching together brings, by samples",
+        "Gain of searching together, by samples",
         [one.gains for one in found.after],
-        "test accuracy over the other way (points)",
-        "Above 0, searching for all together found more than the way named.",
+        "test accuracy over the baseline (points)",
+        "Above 0, searching for all units together is better than the baseline.",
     )
 
 
@@ -83,7 +83,7 @@ def _by_samples(
 ) -> Figure | None:
     if len(found.after) < 2:
         return None
-    names = [*found.boards[0].rivals, TOGETHER]
+    names = [*found.boards[0].baselines, TOGETHER]
     counts = [one.samples for one in found.after]
     data = []
     for name, colour in zip(names, SERIES, strict=False):
@@ -100,13 +100,13 @@ def _by_samples(
         title,
         data,
         {
-            "xaxis": {"title": {"text": "samples in all"}, "type": "log", "tickvals": counts},
+            "xaxis": {"title": {"text": "samples in total"}, "type": "log", "tickvals": counts},
             "yaxis": {"title": {"text": axis}},
             "shapes": [_ZERO],
             "legend": {"orientation": "h", "y": 1.15},
         },
-        f"Horizontal axis: samples of each way in all. {caption} Mean over the boards and the seeds that "
-        f"found a network{_with_intervals(found)}."
+        f"Horizontal axis: samples of each strategy in total. {caption} Mean over the boards and the "
+        f"seeds that found a network{_with_intervals(found)}."
         f"{f' Found nothing: {nothing}.' if nothing else ''}",
         height=460,
     )
@@ -135,7 +135,7 @@ def _label(one: Searched) -> str:
 
 
 def better_unit(found: Variants) -> Figure | None:
-    """By how much the second unit's best network is better than the first's, over two units' times."""
+    """Accuracy of the second unit's best network less that of the first, over the limits of both."""
     if len(found.devices) != 2:
         return None
     first, second = (

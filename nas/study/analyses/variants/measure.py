@@ -1,15 +1,15 @@
-"""Architecture and unit chosen together, against a search for one unit at a time.
+"""Architecture and unit chosen together, compared with a search for one unit at a time.
 
-A board has several units, each with time left of its own (`nas.study.boards`). Whoever knows which
-unit has the better network searches for that one. Whoever does not can give each unit a share of the
-samples and take the best, draw a unit, or search with `t_eff` for all at once. The networks that may
-run on some unit are those of all units together, so the best of them is the best unit's: searching
-together can save not knowing, and nothing else.
+A board has several units, each with a time limit of its own (`nas.study.boards`). If it is known which
+unit has the best network, a search for that unit is enough. Otherwise each unit may get a share of the
+samples and the best network is taken, a unit may be drawn at random, or one search with `t_eff` covers
+all units. The best network of all units together is that of the best unit, so searching together can
+only make up for not knowing it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import final
@@ -33,57 +33,60 @@ from nas.study.analyses.variants.baselines import (
     searched,
 )
 from nas.study.boards import Board
-from nas.study.learning_curve import Course
-from nas.study.measures import CHECKPOINTS
-from nas.study.plan import Cell
-from nas.study.results import Results
-from nas.study.statistics import LEVEL, Interval
+from nas.study.evaluation.learning_curve import LearningCurve
+from nas.study.evaluation.measures import CHECKPOINTS
+from nas.study.evaluation.results import Results
+from nas.study.evaluation.statistics import LEVEL, Interval
+from nas.study.plan import Plan, Setting
+from runtime.shell.provenance import is_predicted
 
 
 @final
 @dataclass(frozen=True)
 class After:
-    """Searches of several boards, each cut off after so many samples in all; means over the boards."""
+    """Means over the boards, with each strategy cut off after a number of samples."""
 
     samples: int
     fits: Mapping[str, float]  # share of the searches that have a network within T somewhere
-    gaps: Mapping[str, Interval]  # to the most accurate that fits, points, of those that have
-    gains: Mapping[str, Interval]  # of searching together, points of test accuracy, where both have
+    gaps: Mapping[str, Interval]  # points below the most accurate that fits, of those that have one
+    gains: Mapping[
+        str, Interval
+    ]  # points of test accuracy of searching together, where both have one
 
 
 @final
 @dataclass(frozen=True)
 class Variants:
-    """Boards of the same units, which leave different times."""
+    """Boards of the same units with different limits."""
 
     devices: tuple[str, ...]
     reward: str
     controller: str
     boards: tuple[Searched, ...]
-    after: tuple[After, ...]  # the last of them after all samples
-    predicted: tuple[float, ...]  # share of each unit's latencies
+    after: tuple[After, ...]  # the last is after all samples
+    predicted: tuple[float, ...]  # share of the latencies of each unit
 
     @property
     def title(self) -> str:
-        """Its units."""
+        """The units."""
         return " or ".join(self.devices)
 
     @property
     def best(self) -> dict[str, int]:
-        """On how many boards each unit has the most accurate network; a tie counts for each."""
+        """Number of boards on which each unit has the most accurate network; a tie counts for each."""
         return {device: sum(device in one.best for one in self.boards) for device in self.devices}
 
     @property
     def has_intervals(self) -> bool:
-        """Whether there are enough seeds."""
+        """Whether there are enough seeds for intervals."""
         return any(gain.bounds for gain in self.after[-1].gains.values())
 
-    def decided(self, rival: str) -> tuple[int, int] | None:
-        """On how many boards searching together is ahead of this beyond its interval, and behind.
+    def decided(self, baseline: str) -> tuple[int, int] | None:
+        """Numbers of boards on which the interval of the gain is above 0, and below 0.
 
-        None where there are no intervals.
+        None if there are no intervals.
         """
-        gains = [one.way(one.rivals[rival]).gain for one in self.boards]
+        gains = [one.strategy(one.baselines[baseline]).gain for one in self.boards]
         bounds = [gain.bounds for gain in gains if gain and gain.bounds]
         if not bounds:
             return None
@@ -91,11 +94,11 @@ class Variants:
 
     @property
     def by_chance(self) -> float:
-        """On how many boards the interval would lie beside the truth, of as many intervals."""
+        """Number of boards whose interval is expected to miss the true gain."""
         return (1 - LEVEL) * len(self.boards)
 
     @property
-    def sentence(self) -> str:
+    def sentences(self) -> tuple[str, ...]:
         """The finding, in numbers."""
         last = self.after[-1]
         gains = ", ".join(
@@ -104,28 +107,36 @@ class Variants:
             if name in last.gains
         )
         count = len(self.boards)
-        return (
+        text = (
             f"{self.title}, {count} board{'s' if count > 1 else ''}, reward={self.reward}, "
-            f"controller={self.controller}: after {last.samples:,} samples, points of test accuracy "
-            f"that searching for all units together brings: {gains}."
+            f"controller={self.controller}: gain of searching for all units together, in points of "
+            f"test accuracy after {last.samples:,} samples: {gains}."
         )
+        return (text,)
 
 
-def variants(results: Results) -> Iterator[Variants]:
-    """The study's boards, those of the same units together, with the default settings."""
+def applies(plan: Plan) -> bool:
+    """Whether the study searches boards of several units."""
+    return bool(plan.boards)
+
+
+def variants(results: Results) -> list[Variants]:
+    """The boards of the study, grouped by their units, with the default settings."""
     groups: dict[tuple[str, ...], list[Board]] = {}
     for board in results.boards:
         groups.setdefault(tuple(unit.device for unit in board.units), []).append(board)
     kinds = dict.fromkeys(
-        (cell.reward, cell.controller) for cell in results.values if not cell.settings
+        (one.reward, one.controller) for one in results.values if not one.overrides
     )
-    for boards, (reward, controller) in product(groups.values(), kinds):
-        yield _variants(boards, reward, controller, results)
+    return [
+        _variants(boards, reward, controller, results)
+        for boards, (reward, controller) in product(groups.values(), kinds)
+    ]
 
 
 def _variants(boards: list[Board], reward: str, controller: str, results: Results) -> Variants:
-    courses = [_courses(board, reward, controller, results) for board in boards]
-    found = [searched(board, own) for board, own in zip(boards, courses, strict=True)]
+    curves = [_curves(board, reward, controller, results) for board in boards]
+    found = [searched(board, own) for board, own in zip(boards, curves, strict=True)]
     units, budget = boards[0].units, results.config.budget
     counts = [count for count in CHECKPOINTS if len(units) <= count < budget]
     return Variants(
@@ -133,24 +144,29 @@ def _variants(boards: list[Board], reward: str, controller: str, results: Result
         reward=reward,
         controller=controller,
         boards=tuple(found),
-        after=tuple(_after(samples, found, courses) for samples in [*counts, budget]),
-        predicted=tuple(float(results.tables.predicted[unit.device].mean()) for unit in units),
+        after=tuple(_after(samples, found, curves) for samples in [*counts, budget]),
+        predicted=tuple(
+            float(is_predicted(curves[0][alone(unit.device)].answers.latency_kind).mean())
+            for unit in units
+        ),
     )
 
 
 def _after(
-    samples: int, boards: Sequence[Searched], courses: Sequence[Mapping[str, Course]]
+    samples: int, boards: Sequence[Searched], curves: Sequence[Mapping[str, LearningCurve]]
 ) -> After:
     gaps: dict[str, list[Float64[ndarray, "R"]]] = {}
     gains: dict[str, list[Float64[ndarray, "R"]]] = {}
     fits: dict[str, list[float]] = {}
-    for one, own in zip(boards, courses, strict=True):
+    for one, own in zip(boards, curves, strict=True):
         together = own[TOGETHER]
         found = found_by(one.board, own, samples)
-        test = {name: mean_test(which, together.tables) for name, which in found.items()}
-        for title, name in {TOGETHER: TOGETHER, **one.rivals}.items():
+        survey = together.survey
+        assert survey is not None  # the plan refuses boards without surveys
+        test = {name: mean_test(which, together.answers) for name, which in found.items()}
+        for title, name in {TOGETHER: TOGETHER, **one.baselines}.items():
             fits.setdefault(title, []).append(float((found[name] >= 0).mean()))
-            gaps.setdefault(title, []).append(mean_gap(found[name], together.landscape))
+            gaps.setdefault(title, []).append(mean_gap(found[name], survey))
             if name != TOGETHER:
                 gains.setdefault(title, []).append(test[TOGETHER] - test[name])
     return After(
@@ -171,18 +187,20 @@ def _means(
     return {title: mean for title, mean in means.items() if mean}
 
 
-def _courses(board: Board, reward: str, controller: str, results: Results) -> dict[str, Course]:
-    """The searches for each unit, in their order, and for all together, the last."""
+def _curves(
+    board: Board, reward: str, controller: str, results: Results
+) -> dict[str, LearningCurve]:
+    """Searches for each unit, in their order, then for all together."""
     found = {
-        alone(unit.device): results.courses[Cell(reward, controller, unit.device, unit.left_ms)]
+        alone(unit.device): results.curves[Setting(reward, controller, unit.device, unit.left_ms)]
         for unit in board.units
     }
-    cell = Cell(reward, controller, board.device, board.limit_ms)
-    return {**found, TOGETHER: results.courses[cell]}
+    setting = Setting(reward, controller, board.device, board.limit_ms)
+    return {**found, TOGETHER: results.curves[setting]}
 
 
 def signed(interval: Interval) -> str:
-    """A difference with its interval, if it has one, for readers."""
+    """A difference in text, with its interval if it has one."""
     middle, *bounds = (
         f"{round(value, 2) + 0.0:+.2f}"  # no minus before a zero
         for value in (interval.middle, *(interval.bounds or ()))

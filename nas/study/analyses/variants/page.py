@@ -1,10 +1,11 @@
-"""Boards of several units on a study's page: one unit at a time, or all together."""
+"""Boards of several units on the page of a study: one unit at a time, or all together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from nas.study.analyses.base import Analysis
 from nas.study.analyses.variants.baselines import BEST, RANDOM, SHARED, TOGETHER, Searched, alone
 from nas.study.analyses.variants.charts import (
     better_unit,
@@ -13,50 +14,42 @@ from nas.study.analyses.variants.charts import (
     gaps_by_samples,
     letters,
 )
-from nas.study.analyses.variants.measure import Variants, signed, variants
-from nas.study.results import Results
-from nas.study.statistics import Interval, with_intervals
-from nas.study.terminal import text_of
+from nas.study.analyses.variants.measure import Variants, applies, signed, variants
+from nas.study.evaluation.results import Results
+from nas.study.evaluation.statistics import Interval, text_of, with_intervals
 from runtime.page.document import Section
 from runtime.page.parts import Columns, Note, Part, Table
 
 CAVEAT = (
-    "Every unit is taken to have the accuracies of the table, which are those of networks trained and "
-    "tested in fp32: units differ in latency only. What a lower precision does to the accuracy is not "
-    "in these tables."
+    "Accuracies are those of the table, of networks trained and tested in fp32, on every unit: units "
+    "differ in latency only. The effect of a lower precision on accuracy is not in these tables."
 )
 
 EARLY = 100
-"""Samples after which the first table tells of the searches, beside their end."""
+"""Samples of the first comparison in the first table; the second is after all samples."""
 
 
-def variant_sections(results: Results) -> Iterator[Section]:
+def _sections(every: Sequence[Variants], results: Results) -> Iterator[Section]:
     """All sets of units in one table, then a section for the boards of each."""
-    every = list(variants(results))
-    if every:
-        yield Section(
-            "One unit at a time, or all together", [*_introduction(results), _sets(every)]
-        )
+    yield Section("One unit at a time, or all together", [*_introduction(results), _sets(every)])
     for found in every:
         yield Section(f"Variants: {found.title}", list(_parts(found, results)))
 
 
 def _introduction(results: Results) -> Iterator[Part | str]:
     yield (
-        f"A board has several units, each with a T of its own. All ways to search it have the same "
-        f"number of samples in all: for one unit; for each unit with its share of the samples, and "
-        f"then the best is taken; for a unit at random, which is the mean of searching for each; or for "
-        f"all together, where a latency is that of the unit that needs the least part of its T. The best "
-        f"unit is the one whose most accurate network within T is the most accurate. Found "
-        f"is the test accuracy of the most accurate network within T, mean over {len(results.seeds)} "
-        f"seeds{with_intervals(len(results.seeds))}; what searching together brings is paired by seed. The "
-        f"boards are fixed: an interval tells what other seeds would find on them, and nothing of other "
-        f"boards."
+        f"A board has several units, each with a T of its own. All strategies have the same total "
+        f"number of samples: search for one unit; for each unit with a share of the samples, then take "
+        f"the best; for a unit at random, which is the mean of searching for each; or for all together, "
+        f"with the latency on the unit that needs the least part of its T. The best unit is the one with "
+        f"the most accurate network within T. Found is the test accuracy of the most accurate network "
+        f"within T, mean over {len(results.seeds)} seeds{with_intervals(len(results.seeds))}; gains of "
+        f"searching together are paired by seed. The boards are fixed: an interval is about other seeds "
+        f"on these boards, not about other boards."
     )
     yield (
-        "The networks that fit on some unit are those of all units, so the most accurate of them is "
-        "the best unit's: searching together cannot beat searching for the best unit, were it known and "
-        "the samples enough."
+        "The most accurate network that fits on some unit is that of the best unit: searching together "
+        "cannot beat searching for the best unit, if it were known and the samples were enough."
     )
     yield Note(CAVEAT)
 
@@ -90,16 +83,16 @@ def _sets(every: Sequence[Variants]) -> Table:
     return Table(
         header,
         rows,
-        "Points of test accuracy that searching together brings after so many samples, mean over the "
-        "boards; and on how many it is ahead and behind at the end, beyond the interval; by chance "
-        "alone about one interval in 20 lies on one side or the other",
+        "Gain of searching together in points of test accuracy after these samples, mean over the "
+        "boards; and number of boards on which its interval at the end is above or below 0; about one "
+        "interval in 20 is so by chance",
     )
 
 
 def _parts(found: Variants, results: Results) -> Iterator[Part | str]:
     named = letters(found)
     yield f"{', '.join(f'{letter} is {device}' for device, letter in named.items())}."
-    yield found.sentence
+    yield from found.sentences
     predicted = [
         f"{share:.0%} of {named[device]}"
         for device, share in zip(found.devices, found.predicted, strict=True)
@@ -116,30 +109,33 @@ def _parts(found: Variants, results: Results) -> Iterator[Part | str]:
     ]
     yield Columns([figure for figure in figures if figure])
     yield (
-        f"A line is a board: what each unit leaves for the network. Found is in percent, after "
-        f"{budget:,} samples in all, or {budget // len(found.devices):,} for each unit."
+        f"Each line is a board, with the T of each unit. Found is in percent, after {budget:,} samples "
+        f"in total, or {budget // len(found.devices):,} for each unit."
     )
     yield _boards(found)
-    yield _ways(found)
+    yield _strategies(found)
     if any(one.choosing for one in found.boards):
         yield (
-            "The unit chosen for each architecture, over the architectures that were measured on all "
-            "units: on which of them it needs the least part of T, and the share of the time that this "
-            "saves on the one unit that is best for all of them together."
+            "Choosing the unit for each architecture, over the architectures that were measured on all "
+            "units: the unit on which it needs the least part of T, and the share of time that this "
+            "saves against the one unit that is best for all of them together."
         )
         yield _choosing(found)
 
 
 def _boards(found: Variants) -> Table:
     named = letters(found)
-    ways = [*map(alone, found.devices), SHARED, RANDOM, TOGETHER]
+    names = [*map(alone, found.devices), SHARED, RANDOM, TOGETHER]
     rows: list[list[str | float]] = [
         [
             *_left(one),
             f"{one.within_any:.1%}",
             " or ".join(named[device] for device in one.best),
-            *(text_of(one.way(name).found, digits=2) for name in ways),
-            *(_signed_or_none(one.way(one.rivals[name]).gain) for name in (RANDOM, SHARED, BEST)),
+            *(text_of(one.strategy(name).found, digits=2) for name in names),
+            *(
+                _signed_or_none(one.strategy(one.baselines[name]).gain)
+                for name in (RANDOM, SHARED, BEST)
+            ),
         ]
         for one in found.boards
     ]
@@ -151,27 +147,27 @@ def _boards(found: Variants) -> Table:
     return Table(header, rows, f"The boards{_over_seeds(found)}")
 
 
-def _ways(found: Variants) -> Table:
+def _strategies(found: Variants) -> Table:
     named = letters(found)
-    shown = {alone(device): alone(letter) for device, letter in named.items()}
+    short = {alone(device): alone(letter) for device, letter in named.items()}
     rows: list[list[str | float]] = [
         [
             *_left(one),
-            shown.get(way.name, way.name),
-            text_of(way.fits, digits=2),
-            *(f"{share:.2f}" for share in way.fits_on),
-            "nothing within T" if way.found is None else text_of(way.found, digits=2),
-            "" if way.gap is None else text_of(way.gap, digits=2),
-            text_of(way.optimal, digits=2),
+            short.get(strategy.name, strategy.name),
+            text_of(strategy.fits, digits=2),
+            *(f"{share:.2f}" for share in strategy.fits_on),
+            "nothing within T" if strategy.found is None else text_of(strategy.found, digits=2),
+            "" if strategy.gap is None else text_of(strategy.gap, digits=2),
+            text_of(strategy.optimal, digits=2),
         ]
         for one in found.boards
-        for way in one.ways
+        for strategy in one.strategies
     ]
     header = [f"T on {letter} (ms)" for letter in named.values()]
     header += ["searched", "share that fits"]
     header += [f"fits on {letter}" for letter in named.values()]
     header += ["found (%)", "gap to the best that fits (points)", "share that finds it"]
-    return Table(header, rows, f"Every way to search{_over_seeds(found)}")
+    return Table(header, rows, f"Every strategy{_over_seeds(found)}")
 
 
 def _choosing(found: Variants) -> Table:
@@ -179,7 +175,7 @@ def _choosing(found: Variants) -> Table:
     rows: list[list[str | float]] = [
         [
             *_left(one),
-            f"{one.choosing.cells:,}",
+            f"{one.choosing.architectures:,}",
             *(f"{share:.1%}" for share in one.choosing.quickest),
             named[one.choosing.fixed],
             *(" / ".join(f"{times:.2f}" for times in each) for each in one.choosing.to_fixed),
@@ -206,8 +202,8 @@ def _over_seeds(found: Variants) -> str:
     return ", with 95 % intervals over seeds" if found.has_intervals else ""
 
 
-def _decided(found: Variants, rival: str) -> str:
-    counts = found.decided(rival)
+def _decided(found: Variants, baseline: str) -> str:
+    counts = found.decided(baseline)
     if counts is None:
         return "no intervals"
     ahead, behind = counts
@@ -216,3 +212,6 @@ def _decided(found: Variants, rival: str) -> str:
 
 def _signed_or_none(gain: Interval | None) -> str:
     return "unknown" if gain is None else signed(gain)
+
+
+VARIANTS = Analysis("variants", applies, variants, _sections)

@@ -14,17 +14,16 @@ from nas.study.analyses.thesis.measure import (
     verdict,
     within_limit_counts,
 )
+from nas.study.evaluation.learning_curve import LearningCurve
+from nas.study.evaluation.results import gather
 from nas.study.folder import StudyFolder
-from nas.study.learning_curve import Course
 from nas.study.page import answer
-from nas.study.results import gather
-from nas.study.tables import save_tables, tables_of
-from nas.study.trace import Trace, save_trace
+from nas.study.search_log import SearchLog, save_log
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
 
 SAMPLES = 400
-SETTINGS = {"choices": {}, "sources": {}, "values": {}}
+CONFIG = {"choices": {}, "sources": {}, "values": {}}
 THREE = ("rewards=[proposed,mnasnet,mnasnet_hard]", "seeds=8", f"budget={SAMPLES}", "thesis=true")
 
 
@@ -34,15 +33,14 @@ def results_of(plan_of, tmp_path):
 
     def make(**fast_from):
         plan, folder = plan_of(*THREE), StudyFolder(tmp_path / "one")
-        folder.begin(SETTINGS, [job.cell for job in plan.jobs])
-        save_tables(folder.tables, tables_of(plan))
-        (landscape,) = plan.landscapes.values()
-        slow, fast = landscape.latency_ms.argmax(), landscape.latency_ms.argmin()
+        folder.begin(CONFIG, [job.setting for job in plan.jobs])
+        (survey,) = plan.surveys.values()
+        slow, fast = survey.latency_ms.argmax(), survey.latency_ms.argmin()
         for job in plan.jobs:
-            start = fast_from[job.cell.reward] + np.arange(8)[:, None]
+            start = fast_from[job.setting.reward] + np.arange(8)[:, None]
             index = np.where(np.arange(SAMPLES) < start, slow, fast).astype(np.uint16)
-            traced = Trace(np.arange(8), index, np.ones(1))
-            save_trace(folder.file(job.cell), traced)
+            log = SearchLog(np.arange(8), index, np.ones(1))
+            save_log(folder.file(job.setting), job.space, log)
         return gather(plan, folder)
 
     return make
@@ -66,8 +64,8 @@ def test_the_claim_does_not_hold_where_the_hard_reward_is_sooner(results_of):
 def test_searches_that_never_settle_do_not_differ_and_it_is_said(results_of):
     said = verdict(results_of(proposed=10**6, mnasnet=10**6, mnasnet_hard=10**6))
 
-    assert said.count("in 1 the test tells no difference (paired") == 2
-    assert said.count("In 1 of the 1, whatever the test says, the median search comes") == 2
+    assert said.count("in 1 the test finds no difference (paired") == 2
+    assert said.count("In 1 of the 1, whatever the test says") == 2
     assert "Settings searched: 1 on synthetic-board." in said
 
 
@@ -80,28 +78,28 @@ def test_other_problems_are_not_set_beside_the_published_numbers_and_ties_count_
     (reproduction,) = reproductions(results)
     assert len(reproduction.ours) == len(PUBLISHED)
     assert reproduction.ours[-1].tolist() == [20] * 8  # bins of 20 samples
-    assert "proposed on 1, mnasnet on 1, mnasnet_hard on 1" in answer(results, [])[-1]
+    assert "proposed on 1, mnasnet on 1, mnasnet_hard on 1" in answer(results, {})[-1]
 
 
 def test_where_no_search_finds_anything_no_gap_is_the_smallest(results_of):
-    said = answer(results_of(proposed=10**6, mnasnet=10**6, mnasnet_hard=10**6), [])[-1]
+    said = answer(results_of(proposed=10**6, mnasnet=10**6, mnasnet_hard=10**6), {})[-1]
 
     assert "proposed on 0, mnasnet on 0, mnasnet_hard on 0" in said
-    assert "on 1 the median search of none finds any network within T" in said
+    assert "on 1 no median search" in said
 
 
 def test_counts_and_heat_map_are_those_of_one_search(results_of):
     results = results_of(proposed=100, mnasnet=150, mnasnet_hard=200)
-    course: Course = next(iter(results.courses.values()))
-    percent = 100 * course.accuracy[0, -1]
+    curve: LearningCurve = next(iter(results.curves.values()))
+    percent = 100 * curve.accuracy[0, -1]
 
-    counts = within_limit_counts(course, percent, percent + 1)
+    counts = within_limit_counts(curve, percent, percent + 1)
 
     assert counts.tolist() == [300 - seed for seed in range(8)]
-    assert within_limit_counts(course, percent + 1, 100.0).tolist() == [0] * 8
-    assert heat_map(course).sum() == pytest.approx(SAMPLES)
-    whole_ms = int(course.latency_ms[0, -1])
-    assert heat_map(course)[whole_ms].sum() == pytest.approx(counts.mean())
+    assert within_limit_counts(curve, percent + 1, 100.0).tolist() == [0] * 8
+    assert heat_map(curve).sum() == pytest.approx(SAMPLES)
+    whole_ms = int(curve.latency_ms[0, -1])
+    assert heat_map(curve)[whole_ms].sum() == pytest.approx(counts.mean())
 
 
 def test_table_5_1_is_what_the_rewards_give():

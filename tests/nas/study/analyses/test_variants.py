@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from nas.spaces.nas_bench_201 import plugin
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.registry import space_named
 from nas.study.analyses.variants.baselines import (
     BEST,
     RANDOM,
@@ -23,20 +24,22 @@ from nas.study.analyses.variants.baselines import (
     searched,
 )
 from nas.study.analyses.variants.measure import After, Variants
+from nas.study.answers import Answers
 from nas.study.boards import Board, Unit, combinations
+from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.folder import StudyFolder
-from nas.study.learning_curve import Course
-from nas.study.tables import Tables
-from nas.study.trace import Trace
+from nas.study.search_log import SearchLog
 from nas.trials.survey import Landscape
 from runtime.mapping.model.platform_description import read_platform
 from runtime.mapping.model.timing_table import Bound, read_timing_table
 from runtime.mapping.solving.slack import analyse_frame
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.provenance import Kind
 
 ROOT = Path(__file__).parents[4]
-SPACE = NAS_BENCH_201.size
+SEARCH_SPACE = space_named("nas_bench_201")
+SPACE = SEARCH_SPACE.size
 NUMBER = np.arange(SPACE, dtype=float)
 ACCURACY = NUMBER / SPACE  # the higher the number, the better
 GPU_MS = NUMBER + 1  # and the slower on the GPU, where 0 to 99 are within 100 ms
@@ -44,55 +47,54 @@ CPU_MS = np.where(NUMBER % 2 == 0, 2 * NUMBER + 2, 1e6)  # the even ones up to 2
 BOARD = Board("gpu or cpu", (Unit("gpu", 100.0), Unit("cpu", 600.0)))
 
 
-def course(index, latency_ms, limit_ms, predicted=None):
-    none = np.zeros(SPACE, bool)
-    tables = Tables(
-        ACCURACY,
-        ACCURACY,
-        NUMBER,
-        {"gpu": GPU_MS, "cpu": CPU_MS},
-        {"gpu": none, "cpu": none if predicted is None else predicted},
-    )
+def curve(index, latency_ms, limit_ms, predicted=None):
+    measured = np.full(SPACE, Kind.measured, np.int8)
+    kinds = measured
+    if predicted is not None:
+        kinds = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
+    answers = Answers(ACCURACY, measured, ACCURACY, NUMBER, latency_ms, kinds)
     numbers = np.array(index, np.uint16)
-    return Course(
-        Trace(np.arange(len(numbers)), numbers, np.ones(1)),
+    return LearningCurve(
+        SearchLog(np.arange(len(numbers)), numbers, np.ones(1)),
+        answers,
+        float(limit_ms),
+        SEARCH_SPACE,
         Landscape(ACCURACY, latency_ms, float(limit_ms)),
-        tables,
     )
 
 
 @pytest.fixture
-def courses():
+def curves():
     """Two seeds of four samples for each unit, and for both together."""
     together_ms = 100 * np.minimum(GPU_MS / 100, CPU_MS / 600)
     return {
-        alone("gpu"): course([[7, 50, 99, 3], [200, 201, 202, 203]], GPU_MS, 100),
-        alone("cpu"): course([[8, 41, 298, 2], [4, 6, 41, 20]], CPU_MS, 600),
-        TOGETHER: course([[60, 298, 5, 5], [101, 299, 301, 303]], together_ms, 100),
+        alone("gpu"): curve([[7, 50, 99, 3], [200, 201, 202, 203]], GPU_MS, 100),
+        alone("cpu"): curve([[8, 41, 298, 2], [4, 6, 41, 20]], CPU_MS, 600),
+        TOGETHER: curve([[60, 298, 5, 5], [101, 299, 301, 303]], together_ms, 100),
     }
 
 
-def test_a_share_of_the_samples_is_the_beginning_of_the_search_and_the_best_unit_is_taken(courses):
-    found = found_by(BOARD, courses)
+def test_a_share_of_the_samples_is_the_beginning_of_the_search_and_the_best_unit_is_taken(curves):
+    found = found_by(BOARD, curves)
 
     assert found[alone("gpu")].tolist() == [[99], [-1]]  # nothing is within T
     assert found[alone("cpu")].tolist() == [[298], [20]]
     assert found[SHARED].tolist() == [[50], [6]]  # of 7, 50 and 8, 41; of none and 4, 6
     assert found[RANDOM].tolist() == [[99, 298], [-1, 20]]
     assert found[TOGETHER].tolist() == [[298], [-1]]
-    early = found_by(BOARD, courses, 2)
+    early = found_by(BOARD, curves, 2)
     assert early[alone("gpu")].tolist() == [[50], [-1]]
     assert early[SHARED].tolist() == [[8], [4]]  # of one sample each
 
 
-def test_every_way_is_told_by_what_it_finds_and_where_that_fits(courses):
-    one = searched(BOARD, courses)
+def test_every_strategy_is_judged_by_what_it_finds_and_where_that_fits(curves):
+    one = searched(BOARD, curves)
 
     assert one.optimum == (99 / SPACE, 298 / SPACE)
     assert one.best == ("cpu",)
     assert one.within == (100 / SPACE, 150 / SPACE)
     assert one.within_any == (100 + 100) / SPACE
-    gpu, random, both = (one.way(name) for name in (alone("gpu"), RANDOM, TOGETHER))
+    gpu, random, both = (one.strategy(name) for name in (alone("gpu"), RANDOM, TOGETHER))
     assert (gpu.fits.middle, gpu.fits_on) == (0.5, (0.5, 0))  # 99 is odd: not on the CPU
     assert gpu.found.middle == pytest.approx(100 * 99 / SPACE)
     assert gpu.gap.middle == pytest.approx(100 * (298 - 99) / SPACE)
@@ -100,23 +102,24 @@ def test_every_way_is_told_by_what_it_finds_and_where_that_fits(courses):
     assert (random.fits.middle, random.fits_on) == (0.75, (0.5, 0.5))  # 20 runs on both
     assert random.optimal.middle == 0.25
     assert (both.fits_on, both.optimal.middle, both.gain) == ((0, 0.5), 0.5, None)
-    assert one.rivals[BEST] == alone("cpu")
-    assert one.rivals[WORST] == alone("gpu")
+    assert one.baselines[BEST] == alone("cpu")
+    assert one.baselines[WORST] == alone("gpu")
 
 
-def test_choosing_a_unit_for_each_architecture_is_told_of_those_measured_on_all():
+def test_choosing_a_unit_is_judged_on_architectures_measured_on_all():
     predicted = NUMBER >= 4
-    tables = course([[0]], GPU_MS, 100, predicted).tables
+    gpu, cpu = (curve([[0]], ms, 100, predicted).answers for ms in (GPU_MS, CPU_MS))
 
-    found = _choosing(BOARD, tables)
+    found = _choosing(BOARD, [gpu, cpu])
 
     # parts of T of 0 to 3: GPU 1, 2, 3, 4 %; CPU 0.33, 166667, 1, 166667 %
-    assert (found.cells, found.fixed, found.quickest) == (4, "gpu", (0.5, 0.5))
+    assert (found.architectures, found.fixed, found.quickest) == (4, "gpu", (0.5, 0.5))
     assert found.saved == pytest.approx((2 / 3 + 0 + 2 / 3 + 0) / 4)
     assert found.saved_most == pytest.approx(2 / 3)
     assert found.to_fixed[0] == (1, 1, 1)
     assert found.to_fixed[1][0] == pytest.approx(1 / 3)
-    assert _choosing(BOARD, course([[0]], GPU_MS, 100, np.ones(SPACE, bool)).tables) is None
+    nothing = curve([[0]], GPU_MS, 100, np.ones(SPACE, bool)).answers
+    assert _choosing(BOARD, [nothing, cpu]) is None
 
 
 def test_a_board_of_several_times_is_one_for_each_combination():
@@ -182,7 +185,7 @@ ON_BOARDS = (
 BOARDS = "boards=['synthetic-board@12ms,16ms or synthetic-npu@9ms']"
 
 
-def test_a_study_of_boards_sets_searching_together_against_every_other_way(
+def test_a_study_of_boards_compares_searching_together_with_every_baseline(
     study, with_an_npu, tmp_path
 ):
     board_ms, npu_ms = with_an_npu
@@ -191,26 +194,26 @@ def test_a_study_of_boards_sets_searching_together_against_every_other_way(
     printed = study(*ON_BOARDS, BOARDS, f"folder={folder.path}", small=())
 
     (found,) = json.loads(folder.results.read_bytes())["variants"]
-    ledger = json.loads(folder.ledger.read_bytes())["cells"]
+    ledger = json.loads(folder.ledger.read_bytes())["settings"]
     assert len(ledger) == 2 + 1 + 2  # a unit that leaves the same on two boards is searched once
     within = [(board_ms <= 12) | (npu_ms <= 9), (board_ms <= 16) | (npu_ms <= 9)]
     assert [one["within_any"] for one in found["boards"]] == [each.mean() for each in within]
     for one in found["boards"]:
-        ways = {way["name"]: way for way in one["ways"]}
-        assert set(ways) == {
+        strategies = {each["name"]: each for each in one["strategies"]}
+        assert set(strategies) == {
             alone("synthetic-board"),
             alone("synthetic-npu"),
             SHARED,
             RANDOM,
             TOGETHER,
         }
-        for way in ways.values():
-            assert way["fits"]["middle"] <= sum(way["fits_on"]) + 1e-9
-            assert way["gap"]["middle"] >= 0
-            assert way["gap"]["low"] is None  # of four seeds
+        for strategy in strategies.values():
+            assert strategy["fits"]["middle"] <= sum(strategy["fits_on"]) + 1e-9
+            assert strategy["gap"]["middle"] >= 0
+            assert strategy["gap"]["low"] is None  # of four seeds
         assert (
-            ways[alone("synthetic-npu")]["fits_on"][1]
-            == ways[alone("synthetic-npu")]["fits"]["middle"]
+            strategies[alone("synthetic-npu")]["fits_on"][1]
+            == strategies[alone("synthetic-npu")]["fits"]["middle"]
         )
     assert [after["samples"] for after in found["after"]] == [50, 60]
     for after in found["after"]:
@@ -219,10 +222,10 @@ def test_a_study_of_boards_sets_searching_together_against_every_other_way(
         assert set(after["fits"]) == {BEST, WORST, SHARED, RANDOM, TOGETHER}
     page = folder.page.read_text(encoding="utf-8")
     assert "Variants: synthetic-board or synthetic-npu" in page
-    assert "units differ in latency only" in page
-    for told in (printed, page):
-        assert "4 seeds: no intervals are given" in told
-        assert "95 % interval" not in told
+    assert "trained and tested in fp32" in page
+    for text in (printed, page):
+        assert "4 seeds: no intervals" in text
+        assert "95 % interval" not in text
     assert "no intervals</td>" in page
     assert "synthetic-board or synthetic-npu, 2 boards, reward=constrained" in printed
     assert "latency of synthetic-board (" not in printed
@@ -252,27 +255,26 @@ def test_a_board_that_cannot_be_searched_is_refused_in_one_line(plan_of, with_an
 
 def test_a_budget_that_gives_a_unit_no_sample_is_refused(plan_of, with_an_npu):
     del with_an_npu
-    with pytest.raises(UserError, match="gives not one sample to each of the 2 devices"):
+    with pytest.raises(UserError, match=r"budget=1 .* 2 devices"):
         plan_of(*ON_BOARDS, BOARDS, "budget=1")
 
 
-def test_a_study_that_was_begun_before_there_were_boards_goes_on(tmp_path):
+def test_a_study_with_other_boards_is_refused(tmp_path):
     folder = StudyFolder(tmp_path / "one")
     begun = {"choices": {}, "sources": {}, "values": {"budget": 48}}
     folder.begin(begun, [])
-
-    folder.begin({**begun, "values": {"budget": 48, "boards": []}}, [])
+    folder.begin(begun, [])
 
     with pytest.raises(UserError, match="boards=None, not"):
         folder.begin({**begun, "values": {"budget": 48, "boards": ["a@1ms or b@1ms"]}}, [])
 
 
 def test_a_study_takes_boards_and_not_a_mapped_latency(plan_of):
-    with pytest.raises(UserError, match=r"a study takes boards="):
+    with pytest.raises(UserError, match=r"boards="):
         plan_of("latency=mapped")
 
 
-def test_a_tie_of_two_units_is_told_of_both():
+def test_a_tie_of_two_units_counts_for_both():
     tied = _tied()
     found = Variants(
         ("gpu", "cpu"), "constrained", "rnn", (tied,), (After(1, {}, {}, {}),), (0.0, 0.0)
@@ -285,9 +287,9 @@ def test_a_tie_of_two_units_is_told_of_both():
 
 def _tied():
     same = {
-        alone("gpu"): course([[1, 5]], GPU_MS, 100),
-        alone("cpu"): course([[2, 5]], GPU_MS, 100),
-        TOGETHER: course([[2, 5]], GPU_MS, 100),
+        alone("gpu"): curve([[1, 5]], GPU_MS, 100),
+        alone("cpu"): curve([[2, 5]], GPU_MS, 100),
+        TOGETHER: curve([[2, 5]], GPU_MS, 100),
     }
     board = Board("gpu or cpu", (Unit("gpu", 100.0), Unit("cpu", 100.0)))
     return searched(board, same)

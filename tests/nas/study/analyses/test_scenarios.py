@@ -1,4 +1,4 @@
-"""Searching in one situation, running in another, on synthetic tables made for it."""
+"""Searching in one scenario, running in another, on synthetic tables made for it."""
 
 import csv
 import json
@@ -8,10 +8,10 @@ import pytest
 
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.study.analyses.situations.measure import board_of, name_of
+from nas.study.analyses.scenarios.measure import board_of, name_of
+from nas.study.evaluation.statistics import mean_interval
 from nas.study.folder import StudyFolder
-from nas.study.plan import Cell
-from nas.study.statistics import mean_interval
+from nas.study.plan import Setting
 from runtime.shell.keyed_table import read_csv_table
 
 BOARD = "synthetic-board"
@@ -19,7 +19,7 @@ BESIDE = f"{BOARD}|hog:memory"
 
 
 @pytest.fixture
-def with_a_situation(synthetic_tables, tmp_path, monkeypatch):
+def with_a_scenario(synthetic_tables, tmp_path, monkeypatch):
     """The synthetic board once more, beside a hog: twice as slow, 3x3 convolutions three times."""
     (alone,) = synthetic_tables.glob("*latency*.csv")
     latency_ms = read_csv_table(alone, SPACE).column(BOARD)
@@ -37,8 +37,8 @@ def with_a_situation(synthetic_tables, tmp_path, monkeypatch):
             writer.writerows(zip(NAS_BENCH_201.strings, values, strict=True))
     repeats = {"median": 8 * [0.01, -0.01, 0.005], "p99": 8 * [0.02, -0.02, 0.03]}
     for origin in (alone.stem, "situated", "tail"):
-        told = {"repeats_relative_differences": repeats}
-        (tmp_path / f"{origin}.json").write_text(json.dumps(told), encoding="utf-8")
+        origin_text = {"repeats_relative_differences": repeats}
+        (tmp_path / f"{origin}.json").write_text(json.dumps(origin_text), encoding="utf-8")
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
     return tmp_path
 
@@ -50,11 +50,11 @@ def once():
 
 
 @pytest.fixture
-def found(with_a_situation, study, monkeypatch, tmp_path, once):
-    """A study of all three, as its results.json tells it; and its page."""
+def found(with_a_scenario, study, monkeypatch, tmp_path, once):
+    """Scenarios of a study of all three in results.json, its page, and its output."""
     if once:
         return once["found"]
-    monkeypatch.setenv("NAS_DATA", str(with_a_situation))
+    monkeypatch.setenv("NAS_DATA", str(with_a_scenario))
     folder = StudyFolder(tmp_path / "runs" / "one")
     printed = study(
         f"devices=['{BOARD}','{BESIDE}','{BESIDE}@p99']",
@@ -67,15 +67,15 @@ def found(with_a_situation, study, monkeypatch, tmp_path, once):
         "budget=600",
         f"folder={folder.path}",
     )
-    (family,) = json.loads(folder.results.read_bytes())["situations"]
+    (family,) = json.loads(folder.results.read_bytes())["scenarios"]
     once["found"] = family, folder.page.read_text(encoding="utf-8"), printed
     return once["found"]
 
 
-def test_a_search_in_the_wrong_situation_is_told_by_what_it_costs(found):
+def test_a_search_in_the_wrong_scenario_is_reported_with_its_cost(found):
     family, page, printed = found
 
-    by_pair = {(one["searched"], one["runs"]): one for one in family["misplaced"]}
+    by_pair = {(one["searched"], one["runs"]): one for one in family["mismatches"]}
     # what is best within 14 ms alone takes more than twice as long beside the hog
     assert by_pair["alone", "hog:memory"]["missed"]["middle"] == 1
     assert by_pair["alone", "hog:memory"]["lost"] is None
@@ -85,13 +85,13 @@ def test_a_search_in_the_wrong_situation_is_told_by_what_it_costs(found):
     assert by_pair["hog:memory", "alone"]["lost"]["low"] > 0
     assert by_pair["alone", "alone"]["lost"]["middle"] == 0
     assert "T is missed by 100% in hog:memory" in printed
-    assert "Situations of synthetic-board, T = 14 ms" in page
+    assert "Scenarios of synthetic-board, T = 14 ms" in page
 
 
-def test_the_situations_are_compared_over_the_whole_space(found):
+def test_the_scenarios_are_compared_over_the_whole_space(found):
     family, _, _ = found
 
-    alone, beside, _ = family["situations"]
+    alone, beside, _ = family["scenarios"]
     assert (alone["name"], beside["name"]) == ("alone", "hog:memory")
     assert (alone["same_optimum"], beside["same_optimum"]) == (True, False)
     assert alone["kendall_tau"] == pytest.approx(1)
@@ -106,44 +106,44 @@ def test_the_situations_are_compared_over_the_whole_space(found):
     assert 0.5 < beside["scaled"]["share_of_t"] < 1.5
 
 
-def test_the_tail_is_a_situation_of_its_own(found):
+def test_the_tail_is_a_scenario_of_its_own(found):
     family, page, _ = found
 
-    *_, tail = family["situations"]
+    *_, tail = family["scenarios"]
     assert (tail["name"], tail["order"]["median_ratio"]) == (
         "hog:memory, p99",
-        pytest.approx(1.2 * family["situations"][1]["order"]["median_ratio"]),
+        pytest.approx(1.2 * family["scenarios"][1]["order"]["median_ratio"]),
     )
     assert "hog:memory, p99" in page
 
 
-def test_whether_the_order_changes_is_told_of_the_measured_cells_and_beside_the_noise(found):
+def test_a_change_of_order_is_judged_on_measured_architectures_against_noise(found):
     family, page, printed = found
 
-    _, beside, _ = family["situations"]
+    _, beside, _ = family["scenarios"]
     order = beside["order"]
     assert order["cells"] == 1_000  # of 15,625
     assert order["kendall_tau"] < order["noise"]["tau_low"] < order["noise"]["tau"] < 1
     assert order["one_factor"]["same"] < order["noise"]["one_factor"]["same"]
-    assert family["situations"][0]["order"] is None
-    assert "more than the noise of repeats in 2 of 2 situations" in printed
-    assert "The order, on measured cells only" in page
-    assert "Chosen by one factor, on measured cells only" in page
+    assert family["scenarios"][0]["order"] is None
+    assert "in 2 of 2 scenarios" in printed
+    assert "The order, on measured architectures only" in page
+    assert "Chosen by one factor, on measured architectures only" in page
 
 
-def test_the_best_of_the_measured_cells_is_told_without_a_search(found):
+def test_the_best_measured_architecture_is_reported_without_a_search(found):
     family, page, _ = found
 
-    by_pair = {(one["searched"], one["runs"]): one["measured"] for one in family["misplaced"]}
+    by_pair = {(one["searched"], one["runs"]): one["measured"] for one in family["mismatches"]}
     assert by_pair["alone", "alone"]["lost"] == 0
     assert by_pair["alone", "hog:memory"]["share_of_t"] > 1.5
     assert 0 < by_pair["hog:memory", "alone"]["share_of_t"] < 1
     assert by_pair["hog:memory", "alone"]["lost"] > 0
-    assert "best of measured cells" in page
+    assert "best measured" in page
 
 
-def test_a_situation_is_called_what_its_id_says():
-    assert name_of(Cell("r", "c", BESIDE, 14.0).device) == "hog:memory"
+def test_a_scenario_has_the_name_in_its_id():
+    assert name_of(Setting("r", "c", BESIDE, 14.0).device) == "hog:memory"
     assert name_of(BOARD) == "alone"
     assert name_of(f"{BESIDE}@p99") == "hog:memory, p99"
     assert board_of(f"{BESIDE}@p99") == board_of(f"{BOARD}@p95") == BOARD

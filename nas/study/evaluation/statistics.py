@@ -1,4 +1,4 @@
-"""Statistics over seeds. Infinite values stand for what never happened, and rank last.
+"""Statistics over seeds. Infinite values stand for what never happened; they rank last.
 
 The tests and the bootstrap are SciPy's; the probability of improvement is that of Agarwal et al.
 (NeurIPS 2021), as their library rliable computes it.
@@ -6,6 +6,7 @@ The tests and the bootstrap are SciPy's; the probability of improvement is that 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,14 +21,13 @@ LEVEL = 0.95
 RESAMPLES = 2000
 _NEVER = 1e6
 FEWEST = 5
-"""Values without which there is no interval: a bootstrap of one is as wide as a point, of two to four
-hardly ever wide enough."""
+"""Least number of values for an interval: a bootstrap of fewer is almost always too narrow."""
 
 
 @final
 @dataclass(frozen=True)
 class Interval:
-    """A number and the 95 % interval around it; of fewer than `FEWEST` values there is none."""
+    """A number and its 95 % interval; no interval where there are fewer than `FEWEST` values."""
 
     middle: float
     low: float | None = None
@@ -35,23 +35,42 @@ class Interval:
 
     @property
     def bounds(self) -> tuple[float, float] | None:
-        """From and to."""
+        """Lower and upper end, or None."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
 def no_intervals(seeds: int) -> str:
-    """What is said of too few seeds; empty where there are enough."""
+    """Warning about too few seeds; empty where there are enough."""
     if seeds >= FEWEST:
         return ""
     return (
-        f"{seeds} seed{'s' * (seeds != 1)}: no intervals are given, so nothing tells a difference from "
-        f"chance; {FEWEST} seeds or more give them."
+        f"{seeds} seed{'s' * (seeds != 1)}: no intervals are given, so differences may be chance; use "
+        f"{FEWEST} seeds or more."
     )
 
 
 def with_intervals(seeds: int) -> str:
-    """Behind what is said of a mean or a median over so many seeds; empty of too few."""
+    """Phrase that follows a mean or median over these seeds; empty for too few."""
     return " with bootstrap 95 % intervals" if seeds >= FEWEST else ""
+
+
+def text_of(interval: Interval | None, *, digits: int | None = None) -> str:
+    """An interval in text, as `3.1 [2.9, 3.4]`; `never` if infinite, `unknown` if None."""
+    if interval is None:
+        return "unknown"
+    middle = number_text(interval.middle, digits)
+    low, high = (number_text(x, digits) for x in interval.bounds or [interval.middle] * 2)
+    return middle if low == high == middle else f"{middle} [{low}, {high}]"
+
+
+def number_text(value: float, digits: int | None = None) -> str:
+    """A number in text with these decimals, or as many as suit its size; `never` if infinite."""
+    if math.isinf(value):
+        return "never"
+    if digits is None:
+        whole = value == round(value) and abs(value) >= 1
+        digits = 0 if whole or abs(value) >= 100 else 2 if abs(value) >= 1 else 3
+    return f"{value:,.{digits}f}"
 
 
 def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
@@ -66,7 +85,7 @@ def median_intervals(rows: Float64[ndarray, "k n"]) -> list[Interval]:
         return [Interval(m) for m in middle.tolist()]
     never = np.isinf(rows)
     largest = 1 + np.abs(np.where(never, 0, rows)).max()
-    # so far beyond every other value that any mean with it is, too
+    # so large that every mean with such a value is beyond all others
     replaced = np.where(never, _NEVER * largest * np.sign(rows), rows)
     found = bootstrap(
         (replaced,),
@@ -95,7 +114,7 @@ def mean_interval(values: Float64[ndarray, "n"]) -> Interval:
 def probability_of_improvement(
     tasks: Sequence[tuple[Float64[ndarray, "n"], Float64[ndarray, "m"]]],
 ) -> Interval:
-    """How likely a run of the first beats a run of the second, where less is better.
+    """Probability that a run of the first beats a run of the second, where less is better.
 
     Mean over the tasks; ties count half. The interval is from a bootstrap that draws runs anew in
     each task.
@@ -115,7 +134,7 @@ def probability_of_improvement(
 
 @cache
 def _drawn(count: int, stream: int) -> Float64[ndarray, "draws n"]:
-    """How often each of so many runs is drawn in each resample, as a share."""
+    """Share of each run in each bootstrap resample."""
     generator = np.random.default_rng([0, stream])
     return generator.multinomial(count, np.full(count, 1 / count), RESAMPLES) / count
 
@@ -130,8 +149,7 @@ def _wins(first: Float64[ndarray, "n"], second: Float64[ndarray, "m"]) -> Float6
 def paired_p(first: Float64[ndarray, "n"], second: Float64[ndarray, "n"]) -> float:
     """Two-sided p of Wilcoxon's signed-rank test over seeds; zero differences by Pratt.
 
-    What never happened in one and did in the other is the largest difference there is; in both,
-    none at all.
+    A difference from an infinite value is larger than all others; two infinite values do not differ.
     """
     from scipy.stats import wilcoxon  # noqa: PLC0415 - half a second that a worker does not need
 
@@ -145,12 +163,12 @@ def paired_p(first: Float64[ndarray, "n"], second: Float64[ndarray, "n"]) -> flo
     if not difference.any():
         return 1.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that few seeds make a rough p
+        warnings.simplefilter("ignore")  # about the few seeds
         return float(wilcoxon(difference, zero_method="pratt").pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's (1979) adjusted p values: one error in all of them, at most at this level."""
+    """Holm's (1979) adjusted p values, which bound the chance of any false rejection."""
     order = np.argsort(p_values, kind="stable")
     adjusted = [0.0] * len(p_values)
     least = 0.0

@@ -1,4 +1,4 @@
-"""All measures of all cells, and the tests between them: `measures.csv` and `results.json`."""
+"""Results of a study: all measures of all settings, and the tests between them."""
 
 from __future__ import annotations
 
@@ -15,47 +15,59 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from nas.spaces.base import SearchSpace
+from nas.study.answers import Answers
 from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
-from nas.study.folder import StudyFolder
-from nas.study.learning_curve import Course
-from nas.study.measures import Measure, measures_of
-from nas.study.plan import Cell, Plan
-from nas.study.statistics import (
+from nas.study.evaluation.learning_curve import LearningCurve
+from nas.study.evaluation.measures import Measure, measures_of
+from nas.study.evaluation.statistics import (
     Interval,
     holm,
     median_intervals,
     paired_p,
     probability_of_improvement,
 )
-from nas.study.tables import Tables, load_tables
-from nas.study.trace import load_trace
+from nas.study.folder import StudyFolder
+from nas.study.plan import Plan, Setting
+from nas.study.search_log import load_log
+from runtime.network.task import Task
 from runtime.shell.atomic_file import replacing
 
-SCHEMA = 1
+SCHEMA = 2
 SIGNIFICANT = 0.05
 TESTED = {
-    Axis.reward: ("settled", "settled_bin", "gap", "feasible_share", "end_accuracy"),
-    Axis.controller: ("gap_at_200_queries", "gap_at_1000_queries", "gap", "queries_to_optimum"),
+    Axis.reward: (
+        "settled",
+        "settled_bin",
+        "gap",
+        "best_accuracy",
+        "feasible_share",
+        "end_accuracy",
+    ),
+    Axis.controller: (
+        *("gap_at_200_queries", "gap_at_1000_queries", "gap", "queries_to_optimum"),
+        *("best_at_200_queries", "best_at_1000_queries", "best_accuracy"),
+    ),
 }
-"""Measures that the reference is tested on against the others, by what is compared."""
+"""Measures on which the reference is tested against the others, by the compared axis."""
 
 
 @final
 @dataclass(frozen=True)
 class Comparison:
-    """The reference against one other, all else equal, paired by seed."""
+    """Test of the reference against one other setting, all else equal, paired by seed."""
 
-    reference: Cell
-    other: Cell
+    reference: Setting
+    other: Setting
     measure: str
-    improvement: Interval  # how likely a run of the reference beats one of the other
+    improvement: Interval  # probability that a run of the reference beats one of the other
     p: float
     p_holm: float  # over all comparisons of this measure in the study
 
     @property
     def verdict(self) -> str:
-        """What the test says of the reference: better, worse, or no difference."""
+        """`better`, `worse` or `no difference`: the reference against the other."""
         if self.p_holm > SIGNIFICANT or self.improvement.middle == 0.5:
             return "no difference"
         return "better" if self.improvement.middle > 0.5 else "worse"
@@ -64,7 +76,7 @@ class Comparison:
 @final
 @dataclass(frozen=True)
 class Pooled:
-    """The reference against one other over all problems, with the defaults."""
+    """Probability of improvement over all problems, with the default settings."""
 
     other: str
     measure: str
@@ -75,22 +87,24 @@ class Pooled:
 @final
 @dataclass(frozen=True)
 class Results:
-    """What the study found."""
+    """Everything a report is made of."""
 
     config: StudyConfig
+    space: SearchSpace
+    task: Task
     seeds: range
-    tables: Tables
-    courses: Mapping[Cell, Course]
+    why_not_exact: str  # why the optimum of the space is not known; empty if it is
+    curves: Mapping[Setting, LearningCurve]
     measures: tuple[Measure, ...]
-    values: Mapping[Cell, Mapping[str, Float64[ndarray, "R"]]]
-    medians: Mapping[Cell, Mapping[str, Interval | None]]  # None: unknown in every search
+    values: Mapping[Setting, Mapping[str, Float64[ndarray, "R"]]]
+    medians: Mapping[Setting, Mapping[str, Interval | None]]  # None: unknown in every search
     comparisons: tuple[Comparison, ...]
     pooled: tuple[Pooled, ...]
     boards: tuple[Board, ...]
 
     @property
     def on_boards(self) -> set[tuple[str, float]]:
-        """Devices and limits that were searched for a board, which is told as a whole."""
+        """Devices and limits that were searched for a board, which is reported as a whole."""
         return {
             problem
             for board in self.boards
@@ -100,58 +114,68 @@ class Results:
             )
         }
 
+    @property
+    def answers(self) -> dict[str, Answers]:
+        """Answers about everything that was sampled on each device."""
+        found: dict[str, list[Answers]] = {}
+        for setting, curve in self.curves.items():
+            found.setdefault(setting.device, []).append(curve.answers)
+        return {device: Answers.joined(parts) for device, parts in found.items()}
+
     def measure(self, name: str) -> Measure:
         """The measure of this name."""
         return next(measure for measure in self.measures if measure.name == name)
 
-    def name(self, cell: Cell) -> str:
-        """What tells a cell from the others of its problem: every axis with more than one value."""
-        axes = (cell.reward, self.config.rewards), (cell.controller, self.config.controllers)
+    def name(self, setting: Setting) -> str:
+        """Name of a setting among those of its problem: its value on every axis that varies."""
+        axes = (setting.reward, self.config.rewards), (setting.controller, self.config.controllers)
         varied = [name for name, values in axes if len(values) > 1]
-        compared: str = getattr(cell, self.config.compare.value)
+        compared: str = getattr(setting, self.config.compare.value)
         return ", ".join(varied) or compared
 
-    def known(self, cell: Cell, measure: str) -> int:
-        """Of how many seeds a measure is known; the others are in no median of it."""
-        return int((~np.isnan(self.values[cell][measure])).sum())
+    def known(self, setting: Setting, measure: str) -> int:
+        """Number of seeds for which a measure is known; its median leaves out the others."""
+        return int((~np.isnan(self.values[setting][measure])).sum())
 
     @property
     def optimum(self) -> str:
-        """What the best architectures of the space within T are called, by their sources."""
-        names = dict.fromkeys(course.optimum_name for course in self.courses.values())
+        """Name of the optimum by the kinds of its numbers, such as `exact optimum`."""
+        names = dict.fromkeys(curve.optimum_name for curve in self.curves.values())
         return " or ".join(sorted(names))
 
 
 def gather(plan: Plan, folder: StudyFolder) -> Results:
-    """Read every cell and work out its measures.
+    """Read every search log and compute the measures.
 
     Raises:
       UserError: if a file of the folder is damaged.
     """
-    tables = load_tables(folder.tables)
-    courses, values = {}, {}
+    curves, values = {}, {}
     measures: tuple[Measure, ...] = ()
     for job in plan.jobs:
-        cell = job.cell
-        courses[cell] = Course(
-            load_trace(folder.file(cell)),
-            plan.landscapes[cell.device, cell.limit_ms],
-            tables,
-            accuracy_is_predicted=plan.accuracy.source == "surrogate",
-            latency_predicted=tables.predicted[cell.device],
+        setting = job.setting
+        log = load_log(folder.file(setting), plan.space)
+        curves[setting] = LearningCurve(
+            log,
+            plan.answers[setting.device] if log.sampled is None else log.sampled.answers,
+            setting.limit_ms,
+            plan.space,
+            plan.surveys.get((setting.device, setting.limit_ms)),
         )
-        measured = measures_of(courses[cell])
+        measured = measures_of(curves[setting])
         measures = tuple(measure for measure, _ in measured)
-        values[cell] = {measure.name: found for measure, found in measured}
+        values[setting] = {measure.name: found for measure, found in measured}
     comparisons = tuple(_compare(plan.config, measures, values))
     return Results(
         plan.config,
+        plan.space,
+        plan.task,
         plan.seeds,
-        tables,
-        courses,
+        plan.why_not_exact,
+        curves,
         measures,
         values,
-        {cell: _medians(found) for cell, found in values.items()},
+        {setting: _medians(found) for setting, found in values.items()},
         comparisons,
         tuple(_pool(plan.config, measures, values, comparisons)),
         plan.boards,
@@ -159,7 +183,7 @@ def gather(plan: Plan, folder: StudyFolder) -> Results:
 
 
 def _medians(values: Mapping[str, Float64[ndarray, "R"]]) -> dict[str, Interval | None]:
-    """Medians over the seeds; a seed of which a measure is unknown is left out of it."""
+    """Medians over the seeds for which each measure is known."""
     whole = [name for name, found in values.items() if not np.isnan(found).any()]
     medians: dict[str, Interval | None] = dict.fromkeys(values)
     medians.update(
@@ -175,7 +199,7 @@ def _medians(values: Mapping[str, Float64[ndarray, "R"]]) -> dict[str, Interval 
 def _compare(
     config: StudyConfig,
     measures: Sequence[Measure],
-    values: Mapping[Cell, Mapping[str, Float64[ndarray, "R"]]],
+    values: Mapping[Setting, Mapping[str, Float64[ndarray, "R"]]],
 ) -> Iterator[Comparison]:
     if not config.reference:
         return
@@ -203,12 +227,12 @@ def _compare(
 def _pool(
     config: StudyConfig,
     measures: Sequence[Measure],
-    values: Mapping[Cell, Mapping[str, Float64[ndarray, "R"]]],
+    values: Mapping[Setting, Mapping[str, Float64[ndarray, "R"]]],
     comparisons: Sequence[Comparison],
 ) -> Iterator[Pooled]:
     by_other: dict[tuple[str, str], list[Comparison]] = {}
     for comparison in comparisons:
-        if not comparison.other.settings:
+        if not comparison.other.overrides:
             name: str = getattr(comparison.other, config.compare.value)
             by_other.setdefault((name, comparison.measure), []).append(comparison)
     known = {measure.name: measure for measure in measures}
@@ -228,13 +252,19 @@ def _less_is_better(measure: Measure, values: Float64[ndarray, "R"]) -> Float64[
 
 
 def write_measures(path: Path, results: Results) -> None:
-    """A line a search: the cell's settings, the seed, every measure; `inf` is never."""
+    """Write one line per search: its setting, the seed, every measure; `inf` is never."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = [measure.name for measure in results.measures]
-    writer.writerow(["reward", "controller", "device", "T_ms", "settings", "seed", *names])
-    for cell, values in results.values.items():
-        words = (cell.reward, cell.controller, cell.device, cell.limit_ms, " ".join(cell.settings))
+    writer.writerow(["reward", "controller", "device", "T_ms", "overrides", "seed", *names])
+    for setting, values in results.values.items():
+        words = (
+            setting.reward,
+            setting.controller,
+            setting.device,
+            setting.limit_ms,
+            " ".join(setting.overrides),
+        )
         for row, seed in enumerate(results.seeds):
             writer.writerow([*words, seed, *(f"{values[name][row]:.8g}" for name in names)])
     with replacing(path) as file:
@@ -242,20 +272,20 @@ def write_measures(path: Path, results: Results) -> None:
 
 
 def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> None:
-    """The statistics as JSON; null stands for never, or unknown."""
+    """Write the statistics as JSON; null stands for never, or unknown."""
     content = {
         "schema": SCHEMA,
         "measures": [asdict(measure) for measure in results.measures],
-        "cells": [
+        "settings": [
             {
-                **_described(cell),
-                "optimum": results.courses[cell].optimum_name,
+                **_described(setting),
+                "optimum": None if results.why_not_exact else results.curves[setting].optimum_name,
                 "medians": {
-                    n: None if m is None else {**asdict(m), "seeds": results.known(cell, n)}
+                    n: None if m is None else {**asdict(m), "seeds": results.known(setting, n)}
                     for n, m in found.items()
                 },
             }
-            for cell, found in results.medians.items()
+            for setting, found in results.medians.items()
         ],
         "comparisons": [
             {
@@ -276,12 +306,12 @@ def write_results(path: Path, results: Results, extra: Mapping[str, Any]) -> Non
         file.write((json.dumps(_finite(content), indent=1) + "\n").encode())
 
 
-def _described(cell: Cell) -> dict[str, Any]:
-    return {**asdict(cell), "settings": list(cell.settings), "key": cell.key}
+def _described(setting: Setting) -> dict[str, Any]:
+    return {**asdict(setting), "overrides": list(setting.overrides), "key": setting.key}
 
 
 def _finite(value: Any) -> Any:
-    """JSON knows no infinity."""
+    """Replace infinite and unknown numbers by None, which JSON can hold."""
     if isinstance(value, Mapping):
         return {str(name): _finite(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):

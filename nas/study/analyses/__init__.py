@@ -1,0 +1,1 @@
+"""Analyses of studies beyond the general report."""

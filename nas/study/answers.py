@@ -1,0 +1,99 @@
+"""Answers of the sources about many architectures, as arrays: of a whole space, or of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float64, Int8, Shaped
+from numpy import ndarray
+
+from latency.base import LatencyOracle
+from nas.accuracy.base import Accuracy, HasAccuracyTable
+from nas.accuracy.table import training_seconds
+from nas.spaces.base import Enumerable, everything
+from runtime.network.task import Task
+from runtime.shell.atomic_file import replacing
+from runtime.shell.provenance import Kind
+
+
+@final
+@dataclass(frozen=True)
+class Answers:
+    """Columns of answers about n architectures; NaN where there is none."""
+
+    accuracy: Float64[ndarray, "n"]  # on the split that is searched on, a fraction
+    accuracy_kind: Int8[ndarray, "n"]  # values of `runtime.shell.provenance.Kind`
+    accuracy_test: Float64[ndarray, "n"]
+    train_s: Float64[ndarray, "n"]  # duration of one training
+    latency_ms: Float64[ndarray, "n"]
+    latency_kind: Int8[ndarray, "n"]
+
+    @classmethod
+    def joined(cls, parts: Sequence[Answers]) -> Answers:
+        """Answers one after another."""
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS))
+
+
+COLUMNS = tuple(field.name for field in fields(Answers))
+
+
+def answers_about_all(
+    space: Enumerable,
+    task: Task,
+    epochs: int,
+    accuracy: Accuracy,
+    oracles: Mapping[str, LatencyOracle],
+) -> dict[str, Answers]:
+    """Answers about every architecture of a space, in the order of its numbers, by device."""
+    rows = everything(space)
+    top1, test = accuracy.answer(rows), accuracy.test(rows)
+    train_s = None
+    if accuracy.source == "table" and isinstance(space, HasAccuracyTable):
+        train_s = training_seconds(space, task, epochs)
+    if train_s is None:
+        train_s = np.full(space.size, np.nan)
+    found = {}
+    for device, oracle in oracles.items():
+        predicted = oracle.predicted(rows)
+        kind = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
+        found[device] = Answers(
+            top1.fraction, top1.kind, test, train_s, oracle.latency_ms(rows), kind
+        )
+    return found
+
+
+def fingerprints(answers: Answers) -> dict[str, str]:
+    """Digests of the accuracies and of the latencies, equal for equal answers."""
+    return {
+        "accuracy": _digest(answers.accuracy, answers.accuracy_kind, answers.accuracy_test),
+        "latency": _digest(answers.latency_ms, answers.latency_kind),
+    }
+
+
+def predicted_shares(kinds: Int8[ndarray, "n"]) -> str:
+    """Shares that a model gave, as `, 12.0% predicted by regression`; empty if there are none."""
+    shares = {Kind(kind): float((kinds == kind).mean()) for kind in np.unique(kinds)}
+    return "".join(
+        f", {share:.1%} {kind.words}" for kind, share in shares.items() if kind.is_predicted
+    )
+
+
+def save_tables(path: Path, answers: Mapping[str, Answers]) -> None:
+    """Write the answers about a whole space; the file is whole or absent."""
+    columns: dict[str, Any] = {
+        name: np.stack([getattr(one, name) for one in answers.values()])
+        for name in ("latency_ms", "latency_kind")
+    }
+    first = next(iter(answers.values()))
+    columns |= {name: getattr(first, name) for name in COLUMNS if name not in columns}
+    with replacing(path) as file:
+        np.savez_compressed(file, devices=np.array([*answers]), **columns)
+
+
+def _digest(*arrays: Shaped[ndarray, "n"]) -> str:
+    return sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()[:16]

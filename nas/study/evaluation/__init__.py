@@ -1,0 +1,1 @@
+"""Evaluation of finished searches: learning curves, measures, statistics over seeds, charts."""

@@ -1,0 +1,266 @@
+"""Charts of learning curves and tests. Bands are bootstrap 95 % intervals of medians."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64, Int64, Shaped
+from numpy import ndarray
+
+from nas.study.evaluation.learning_curve import LearningCurve, at_query, bin_means, bins_of
+from nas.study.evaluation.results import Pooled
+from nas.study.evaluation.statistics import Interval, median_intervals
+from nas.trials.survey import pareto_front
+from runtime.page.markup import chart_text
+from runtime.page.palette import FAINT, INK, SERIES, VERMILLION, band
+from runtime.page.parts import Figure
+
+POINTS = 40
+"""Points of each line."""
+
+Curves = Mapping[str, LearningCurve]
+"""Searches of one problem that a chart compares, by name."""
+
+
+def progress_by_samples(curves: Curves, problem: str) -> Figure:
+    """Gap, or best accuracy where the optimum is not known, by samples."""
+
+    def points(curve: LearningCurve) -> _Points:
+        values = _progress(curve)
+        at = _logarithmic(values.shape[1])
+        return at, values[:, at - 1].T
+
+    return _progress_figure(curves, problem, "samples", "architectures proposed", points)
+
+
+def progress_by_queries(curves: Curves, problem: str) -> Figure:
+    """Gap, or best accuracy, by distinct architectures evaluated."""
+
+    def points(curve: LearningCurve) -> _Points:
+        values, queries = _progress(curve), curve.new.cumsum(1)
+        at = _logarithmic(int(np.median(queries[:, -1])))
+        return at, np.stack([at_query(values, queries, count) for count in at.tolist()])
+
+    return _progress_figure(curves, problem, "queries", "distinct architectures evaluated", points)
+
+
+def progress_by_training(curves: Curves, problem: str) -> Figure | None:
+    """Gap, or best accuracy, by the simulated hours of training every query; None if unknown."""
+
+    def points(curve: LearningCurve) -> _Points:
+        values, hours = _progress(curve), curve.training_hours
+        nothing = np.inf if curve.survey else -np.inf  # before the first training of a search ends
+        at = np.geomspace(np.median(hours[:, 0]), np.median(hours[:, -1]), POINTS)
+        rows = [
+            np.where(hours[:, 0] <= limit, at_query(values, hours, limit), nothing)
+            for limit in at.tolist()
+        ]
+        return at, np.stack(rows)
+
+    if np.isnan(next(iter(curves.values())).answers.train_s).any():
+        return None
+    meaning = "simulated, every query trained once"
+    return _progress_figure(curves, problem, "training hours", meaning, points)
+
+
+def _progress(curve: LearningCurve) -> Float64[ndarray, "R n"]:
+    return curve.gap() if curve.survey else 100 * curve.best
+
+
+_Points = tuple[Shaped[ndarray, "points"], Float64[ndarray, "points R"]]
+
+
+def _progress_figure(
+    curves: Curves,
+    problem: str,
+    axis: str,
+    meaning: str,
+    points: Callable[[LearningCurve], _Points],
+) -> Figure:
+    data = []
+    first = next(iter(curves.values()))
+    title, unit, described = (
+        ("Gap", f"gap to the {first.optimum_name} (points)", f"missing to the {first.optimum_name}")
+        if first.survey
+        else ("Best accuracy", "accuracy of the best within T (%)", "of the best network")
+    )
+    for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
+        x, rows = points(curve)
+        data += _banded(name, x, rows, colour)
+    return Figure(
+        f"{title} by {axis}: {problem}",
+        data,
+        {
+            "xaxis": {"type": "log", "title": {"text": f"{axis} ({meaning})"}},
+            "yaxis": {
+                "title": {"text": unit},
+                "rangemode": "tozero" if first.survey else "normal",
+            },
+        },
+        f"Horizontal axis: {axis}. Median over seeds of the accuracy {described} within T.",
+    )
+
+
+def latency_by_bins(curves: Curves, problem: str, limit_ms: float) -> Figure:
+    """Mean latency of 20 bins of samples against T: figure 5-2, below."""
+    figure = _binned(curves, "latency (ms)", lambda curve: curve.latency_ms)
+    line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit_ms, "y1": limit_ms}
+    line["line"] = {"color": VERMILLION, "dash": "dash", "width": 1.5}
+    label = {"xref": "paper", "x": 1, "y": limit_ms, "text": f"T = {limit_ms:g} ms"}
+    label |= {"showarrow": False, "xanchor": "right", "yanchor": "bottom"}
+    layout = {**figure[1], "shapes": [line], "annotations": [label]}
+    return Figure(f"Mean latency by samples: {problem}", figure[0], layout, _BIN_CAPTION)
+
+
+def accuracy_by_bins(curves: Curves, problem: str) -> Figure:
+    """Mean accuracy of 20 bins of samples: figure 5-2, above."""
+    data, layout = _binned(curves, "accuracy (%)", lambda curve: 100 * curve.accuracy)
+    return Figure(f"Mean accuracy by samples: {problem}", data, layout, _BIN_CAPTION)
+
+
+_BIN_CAPTION = "Horizontal axis: samples, in 20 bins. Median over seeds of each bin's mean."
+
+
+def _binned(
+    curves: Curves, title: str, values: Callable[[LearningCurve], Float64[ndarray, "R n"]]
+) -> tuple[list[Any], dict[str, Any]]:
+    data = []
+    for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
+        means = bin_means(values(curve))
+        count = curve.log.index.shape[1]
+        ends = np.array([samples[-1] + 1 for samples in bins_of(count)])
+        data += _banded(name, ends, means.T, colour)
+    return data, {
+        "xaxis": {"title": {"text": "samples"}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": title}},
+    }
+
+
+def _banded(
+    name: str, x: Shaped[ndarray, "points"], rows: Float64[ndarray, "points R"], colour: str
+) -> list[Any]:
+    """A line of medians, with their intervals as a band under the same entry of the legend."""
+    intervals = median_intervals(rows)
+    bounds = [one.bounds for one in intervals if one.bounds]  # all points have bounds, or none
+    around = {"mode": "lines", "line": {"width": 0}, "showlegend": False, "hoverinfo": "skip"}
+    around["legendgroup"] = name
+    edges = [
+        {"x": x, "y": [low for low, _ in bounds], **around},
+        {
+            "x": x,
+            "y": [high for _, high in bounds],
+            "fill": "tonexty",
+            "fillcolor": band(colour),
+            **around,
+        },
+    ]
+    return [
+        *(edges if bounds else []),
+        {
+            "x": x,
+            "y": [i.middle for i in intervals],
+            "name": chart_text(name),
+            "mode": "lines",
+            "line": {"color": colour, "width": 2},
+            "legendgroup": name,
+        },
+    ]
+
+
+def fronts(curves: Curves, problem: str, limit_ms: float) -> Figure:
+    """Front of the whole space, if it is known, and the one that each name's median search found."""
+    first = next(iter(curves.values()))
+    data, title = [], "Fronts found"
+    if first.survey:
+        title = f"Found and {first.front_name}"
+        line = {"color": INK, "width": 1, "shape": "hv"}
+        data.append(_front(first.front_name, first, first.survey.pareto_front) | {"line": line})
+    for (name, curve), colour in zip(curves.items(), _colours(), strict=False):
+        quality = curve.hypervolume_share() if curve.survey else curve.best[:, -1]
+        median = int(np.argsort(quality, kind="stable")[len(quality) // 2])
+        known = np.unique(curve.log.index[median]).astype(np.int64)
+        answers = curve.answers
+        front = known[pareto_front(answers.accuracy[known], answers.latency_ms[known])]
+        marker = {"color": colour, "size": 6}
+        data.append(_front(name, curve, front) | {"mode": "markers", "marker": marker})
+    limit = {"type": "line", "yref": "paper", "x0": limit_ms, "x1": limit_ms}
+    limit |= {"y0": 0, "y1": 1, "line": {"color": VERMILLION, "dash": "dash", "width": 1.5}}
+    return Figure(
+        f"{title}: {problem}",
+        data,
+        {
+            "xaxis": {"title": {"text": "latency (ms)"}},
+            "yaxis": {"title": {"text": "accuracy (%)"}},
+            "shapes": [limit],
+        },
+        f"After all samples. Dots: the architectures of the search whose "
+        f"{'hypervolume' if first.survey else 'best accuracy'} is the median of the seeds; the dashed "
+        f"line is T.",
+    )
+
+
+def _front(name: str, curve: LearningCurve, front: Int64[ndarray, "n"]) -> dict[str, Any]:
+    return {
+        "name": chart_text(name),
+        "x": curve.answers.latency_ms[front],
+        "y": 100 * curve.answers.accuracy[front],
+        "text": [curve.text(number) for number in front.tolist()],
+        "hovertemplate": "%{x:.2f} ms, %{y:.2f} %<br>%{text}",
+        "mode": "lines",
+    }
+
+
+def error_bars(intervals: Sequence[Interval], colour: str) -> dict[str, Any]:
+    """Error bars of the intervals, or an invisible one if there are none."""
+    if not any(one.bounds for one in intervals):
+        return {"visible": False}
+    edges = [(one.middle, *(one.bounds or (one.middle, one.middle))) for one in intervals]
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [high - middle for middle, _, high in edges],
+        "arrayminus": [middle - low for middle, low, _ in edges],
+        "color": colour,
+    }
+
+
+def improvements(pooled: Sequence[Pooled], reference: str, titles: Mapping[str, str]) -> Figure:
+    """Probability that a run of the reference beats one of each other, over all problems."""
+    data = []
+    others = list(dict.fromkeys(entry.other for entry in pooled))
+    for other, colour in zip(others, _colours(), strict=False):
+        found = [entry for entry in pooled if entry.other == other]
+        data.append(
+            {
+                "name": chart_text(f"{reference} over {other}"),
+                "x": [entry.improvement.middle for entry in found],
+                "y": [chart_text(titles[entry.measure]) for entry in found],
+                "error_x": error_bars([entry.improvement for entry in found], colour),
+                "mode": "markers",
+                "marker": {"color": colour, "size": 9},
+            }
+        )
+    even = {"type": "line", "yref": "paper", "x0": 0.5, "x1": 0.5, "y0": 0, "y1": 1}
+    even["line"] = {"color": FAINT, "dash": "dot", "width": 1}
+    return Figure(
+        f"Probability that a search with {reference} beats another",
+        data,
+        {
+            "xaxis": {"title": {"text": "probability of improvement"}, "range": [0, 1]},
+            "yaxis": {"autorange": "reversed"},
+            "shapes": [even],
+        },
+        "Mean over all problems, default settings, with bootstrap 95 % intervals where there are "
+        "enough seeds (Agarwal et al., NeurIPS 2021); 0.5 is no difference.",
+    )
+
+
+def _logarithmic(count: int) -> Int64[ndarray, "points"]:
+    """Whole numbers from 1 to `count`, evenly on a logarithmic axis."""
+    return np.unique(np.round(np.geomspace(1, count, POINTS)).astype(int))
+
+
+def _colours() -> tuple[str, ...]:
+    return SERIES * 4

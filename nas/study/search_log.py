@@ -1,0 +1,140 @@
+"""Search logs: every sample of the searches of one setting, as it is stored.
+
+Where the study has answers about the whole space, the number of an architecture is all that is
+stored of a sample. Elsewhere the log holds each architecture that was sampled once, with its answers,
+and numbers these.
+"""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float64, Int64, Integer
+from numpy import ndarray
+
+from nas.spaces.base import Enumerable, SearchSpace
+from nas.study.answers import COLUMNS, Answers
+from nas.study.plan import Job
+from nas.trials.loop import Step, search
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+from runtime.shell.provenance import Kind
+
+
+@final
+@dataclass(frozen=True)
+class Sampled:
+    """Architectures that were sampled, each once, and their answers."""
+
+    architectures: Int64[ndarray, "m D"]  # `normal` rows
+    answers: Answers  # test accuracy of the best within T of each search only
+
+
+@final
+@dataclass(frozen=True)
+class SearchLog:
+    """Samples of R searches side by side, one for each seed."""
+
+    seeds: Int64[ndarray, "R"]
+    index: Integer[ndarray, "R n"]  # number of each sample in the space, or in `sampled`
+    elapsed_s: Float64[ndarray, "steps"]  # since the start, of all R searches together
+    sampled: Sampled | None = None  # None where `index` holds numbers of the space
+
+    @property
+    def seconds(self) -> float:
+        """Duration of all searches together."""
+        return float(self.elapsed_s[-1])
+
+
+def search_setting(job: Job, seeds: Sequence[int], budget: int) -> SearchLog:
+    """Search one setting with every seed."""
+    controller = job.controller.build(job.space, seeds)
+    steps, elapsed_s = [], []
+    started_s = time.perf_counter()
+    for step in search(
+        controller,
+        job.accuracy,
+        job.oracle,
+        job.reward,
+        budget=budget,
+        batch_size=job.controller.batch_size,
+    ):
+        steps.append(step)
+        elapsed_s.append(time.perf_counter() - started_s)
+    seeds_, times = np.array(seeds, np.int64), np.array(elapsed_s)
+    if job.exact and isinstance(job.space, Enumerable):
+        numbers = [job.space.numbers(step.architectures) for step in steps]
+        index = np.concatenate(numbers, axis=1).astype(np.min_scalar_type(job.space.size - 1))
+        return SearchLog(seeds_, index, times)
+    index, sampled = _sampled(job, steps)
+    return SearchLog(seeds_, index, times, sampled)
+
+
+def _sampled(job: Job, steps: Sequence[Step]) -> tuple[Int64[ndarray, "R n"], Sampled]:
+    """Each sampled architecture once, and the number of every sample among them."""
+    rows = job.space.normal(np.concatenate([step.architectures for step in steps], axis=1))
+    unique, first, index = np.unique(
+        rows.reshape(-1, rows.shape[-1]), axis=0, return_index=True, return_inverse=True
+    )
+    index = index.reshape(rows.shape[:2])
+    accuracy, latency_ms = (
+        np.concatenate([getattr(step, name) for step in steps], axis=1).ravel()[first]
+        for name in ("accuracy", "latency_ms")
+    )
+    feasible = (latency_ms <= job.setting.limit_ms) & ~np.isnan(accuracy)
+    best = np.take_along_axis(index, np.where(feasible, accuracy, -np.inf)[index].argmax(1), 1)
+    winners = np.unique(best[feasible[best]])
+    test = np.full(len(unique), np.nan)
+    test[winners] = job.accuracy.test(unique[winners])
+    predicted = job.oracle.predicted(unique)
+    answers = Answers(
+        accuracy,
+        job.accuracy.answer(unique).kind,
+        test,
+        np.full(len(unique), np.nan),
+        latency_ms,
+        np.where(predicted, Kind.regression, Kind.measured).astype(np.int8),
+    )
+    return index, Sampled(unique, answers)
+
+
+def save_log(path: Path, space: SearchSpace, log: SearchLog) -> None:
+    """Write a log; the file is whole or absent."""
+    columns: dict[str, Any] = {"seeds": log.seeds, "index": log.index, "elapsed_s": log.elapsed_s}
+    if log.sampled is not None:
+        columns["architectures"] = log.sampled.architectures
+        columns |= {name: getattr(log.sampled.answers, name) for name in COLUMNS}
+    with replacing(path) as file:
+        np.savez_compressed(file, space=np.array(space.name), **columns)
+
+
+def load_log(path: Path, space: SearchSpace) -> SearchLog:
+    """Read a log, executing nothing.
+
+    Raises:
+      UserError: if the file is no log of searches in this space.
+    """
+    again = "remove it, and its setting is searched again"
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            name = str(stored["space"])
+            sampled = None
+            if "architectures" in stored:
+                answers = Answers(*(stored[column] for column in COLUMNS))
+                sampled = Sampled(stored["architectures"], answers)
+            log = SearchLog(stored["seeds"], stored["index"], stored["elapsed_s"], sampled)
+            whole = log.index.ndim == 2 and len(log.index) == len(log.seeds)
+    except (OSError, ValueError, KeyError, EOFError, IndexError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path} is not a search log of a study ({error}); {again}") from error
+    if name != space.name:
+        raise UserError(f"{path} is of space={name}, not of {space.name}; {again}")
+    known = len(sampled.architectures) if sampled else getattr(space, "size", 0)
+    if not whole or log.index.min() < 0 or log.index.max() >= known:
+        raise UserError(f"{path} is damaged; {again}")
+    return log
