@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from runtime.weight_streaming.byte_size import format_bytes
+from runtime.shell.byte_size import format_bytes
 
 
 @final

@@ -18,7 +18,6 @@ from torch import nn
 import runtime
 from runtime.network.decompose import Rule, decompose
 from runtime.network.models.yolo import YOLOv4
-from runtime.weight_streaming.byte_size import parse_bytes
 from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.planning.architectures import (
@@ -197,11 +196,6 @@ def test_a_budget_below_the_largest_layer_names_the_smallest_that_works(chain):
 def test_an_invalid_budget_is_refused(chain, budget):
     with pytest.raises(ValueError, match="64MB"):
         runtime.stream(chain[0], budget=budget)
-
-
-def test_sizes_are_parsed_with_decimal_and_binary_units():
-    sizes = [parse_bytes(text) for text in ("64MB", "1.5 GiB", 4096, "2kb", "7 B", "1TB")]
-    assert sizes == [64_000_000, 3 * 2**29, 4096, 2000, 7, 10**12]
 
 
 def test_wrong_arguments_are_named(chain):
