@@ -15,10 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from runtime.machine.description import machine_facts, usable_cores
-from runtime.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
-from runtime.machine.stability import Monitor, StabilityConfig, Watch
 from runtime.machine.timing import TimingConfig
 from runtime.mapping.config import ProfileConfig
+from runtime.mapping.disturbances import watch_disturbances
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import COLUMNS, csv_text
@@ -54,17 +53,10 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     names = [*dict.fromkeys(config.networks)]
     for name in names:
         check_name(name)
-    cores = usable_cores()
-    quiet = StabilityConfig()
-    senses: list[Monitor] = [
-        OtherLoad(quiet.other_load, cores),
-        Stolen(quiet.stolen, cores),
-        Throttles(),
-    ]
-    watch = Watch(quiet, [*senses, gpu_throttling] if on_gpu else senses)
+    watch = watch_disturbances(on_gpu=on_gpu)
     timing = TimingConfig(samples=config.samples, settle_s=config.settle_s)
     generator = np.random.default_rng(0)
-    facts = machine_facts(cores[0], gpu=on_gpu)
+    facts = machine_facts(usable_cores()[0], gpu=on_gpu)
     rows: list[VariantProfile] = []
     flagged: dict[str, list[str]] = {}
     failed: list[str] = []

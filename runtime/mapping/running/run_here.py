@@ -16,11 +16,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from runtime.machine.description import experiment_facts, usable_cores
-from runtime.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
-from runtime.machine.stability import Monitor, StabilityConfig, Watch
+from runtime.machine.description import experiment_facts
 from runtime.machine.watchdog import Watchdog, exit_if_silent
 from runtime.mapping.config import ProfileConfig, RunConfig
+from runtime.mapping.disturbances import watch_disturbances
 from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.build_variant import unsupported_reason
 from runtime.mapping.profiling.networks import build_network, check_name
@@ -108,7 +107,7 @@ def run_here(
             frame_ms=board.frame_ms,
             tolerance=profiling.tolerance,
         )
-        watch = _watch(on_gpu=on_gpu)
+        watch = watch_disturbances(on_gpu=on_gpu)
         watchdog = Watchdog()  # a thread that waits for a GPU cannot be interrupted
         try:
             with exit_if_silent(watchdog, write):
@@ -208,13 +207,3 @@ def _close(
         if len(one.ms) < config.frames and not one.error
     ]
     results.is_complete = not results.faults and not results.not_measured
-
-
-def _watch(*, on_gpu: bool) -> Watch:
-    quiet, cores = StabilityConfig(), usable_cores()
-    senses: list[Monitor] = [
-        OtherLoad(quiet.other_load, cores),
-        Stolen(quiet.stolen, cores),
-        Throttles(),
-    ]
-    return Watch(quiet, [*senses, gpu_throttling] if on_gpu else senses)

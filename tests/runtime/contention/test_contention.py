@@ -191,7 +191,7 @@ def group_or_skip(controller):
 
 @contextmanager
 def a_group_of_its_own(process):
-    """Where another program was put by whoever started it."""
+    """A control group that already holds a process of another program."""
     where = hierarchy("freezer")
     folder = where.base / f"edgenas-test-{os.getpid()}"
     folder.mkdir()

@@ -21,7 +21,7 @@ def test_a_curve_of_this_form_is_found_again(a, times):
 
 
 @given(st.lists(st.floats(0.9, 12), min_size=7, max_size=7))
-def test_whatever_was_measured_more_stolen_is_never_faster(slowdown):
+def test_more_stolen_bandwidth_is_never_faster(slowdown):
     found = fit(STOLEN, np.array(slowdown))
 
     curve = found.slowdown(np.linspace(0, 22, 50))

@@ -28,7 +28,7 @@ def taken(bucket, clock, size, until_s):
 
 
 @given(rate=st.floats(1e3, 1e12), piece_s=st.floats(1e-3, 0.05))
-def test_the_rate_holds_whatever_the_pieces(rate, piece_s):
+def test_the_rate_holds_for_any_size_of_pieces(rate, piece_s):
     clock = Clock()
     bucket = TokenBucket(rate, clock_s=clock)
 

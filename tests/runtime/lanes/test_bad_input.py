@@ -1,4 +1,4 @@
-"""What cannot be is refused in one line, where it comes in."""
+"""Invalid values are refused where they enter, naming the value."""
 
 import math
 

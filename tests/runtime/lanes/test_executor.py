@@ -1,4 +1,4 @@
-"""Real lanes keep their promises when jobs do not keep theirs."""
+"""Lanes and the executor when jobs raise, hang or are removed."""
 
 import gc
 import math
@@ -424,7 +424,7 @@ def test_a_network_removed_while_it_runs_is_served_no_further(either_lane):
     assert "network 0 was removed" in str(results[0])
     assert {result.item() for result in results[1::2]} == {4}
     assert {one.job.request for one in schedule.executed if one.job.network == 0} <= {0}
-    assert either_lane.lane.asynchronous or not began  # a launched job comes to its end
+    assert either_lane.lane.asynchronous or not began  # a launched job runs to completion
 
 
 def test_a_network_removed_when_it_has_been_served_keeps_its_results(lane):
@@ -475,7 +475,7 @@ def test_a_lane_that_launches_is_given_up_with_what_it_was_given(stream, lane, h
     assert {one.lane for one in schedule.executed} == {1}
 
 
-def test_a_job_given_back_waits_for_the_one_before_it_wherever_it_goes(two_lanes, stream, hang):
+def test_a_returned_job_waits_for_the_one_before_it_on_any_lane(two_lanes, stream, hang):
     # Network 1's second job waits behind network 0's, which hangs, and its first ran elsewhere.
     lanes = {(0, 0): 0, (1, 0): 1, (1, 1): 0}
 
@@ -504,7 +504,7 @@ POLICIES = [QueueTime(), EarliestFinish(), LookAhead(), ByNetwork()]
 
 @given(LANES, st.sampled_from(POLICIES), st.data())
 @settings(max_examples=25)
-def test_whatever_raises_only_requests_of_its_network_fail(asynchronous, policy, data):
+def test_an_error_fails_only_requests_of_its_network(asynchronous, policy, data):
     lanes = [CpuLane(name=f"lane{i}", asynchronous=one) for i, one in enumerate(asynchronous)]
     broken = data.draw(st.lists(st.sampled_from([None, 0, 1, 2]), min_size=1, max_size=4))
     networks = [
@@ -526,7 +526,7 @@ def test_whatever_raises_only_requests_of_its_network_fail(asynchronous, policy,
 
 @given(LANES, st.sampled_from(POLICIES), st.data())
 @settings(max_examples=25)
-def test_whatever_is_removed_all_others_are_served(asynchronous, policy, data):
+def test_removing_networks_leaves_all_others_served(asynchronous, policy, data):
     lanes = [CpuLane(name=f"lane{i}", asynchronous=one) for i, one in enumerate(asynchronous)]
     count = data.draw(st.integers(1, 4))
     removals = data.draw(st.lists(st.tuples(st.integers(0, 20), st.integers(0, count - 1))))
@@ -554,7 +554,7 @@ def test_whatever_is_removed_all_others_are_served(asynchronous, policy, data):
 
 @given(LANES, st.sampled_from(POLICIES), st.data())
 @settings(max_examples=8, deadline=None)
-def test_whatever_hangs_every_request_has_an_end(asynchronous, policy, data):
+def test_every_request_ends_even_if_jobs_hang(asynchronous, policy, data):
     over = threading.Event()
     lanes = [CpuLane(name=f"lane{i}", asynchronous=one) for i, one in enumerate(asynchronous)]
     hangs = data.draw(st.lists(st.booleans(), min_size=1, max_size=4))

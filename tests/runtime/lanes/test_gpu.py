@@ -1,4 +1,4 @@
-"""What only a GPU can show. It needs no more than torch, and for slices cuda-bindings:
+"""GPU lanes. The tests need only torch, and for slices cuda-bindings:
 
 python -m pytest tests/runtime/lanes/test_gpu.py --noconftest -c /dev/null -v -rA
 """

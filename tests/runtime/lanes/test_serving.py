@@ -1,4 +1,4 @@
-"""`runtime.run`, the one line of a new user."""
+"""`runtime.run`, the entry point of new users."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Twenty seconds of `benchmarks/soak.py`, which goes on for ten minutes by itself."""
+"""Twenty seconds of `benchmarks/soak.py`, which by default runs for ten minutes."""
 
 import pytest
 from soak import MOST_GROWTH_MB, growth_mb, soak

@@ -1,4 +1,4 @@
-"""Networks on units: golden values of the published platform, and laws that any mapping obeys."""
+"""Mapping: published values of the Xavier platform, and properties of every mapping."""
 
 from itertools import pairwise, product
 

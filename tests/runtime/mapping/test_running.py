@@ -1,4 +1,4 @@
-"""A mapping run for real. What needs a GPU, with no more than torch and cuda-bindings:
+"""Running a mapping on this machine. The GPU tests need only torch and cuda-bindings:
 
 python -m pytest tests/runtime/mapping/test_running.py -m gpu --noconftest -c /dev/null -v
 """
@@ -36,7 +36,7 @@ from runtime.network.cuda.sm_slices import grouped
 has_two_cores = pytest.mark.skipif(len(usable_cores()) < 2, reason="there is one core here")
 
 CLOCKS_MS = 0.05
-"""By which clocks of two lanes may differ soon after they were set."""
+"""Largest difference between the clocks of two lanes soon after they were synchronised."""
 
 ONE, BOTH = "cpu/t1/eager/fp32", "cpu/t2/torchscript/fp32"
 TWO_CORES = Platform(
@@ -50,7 +50,7 @@ TWO_CORES = Platform(
 
 
 def table(times):
-    """Of networks by name: milliseconds on one core and on both."""
+    """A timing table of networks by name, with milliseconds on one core and on both."""
     ms = np.array([*times.values()], float)
     return TimingTable((*times,), (ONE, BOTH), np.repeat(ms[:, :, None], 3, axis=2))
 
@@ -74,14 +74,14 @@ def test_the_shortest_frame_is_found():
     assert [one.after for one in found] == [(), (0,), (0,)]
 
 
-def test_one_after_another_nothing_is_beside_a_network():
+def test_in_serial_order_no_network_runs_beside_another():
     found = serial(*on_two_cores(TIMES))
 
     assert spans(found) == [(0, 2, 0, 4), (1, 2, 4, 8), (2, 2, 8, 12)]
     assert [one.after for one in found] == [(), (0,), (1,)]
 
 
-def test_networks_that_are_quickest_on_one_core_take_the_one_that_is_free_first():
+def test_networks_that_are_fastest_on_one_core_take_the_core_that_is_free_first():
     times = table({"a": (1, 2), "b": (3, 4), "c": (1, 2)})
 
     found = quickest(*on_two_cores(times))
@@ -91,7 +91,7 @@ def test_networks_that_are_quickest_on_one_core_take_the_one_that_is_free_first(
     assert found[2].after == (1,)
 
 
-def test_the_greedy_way_puts_the_longest_first_where_it_ends_first():
+def test_greedy_places_the_longest_network_first_where_it_ends_first():
     times = table({"a": (3, 2), "b": (6, 5), "c": (4, 9)})
 
     found = greedy(*on_two_cores(times))
@@ -99,7 +99,7 @@ def test_the_greedy_way_puts_the_longest_first_where_it_ends_first():
     assert spans(found) == [(1, 2, 0, 5), (2, 1, 5, 9), (0, 1, 5, 8)]
 
 
-def test_all_at_once_nobody_waits():
+def test_at_once_no_network_waits():
     found = at_once(*on_two_cores(TIMES))
 
     assert spans(found) == [(0, 2, 0, 4), (1, 2, 0, 4), (2, 2, 0, 4)]
@@ -120,7 +120,7 @@ def test_margins_with_one_timetable_are_one_and_its_times_are_the_tables():
     assert planned_ms(found[0].timetable) == pytest.approx(10)
 
 
-def test_rows_say_what_was_late_and_which_margin_would_have_been_enough():
+def test_rows_have_late_frames_and_the_needed_margin():
     board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
     found, answers = candidates(board, [Method.mapped, Method.serial], [0, 0.5])
     mapping, one_by_one = found
@@ -172,7 +172,7 @@ def test_where_no_mapping_held_the_margin_to_plan_with_is_that_of_the_shortest_f
     assert "mapped +0 % = shortest" in plan
 
 
-def test_who_was_slowed_was_beside_others_only_where_its_timetable_has_others_then():
+def test_the_most_slowed_network_is_beside_others_only_if_its_timetable_has_others_then():
     board = Board(TIMES, TWO_CORES, Bound.max, 11.9)
     found, answers = candidates(board, [Method.shortest, Method.serial, Method.at_once], [0])
     pair, one_by_one, all_at_once = found
@@ -258,11 +258,11 @@ import torch
 class Fails(torch.nn.Module):
     def __init__(self, after, error):
         super().__init__()
-        self.left, self.error = after, error
+        self.remaining, self.error = after, error
 
     def forward(self, x):
-        self.left -= 1
-        if self.left < 0:
+        self.remaining -= 1
+        if self.remaining < 0:
             raise self.error
         return 2 * x
 
@@ -480,7 +480,7 @@ def where_kernels_run(stream):
 
 @pytest.mark.gpu
 @needs_gpu
-def test_places_of_a_gpu_are_the_multiprocessors_that_their_names_say():
+def test_places_of_a_gpu_are_the_multiprocessors_in_their_names():
     there = torch.cuda.get_device_properties(0).multi_processor_count
     names = [f"cuda/sm{share}/graph/tf32" for share in (16, 32, there)]
     platform = machine_with([*map(parse_variant, names)], 1, there)
@@ -509,10 +509,10 @@ def test_places_of_a_gpu_are_the_multiprocessors_that_their_names_say():
 
 @pytest.mark.gpu
 @needs_gpu
-@pytest.mark.parametrize("how", ["graph", "eager"])
-def test_frames_run_on_places_of_a_gpu_and_on_a_core(how):
+@pytest.mark.parametrize("execution", ["graph", "eager"])
+def test_frames_run_on_places_of_a_gpu_and_on_a_core(execution):
     there = torch.cuda.get_device_properties(0).multi_processor_count
-    small, wide, whole = (f"cuda/sm{share}/{how}/tf32" for share in (16, 32, there))
+    small, wide, whole = (f"cuda/sm{share}/{execution}/tf32" for share in (16, 32, there))
     core = "cpu/t1/eager/fp32"
     platform = machine_with([*map(parse_variant, (small, wide, whole, core))], 1, there)
     one = build_network("resnet18", width=0.25, compared=3)
@@ -527,12 +527,12 @@ def test_frames_run_on_places_of_a_gpu_and_on_a_core(how):
     with PlaceLanes(platform) as lanes:
         frame = FrameBuilder([one] * 5, lanes).frame(order)
         with torch.inference_mode():
-            wanted = [one.module(x) for x in one.others]
+            expected = [one.module(x) for x in one.others]
         for turn in range(6):
             frame.put(turn)
             ms = [frame.run() for _ in range(20)]
             torch.cuda.synchronize()
-            assert frame.differences([wanted] * 5, turn).max() < 0.05
+            assert frame.differences([expected] * 5, turn).max() < 0.05
 
     for began, ended in (each.T for each in ms):
         assert (began < ended).all()

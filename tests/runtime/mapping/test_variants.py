@@ -1,4 +1,4 @@
-"""One network, many variants: the same weights, the same answers. On a GPU with no more than torch:
+"""Variants of a network give the same outputs. The GPU tests need only torch:
 
 python -m pytest tests/runtime/mapping/test_variants.py -m gpu --noconftest -c /dev/null -v
 """
@@ -196,7 +196,7 @@ def test_every_variant_of_the_gpu_answers_as_the_cpu_does(name):
     one = build_network("nb201", width=0.5, compared=3)
 
     built = build_variant(parse_variant(name), one.module, one.x, one.others)
-    torch.full((2**28,), torch.nan, device="cuda")  # over whatever has no owner
+    torch.full((2**28,), torch.nan, device="cuda")  # overwrites memory without an owner
 
     with torch.inference_mode():
         reference = [one.module(x) for x in one.others]

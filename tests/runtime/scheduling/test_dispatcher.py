@@ -19,7 +19,7 @@ class Remembering:
         return EarliestFinish().place(context)
 
 
-def test_a_job_given_back_is_placed_anew_as_if_it_had_never_been_put():
+def test_a_returned_job_is_placed_again_as_if_it_had_never_been_put():
     policy = Remembering()
     chain = Chain("net", (Kind.CONV,) * 2, ((1.0, 2.0), (1.0, 2.0)))
     dispatcher = Dispatcher([chain], closed(1), [Lane("left"), Lane("right")], policy)
@@ -37,7 +37,7 @@ def test_a_job_given_back_is_placed_anew_as_if_it_had_never_been_put():
     assert policy.contexts[2].backlog_ms == (0, 0)
 
 
-def test_a_job_whose_only_lane_is_lost_goes_there_to_fail_whatever_the_policy():
+def test_a_job_whose_only_lane_is_lost_fails_there_under_any_policy():
     chain = Chain("net", (Kind.CONV,), ((math.inf, 2.0),))
     lanes = [Lane("left"), Lane("right")]
     for policy in (EarliestFinish(), ByKind({}, otherwise=0)):
@@ -67,7 +67,7 @@ def test_pending_jobs_have_arrived_and_are_on_no_lane():
     dispatcher.arrived(2, 0.0)
     dispatcher.ended(ticket, 1.5)
 
-    # Requests 1 and 2 have come, though nobody has said so; request 3 has not.
+    # Requests 1 and 2 have arrived but are not reported yet; request 3 has not arrived.
     assert pending[0] == (PendingJobs(whole, None, 0.0), PendingJobs(whole * 2, None, 0.0))
     assert pending[1][0] == PendingJobs(whole * 2, None, 0.0)
     assert pending[1][1] == PendingJobs(whole[1:], 0, 1.0)

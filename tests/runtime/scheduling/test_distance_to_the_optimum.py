@@ -1,11 +1,12 @@
-"""How far the policies are from the best schedule there is, in the simulator.
+"""Distance of each policy from the optimal schedule, in the simulator.
 
-Random closed sets of two or three networks of two to four jobs, a CPU and a GPU lane, CPU times 0.5
-to 4 times the GPU's, half a millisecond to come back from the GPU. Makespan over the optimum's on
-these 100 cases, median and worst: looking ahead 1.00 and 1.24; earliest finish 1.13 and 1.59; the queue times of figure 4-5 1.25
-and 2.34; convolutions to the GPU 1.24 and 1.60; all to the GPU 1.55 and 2.38; half the networks each
-2.12 and 3.69. The queue times take a lane for free that has just begun a job. The best that a
-policy can do which is asked for a lane job by job, in the dispatcher's order, is 1.00 and 1.14.
+Random closed sets of two or three networks of two to four jobs on a CPU and a GPU lane; CPU times are
+0.5 to 4 times the GPU's, and coming back from the GPU takes 0.5 ms. Makespan over the optimum on these
+100 cases, median and worst: look-ahead 1.00 and 1.24; earliest finish 1.13 and 1.59; the queue times
+of figure 4-5 1.25 and 2.34; convolutions on the GPU 1.24 and 1.60; everything on the GPU 1.55 and
+2.38; half of the networks on each 2.12 and 3.69. The queue times treat a lane that has just begun a
+job as free. The best possible online policy, which places job by job in the dispatcher's order, has
+1.00 and 1.14.
 """
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_policies_that_look_at_queues_stay_near_the_optimum(ratios, policy, medi
 
 
 @pytest.mark.parametrize("fixed", ["gpu_only", "by_network"])
-def test_looking_at_queues_beats_lanes_fixed_beforehand(ratios, fixed):
+def test_looking_at_queues_beats_fixed_lanes(ratios, fixed):
     assert np.median(ratios["queue_time"]) < np.median(ratios[fixed])
 
 

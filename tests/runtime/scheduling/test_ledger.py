@@ -1,4 +1,4 @@
-"""The books of what lanes have still to do, on entries followed by hand."""
+"""Queue times and backlogs of lanes, on entries computed by hand."""
 
 from runtime.scheduling.chain import Job, Lane
 from runtime.scheduling.ledger import Ledger

@@ -1,4 +1,4 @@
-"""Who comes first of those who wait, in the simulator; `test_executor.py` has it on a real lane."""
+"""The order of waiting jobs in the simulator; `test_executor.py` tests it on a real lane."""
 
 from collections import deque
 
@@ -41,7 +41,7 @@ def test_a_stream_takes_jobs_as_they_come():
     assert served(Order.PRIORITY, lane=STREAM)[0] == [0, 1, 2]
 
 
-def test_requests_of_one_network_wait_in_order_too_whatever_the_lane():
+def test_requests_of_one_network_wait_in_order_on_any_lane():
     requests = [Request(0, r.arrival_ms, r.deadline_ms, r.priority) for r in LATE_BUT_URGENT]
 
     for lane in (CORE, STREAM):

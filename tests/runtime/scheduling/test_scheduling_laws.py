@@ -1,4 +1,4 @@
-"""What holds of every schedule, whatever the policy: of simulated lanes and of real ones."""
+"""Properties of every schedule under any policy, on simulated and on real lanes."""
 
 import math
 from collections import Counter

@@ -134,7 +134,7 @@ def test_the_next_job_of_a_core_waits_until_the_thread_is_notified_and_has_put_i
         overhead=DispatchOverhead((4.0,), (2.0,)),
     )
 
-    assert spans(schedule) == [(0, 4, 13), (0, 19, 28)]  # heard at 15
+    assert spans(schedule) == [(0, 4, 13), (0, 19, 28)]  # noticed at 15
 
 
 def test_two_cores_share_the_thread_that_places_their_jobs():
