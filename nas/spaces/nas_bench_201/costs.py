@@ -2,8 +2,8 @@
 
 The archive's counter (AutoDL-Projects, `flop_benchmark.py`) calls one multiply-accumulate one
 FLOP, and sums convolutions and the linear layer with its bias. Normalisation, ReLU, pooling,
-`none` and the sums of nodes count as zero FLOPs; normalisation has parameters all the same. An
-operation counts even on an edge that no path from input to output takes.
+`none` and the sums of nodes count as zero FLOPs, but normalisation has parameters. An operation
+counts even on an edge that is on no path from input to output.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from runtime.network.task import Task
 
 CELLS_PER_STAGE = 5
 STAGES = ((16, 1), (32, 2), (64, 4))
-"""(channels, by how much the image's side has shrunk) of each stage."""
+"""(channels, factor by which the side of the image has shrunk) of each stage."""
 
 _REDUCTIONS = tuple(pairwise(STAGES))
 _KERNELS = {"nor_conv_1x1": 1, "nor_conv_3x3": 3}
 
 
 def parameters(architectures: Int64[ndarray, "*n 6"], task: Task) -> Int64[ndarray, "*n"]:
-    """Number of trained values."""
+    """Number of trained parameters of each network."""
     first, last = STAGES[0][0], STAGES[-1][0]
     stem = _weights(3, 3, first) + _normalisation(first)
     residual_blocks = sum(
@@ -42,7 +42,7 @@ def parameters(architectures: Int64[ndarray, "*n 6"], task: Task) -> Int64[ndarr
 
 
 def mflops(architectures: Int64[ndarray, "*n 6"], task: Task) -> Float64[ndarray, "*n"]:
-    """Multiply-accumulates of one image, in millions."""
+    """Millions of multiply-accumulates for one image."""
     stem = _weights(3, 3, STAGES[0][0]) * _pixels(task, 1)
     residual_blocks = sum(
         _residual_block(inputs, outputs) * _pixels(task, shrunk)
@@ -57,20 +57,20 @@ def mflops(architectures: Int64[ndarray, "*n 6"], task: Task) -> Float64[ndarray
 
 
 def _cells(edge: dict[str, int], architectures: Int64[ndarray, "*n 6"]) -> Int64[ndarray, "*n"]:
-    """Cost of all cells, given what each operation costs in one cell of every stage."""
+    """Cost of all cells of a network; `edge` is the cost of an operation in one cell of each stage."""
     cost = np.array([edge.get(name, 0) for name in OPERATIONS], np.int64)
     return np.asarray(CELLS_PER_STAGE * cost[architectures].sum(axis=-1))
 
 
 def _weights(kernel: int, inputs: int, outputs: int) -> int:
-    """Of a convolution without bias; also its multiply-accumulates for one output pixel."""
+    """Weights of a convolution without bias; also its multiply-accumulates for one output pixel."""
     return kernel**2 * inputs * outputs
 
 
 def _residual_block(inputs: int, outputs: int) -> int:
     """Weights of its two convolutions and of its shortcut, which is not normalised.
 
-    All three compute the smaller image: the first convolution strides, the shortcut pools first.
+    All three compute the smaller image: the first convolution has stride 2, the shortcut pools first.
     """
     shortcut = _weights(1, inputs, outputs)
     return _weights(3, inputs, outputs) + _weights(3, outputs, outputs) + shortcut
@@ -81,10 +81,10 @@ def _pixels(task: Task, shrunk: int) -> int:
 
 
 def _normalisation(channels: int) -> int:
-    """A scale and a shift for each channel."""
+    """Parameters: a scale and a shift for each channel."""
     return 2 * channels
 
 
 def _classifier(task: Task) -> int:
-    """Weights and biases, each of which the counter also calls one FLOP."""
+    """Weights and biases; the counter calls each of them one FLOP."""
     return (STAGES[-1][0] + 1) * task.num_classes

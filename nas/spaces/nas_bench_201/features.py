@@ -1,10 +1,11 @@
-"""Architectures as numbers that latency is linear in.
+"""Features of an architecture that latency is roughly linear in.
 
-A compiler removes what the output does not need, some runtimes do not: each edge's operation is
-told three times, as written, as far as its result is *needed* by the output, and as far as it is
-*live* (on a path from input to output). `needed` matters on devices that compute on zeros.
+Some compilers remove operations that the output does not need, some runtimes do not. Therefore the
+operation of each edge is encoded three times: as written; only if its result is *needed* by the
+output; and only if it is *live* (on a path from input to output). `needed` matters on devices that
+compute on zeros.
 
-Products of counts stand for what branches side by side cost or save. One product for each pair of
+Products of counts model the costs and savings of parallel branches. One product for each pair of
 edges instead (240 of them) predicts held-out cells of 40 devices no better on average.
 """
 
@@ -20,8 +21,8 @@ from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
 
 _NONE = OPERATIONS.index("none")
 _WORKING = tuple(name for name in OPERATIONS if name != "none")
-_PATHS = ((3,), (0, 4), (1, 5), (0, 2, 5))  # the edges of each way from input to output
-_LENGTHS = {  # what a longest path may count: time on devices that run branches side by side
+_PATHS = ((3,), (0, 4), (1, 5), (0, 2, 5))  # edges of each path from input to output
+_LENGTHS = {  # operations that a longest path counts: time on devices that run branches in parallel
     "convolutions": ("nor_conv_1x1", "nor_conv_3x3"),
     "3x3 convolutions": ("nor_conv_3x3",),
     "poolings": ("avg_pool_3x3",),
@@ -41,11 +42,11 @@ FEATURES: tuple[str, ...] = (
     *(f"longest path in {what}" for what in _LENGTHS),
     *(f"live {_WORKING[a]} * live {_WORKING[b]}" for a, b in _PAIRS),
 )
-"""Name of each column of `cell_features`, stored with every model that is fitted on them."""
+"""Name of each column of `cell_features`; stored with every model that is fitted on them."""
 
 
 def cell_features(architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n 88"]:
-    """One number a feature: flags, path lengths, and products of live counts."""
+    """Value of each of `FEATURES`: flags, path lengths, and products of live counts."""
     live = NAS_BENCH_201.live_edges(architectures)
     flags = _flags(architectures, live)
     counts = flags.reshape(*live.shape, -1).sum(axis=-2)
@@ -66,7 +67,7 @@ def cell_features(architectures: Int64[ndarray, "*n 6"]) -> Float64[ndarray, "*n
 def _flags(
     architectures: Int64[ndarray, "*n 6"], counted: Bool[ndarray, "*n 6"]
 ) -> Float64[ndarray, "*n 24"]:
-    """One-hot of each edge's operation; nothing for `none` and where it does not count."""
+    """One-hot encoding of each edge's operation; zeros for `none` and where `counted` is False."""
     working = [OPERATIONS.index(name) for name in _WORKING]
     hot = (architectures[..., None] == working) & counted[..., None]
     flags: Float64[ndarray, "*n 24"] = hot.reshape(*architectures.shape[:-1], -1).astype(np.float64)
@@ -74,7 +75,7 @@ def _flags(
 
 
 def _needed_edges(architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n 6"]:
-    """Which edges carry something towards the output, were it zeros."""
+    """True for each edge whose result, zeros included, reaches the output."""
     carries = architectures != _NONE
     leads = {3: np.ones(architectures.shape[:-1], bool)}
     for node in (2, 1):
@@ -86,7 +87,7 @@ def _needed_edges(architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n 6"
 def _longest_paths(
     architectures: Int64[ndarray, "*n 6"], live: Bool[ndarray, "*n 6"]
 ) -> Float64[ndarray, "*n 5"]:
-    """Most operations of each group on one live path."""
+    """Largest number of operations of each group on one live path."""
     whole = [live[..., list(path)].all(axis=-1) for path in _PATHS]
     columns = []
     for names in _LENGTHS.values():

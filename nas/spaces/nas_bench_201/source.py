@@ -1,4 +1,4 @@
-"""A network as the text of a Python file that needs torch and nothing else."""
+"""Python source of a network, which needs torch alone."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Network(nn.Module):
 
 
 def network_source(operations: Sequence[str], classes: int) -> str:
-    """The file's text, without a docstring of its own."""
+    """Source of a module that defines `Network`; it has no docstring."""
     layers = "\n".join(
         f"{' ' * 16}{_LAYERS[name]},  # node {start} to node {end}: {name}"
         for name, (start, end) in zip(operations, EDGES, strict=True)
@@ -118,7 +118,7 @@ def network_source(operations: Sequence[str], classes: int) -> str:
 
 
 def _sums() -> list[str]:
-    """A line for each node behind the first, in which the terms stand as the network adds them."""
+    """A line for each node after the first; the terms are in the order that the network adds them."""
     lines = []
     for node in sorted({end for _, end in EDGES}):
         terms = [

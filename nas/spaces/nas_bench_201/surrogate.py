@@ -38,7 +38,7 @@ TARGETS = tuple(
     for task in TASKS.values()
     for split in splits
 )
-"""What is predicted, by the columns' names in `nb201_accuracy.csv`."""
+"""Predicted quantities, named like the columns of the accuracy table."""
 
 
 def surrogate(space: NumberedKeys, task: Task, split: Split, epochs: int) -> TabularAccuracy:
@@ -84,8 +84,8 @@ def surrogate(space: NumberedKeys, task: Task, split: Split, epochs: int) -> Tab
 
 
 def load(path: Path) -> tuple[CellEnsemble, dict[str, Any]]:
-    """The fitted ensemble of a file and what was recorded when it was fitted."""
-    import torch  # noqa: PLC0415 - seconds that a run with a real table does not pay
+    """Read the fitted ensemble of a file, and the metadata that its fit recorded."""
+    import torch  # noqa: PLC0415 - takes seconds, not needed with a real table
     from safetensors import safe_open  # noqa: PLC0415 - slow to import, and not always needed
 
     from nas.spaces.nas_bench_201.surrogate_network import CellEnsemble  # noqa: PLC0415 - imports torch
@@ -99,7 +99,7 @@ def load(path: Path) -> tuple[CellEnsemble, dict[str, Any]]:
 
 
 def chance(targets: Sequence[str]) -> Float64[ndarray, "targets"]:
-    """Accuracy of a network that cannot see its input, as a fraction."""
+    """Accuracy of guessing for each target, as a fraction."""
     return np.array([1 / TASKS[target.split("_")[0]].num_classes for target in targets])
 
 

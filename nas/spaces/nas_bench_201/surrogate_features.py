@@ -1,4 +1,4 @@
-"""What the surrogate sees of a cell: which operations lie, in order, on each of its paths."""
+"""Features of the surrogate: sequences of operations on the paths of a cell."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy import ndarray
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS
 
 _ROUTES = ((3,), (0, 4), (1, 5), (0, 2, 5))
-"""The edges, as positions in `EDGES`, of each way from the cell's input to its output."""
+"""Edges, as positions in `EDGES`, of each path from the cell's input to its output."""
 
 _SEQUENCES = 1 + 3 + 3**2 + 3**3
 """Sequences of at most three of the three operations that compute."""
@@ -24,7 +24,7 @@ _NONE, _SKIP = OPERATIONS.index("none"), OPERATIONS.index("skip_connect")
 @final
 @dataclass(frozen=True)
 class Functions:
-    """Every function that a cell of the space can compute, by its first cell."""
+    """The different functions that cells compute, each represented by its first cell."""
 
     architectures: Int64[ndarray, "functions 6"]
     paths: Float32[ndarray, "functions 80"]  # path counts and presence, each column standardised
@@ -34,7 +34,7 @@ class Functions:
 
 @cache
 def functions() -> Functions:
-    """The 4,930 functions of the space; cells of one function share one row."""
+    """The 4,930 functions of the space; cells of one function share a row."""
     first_cells, of_cell = np.unique(NAS_BENCH_201.function_class, return_inverse=True)
     architectures = NAS_BENCH_201.rows[first_cells]
     counts = path_counts(architectures)

@@ -1,4 +1,4 @@
-"""The surrogate's network: an ensemble whose members add and transform as the cell does."""
+"""Network of the surrogate: an ensemble whose members compute along the graph of the cell."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 STATE, HIDDEN, READOUT, PATHS = 24, 48, 64, 80
-"""Widths: of a node's state, inside an operation, inside the readout, of the path features."""
+"""Widths of a node's state, the inside of an operation, the readout and the path features."""
 
 _COMPUTING = len(OPERATIONS) - 2
 _NONE = OPERATIONS.index("none")
@@ -28,12 +28,12 @@ _NONE = OPERATIONS.index("none")
 
 @final
 class CellEnsemble(nn.Module):
-    """Members that do not share weights, as a leading axis of every weight.
+    """Members with weights of their own, stacked along the leading axis of every parameter.
 
-    The cell's input is a learned state; a convolution or pooling is a learned map of states;
-    a skip is the identity, `none` is zero, and a node is the sum of what enters it. The output
-    node's state and the path features are read out by a small perceptron, all targets together.
-    Sums commute and skips vanish, so members cannot tell cells of one function apart.
+    The cell's input is a learned state; a convolution or pooling is a learned map of states; a skip
+    is the identity, `none` is zero, and a node is the sum of its inputs. A small perceptron maps the
+    state of the output node and the path features to all targets. Sums commute and skips are
+    identities, so all cells of one function get the same prediction.
     """
 
     def __init__(self, members: int, targets: int) -> None:
@@ -82,8 +82,8 @@ class CellEnsemble(nn.Module):
     ) -> Float[Tensor, "members functions state"]:
         """State of the cell's last node.
 
-        Node 1 has only 5 states and node 2 only 125, whatever the cells, so the operations,
-        the costly part, run on these few and each cell looks its own up.
+        Over all cells node 1 has only 5 states and node 2 only 125: the operations, the costly part,
+        run on these, and each cell selects its own.
         """
         choice = torch.arange(len(OPERATIONS))
         edge_0, edge_1, edge_2 = torch.cartesian_prod(choice, choice, choice).T
@@ -101,7 +101,7 @@ class CellEnsemble(nn.Module):
     def _after_each_operation(
         self, states: Float[Tensor, "members n state"], reached: Bool[Tensor, "n"]
     ) -> Float[Tensor, "members 5 n state"]:
-        """What leaves an edge, for each operation on it; nothing, where nothing entered."""
+        """Output of each operation on each state; zero where `reached` is False."""
         inside = silu(states[:, None] @ self.operation_in + self.operation_in_bias)
         computed = inside @ self.operation_out + self.operation_out_bias
         skipped = states[:, None]
@@ -114,7 +114,8 @@ def predict(
 ) -> Float64[ndarray, "members 15625 targets"]:
     """Accuracy of every cell, in official order, as a fraction, by each member.
 
-    A cell that no path crosses shows its classifier a constant: it is given chance, not asked.
+    The classifier of a cell without a path from input to output sees a constant: such a cell gets
+    `chance`.
     """
     known = functions()
     with torch.inference_mode():

@@ -2,8 +2,8 @@
 
     $ NAS_DATA=<folder of nb201_accuracy.csv> python -m nas.spaces.nas_bench_201.fitting.accuracy
 
-Everything is drawn from fixed seeds and runs on one thread, so the same table gives the same
-files. No row of the table is stored, only weights and summary figures.
+All seeds are fixed and everything runs on one thread, so the same table gives the same files. No row
+of the table is stored, only weights and summary figures.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FOLD_SEED, _WEIGHT_SEED = 20260, 1
 @final
 @dataclass(frozen=True)
 class Budget:
-    """What the fit may cost; the shipped model used the defaults."""
+    """Size and length of the fit; the bundled model was fitted with the defaults."""
 
     members: int = 6
     folds: int = 5
@@ -99,7 +99,7 @@ def cross_validate(
     classes: Int64[ndarray, "15625"],
     budget: Budget,
 ) -> Float64[ndarray, "15625 targets"]:
-    """Predict each cell by members that saw no cell of its class."""
+    """Predict each cell by members that were not fitted on any cell of its class."""
     _, class_of_cell = np.unique(classes, return_inverse=True)
     generator = np.random.default_rng(_FOLD_SEED)
     fold_of_class = generator.permutation(class_of_cell.max() + 1) % budget.folds
@@ -123,9 +123,9 @@ def fit(
 ) -> CellEnsemble:
     """Train `budget.members` members for each fold, all of them at once.
 
-    The loss is Huber's on the mean of a function's cells, in standard units. A mean of n cells
-    has a variance of noise / n beside the model's own, so it weighs n / (n + 1). Weights are
-    rounded to what the file stores.
+    The loss is Huber's, on the mean accuracy of a function's cells in standard units. A mean of n
+    cells has the variance noise / n in addition to the model's own, so its weight is n / (n + 1).
+    The trained weights are rounded to the 16 bits that the file stores.
     """
     known = functions()
     target, weight = _targets_of_functions(measured, held_out)
@@ -161,7 +161,7 @@ def fit(
 def _targets_of_functions(
     measured: Float64[ndarray, "15625 targets"], held_out: Bool[ndarray, "folds 15625"]
 ) -> tuple[Float32[ndarray, "folds functions targets"], Float32[ndarray, "folds functions"]]:
-    """Mean accuracy of each function's cells and its weight; 0 where a fold may not see it."""
+    """Mean accuracy of each function's cells, and its weight; 0 where it is held out."""
     known = functions()
     mean = np.zeros((len(held_out), len(known.architectures), measured.shape[-1]), np.float32)
     weight = np.zeros(mean.shape[:2], np.float32)
@@ -178,10 +178,10 @@ def _centre_and_scale(
     target: Float32[ndarray, "folds functions targets"],
     weight: Float32[ndarray, "folds functions"],
 ) -> tuple[Float32[ndarray, "folds 1 targets"], Float32[ndarray, "folds 1 targets"]]:
-    """Median and robust standard deviation of what each fold may see.
+    """Median and robust standard deviation of the targets of each fold that are not held out.
 
-    The 10th and the 90th percentile of a Gaussian lie 2.56 standard deviations apart; cells
-    near chance would stretch the usual estimate.
+    The 10th and the 90th percentile of a Gaussian are 2.56 standard deviations apart; cells near
+    chance would bias the usual estimate.
     """
     low, centre, high = np.stack(
         [
@@ -196,7 +196,7 @@ def _centre_and_scale(
 def _optimizer(
     ensemble: CellEnsemble, budget: Budget
 ) -> tuple[torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler]:
-    """AdamW, one-cycle; biases do not decay."""
+    """AdamW with a one-cycle schedule; no weight decay of biases."""
     named = dict(ensemble.named_parameters())
     biases = [name for name in named if name.endswith("bias")]
     groups: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""The surrogate's model card, written from what the fit recorded."""
+"""Model card of the surrogate, made from the metadata of the fit."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ one cell and own one each in another, which is measurably better, and both get o
 
 
 def render(metadata: Mapping[str, Any]) -> str:
-    """The card, in Markdown."""
+    """Write the card, in Markdown."""
     held_out, noise = metadata["held_out"], metadata["noise"]
     return _CARD.format(
         **metadata["budget"],

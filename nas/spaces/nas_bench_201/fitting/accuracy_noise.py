@@ -1,4 +1,4 @@
-"""What limits any prediction of the accuracy table: its seeds, and twins that differ."""
+"""Noise of the accuracy table, which limits any prediction: its seeds, and equal functions that differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STD_COLUMNS = {
     "imagenet16_valid": "imagenet16_std",
     "imagenet16_test": "imagenet16_std",
 }
-"""Standard deviation over seeds, where the table has one."""
+"""Column of the standard deviation over seeds, by target; other targets have none."""
 
 _IMAGES = {
     "cifar10_valid": 25_000,
@@ -32,11 +32,11 @@ _IMAGES = {
     "imagenet16_valid": 3_000,
     "imagenet16_test": 3_000,
 }
-"""Images that one seed's accuracy was measured on (NATS-Bench's splits)."""
+"""Number of images that one seed's accuracy was measured on (NATS-Bench's splits)."""
 
 
 def noise_of(table: CsvTable) -> dict[str, dict[str, Any]]:
-    """Of each target: `twin_mae`; and `seeds` and `seed_noise`, where the table has a spread."""
+    """By target: `twin_mae`; with a standard deviation in the table also `seeds` and `seed_noise`."""
     generator = np.random.default_rng(_SEED)
     noise: dict[str, dict[str, Any]] = {}
     for target in TARGETS:
@@ -50,10 +50,11 @@ def noise_of(table: CsvTable) -> dict[str, dict[str, Any]]:
 
 
 def mean_seeds(values: Float64[ndarray, "n"], step: float) -> float:
-    """Seeds behind a value, on average, of means over one, two or three seeds each.
+    """Average number of seeds of the values, which are means over one, two or three seeds each.
 
-    One seed's value is a multiple of `step` (one image). A mean over two is a multiple of
-    half a step, over three of a third, and half or a third of them of a whole step by chance.
+    The value of one seed is a multiple of `step` (one image), a mean over two seeds is a multiple of
+    half a step, and one over three of a third; half or a third of these are multiples of a whole step
+    by chance.
     """
 
     def share_on(grid: float) -> float:
@@ -70,7 +71,7 @@ def seed_noise(
     seeds: float,
     generator: Generator,
 ) -> dict[str, dict[str, float]]:
-    """Agreement of the table with a copy whose means are drawn anew: what the truth would reach."""
+    """Agreement of the table with a copy whose means are resampled: that of a perfect predictor."""
     error = std_over_seeds / np.sqrt(seeds) * generator.standard_normal(len(measured))
     return agreement_by_part(measured + error, measured)
 

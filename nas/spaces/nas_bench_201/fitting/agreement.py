@@ -1,4 +1,4 @@
-"""How well predictions agree with measurements."""
+"""Agreement of predictions with measurements."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def agreement(
 def agreement_by_part(
     predicted: Float64[ndarray, "15625"], measured: Float64[ndarray, "15625"]
 ) -> dict[str, dict[str, float]]:
-    """`agreement` on all cells, on those that any path crosses, and on the better half of all.
+    """`agreement` on all cells, on those with a path from input to output, and on the better half.
 
-    The cells that none crosses are at chance, so they raise R2 and tau at no effort.
+    Cells without a path are at chance and easy to predict, so they raise R2 and tau.
     """
     known = functions()
     parts = {

@@ -1,7 +1,7 @@
-"""NATS-Bench's official topology archive (Dong et al., TPAMI 2021), asked one cell at a time.
+"""NATS-Bench's official topology archive (Dong et al., TPAMI 2021), read one cell at a time.
 
-Its own package, `nats_bench`, answers every question. It is handed objects that were already
-read, safely, and never opens one of the pickles itself: these may come from anywhere.
+Its own package, `nats_bench`, computes every number. It is given objects that were read by
+`safe_pickle`, and opens none of the pickles itself, because they may come from an untrusted source.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 FOLDER_NAME = "NATS-tss-v1_0-3ffb9-simple"
-"""What the official archive unpacks to."""
+"""Folder that the official archive unpacks to."""
 
 _OFFICIAL_NAMES = {"cifar10": "cifar10", "cifar100": "cifar100", "imagenet16": "ImageNet16-120"}
 _GET_IT = (
@@ -28,13 +28,13 @@ _GET_IT = (
 
 @final
 class NatsArchive:
-    """The folder of `NNNNNN.pickle.pbz2`. One cell is held at a time; its file costs 10 ms."""
+    """Folder of `NNNNNN.pickle.pbz2`. One cell is in memory at a time; reading it takes 10 ms."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the archive's own list of architectures.
+        """Read the archive's list of architectures.
 
         Raises:
-          UserError: if the folder or its meta file is missing, or it numbers the cells otherwise.
+          UserError: if the folder or its meta file is missing, or numbers the cells differently.
         """
         if not folder.is_dir():
             raise UserError(f"{folder} is not a folder; {_GET_IT}")
@@ -44,24 +44,24 @@ class NatsArchive:
         meta = load_bz2(meta_file)
         if not isinstance(meta, dict) or meta.get("meta_archs") != list(NAS_BENCH_201.strings):
             raise UserError(f"{meta_file} does not list the 15,625 architectures; {_GET_IT}")
-        import nats_bench  # noqa: PLC0415 - only for who uses the archive
+        import nats_bench  # noqa: PLC0415 - slow to import, and only needed with an archive
 
         known = {"meta_archs": meta["meta_archs"], "arch2infos": {}, "evaluated_indexes": ()}
         self.folder = folder
         self._api: Any = nats_bench.create(known, "tss", fast_mode=True, verbose=False)
 
     def has(self, index: int) -> bool:
-        """Whether the archive holds this cell."""
+        """Return True if the archive has this cell."""
         return self._file(index).is_file()
 
     def accuracy(self, index: int, task: Task, epochs: int) -> tuple[float, float]:
         """Top-1 of (validation, test), fractions, mean over the archive's seeds.
 
-        CIFAR-10's validation accuracy is of training on half of the training set
-        (`cifar10-valid`), its test accuracy of training on all of it, as the benchmark has it.
+        As in the benchmark, the network of CIFAR-10's validation accuracy was trained on half of
+        the training set (`cifar10-valid`), that of its test accuracy on all of it.
 
         Raises:
-          UserError: if the archive lacks the cell, or its file is not what it should be.
+          UserError: if the archive lacks the cell, or its file is malformed.
         """
         name = _OFFICIAL_NAMES[task.name]
         trained_on_half = "cifar10-valid" if name == "cifar10" else name
@@ -71,37 +71,37 @@ class NatsArchive:
         )
 
     def latency_ms(self, index: int, task: Task) -> float:
-        """Milliseconds on a GTX 1080 Ti for a batch of 256, as the archive's makers timed it.
+        """Milliseconds on a GTX 1080 Ti for a batch of 256, as the authors of the archive timed it.
 
         Raises:
-          UserError: if the archive lacks the cell, or its file is not what it should be.
+          UserError: if the archive lacks the cell, or its file is malformed.
         """
-        self._hold(index)
+        self._load(index)
         try:
             latency_ms = (
                 1000 * self._api.get_cost_info(index, _OFFICIAL_NAMES[task.name])["latency"]
             )
         except Exception as error:
-            raise self._strange(index) from error
+            raise self._malformed(index) from error
         return self._within(index, latency_ms, sys.float_info.min, math.inf)
 
     def _percent(self, index: int, official_name: str, quantity: str, epochs: int) -> float:
-        self._hold(index)
+        self._load(index)
         try:
             found = self._api.get_more_info(index, official_name, hp=str(epochs), is_random=False)[
                 quantity
             ]
         except Exception as error:
-            raise self._strange(index) from error
+            raise self._malformed(index) from error
         return self._within(index, found, 0.0, 100.0)
 
     def _within(self, index: int, number: object, least: float, most: float) -> float:
         if isinstance(number, (int, float)) and least <= number <= most and math.isfinite(number):
             return float(number)
-        raise self._strange(index)
+        raise self._malformed(index)
 
-    def _hold(self, index: int) -> None:
-        """Give the package this cell, and take the one before away: a cell is megabytes."""
+    def _load(self, index: int) -> None:
+        """Give the package this cell in place of the previous one: a cell takes megabytes."""
         cells: dict[int, object] = self._api.arch2infos_dict
         if index in cells:
             return
@@ -119,9 +119,9 @@ class NatsArchive:
             }
             numbers = {(results.arch_index, results.arch_str) for results in cell.values()}
         except Exception as error:
-            raise self._strange(index) from error
+            raise self._malformed(index) from error
         if numbers != {(index, NAS_BENCH_201.strings[index])}:
-            raise self._strange(index)
+            raise self._malformed(index)
         cells.clear()
         cells[index] = cell
         self._api.evaluated_indexes = {index}
@@ -129,7 +129,7 @@ class NatsArchive:
     def _file(self, index: int) -> Path:
         return self.folder / f"{index:06d}.pickle.pbz2"
 
-    def _strange(self, index: int) -> UserError:
+    def _malformed(self, index: int) -> UserError:
         return UserError(
             f"{self._file(index)} does not hold the results of cell {index}; download it again"
         )

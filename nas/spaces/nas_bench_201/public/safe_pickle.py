@@ -1,10 +1,10 @@
-"""Reading a pickle that anybody may have made: plain containers and numbers, and nothing else.
+"""Safe reading of pickles from untrusted sources: plain containers and numbers only.
 
-A pickle is a program. Here it can name three things, the three that NATS-Bench's files name
-(protocol 4, written with NumPy 1): an ordered dictionary, NumPy's dtype and NumPy's scalar. The
-last two are stand-ins, because the real ones trust what they are given down to its memory
-layout. A NumPy scalar becomes a plain Python number. A hostile file can make reading fail or
-exhaust memory; it cannot make anything run.
+A pickle is a program. Here it can use three globals, those of NATS-Bench's files (protocol 4, written
+with NumPy 1): an ordered dictionary, NumPy's dtype and NumPy's scalar. The last two are replaced by
+safe implementations, because NumPy's trust the memory layout that they are given. A NumPy scalar
+becomes a plain Python number. A hostile file can make reading fail or exhaust memory, but it cannot
+run code.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any, final
 from runtime.shell.errors import UserError
 
 MOST_BYTES = 32 * 2**20
-"""Of one file, decompressed. The archive's largest, `meta`, is 1.4 MB; a cell is 0.3 MB."""
+"""Limit on one file, decompressed. The archive's largest, `meta`, has 1.4 MB; a cell has 0.3 MB."""
 
 _NUMBERS = {"f8": "<d", "f4": "<f", "i8": "<q", "i4": "<i"}  # NumPy's name -> struct's
 
 
 def load_bz2(path: Path, most_bytes: int = MOST_BYTES) -> object:
-    """The object in a bz2-compressed pickle.
+    """Load the object of a bz2-compressed pickle.
 
     Raises:
       UserError: if the file cannot be read, is corrupt, is larger than `most_bytes`, or asks
-        for anything but containers and numbers.
+        for any other global.
     """
     return _load(path, _decompress(path, most_bytes))
 
@@ -40,12 +40,12 @@ def _decompress(path: Path, most_bytes: int) -> bytes:
     try:
         content = decompressor.decompress(path.read_bytes(), most_bytes + 1)
     except OSError as error:  # bz2 reports bad bytes as one, without a strerror
-        reason = error.strerror or "it is no bz2 file, or damaged"
+        reason = error.strerror or "it is damaged, or not a bz2 file"
         raise UserError(f"cannot read {path}: {reason}") from error
     if len(content) > most_bytes:
         raise UserError(
-            f"{path} grows to more than {most_bytes:,} bytes, "
-            f"so it is no file of the archive; download it again"
+            f"{path} decompresses to more than {most_bytes:,} bytes, so it is not a file of the "
+            f"archive; download it again"
         )
     if not decompressor.eof:
         raise UserError(f"{path} is truncated; download it again")
@@ -57,8 +57,8 @@ def _load(path: Path, content: bytes) -> object:
         return _PlainUnpickler(io.BytesIO(content)).load()
     except _ForbiddenError as error:
         raise UserError(
-            f"{path} asks to load {error}, which no file of the archive does; "
-            f"nothing of it was run: delete it, and get it from the official source"
+            f"{path} asks to load {error}, which no file of the archive does; none of its code was "
+            f"run: delete it, and download it from the official source"
         ) from error
     except Exception as error:
         reason = type(error).__name__
@@ -66,12 +66,12 @@ def _load(path: Path, content: bytes) -> object:
 
 
 class _ForbiddenError(Exception):
-    """Names what a pickle asked for."""
+    """The pickle asked for a global that is not permitted; the message names it."""
 
 
 @final
 class _Dtype:
-    """In place of numpy.dtype: knows the four number types, little-endian, and nothing else."""
+    """Replacement of numpy.dtype that accepts four little-endian number types only."""
 
     __slots__ = ("code",)
 
@@ -81,7 +81,7 @@ class _Dtype:
         self.code = code
 
     def __setstate__(self, state: object) -> None:
-        """Accept the one state of a plain little-endian number."""
+        """Accept only the state of a plain little-endian number."""
         if state != (3, "<", None, None, None, -1, -1, 0):
             raise _ForbiddenError(f"a NumPy dtype with the state {state!r}")
 
@@ -102,7 +102,7 @@ _PERMITTED = {
 @final
 class _PlainUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """Refuse every global but the permitted ones; a pickle can run nothing else."""
+        """Return a permitted global; refuse any other."""
         if (module, name) not in _PERMITTED:
             raise _ForbiddenError(f"{module}.{name}")
         return _PERMITTED[module, name]
