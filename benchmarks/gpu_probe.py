@@ -10,7 +10,7 @@ import time
 
 import torch
 
-from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Setup, Source
 from runtime.network.backend import Device
 from runtime.network.decompose import Rule
@@ -83,5 +83,8 @@ if __name__ == "__main__":
     try:
         cuts()
     finally:
-        ways(Rule.CELL, Way)
-        ways(Rule.FUSED, (Way.SINGLE_CONTEXT, Way.QUEUE_STREAM, Way.SINGLE_ISSUER))
+        ways(Rule.CELL, DispatchMode)
+        ways(
+            Rule.FUSED,
+            (DispatchMode.SINGLE_CONTEXT, DispatchMode.QUEUE_STREAM, DispatchMode.SINGLE_ISSUER),
+        )

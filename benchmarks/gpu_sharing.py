@@ -17,7 +17,7 @@ from threading import Thread
 
 import torch
 
-from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Prepared, Setup
 from runtime.experiments.workloads import Model, Scale, source
 from runtime.lanes.gpu import GpuLane
@@ -146,7 +146,7 @@ def streams(model, count):
     )
     del ready, replays
     close(lanes)
-    with open_executor(Way.FORK_JOIN, sources(model, count), Setup(Device.cuda)) as fork:
+    with open_executor(DispatchMode.FORK_JOIN, sources(model, count), Setup(Device.cuda)) as fork:
         (graph,) = fork._networks  # noqa: SLF001 - to launch it without the rest
         stream = fork._streams[0].stream  # noqa: SLF001 - likewise
         (replay,) = graph.inference()
@@ -154,10 +154,16 @@ def streams(model, count):
             f"{name}, fork-join",
             timed(partial(launched, [replay], [stream], [0] * ROUNDS)),
         )
-        ways(f"{name}, {Way.FORK_JOIN.value} as it is", fork)
-    with open_executor(Way.QUEUE_STREAM, sources(model, count), Setup(Device.cuda)) as executor:
-        for way in (Way.QUEUE_STREAM, Way.SINGLE_ISSUER, Way.SINGLE_CONTEXT):
-            ways(f"{name}, {way.value} as it is", executor.reissued(way))
+        ways(f"{name}, {DispatchMode.FORK_JOIN.value} as it is", fork)
+    with open_executor(
+        DispatchMode.QUEUE_STREAM, sources(model, count), Setup(Device.cuda)
+    ) as executor:
+        for way in (
+            DispatchMode.QUEUE_STREAM,
+            DispatchMode.SINGLE_ISSUER,
+            DispatchMode.SINGLE_CONTEXT,
+        ):
+            ways(f"{name}, {way.value} as it is", executor.with_mode(way))
 
 
 def ways(name, executor):
@@ -169,7 +175,7 @@ def processes(model, count):
     """M-C."""
     begin_s = time.perf_counter()
     with open_executor(
-        Way.MULTI_CONTEXT, sources(model, int(count)), Setup(Device.cuda)
+        DispatchMode.MULTI_CONTEXT, sources(model, int(count)), Setup(Device.cuda)
     ) as executor:
         ready_s = time.perf_counter() - begin_s
         ways(f"{model} x {count}, a process each, ready in {ready_s:.1f} s", executor)
@@ -241,7 +247,7 @@ def cells():
     del ready, replays
     close(lanes)
     for many in (8, 16, 32):
-        with open_executor(Way.FORK_JOIN, [one] * many, Setup(Device.cuda)) as fork:
+        with open_executor(DispatchMode.FORK_JOIN, [one] * many, Setup(Device.cuda)) as fork:
             (graph,) = fork._networks  # noqa: SLF001 - to launch it without the rest
             (replay,) = graph.inference()
             stream = fork._streams[0].stream  # noqa: SLF001 - likewise

@@ -1,1 +1,1 @@
-"""Experiments with many networks on one machine: `python -m runtime.bench experiment=qs`."""
+"""Reproductions of papers on networks that share a machine: `python -m runtime.bench experiment=qs`."""

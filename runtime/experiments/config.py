@@ -1,4 +1,4 @@
-"""What a command can ask of the experiments; conf/bench/bench.yaml holds the defaults."""
+"""Settings of `python -m runtime.bench`; conf/bench/bench.yaml holds the defaults."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from runtime.network.backend import Device
 from runtime.network.decompose import Rule
 
 _MOST_SCALE = 4.0
-"""Times the published width or image; what is larger than that is a slip."""
+"""Largest accepted factor of the published width or image size."""
 
 
 class Experiment(Enum):
-    """What is measured."""
+    """Names of the experiments."""
 
     qs = "qs"
     coschedule = "coschedule"
@@ -63,7 +63,7 @@ class StudyConfig:
 @final
 @dataclass
 class BenchConfig:
-    """What to measure, how much of it, and where it goes."""
+    """What to measure, how much of it, and where to write the results."""
 
     experiment: Experiment
     device: Device
@@ -89,29 +89,29 @@ class BenchConfig:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the device is one."""
+        """True if the device is a GPU."""
         return self.device is Device.cuda
 
     @property
     def scale(self) -> Scale:
-        """Of networks and images."""
+        """Scale of networks and images."""
         width = self.width if self.width is not None else 1.0 if self.on_gpu else 0.125
         image = self.image if self.image is not None else 1.0 if self.on_gpu else 2 / 7
         return Scale(width, image)
 
     @property
     def most_networks(self) -> int:
-        """Of a workload."""
+        """Largest number of networks of a workload."""
         return self.networks if self.networks is not None else 1000 if self.on_gpu else 3
 
     @property
     def rounds(self) -> int:
-        """Inferences of each network in a run."""
+        """Number of inferences of each network in a run."""
         return self.inferences if self.inferences is not None else 3 if self.on_gpu else 1
 
     @property
     def cut(self) -> Rule:
-        """How networks are cut, where the experiment is not about that."""
+        """Rule by which networks are cut into jobs, in experiments that do not compare rules."""
         if self.rule is not None:
             return Rule(self.rule)
         is_whole = self.on_gpu and self.experiment in {Experiment.qs, Experiment.coschedule}
@@ -119,11 +119,11 @@ class BenchConfig:
 
     @property
     def most_minutes(self) -> float:
-        """After so many no step is begun, and the one under way ends after its round."""
+        """Minutes after which no step is begun, and the current one ends after its round."""
         return self.minutes if self.minutes is not None else 4.0 if self.on_gpu else 2.0
 
     def check(self) -> None:
-        """Refuses what cannot be measured.
+        """Refuse settings that cannot be measured.
 
         Raises:
           ValueError: naming the value and what is allowed.
@@ -138,7 +138,7 @@ class BenchConfig:
             )
 
     def _check_counts(self) -> None:
-        """All at least 1."""
+        """Refuse counts below 1."""
         for name, value in (
             ("repeats", self.repeats),
             ("inferences", self.rounds),
@@ -155,7 +155,7 @@ class BenchConfig:
             raise ValueError(f"slices={self.slices} must each have 1 multiprocessor at least")
 
     def _check_sizes(self) -> None:
-        """All above 0."""
+        """Refuse sizes and times of 0 or less."""
         for name, number in (("width", self.scale.width), ("image", self.scale.image)):
             if not 0 < number <= _MOST_SCALE:
                 raise ValueError(f"{name}={number} must be above 0 and at most {_MOST_SCALE:g}")
@@ -175,10 +175,10 @@ class BenchConfig:
             raise ValueError(f"modes={self.modes} must name captured, eager or both")
 
     def chosen(self, names: list[str]) -> list[str]:
-        """Those of an experiment's workloads that were asked for, in its own order.
+        """The workloads chosen by `workloads=`, in the order of `names`.
 
         Raises:
-          ValueError: if one is asked for that it has not, or none.
+          ValueError: if one is unknown, or none is chosen.
         """
         if self.workloads is None:
             return names

@@ -1,7 +1,6 @@
-"""How long the step under way may go on: the driver says it, whatever repeats in a step asks.
+"""The deadline of the current step: set by the driver, asked by every loop of a step.
 
-A context variable, because what lies between them (an experiment, its variants) has nothing to do
-with it.
+It is a context variable, so that the experiments between them need not pass it on.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from typing import final
 @final
 @dataclass
 class Deadline:
-    """Of a step, on the clock of `time.monotonic`."""
+    """Deadline of a step, on the clock of `time.monotonic`."""
 
     until_s: float = math.inf
     has_cut: bool = False
-    """Whether something that would have gone on was told to end."""
+    """True if a loop ended early because of the deadline."""
 
 
 _DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
@@ -30,7 +29,7 @@ _DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
 
 @contextmanager
 def ends_by(until_s: float) -> Iterator[Deadline]:
-    """What runs in here goes on until then."""
+    """Set the deadline of the block."""
     deadline = Deadline(until_s)
     token = _DEADLINE.set(deadline)
     try:
@@ -40,7 +39,7 @@ def ends_by(until_s: float) -> Iterator[Deadline]:
 
 
 def time_is_left() -> bool:
-    """Whether one who has more to do may begin it; to be asked by no other."""
+    """Return True if a loop may begin another round; to be called only if there is one."""
     deadline = _DEADLINE.get()
     if deadline is None or time.monotonic() < deadline.until_s:
         return True

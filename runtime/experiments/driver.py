@@ -1,4 +1,4 @@
-"""Runs an experiment step by step: a control run around each, what was found written after each."""
+"""Runs an experiment step by step, with a control run around each step and results after each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.deadline import ends_by, time_is_left
-from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Setup
 from runtime.experiments.workloads import Model, Scale, source
 from runtime.machine.description import current_state
@@ -36,23 +36,23 @@ _CONTROL_INFERENCES = 20
 @final
 @dataclass(frozen=True)
 class Step:
-    """A part of an experiment, after which results are written."""
+    """A part of an experiment; results are written after it."""
 
     name: str
     run: Callable[[], Iterable[Row]]
     watchdog: Watchdog | None = None
-    """Of a step that must not stand still."""
+    """Ends the process if the step makes no progress; None for steps that cannot hang."""
 
 
 @final
 class Control:
-    """One NAS-Bench-201 network alone, captured: what no workload should change."""
+    """The control run: one NAS-Bench-201 network alone, whose time no workload should change."""
 
     def __init__(self, device: Device, scale: Scale) -> None:
-        """Makes it ready."""
+        """Prepare the network and warm it up."""
         self._device = device
         one = source(Model.nas_bench_201, scale=scale, device=device.value, rule=Rule.WHOLE)
-        self._executor = open_executor(Way.SERIAL, [one], Setup(device))
+        self._executor = open_executor(DispatchMode.SERIAL, [one], Setup(device))
         for _ in range(3):
             self._once_ms()
         self._config = StabilityConfig()
@@ -60,7 +60,7 @@ class Control:
         self._watch = Watch(self._config, [Throttles()], control_ms=[first_ms])
 
     def row(self, when: str) -> Row:
-        """Its time now, the machine's state, and what is out of the ordinary."""
+        """Time the network; return its time, the machine's state and the disturbances."""
         others = OtherLoad(self._config.other_load, cores=())  # while nothing of a workload runs
         control_ms = median(self._once_ms() for _ in range(5))
         found = [*self._watch.drift(control_ms), *self._watch.disturbances(), *others()]
@@ -76,7 +76,7 @@ class Control:
         return makespan_ms(outcome.schedule) / _CONTROL_INFERENCES
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Release the network."""
         self._executor.close()
 
 
@@ -124,14 +124,14 @@ def run_steps(
     minutes: float,
     console: Console,
 ) -> None:
-    """Every step for which there is time; a step that raises is a fault, and the next one comes.
+    """Run all steps for which there is time; a step that raises is recorded, and the next one runs.
 
-    A step that is under way when the time is over ends after its round. Rows are flagged whose step
-    the control run says was disturbed, unless they are simulated. Results are written after each step and when it is
-    interrupted.
+    The step that runs when the time is over ends after its round. Measured rows of a step are flagged
+    if a control run beside it reports a disturbance. Results are written after each step, also when
+    it is interrupted.
 
     Raises:
-      KeyboardInterrupt: after what was measured has been written.
+      KeyboardInterrupt: after the results have been written.
       OSError: if it cannot be written.
     """
     until_s = time.monotonic() + 60 * minutes
@@ -200,7 +200,7 @@ def _run_step(step: Step, results: Results, path: Path, control: Control, consol
 
 
 def _controlled(when: str, results: Results, control: Control) -> Row:
-    """The control run, kept; one that fails is out of the ordinary and keeps nothing from coming."""
+    """Record a control run; a failed one counts as a disturbance, and the steps go on."""
     try:
         row = control.row(when)
     except RuntimeError as error:  # a GPU that is lost: each further step says so too
@@ -212,16 +212,16 @@ def _controlled(when: str, results: Results, control: Control) -> Row:
 def interleaved(
     variants: Mapping[str, Callable[[], float]], repeats: int, *, turn_s: float = 0.0
 ) -> dict[str, list[float]]:
-    """Each variant once unrecorded, then all of them in turns, so many times: A B A B.
+    """Run each variant once untimed, then all of them in turns: A B A B.
 
-    Once at least; no further round begins when the step has no time left.
+    At least one round is timed; no further round begins after the deadline of the step.
 
     Args:
-      variants: each gives its own time, in milliseconds.
-      repeats: of each.
-      turn_s: if above 0, a turn lasts so long, its last run counts, and the turns of each round come
-        in another random order. What a GPU's power allows depends on what it did before: so it was
-        busy with the same.
+      variants: functions that return their own time, ms.
+      repeats: number of rounds.
+      turn_s: if above 0, a turn repeats its variant for that long and only the last run counts, in
+        a new random order each round. The clock that a GPU's power limit allows depends on the
+        work before, which is then the same variant.
     """
     for once in variants.values():
         once()
@@ -239,7 +239,7 @@ def interleaved(
 
 
 def last_of_turn(once: Callable[[], float], turn_s: float) -> float:
-    """The last of one or more runs, which last at least so long together."""
+    """Run repeatedly for at least `turn_s`, and return the time of the last run."""
     until_s = time.monotonic() + turn_s
     taken_ms = once()
     while time.monotonic() < until_s:
@@ -248,7 +248,7 @@ def last_of_turn(once: Callable[[], float], turn_s: float) -> float:
 
 
 def one_line(error: BaseException) -> str:
-    """Its class and the beginning of what it says."""
+    """Class and message of an error, shortened to one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}"
 

@@ -1,4 +1,4 @@
-"""Policies that decide beforehand, for two groups of lanes: the GPU's and the CPU's."""
+"""Policies that assign jobs to two groups of lanes, of the GPU and of the CPU, by a fixed rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runtime.scheduling.policies.base import Placement, PlacementContext, Policy
 @final
 @dataclass(frozen=True)
 class Groups:
-    """The lanes of a GPU, or what stands for one, and those of a CPU."""
+    """Indices of the lanes of the GPU, or of its stand-in, and of the CPU."""
 
     gpu: tuple[int, ...]
     cpu: tuple[int, ...]
@@ -22,7 +22,7 @@ class Groups:
 @final
 @dataclass(frozen=True)
 class HalfAndHalf(Policy):
-    """Every other network to the GPU, the rest to the CPU; in each, to its lanes in turn."""
+    """Assigns every other network to the GPU, the rest to the CPU; within a group, lanes in turn."""
 
     groups: Groups
 
@@ -35,9 +35,9 @@ class HalfAndHalf(Policy):
 @final
 @dataclass(frozen=True)
 class ConvolutionsToGpu(Policy):
-    """Jobs that are mainly a convolution to the GPU, the rest to the CPU.
+    """Assigns convolutions to the GPU, other jobs to the CPU.
 
-    Each network has one lane of either, in turn.
+    Each network has one lane of each group, in turn.
     """
 
     groups: Groups

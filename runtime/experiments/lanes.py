@@ -1,7 +1,7 @@
 """The lanes of an experiment: streams of a GPU, or of a slice of it, and cores of the CPU.
 
-Without a GPU its part is played by a core that a job counts as launched on when it is put, and the
-CPU's by a core that is made slower.
+On a machine without a GPU one core with asynchronous launches stands in for the GPU, and another,
+slowed down, for the CPU.
 """
 
 from __future__ import annotations
@@ -39,42 +39,42 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class Alone:
-    """Milliseconds of each job, on the GPU and on the CPU."""
+    """Times of each job alone on the GPU and on the CPU, ms."""
 
     jobs_ms: list[tuple[float, float]]
-    """From its beginning to its end."""
+    """From begin to end of each job."""
     whole_ms: list[tuple[float, float]]
-    """The same, scaled so that their sum is what an inference takes with all between its jobs."""
+    """The same, scaled so that their sum is the time of an inference, with the gaps between jobs."""
 
 
 @final
 @dataclass(frozen=True)
 class Lanes:
-    """Open lanes, and which of them are the GPU's."""
+    """Open lanes, and their groups."""
 
     lanes: tuple[CpuLane | GpuLane, ...]
     groups: Groups
     part: SmSlice | None = None
-    """Of the GPU; None for all of it."""
+    """Slice of the GPU, or None for the whole GPU."""
 
     def first_of_each(self) -> tuple[RealLane, RealLane]:
-        """One of the GPU's and one of the CPU's; those beside them are as fast."""
+        """One lane of each group; the others of a group are equally fast."""
         return self.lanes[self.groups.gpu[0]], self.lanes[self.groups.cpu[0]]
 
     def compiled(self, program: Program, x: Tensor) -> Compiled:
-        """One network, ready on all lanes."""
+        """Compile one network for all lanes."""
         return Compiled(program, x, [lane.engine for lane in self.lanes])
 
     def times_ms(self, source: Source, *, repeats: int) -> list[tuple[float, float]]:
-        """Of each job, alone on a lane of the GPU and on one of the CPU.
+        """Times of each job alone on one lane of the GPU and one of the CPU, ms.
 
-        The shares are those of the jobs themselves; their sum is what an inference takes with all
-        that is between jobs, from one to the next.
+        Their ratios are those of the jobs; their sum is the time of an inference, with the gaps
+        between jobs.
         """
         return self.alone(source, repeats=repeats).whole_ms
 
     def alone(self, source: Source, *, repeats: int) -> Alone:
-        """What a network takes alone on a lane of the GPU and on one of the CPU."""
+        """Measure a network alone on one lane of the GPU and one of the CPU."""
         first = self.first_of_each()
         probe = Compiled(source.program, source.x, [lane.engine for lane in first])
         chain = measured_chain(source.name, probe, source.x, first, repeats=repeats)
@@ -94,7 +94,7 @@ class Lanes:
     def chain(
         self, source: Source, times_ms: Sequence[tuple[float, float]], slowed: tuple[float, float]
     ) -> Chain:
-        """For a policy: times alone, each group's multiplied by what its lanes cost each other."""
+        """The chain for a policy: times alone, multiplied by the slowdown of the lanes of each group."""
         gpu, cpu = slowed
         return Chain(
             source.name,
@@ -111,12 +111,12 @@ class Lanes:
 
 @cache
 def _onnx() -> OnnxEngine:
-    """One for all cores and steps, so that a network is written as ONNX once."""
+    """One engine for all cores and steps, so that a network is exported to ONNX once."""
     return OnnxEngine()
 
 
 def only(network: Network, lanes: Sequence[int]) -> Network:
-    """The network for these lanes alone: on all others its jobs take for ever."""
+    """Restrict a network to these lanes: on all others the predicted times are infinite."""
     chain = network.chain
     restricted = tuple(
         tuple(time if lane in lanes else float("inf") for lane, time in enumerate(times))
@@ -127,14 +127,14 @@ def only(network: Network, lanes: Sequence[int]) -> Network:
 
 @contextmanager
 def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
-    """Lanes as configured, closed at the end.
+    """Open the configured lanes, and close them at the end of the block.
 
     Args:
       config: streams, cores and throttle.
-      sms: multiprocessors of the GPU that take part; None for all.
+      sms: multiprocessors of the GPU slice; None for the whole GPU.
 
     Raises:
-      ValueError: if there are not the cores, or the GPU cannot be cut like this.
+      ValueError: if there are too few cores, or the GPU cannot be sliced like this.
       RuntimeError: if there is no GPU.
     """
     cores = usable_cores()

@@ -1,4 +1,4 @@
-"""How a device was shared, and where a run is kept that Perfetto opens."""
+"""Measures of how networks shared a device, and traces of their schedules for Perfetto."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from runtime.scheduling.schedule import Schedule
 
 
 def sharing(schedule: Schedule, alone_ms: Sequence[float]) -> Row:
-    """Throughput, mean slowdown and fairness; nothing if a network did not end, or no time is known.
+    """Throughput, mean slowdown and fairness; empty if a network did not end or a time is unknown.
 
     Args:
-      schedule: of a closed set.
-      alone_ms: what all inferences of each network take alone.
+      schedule: of a closed set of inferences.
+      alone_ms: time of all inferences of each network alone.
     """
     if not alone_ms:
         return {}
@@ -46,25 +46,25 @@ def kept_trace(
     config: BenchConfig,
     name: str,
     run: Callable[[], Schedule],
-    tell: Callable[[Schedule], Row] = lambda _: {},
+    measures: Callable[[Schedule], Row] = lambda _: {},
 ) -> Row:
-    """Writes `traces/<experiment>-<name>.json` beside the results; what was measured is safe of it.
+    """Write the trace `traces/<experiment>-<name>.json`; an error does not lose the measurement.
 
     Args:
-      config: of the experiment, and where its results go.
-      name: of the run, among the experiment's.
-      run: gives the schedule.
-      tell: what else is to be said of it.
+      config: names the experiment and the folder of its results.
+      name: name of the run within the experiment.
+      run: returns the schedule.
+      measures: returns further values of the row.
 
     Returns:
-      `trace`, its path from the results, and what is told; or `trace_error`, why there is none.
+      `trace`, the path relative to the results, and the further values; or `trace_error`.
     """
     title = re.sub(r"[^\w.-]+", "-", f"{config.experiment.value}-{name}")
     path = Path("traces") / f"{title}.json"
     try:
         schedule = run()
-        told = tell(schedule)
+        values = measures(schedule)
         write_trace(schedule, Path(config.out) / path)
     except Exception as error:  # noqa: BLE001 - a trace is not worth a measurement
         return {"trace_error": one_line(error)}
-    return {**told, "trace": path.as_posix()}
+    return {**values, "trace": path.as_posix()}

@@ -1,7 +1,7 @@
-"""The networks of the experiments, and the published workloads that are made of them.
+"""The networks of the experiments, and the published workloads composed of them.
 
-Weights are random: times do not depend on them. Instances of a network have weights of their own,
-as networks of different users would.
+Weights are random: execution times do not depend on them. Each instance of a network has its own
+weights, like networks of different users.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Model(Enum):
 
 
 OPERATIONS = ("nor_conv_3x3",) * 6
-"""Of the NAS-Bench-201 network: the slowest of the space."""
+"""Architecture of the NAS-Bench-201 network: the slowest of the space."""
 
 MIXED_OPERATIONS = (
     "nor_conv_3x3",
@@ -46,10 +46,10 @@ MIXED_OPERATIONS = (
     "nor_conv_3x3",
     "none",
 )
-"""Of another, nearer to the middle of the space: each operation once, the convolution twice."""
+"""Another architecture, nearer to the median: each operation once, the convolution twice."""
 
 SMALL = (Model.nas_bench_201, Model.nas_bench_201_mixed)
-"""Networks for images of 32 pixels."""
+"""Networks for images of 32 x 32 pixels."""
 
 CELLS: dict[Model, tuple[type[nn.Module], ...]] = {
     Model.densenet201: (DenseLayer,),
@@ -59,26 +59,26 @@ CELLS: dict[Model, tuple[type[nn.Module], ...]] = {
     Model.nas_bench_201: (Cell, ResidualBlock),
     Model.nas_bench_201_mixed: (Cell, ResidualBlock),
 }
-"""The modules that are a cell; the plain chains have none."""
+"""Types of the modules that are cells; plain chains have none."""
 
 
 @final
 @dataclass(frozen=True)
 class Scale:
-    """How large networks and images are; 1 is as published."""
+    """Scale of networks and images relative to the published ones."""
 
     width: float = 1.0
-    """Of every layer's channels."""
+    """Factor of the channels of every layer."""
     image: float = 1.0
-    """Of the images' sides, 224 pixels and for NAS-Bench-201 32. AlexNet and VGG keep theirs: of
-    another, their pooling to a fixed size could not be written as ONNX."""
+    """Factor of the image side, 224 pixels, or 32 for NAS-Bench-201. AlexNet and VGG keep their side:
+    for another one their pooling to a fixed size cannot be exported to ONNX."""
 
     def of(self, full: int, *, least: int = 1) -> int:
-        """A number of channels."""
+        """Scaled number of channels."""
         return max(least, round(full * self.width))
 
     def side(self, model: Model) -> int:
-        """Of an image, pixels; multiples of 4 for NAS-Bench-201."""
+        """Scaled side of an image in pixels; a multiple of 4 for NAS-Bench-201."""
         if model in {Model.alexnet, Model.vgg16}:
             return 224
         if model in SMALL:
@@ -98,22 +98,22 @@ _BUILDERS: dict[Model, Callable[[Scale], nn.Module]] = {
 }
 
 _BY_CHANNEL = (Model.vgg16,)
-"""Networks that an H200 runs quicker with channels innermost, alone and together
-(`benchmarks/gpu_sharing.py`): their convolutions need not be turned there and back."""
+"""Networks that an H200 runs faster in channels-last layout, alone and together
+(`benchmarks/gpu_sharing.py`): their convolutions need no conversion of the layout."""
 
 _IMAGE_DIMS = 4
 
 
 @final
 class Built(nn.Module):
-    """A network that travels to another process as its recipe, not as its weights."""
+    """A network that is pickled as the arguments that build it, not as its weights."""
 
     def __init__(
         self, model: Model, scale: Scale, seed: int, device: str, by_channel: bool
     ) -> None:
-        """Builds it on a device; equal arguments give equal weights.
+        """Build the network on a device; equal arguments give equal weights.
 
-        By channel, weights lie as tensor cores read them, and so will what is computed with them.
+        With `by_channel` weights and activations are in channels-last layout, for tensor cores.
         """
         super().__init__()
         self._recipe = (model, scale, seed, device, by_channel)
@@ -145,9 +145,9 @@ def source(
     rule: Rule = Rule.FUSED,
     by_channel: bool | None = None,
 ) -> Source:
-    """One instance of a network, with its input on the same device; made once.
+    """One instance of a network with its input on the device; cached.
 
-    By channel or not: None for what is quicker on the device.
+    `by_channel` is the memory layout, or None for the faster one on the device.
 
     Rule.CELL becomes Rule.FUSED for a network that has no cells.
     """
@@ -166,18 +166,18 @@ def source(
 @final
 @dataclass(frozen=True)
 class Workload:
-    """So many instances of each network."""
+    """A workload: a number of instances of each network."""
 
     name: str
     counts: tuple[tuple[Model, int], ...]
 
     @property
     def size(self) -> int:
-        """Networks."""
+        """Number of networks."""
         return sum(count for _, count in self.counts)
 
     def limited(self, most: int) -> Workload:
-        """The same with no more than so many networks, in proportion; each keeps one at least."""
+        """Reduce to at most that many networks, in proportion; at least one of each remains."""
         if self.size <= most:
             return self
         return replace(
@@ -188,7 +188,7 @@ class Workload:
         )
 
     def sources(self, *, scale: Scale, device: str, rule: Rule = Rule.FUSED) -> list[Source]:
-        """Every instance of a network with a seed of its own."""
+        """All instances, each with a seed of its own."""
         return [
             source(model, scale=scale, seed=seed, device=device, rule=rule)
             for model, count in self.counts
@@ -222,13 +222,13 @@ QS_WORKLOADS = {
         _cells(1),
     )
 }
-"""In the order in which they are measured; the triples are of DenseNet-201, ResNet-152, VGG-16."""
+"""In the order of measurement; triples count DenseNet-201, ResNet-152 and VGG-16."""
 
 MIXES = {
     one.name: one
     for one in (_mix("mix-8-8-2-2", 8, 8, 2, 2), _mix("mix-5-5-5-5", 5, 5, 5, 5), _cells(20))
 }
-"""Of DenseNet-201, ResNet-152, VGG-16 and AlexNet, for the CPU and the GPU together."""
+"""Counts of DenseNet-201, ResNet-152, VGG-16 and AlexNet, for CPU and GPU together."""
 
 QS_PUBLISHED = {
     "res15": (-0.21, -0.048),
@@ -239,8 +239,8 @@ QS_PUBLISHED = {
     "mix-5-5-5": (-0.15, -0.185),
     "mix-8-8-0": (-0.22, -0.16),
 }
-"""Running time of Q-S against M-C and against S-C on a Jetson AGX Xavier, as the queue-stream source
-prints it (Lim & Kim, IEIE 58(10), 2021); of mix-8-0-8 it says only that S-C is about as M-C."""
+"""Published running time of Q-S relative to M-C and to S-C on a Jetson AGX Xavier (Lim & Kim, IEIE
+58(10), 2021). For mix-8-0-8 the paper says only that S-C is about as fast as M-C."""
 
 COSCHEDULE_PUBLISHED = {
     "densenet201": (-0.395, -0.466),
@@ -249,4 +249,4 @@ COSCHEDULE_PUBLISHED = {
     "alexnet": (-0.274, -0.315),
     "mixes of 20": (-0.38, -0.70),
 }
-"""Co-scheduling against a process a network on the GPU alone, from and to, of the same authors."""
+"""Published range of co-scheduling relative to one process per network on the GPU alone."""

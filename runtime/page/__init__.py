@@ -1,1 +1,1 @@
-"""One HTML file that says what was found: text, figures, tables and drawings, with no request."""
+"""Results as tables in a terminal, and as one HTML file that makes no requests."""

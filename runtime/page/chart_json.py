@@ -1,4 +1,4 @@
-"""Charts as JSON: numbers as short as they can be, and nothing that could end a script element."""
+"""Charts as JSON, with shortened numbers and without characters that could end a script element."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 DIGITS = 7
-"""Significant digits of a float: more than a screen shows."""
+"""Significant digits of a float; more than a screen shows."""
 
 
 def chart_json(value: Any) -> str:
-    """JSON of dicts, sequences, NumPy arrays and Plotly objects; NaN and infinity become null."""
+    """Return dicts, sequences, NumPy arrays and Plotly objects as JSON; NaN and infinity become null."""
     text = json.dumps(_plain(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

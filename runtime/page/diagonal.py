@@ -1,4 +1,4 @@
-"""The line of a chart on which two axes agree."""
+"""The diagonal of a chart, on which both axes have the same value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from runtime.page.palette import GREY
 
 
 def diagonal(least: float, most: float) -> dict[str, Any]:
-    """Dotted, from the least value to the most."""
+    """A dotted line from the smallest value to the largest."""
     return {
         "type": "scatter",
         "mode": "lines",

@@ -1,11 +1,12 @@
-"""A whole page as one file of HTML: the answer first, then the evidence, then where it comes from.
+"""A page as one HTML file: the answer, the evidence, then the provenance.
 
-It holds its styles, its script and Plotly, and its content security policy forbids every request, so
-it reads the same from a disk, from a mail and in ten years.
+It contains its styles, its script and Plotly, and its content security policy forbids all requests,
+so that it reads the same from a disk, from a mail and in ten years.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -13,7 +14,6 @@ from functools import cache
 from importlib.resources import files
 from typing import final
 
-from runtime.page.anchors import Anchors
 from runtime.page.chart_json import chart_json
 from runtime.page.markup import inline
 from runtime.page.palette import style_sheet
@@ -24,11 +24,11 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
-"""Plotly writes its own styles, and saves a picture by way of a blob."""
+"""Plotly writes inline styles, and saves pictures by a blob URL."""
 
 
 class Tone(Enum):
-    """What a key figure means for the reader; its text says so too."""
+    """Meaning of a key figure, shown by its colour; its text says the same."""
 
     neutral = "neutral"
     good = "good"
@@ -49,16 +49,34 @@ class KeyFigure:
 @final
 @dataclass(frozen=True)
 class Section:
-    """A title, and what stands below it."""
+    """A title and the parts below it."""
 
     title: str
     parts: Sequence[Part | str]
 
 
 @final
+class Anchors:
+    """Gives each title of a page a unique name, for links and assistive technology."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def __call__(self, title: str) -> str:
+        """The title in lower case, with a number if the name is taken."""
+        slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "part"
+        name, number = slug, 1
+        while name in self._taken:
+            number += 1
+            name = f"{slug}-{number}"
+        self._taken.add(name)
+        return name
+
+
+@final
 @dataclass(frozen=True)
 class Page:
-    """Everything on a page."""
+    """The content of a page."""
 
     title: str
     subtitle: str
@@ -69,7 +87,7 @@ class Page:
     provenance_parts: Sequence[Part | str] = ()  # such as a configuration, behind the facts
 
     def html(self) -> str:
-        """The file's content; the same page gives the same text."""
+        """The page as HTML; equal pages give equal text."""
         name = Anchors()
         sections = list(self.sections)
         if self.provenance:
@@ -147,5 +165,5 @@ def _resource(name: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """For places that hold no markup."""
+    """Plain text, for places without markup."""
     return inline(text.replace("`", ""))

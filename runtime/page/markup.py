@@ -6,13 +6,13 @@ import re
 from html import escape
 
 LONG = 32
-"""Letters of a name that may be broken into lines."""
+"""Length above which a name may be broken into lines."""
 
 _BREAKS = re.compile(r"(?<=\S)[|+/](?=\S)")
 
 
 def inline(text: str) -> str:
-    """Escaped text; what stands between two backticks is code, and may break after a plus."""
+    """Escape a text; text between two backticks becomes code, and may break after a plus."""
     parts = escape(text).split("`")
     if len(parts) % 2 == 0:  # a backtick without its other is a backtick
         parts[-2:] = ["`".join(parts[-2:])]

@@ -1,7 +1,7 @@
-"""Colours of a page, each for light and for dark, told apart by colour-blind readers.
+"""Colours of a page for light and dark schemes, distinguishable by colour-blind readers.
 
-A figure names a colour (`BLUE` is the text "var(--blue)"), and the page puts in the value of the
-scheme it is shown in. The series are those of Okabe & Ito (2008, "Color Universal Design"), darkened
+A figure names a colour (`BLUE` is the text "var(--blue)"), and the page inserts the value of the
+current scheme. The series are those of Okabe & Ito (2008, "Color Universal Design"), darkened
 or lightened until each has a contrast of 3 : 1 with its background (WCAG 2.2, 1.4.11).
 """
 
@@ -46,19 +46,19 @@ BLUE, ORANGE, GREEN, VERMILLION = map(_name, ("blue", "orange", "green", "vermil
 PURPLE, SKY, OLIVE = map(_name, ("purple", "sky", "olive"))
 
 SERIES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, OLIVE, GREY)
-"""One a line of a chart, in this order."""
+"""Colours of the lines of a chart, in order."""
 
 SEQUENTIAL = [[i / 4, _name(f"scale-{i}")] for i in range(5)]
-"""A colour scale from least, near the background, to most."""
+"""A colour scale from small values, near the background, to large ones."""
 
 
 def band(colour: str) -> str:
-    """The same colour, as transparent as an interval around its line should be."""
+    """The same colour, transparent, for an interval around a line."""
     return colour.removesuffix(")") + "-band)"
 
 
 def style_sheet() -> str:
-    """The colours as custom properties: of the reader's scheme, or of the one they chose."""
+    """The colours as CSS custom properties, for the reader's scheme or the chosen one."""
     light, dark = (_properties(i) for i in range(2))
     return (
         f":root{{color-scheme:light;{light}}}\n"
@@ -69,7 +69,7 @@ def style_sheet() -> str:
 
 
 def contrast(one: str, other: str) -> float:
-    """Ratio of two colours' luminances, between 1 and 21 (WCAG 2.2, "contrast ratio")."""
+    """Contrast ratio of two colours, between 1 and 21 (WCAG 2.2)."""
     lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 

@@ -1,6 +1,6 @@
-"""What a section of a page is made of. Plain text is a paragraph; all text is escaped.
+"""Parts of the sections of a page. Plain text is a paragraph; all text is escaped.
 
-In every text, what stands between backticks is set as code.
+Text between backticks is set as code.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from runtime.page.chart_json import chart_json
 from runtime.page.markup import LONG, inline, name_text
 
 Naming = Callable[[str], str]
-"""Gives a title an `id` that no other place of the page has."""
+"""Returns a unique `id` for a title."""
 
 
 @runtime_checkable
 class Part(Protocol):
-    """Something that stands in a section."""
+    """An element of a section."""
 
     def html(self, name: Naming) -> str:
         """The part as HTML."""
@@ -59,12 +59,12 @@ class Figure:
 @final
 @dataclass(frozen=True)
 class Legend:
-    """What the colours of several figures mean, where each of them would repeat it."""
+    """A common legend of several figures."""
 
     colours: Mapping[str, str]  # a name -> one of the palette
 
     def html(self, name: Naming) -> str:  # noqa: ARG002 - it has no title
-        """A row of names, each beside its colour."""
+        """A row of names beside their colours."""
         entries = "".join(
             f'<li><span style="background:{escape(colour)}"></span>{inline(text)}</li>\n'
             for text, colour in self.colours.items()
@@ -83,7 +83,7 @@ class Drawing:
     caption: str = ""
 
     def html(self, name: Naming) -> str:
-        """The figure, with the drawing in its own size or as wide as there is room."""
+        """The figure, with the drawing in its own size or scaled to the width of the page."""
         here = name(self.title)
         svg = tostring(self.svg, encoding="unicode")
         return (
@@ -97,14 +97,14 @@ class Drawing:
 @final
 @dataclass(frozen=True)
 class Table:
-    """Rows of texts and numbers; columns of numbers stand to the right, and a click sorts."""
+    """Rows of texts and numbers; numbers are aligned right, and a click on a header sorts."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str | float | None]]
     caption: str = ""
 
     def html(self, name: Naming) -> str:
-        """The table, in a box that scrolls where it is wider than the screen.
+        """The table, in a box that scrolls if it is wider than the screen.
 
         Raises:
           ValueError: if a row is not as long as the header.
@@ -146,7 +146,7 @@ class Table:
 @final
 @dataclass(frozen=True)
 class Facts:
-    """Names and values, such as where numbers come from."""
+    """Names and values, such as the provenance of numbers."""
 
     facts: Mapping[str, str]
 
@@ -162,25 +162,25 @@ class Facts:
 @final
 @dataclass(frozen=True)
 class Note:
-    """What the reader must not miss, such as that numbers are predictions."""
+    """An important remark, such as that numbers are predictions."""
 
     text: str
 
     def html(self, name: Naming) -> str:  # noqa: ARG002 - it has no title
-        """A paragraph that stands out."""
+        """A highlighted paragraph."""
         return f'<p class="note" role="note">{inline(self.text)}</p>\n'
 
 
 @final
 @dataclass(frozen=True)
 class Listing:
-    """A text in its own lines, such as a configuration, folded away until it is asked for."""
+    """A preformatted text, such as a configuration, folded until it is opened."""
 
     title: str
     text: str
 
     def html(self, name: Naming) -> str:  # noqa: ARG002 - nothing points to it
-        """A block that unfolds."""
+        """A foldable block."""
         return (
             f"<details><summary>{inline(self.title)}</summary>"
             f'<pre tabindex="0">{escape(self.text)}</pre></details>\n'
@@ -190,7 +190,7 @@ class Listing:
 @final
 @dataclass(frozen=True)
 class Columns:
-    """Parts beside each other where there is room, below each other where there is not."""
+    """Parts beside each other if the page is wide enough, else below each other."""
 
     parts: Sequence[Part | str]
     least_width: int = 400  # pixels of a column
@@ -204,7 +204,7 @@ class Columns:
 
 
 def render(parts: Sequence[Part | str], name: Naming) -> str:
-    """Parts one after another; a text is a paragraph."""
+    """Render parts one after another; a text becomes a paragraph."""
     if isinstance(parts, str):  # which is a sequence of texts, too
         parts = [parts]
     return "".join(
@@ -213,7 +213,7 @@ def render(parts: Sequence[Part | str], name: Naming) -> str:
 
 
 _NUMERIC = re.compile(r"(below )?[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$|(never|unknown)( [\[(]|$)")
-"""A cell that is read as a number, or that says that there is none."""
+"""True for a number, or for a text that stands for a missing number."""
 
 
 def _cell(value: str | float | None) -> str:
@@ -221,7 +221,7 @@ def _cell(value: str | float | None) -> str:
 
 
 def _unbroken(number: str) -> str:
-    """A number whose line breaks before its interval and nowhere else."""
+    """A number that may break into lines only before its interval."""
     return number.replace(" ", "\u00a0").replace("\u00a0[", " [")
 
 

@@ -1,4 +1,4 @@
-"""Results printed in a terminal, and drawn as a page beside their file."""
+"""Printing of results in a terminal; their page is written beside their file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from runtime.page.view import View
 
 
 def wide_console() -> Console:
-    """A console of 160 columns where the output is not a terminal."""
+    """Return a console, of 160 columns if the output is not a terminal."""
     console = Console(highlight=False, emoji=False)
     return console if console.is_terminal else Console(highlight=False, emoji=False, width=160)
 

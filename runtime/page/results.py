@@ -1,4 +1,4 @@
-"""What an experiment found, as one JSON file that is whole at any time."""
+"""Results of an experiment, as one JSON file that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import numpy as np
 from runtime.shell.atomic_file import write_whole
 
 SCHEMA = 1
-"""Changes whenever a reader of the older files would misunderstand a newer one."""
+"""Version of the file format; changed whenever a reader of older files would misread newer ones."""
 
 Row = dict[str, Any]
-"""One line of a table: plain numbers and texts."""
+"""One record of results: numbers and texts by name."""
 
 
 @final
 @dataclass
 class Results:
-    """Grows row by row."""
+    """Rows, control runs and the circumstances of one experiment."""
 
     experiment: str
     settings: dict[str, Any]
@@ -32,23 +32,23 @@ class Results:
     controls: list[Row] = field(default_factory=list)
     """The control run and the machine's state before and after each step."""
     faults: list[Row] = field(default_factory=list)
-    """Steps that raised, and what."""
+    """Steps that raised an error, and the errors."""
     not_measured: list[str] = field(default_factory=list)
-    """Steps for which no time was left."""
+    """Steps that were not begun for lack of time."""
     cut_short: list[str] = field(default_factory=list)
-    """Steps that the end of the time made shorter: fewer rounds, or parts left out."""
+    """Steps that were shortened for lack of time: fewer rounds, or parts left out."""
     is_complete: bool = False
 
     def write(self, path: Path) -> None:
-        """Replaces the file.
+        """Replace the file.
 
         Raises:
-          OSError: if it cannot be written; the file is as it was.
+          OSError: if it cannot be written; the file is unchanged.
         """
         write_whole(path, self.json())
 
     def json(self) -> str:
-        """The file's content; what is not a finite number becomes null."""
+        """The content of the file; numbers that are not finite become null."""
         content = {"schema": SCHEMA, **vars(self)}
         return json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
 
@@ -57,7 +57,7 @@ _LISTS_OF = {"rows": dict, "controls": dict, "faults": dict, "not_measured": str
 
 
 def read_results(path: Path) -> Results:
-    """What was written.
+    """Read results that `Results.write` wrote.
 
     Raises:
       OSError: if the file cannot be read.

@@ -1,4 +1,4 @@
-"""A table as it is shown: in a terminal and on a page."""
+"""Tables for the terminal and the page, and the formatting of their entries."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ from runtime.page.results import Row
 @final
 @dataclass(frozen=True)
 class TableView:
-    """A table of texts."""
+    """A table of formatted entries."""
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     names: int
-    """Columns at the left that are names; the rest are numbers."""
+    """Number of columns at the left that are names; the others are numbers."""
     note: str = ""
-    """What a reader must know of a column."""
+    """An explanation of the columns."""
 
 
 def notes(tables: Sequence[TableView]) -> list[str]:
-    """Of all tables, each once."""
+    """The notes of all tables, without repetitions."""
     return [*dict.fromkeys(one.note for one in tables if one.note)]
 
 
 def percent(value: float | None) -> str:
-    """A relative difference; nothing where there is none."""
+    """Format a relative difference; an empty text for None."""
     return "" if value is None else f"{100 * value:+.1f}%"
 
 
 def with_spread(row: Row) -> str:
-    """Median, and half of what lies between the quartiles."""
+    """Format the median and half of the interquartile range."""
     if not row.get("ms"):
         return "failed"
     return f"{row['ms']:.2f} \u00b1{50 * (row['high_ms'] - row['low_ms']) / row['ms']:.0f}%"
 
 
 SHARING = ("throughput", "mean slowdown", "fairness", "first to last ms")
-"""STP, ANTT, Jain's index, and how far apart the networks end."""
+"""STP, ANTT, Jain's index, and the time between the first and the last end."""
 
 
 def sharing_cells(row: Row) -> list[str]:
-    """Those of a run in which each job was timed."""
+    """Format these measures for a run in which each job was timed."""
     return [number(row.get(name)) for name in ("stp", "antt", "fairness", "ends_ms")]
 
 
 def number(value: float | None) -> str:
-    """With two decimals; nothing where there is none."""
+    """Format with two decimals; an empty text for None."""
     return "" if value is None else f"{value:.2f}"
 
 
 def share(value: float | None) -> str:
-    """In percent; nothing where there is none."""
+    """Format in percent; an empty text for None."""
     return "" if value is None else f"{100 * value:.1f}%"
 
 
 def explained(r2: float | None) -> str:
-    """R2 in percent; nothing where there is none. How far it is below -100 % says nothing."""
+    """Format R2 in percent; an empty text for None. Values below -100 % are not distinguished."""
     return "below -100%" if r2 is not None and r2 < -1 else share(r2)
 
 
 def megabytes(nbytes: float | None) -> str:
-    """Of a million bytes; nothing where there are none."""
+    """Format in units of a million bytes; an empty text for None."""
     return "" if nbytes is None else f"{nbytes / 1e6:.1f}"

@@ -1,4 +1,4 @@
-"""How charts look unless their layout says otherwise; colours are the palette's names."""
+"""Default layout of charts; colours are names of the palette."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import final
 
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.coschedule.plans import Plans
-from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Setup, Source
 from runtime.experiments.driver import Step, interleaved, one_line
 from runtime.experiments.fixed_policies import ConvolutionsToGpu, Groups, HalfAndHalf
@@ -138,7 +138,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
         if config.on_gpu:
             setup = Setup(config.device, sms=lanes.part)
             try:
-                fork = opened.enter_context(open_executor(Way.FORK_JOIN, sources, setup))
+                fork = opened.enter_context(open_executor(DispatchMode.FORK_JOIN, sources, setup))
             except Exception as error:  # noqa: BLE001 - a baseline less, which the table says
                 yield {"workload": name, "sms": sms, "variant": _FORK, "error": one_line(error)}
             else:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import final
 
 from runtime.experiments.dispatch.prepared import Source
-from runtime.experiments.dispatch.static_schedule import Planned, shares
+from runtime.experiments.dispatch.static_schedule import StaticSchedule, shares
 from runtime.experiments.lanes import Lanes
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
@@ -45,7 +45,7 @@ class Plans:
         """
         kinds = {one.name: one for one in sources}
         self._lanes = lanes
-        self._planned = Planned([*kinds.values()], lanes.lanes)
+        self._planned = StaticSchedule([*kinds.values()], lanes.lanes)
         self._names = [*kinds]
         order = {name: i for i, name in enumerate(kinds)}
         self._networks = len(sources)

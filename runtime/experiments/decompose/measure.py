@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Setup
 from runtime.experiments.driver import Step, interleaved, one_line
 from runtime.experiments.sharing import kept_trace
@@ -53,7 +53,9 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
             if rule is Rule.CELL and sources[0].rule is not Rule.CELL:
                 continue  # a chain without cells
             try:
-                executor = opened.enter_context(open_executor(Way.QUEUE_STREAM, sources, setup))
+                executor = opened.enter_context(
+                    open_executor(DispatchMode.QUEUE_STREAM, sources, setup)
+                )
             except Exception as error:  # noqa: BLE001 - the other rules have nothing to do with it
                 faults[rule] = one_line(error)
                 continue

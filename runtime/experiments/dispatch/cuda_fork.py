@@ -18,18 +18,18 @@ from runtime.network.segment_kind import Kind
 
 @final
 class Branches(Ready):
-    """A graph that forks into a branch for each network, and joins them; one job, one launch."""
+    """A CUDA graph with a parallel branch for each network; one job, one launch."""
 
     def __init__(self, sources: Sequence[Source], streams: Sequence[Stream]) -> None:
-        """Captures it.
+        """Capture the graph.
 
         Args:
           sources: the networks.
-          streams: one each, of one GPU; the first is the stem, on which the graph is launched.
+          streams: one for each network, on one GPU; the graph is launched on the first.
 
         Raises:
           ValueError: if there is no network.
-          BaseException: what `decompose` raises, or a network under capture.
+          BaseException: any error of `decompose`, or of a network during capture.
         """
         if not sources:
             raise ValueError("a graph of no networks has no branches")
@@ -66,12 +66,12 @@ class Branches(Ready):
 
     @property
     def count(self) -> int:
-        """Branches."""
+        """Number of branches."""
         return len(self._branches)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """One job."""
+        """The kind of the single job, for each network."""
         return (Kind.NETWORK,)
 
     def inference(self) -> Sequence[Compute]:
@@ -80,5 +80,5 @@ class Branches(Ready):
 
     @property
     def outputs(self) -> list[Tensor]:
-        """Of the latest replay."""
+        """Outputs of the latest replay."""
         return [one.to("cpu", copy=True) for one in self._written]

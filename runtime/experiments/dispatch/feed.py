@@ -1,4 +1,4 @@
-"""One network on its stream: launches job after job, and notes when they ran."""
+"""Launches the jobs of one network on its stream, and records their times."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class _Timed:
 
 @final
 class Feed:
-    """To be used by one thread at a time. What the network raises is kept, and ends it."""
+    """The jobs of one network, for one thread at a time; an error of the network is kept and ends it."""
 
     def __init__(
         self, network: Ready, stream: Stream, inferences: int, stop: Event, *, each_job: bool
     ) -> None:
-        """Nothing is launched.
+        """Launch nothing yet.
 
         Args:
-          network: prepared on the stream.
-          stream: where its jobs go.
-          inferences: how many it is to do.
-          stop: ends it, with CancelledError.
-          each_job: whether each job is timed; else each inference as one.
+          network: a network prepared on the stream.
+          stream: stream of its jobs.
+          inferences: number of inferences to run.
+          stop: when set, ends the network with CancelledError.
+          each_job: True to time each job, False to time whole inferences.
         """
         self._network = network
         self._stream = stream
@@ -49,23 +49,23 @@ class Feed:
         self._first: Completion | None = None
         self._timed: list[_Timed] = []
         self._underway: deque[list[Completion]] = deque()
-        """By inference."""
+        """Jobs that may not have ended, by inference."""
         self.error: BaseException | None = None
 
     @property
     def is_between(self) -> bool:
-        """Whether no inference is begun and not yet launched to its end."""
+        """True if every inference that has begun is launched completely."""
         return self._next == len(self._jobs)
 
     @property
     def has_more(self) -> bool:
-        """Whether there is a job to launch."""
+        """True if there is another job to launch."""
         return self.error is None and not (
             self.is_between and self._inference == self._inferences - 1
         )
 
     def launch(self) -> None:
-        """Launches the next job."""
+        """Launch the next job."""
         try:
             if self._stop.is_set():
                 raise CancelledError  # noqa: TRY301 - one handler for all that ends a network
@@ -81,9 +81,9 @@ class Feed:
             self.error = error
 
     def wait(self, left: int = 0) -> None:
-        """Until no more than so many of the inferences launched have still to end.
+        """Wait until at most `left` launched inferences have not ended.
 
-        Of each the last job is waited for, since a stream keeps the order.
+        It waits for the last job of an inference, since a stream keeps the order.
         """
         while len(self._underway) > left:
             own = self._underway.popleft()
@@ -93,7 +93,7 @@ class Feed:
                 self.error = next(errors, self.error)
 
     def ran(self) -> list[Ran]:
-        """What ran to its end; waits for what is still on the stream."""
+        """Wait for all jobs, and return the times of those that succeeded."""
         self.wait()
         times = (
             Ran(one.inference, one.index, one.first.began_s, one.last.ended_s)

@@ -1,16 +1,16 @@
-"""Ways to get the jobs of many networks to one device, each network doing so many inferences.
+"""Dispatch modes: how the jobs of many networks are launched on one device.
 
-| way | in the literature | who launches | on |
+| mode | in the literature | launched by | streams |
 |---|---|---|---|
-| SERIAL | | one thread, network after network | one stream |
-| SINGLE_CONTEXT | S-C | a thread a network | a stream a network |
-| QUEUE_STREAM | Q-S | one thread, from a queue that a thread a network fills | a stream a network |
-| SINGLE_ISSUER | | one thread, in turns, without a queue | a stream a network |
-| FORK_JOIN | | one thread, one launch for one inference of all | a stream a network |
-| MULTI_CONTEXT | M-C | a process a network, `processes.py` | a stream a network |
+| SERIAL | | one thread, network after network | one |
+| SINGLE_CONTEXT | S-C | one thread per network | one per network |
+| QUEUE_STREAM | Q-S | one thread, from a queue filled by one thread per network | one per network |
+| SINGLE_ISSUER | | one thread, in turns, without a queue | one per network |
+| FORK_JOIN | | one thread, one launch for one inference of all networks | one per network |
+| MULTI_CONTEXT | M-C | one process per network, `processes.py` | one per network |
 
-M-C, S-C and Q-S are those of Lim & Kim, IEIE 58(10), 2021. On the CPU a stream is a thread, where
-the launching thread itself is not enough; on a core of its own, if cores are named.
+M-C, S-C and Q-S are described by Lim & Kim, IEIE 58(10), 2021. On the CPU a stream is a thread,
+unless the launching thread can do its work; it is pinned to a core if cores are given.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from runtime.network.backend import Device
 from runtime.network.segment_kind import Kind
 
 
-class Way(Enum):
-    """How jobs are issued."""
+class DispatchMode(Enum):
+    """Dispatch modes, by the names in results."""
 
     SERIAL = "serial"
     SINGLE_CONTEXT = "single_context"
@@ -53,40 +53,40 @@ class Way(Enum):
     MULTI_CONTEXT = "multi_context"
 
 
-def open_executor(way: Way, sources: Sequence[Source], setup: Setup) -> Executor:
-    """Prepares networks to be issued in this way.
+def open_executor(mode: DispatchMode, sources: Sequence[Source], setup: Setup) -> Executor:
+    """Prepare networks for a dispatch mode.
 
     Raises:
-      BaseException: what `decompose` and `Compiled` raise of a network.
+      BaseException: any error of `decompose` or `Compiled`.
       ValueError: if the process may not use a core.
-      RuntimeError: if there is no such device; of MULTI_CONTEXT also if a process dies.
+      RuntimeError: if there is no such device; for MULTI_CONTEXT also if a process dies.
     """
-    if way is Way.MULTI_CONTEXT:
+    if mode is DispatchMode.MULTI_CONTEXT:
         from runtime.experiments.dispatch.processes import MultiContext  # noqa: PLC0415 - of one mode
 
         return MultiContext(sources, setup)
-    return InProcess(way, sources, setup)
+    return InProcess(mode, sources, setup)
 
 
 @final
 class InProcess(Executor):
-    """Threads and streams of this process."""
+    """The dispatch modes that use threads and streams of this process."""
 
-    def __init__(self, way: Way, sources: Sequence[Source], setup: Setup) -> None:
-        """Prepares all networks, one after another."""
-        self._way = way
+    def __init__(self, mode: DispatchMode, sources: Sequence[Source], setup: Setup) -> None:
+        """Prepare all networks, one after another."""
+        self._mode = mode
         self._setup = setup
         self._names = tuple(source.name for source in sources)
-        streams = 1 if way is Way.SERIAL else len(sources)
+        streams = 1 if mode is DispatchMode.SERIAL else len(sources)
         self._lane_of = [k % streams for k in range(len(sources))]
         with ExitStack() as opened:
             self._streams: list[Stream] = []
             for k in range(streams):
-                inline = way in {Way.SERIAL, Way.SINGLE_CONTEXT}
+                inline = mode in {DispatchMode.SERIAL, DispatchMode.SINGLE_CONTEXT}
                 self._streams.append(open_stream(setup, k, inline=inline))
                 opened.callback(self._streams[k].close)
             self._networks: list[Ready] = []
-            if way is Way.FORK_JOIN and setup.device is Device.cuda and setup.captured:
+            if mode is DispatchMode.FORK_JOIN and setup.device is Device.cuda and setup.captured:
                 from runtime.experiments.dispatch.cuda_fork import Branches  # noqa: PLC0415 - for those who have a GPU
 
                 self._networks.append(Branches(sources, self._streams))
@@ -98,7 +98,7 @@ class InProcess(Executor):
             self._opened = opened.pop_all()
 
     def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
-        """Lets every network do so many inferences."""
+        """Run that many inferences of every network."""
         stop, ready = Event(), Semaphore(0)
         feeds = [
             Feed(network, self._streams[lane], inferences, stop, each_job=each_job)
@@ -123,7 +123,7 @@ class InProcess(Executor):
                 ready.acquire()
             begin_s = time.perf_counter()
             _open(gates)
-            for over in overs:  # a `join` that Ctrl-C interrupts takes its thread for ended
+            for over in overs:  # after Ctrl-C, `join` would treat its thread as ended
                 over.wait()
         finally:
             stop.set()  # nothing but an exception, Ctrl-C for one, leaves a thread running here
@@ -134,18 +134,18 @@ class InProcess(Executor):
             ran = [feed.ran() for feed in feeds]
         return self._outcome(feeds, inferences, begin_s, ran, each_job=each_job)
 
-    def reissued(self, way: Way) -> InProcess:
-        """The same networks on the same streams, issued in another way; closed with these.
+    def with_mode(self, mode: DispatchMode) -> InProcess:
+        """The same networks and streams in another dispatch mode; closed together with this one.
 
-        For a comparison of ways that need nothing else: those with a stream a network on a GPU. A
-        graph that forks is not taken apart, and what runs in its thread stays there.
+        Only for modes with one stream per network on a GPU. The graph of FORK_JOIN is not divided,
+        and inline streams stay inline.
         """
         other = copy(self)
-        other._way = way  # noqa: SLF001 - of this class
+        other._mode = mode  # noqa: SLF001 - of this class
         return other
 
     def close(self) -> None:
-        """Ends the streams, and lets go of the networks."""
+        """Close the streams, and release the networks."""
         self._networks.clear()
         self._opened.close()
 
@@ -164,21 +164,21 @@ class InProcess(Executor):
             outputs += network.outputs if feed.error is None else [feed.error] * network.count
             kinds += [network.kinds if each_job else (Kind.NETWORK,)] * network.count
         if len(ran) < len(outputs):
-            ran *= len(outputs)  # one graph of all of them
+            ran *= len(outputs)  # one graph of all networks
         return outcome(self._names, kinds, self._lane_of, inferences, begin_s, ran, outputs)
 
     def _bodies(
         self, feeds: Sequence[Feed], ahead: int
     ) -> Iterator[tuple[int | None, Callable[[], None]]]:
-        """What each thread does, and on which core."""
-        if self._way is Way.SERIAL:
+        """Core and function of each thread."""
+        if self._mode is DispatchMode.SERIAL:
             yield self._setup.core(0), partial(_serially, feeds, 0)
-        elif self._way is Way.SINGLE_CONTEXT:
+        elif self._mode is DispatchMode.SINGLE_CONTEXT:
             for k, feed in enumerate(feeds):
                 yield self._setup.core(k), partial(_serially, [feed], ahead)
-        elif self._way is Way.SINGLE_ISSUER:
+        elif self._mode is DispatchMode.SINGLE_ISSUER:
             yield None, partial(_in_turns, feeds)
-        elif self._way is Way.FORK_JOIN:
+        elif self._mode is DispatchMode.FORK_JOIN:
             yield None, partial(_in_rounds, feeds)
         else:
             queue: _Queue = SimpleQueue()
@@ -190,20 +190,20 @@ class InProcess(Executor):
 def _on_core(
     core: int | None, ready: Semaphore, gate: Lock, body: Callable[[], None], over: Event
 ) -> None:
-    """A thread, which begins with all others: processes of M-C are there before they begin, too."""
+    """The body of a thread; all threads start together, like the processes of M-C."""
     with ExitStack() as pinned:
         pinned.callback(over.set)
         try:
             pinned.enter_context(one_core(core))
         finally:
             ready.release()
-        gate.acquire()  # a lock each: of one event for all, one thread would hold up the next
+        gate.acquire()  # one lock per thread: with one event for all, threads would delay each other
         body()
 
 
 def _open(gates: Sequence[Lock]) -> None:
     for gate in gates:
-        with suppress(RuntimeError):  # it is open
+        with suppress(RuntimeError):  # already open
             gate.release()
 
 
@@ -224,7 +224,7 @@ def _in_rounds(feeds: Sequence[Feed]) -> None:
     while any(feed.has_more for feed in feeds):
         for feed in feeds:
             _launch_inference(feed)
-        if len(feeds) > 1:  # one graph of all of them comes behind itself on its stream
+        if len(feeds) > 1:  # a graph of all networks is ordered by its own stream
             for feed in feeds:
                 feed.wait()
 
@@ -240,7 +240,7 @@ _Queue = SimpleQueue["tuple[Feed, Lock] | None"]
 
 
 def _fill(feed: Feed, queue: _Queue, ahead: int) -> None:
-    """A network's thread: into the queue for an inference, and its end awaited."""
+    """The thread of a network: queue an inference, and wait for its end."""
     launched = Lock()
     launched.acquire()
     while feed.has_more:
@@ -252,11 +252,11 @@ def _fill(feed: Feed, queue: _Queue, ahead: int) -> None:
 
 
 def _issue(queue: _Queue, networks: int) -> None:
-    """The issuing thread.
+    """The dispatching thread.
 
-    A network is in the queue once: behind each of its jobs it goes to the queue's end, where its own
-    thread would put it. To wake that thread for each job costs five times what a launch does, for
-    both need Python's lock (`benchmarks/issuing_overhead.py`).
+    A network is in the queue once; after each job it goes to the end of the queue, where its own
+    thread would put it. To wake that thread for each job would cost five times as much as a launch,
+    because both need Python's lock (`benchmarks/issuing_overhead.py`).
     """
     while networks > 0:
         item = queue.get()

@@ -1,4 +1,4 @@
-"""Networks made ready to be issued to streams of one device."""
+"""Networks prepared for the streams of one device."""
 
 from __future__ import annotations
 
@@ -28,58 +28,58 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True)
 class Source:
-    """One network; it can be pickled, if its module's class can be imported."""
+    """One network; it can be pickled if the class of its module can be imported."""
 
     name: str
     module: nn.Module
     x: Tensor
-    """The input of every inference; where the jobs run, it lies ready."""
+    """Input of every inference, on the device of the jobs."""
     rule: Rule = Rule.FUSED
     cells: tuple[type[nn.Module], ...] = ()
 
     @cached_property
     def program(self) -> Program:
-        """The module cut, once for all who prepare it.
+        """The module cut into jobs; cached.
 
         Raises:
-          BaseException: what `decompose` raises.
+          BaseException: any error of `decompose`.
         """
         return decompose(self.module, self.x, self.rule, cells=self.cells)
 
     def __reduce__(self) -> tuple[type[Source], tuple[object, ...]]:
-        """Travels without its program."""
+        """Pickle without the program."""
         return Source, (self.name, self.module, self.x, self.rule, self.cells)
 
 
 @final
 @dataclass(frozen=True)
 class Setup:
-    """Where networks run, and how."""
+    """Device and backend of networks."""
 
     device: Device = Device.cpu
     captured: bool = True
-    """CUDA graphs on a GPU, sessions of ONNX Runtime on the CPU; else eager torch."""
+    """True for CUDA graphs on a GPU and ONNX Runtime on the CPU; False for eager torch."""
     cores: tuple[int, ...] = ()
-    """Of the CPU; network k runs on the (k modulo their number)th. None given: not pinned."""
+    """Cores of the CPU; network k runs on core k modulo their number. Empty: not pinned."""
     sms: SmSlice | None = None
-    """The multiprocessors of the GPU that take part; None for all."""
+    """Slice of the GPU, or None for the whole GPU."""
 
     def core(self, network: int) -> int | None:
-        """Which core computes a network, or launches it."""
+        """Core on which network k is computed or launched, or None."""
         return self.cores[network % len(self.cores)] if self.cores else None
 
 
 class Stream(Protocol):
-    """Runs jobs in the order in which they are launched."""
+    """Runs jobs in the order of their launch."""
 
     @property
     @abstractmethod
     def engine(self) -> Engine:
-        """What makes jobs for it."""
+        """The engine that compiles jobs for this stream."""
 
     @abstractmethod
     def launch(self, compute: Compute) -> Completion:
-        """Launches a job.
+        """Launch a job.
 
         Raises:
           BaseException: if it cannot be launched.
@@ -87,31 +87,31 @@ class Stream(Protocol):
 
     @abstractmethod
     def issue(self, compute: Compute) -> Completion | None:
-        """As `launch`, where nobody needs to know the times; errors only if it tells them."""
+        """Launch a job without timing it; returns a completion only if it can report an error."""
 
     @abstractmethod
     def renew_origin(self) -> None:
-        """Prepares the stream's clock for a run."""
+        """Reset the clock of the stream for a run."""
 
     @abstractmethod
     def close(self) -> bool:
-        """Launches nothing more."""
+        """Release the stream."""
 
 
 @final
 class InlineStream(Stream):
-    """The calling thread itself: a job has ended when it has been launched."""
+    """The calling thread as a stream: a job has ended when `launch` returns."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     @property
     def engine(self) -> Engine:
-        """What makes jobs for it."""
+        """The engine that compiles jobs for this stream."""
         return self._engine
 
     def launch(self, compute: Compute) -> Completion:
-        """Runs the job."""
+        """Run the job."""
         completion = HostCompletion()
         began_s = time.perf_counter()
         compute()
@@ -119,25 +119,25 @@ class InlineStream(Stream):
         return completion
 
     def issue(self, compute: Compute) -> None:
-        """Runs the job."""
+        """Run the job."""
         compute()
 
     def renew_origin(self) -> None:
-        """Its clock is the computer's."""
+        """Do nothing: times are read from the system clock."""
 
     def close(self) -> bool:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
         return True
 
 
 def open_stream(setup: Setup, network: int, *, inline: bool) -> Stream:
-    """A stream for one network.
+    """Open the stream of one network.
 
     Args:
-      setup: where.
-      network: its number.
-      inline: whether the thread that launches waits for each inference, and so may do a CPU's work
-        itself, and keep its core busy until a GPU has done it.
+      setup: device and cores.
+      network: number of the network.
+      inline: True if the launching thread waits for each inference, so that it can do the work of a
+        CPU itself, or busy-wait for a GPU.
 
     Raises:
       ValueError: if the process may not use the network's core.
@@ -157,7 +157,7 @@ def open_stream(setup: Setup, network: int, *, inline: bool) -> Stream:
 
 
 class Ready(Protocol):
-    """One network, or several that are issued as one, ready on their streams."""
+    """One prepared network, or several that are launched as one."""
 
     @property
     @abstractmethod
@@ -167,16 +167,16 @@ class Ready(Protocol):
     @property
     @abstractmethod
     def kinds(self) -> tuple[Kind, ...]:
-        """Of each job of an inference."""
+        """Kinds of the jobs of an inference."""
 
     @abstractmethod
     def inference(self) -> Sequence[Compute]:
-        """The jobs of one more inference, once those of the one before have been launched."""
+        """The jobs of the next inference; called when all jobs of the previous one are launched."""
 
     @property
     @abstractmethod
     def outputs(self) -> list[Tensor]:
-        """Of each network's latest inference, once it has ended; on the CPU, the caller's own.
+        """Outputs of the latest inference of each network, after its end; on the CPU, copies.
 
         Raises:
           RuntimeError: if it did not run to its end.
@@ -185,13 +185,13 @@ class Ready(Protocol):
 
 @final
 class Prepared(Ready):
-    """A network on its stream, warmed up."""
+    """One network on its stream, warmed up."""
 
     def __init__(self, source: Source, stream: Stream, *, captured: bool) -> None:
-        """Cuts it, makes its jobs and runs it twice.
+        """Cut the network, compile its jobs, and run it twice.
 
         Raises:
-          BaseException: what `decompose` and `Compiled` raise.
+          BaseException: any error of `decompose` or `Compiled`.
         """
         engine = stream.engine
         program = source.program
@@ -214,16 +214,16 @@ class Prepared(Ready):
 
     @property
     def count(self) -> int:
-        """One."""
+        """Always 1."""
         return 1
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """Of each job."""
+        """Kinds of the jobs."""
         return self._kinds
 
     def inference(self) -> Sequence[Compute]:
-        """The jobs of one more inference."""
+        """The jobs of the next inference."""
         if self._captured:
             return self._jobs
         self._running = Inference(self._program, self._x)
@@ -231,5 +231,5 @@ class Prepared(Ready):
 
     @property
     def outputs(self) -> list[Tensor]:
-        """The latest inference's one output."""
+        """The output of the latest inference."""
         return [self._running.output.to("cpu", copy=True)]

@@ -1,8 +1,8 @@
-"""A process a network, each with a context of its own: M-C.
+"""Multi-context (M-C): one process per network, each with its own CUDA context.
 
-Processes are started afresh, not forked, and end with this one, however it ends: each holds the
-reading end of a pipe whose writing end is here only. To start one takes seconds, most of them for
-torch and CUDA, so a set of them can serve one set of networks after another.
+Processes are spawned, not forked, and end with this one in any case: each holds the reading end of a
+pipe whose writing end is here only. To start one takes seconds, most of them for torch and CUDA, so
+that a pool of them serves one set of networks after another.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from runtime.lanes.cpu import one_core
 from runtime.network.segment_kind import Kind
 
 _HEAD_START_S = 0.02
-"""Between the message and the moment at which all begin."""
+"""Seconds between the message and the common start."""
 _PATIENCE_S = 5.0
-"""For a process to end, or to let go of its network, by itself."""
+"""Seconds for a process to end, or to release its network."""
 _FREE = "free"
-"""What a process says that has let go of its network."""
+"""Message of a process that has released its network."""
 
 
 @final
 class ProcessDiedError(RuntimeError):
-    """A network's process ended without an answer: killed, out of memory, or by a fault in it."""
+    """The process of a network ended without an answer: killed, out of memory, or crashed."""
 
 
 @final
@@ -53,15 +53,15 @@ class _Answer:
 
 @final
 class Processes:
-    """Processes that are kept for the networks to come; they end when this does, at the latest."""
+    """A pool of processes for one set of networks after another."""
 
     def __init__(self) -> None:
-        """None is started."""
+        """Start no process yet."""
         self._idle: list[_Worker] = []
         self._end = weakref.finalize(self, _end_all, self._idle)
 
     def take(self, count: int) -> list[_Worker]:
-        """So many for one who gives them back, new ones if need be."""
+        """Take `count` processes from the pool; new ones are started if necessary."""
         alive = [worker for worker in self._idle if worker.process.is_alive()]
         _end_all([worker for worker in self._idle if worker not in alive])
         taken = alive[:count]
@@ -71,7 +71,7 @@ class Processes:
         return taken
 
     def give_back(self, workers: Sequence[_Worker]) -> None:
-        """For others to take; those that do not let go of their network end."""
+        """Return processes to the pool; those that do not release their network are ended."""
         for worker in workers:
             worker.send(None)
         for worker in workers:
@@ -81,28 +81,28 @@ class Processes:
                 _end_all([worker])
 
     def close(self) -> None:
-        """Asks the processes to end, and kills those that do not."""
+        """Ask the processes to end, and kill those that do not."""
         self._end()
 
 
 @final
 class MultiContext(Executor):
-    """A process a network. One that dies ends its network only."""
+    """One process per network; a process that dies ends only its own network."""
 
     def __init__(
         self, sources: Sequence[Source], setup: Setup, processes: Processes | None = None
     ) -> None:
-        """Takes or starts all processes at once, and waits until every network is ready.
+        """Take or start all processes, and wait until every network is ready.
 
         Args:
           sources: the networks.
-          setup: where they run.
-          processes: where to take them from, and give them back to; None for new ones.
+          setup: device and cores.
+          processes: pool to take processes from and return them to; None for new processes.
 
         Raises:
-          BaseException: what making a network ready raised in its process.
-          ProcessDiedError: if one ended instead.
-          ValueError: if they are to run on a slice of the GPU, which is of one process.
+          BaseException: any error of preparing a network in its process.
+          ProcessDiedError: if a process ended.
+          ValueError: if the setup has a slice of the GPU, which only one process can use.
         """
         if setup.sms is not None:
             raise ValueError("a slice of a GPU cannot be shared by processes; take another way")
@@ -119,7 +119,7 @@ class MultiContext(Executor):
             raise
 
     def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
-        """Lets every network do so many inferences, all beginning at one moment."""
+        """Run that many inferences of every network, all starting together."""
         begin_s = time.perf_counter() + _HEAD_START_S
         for worker in self._workers:
             worker.send((inferences, each_job, ahead, begin_s))
@@ -138,11 +138,11 @@ class MultiContext(Executor):
 
     @property
     def process_ids(self) -> list[int | None]:
-        """Of the networks, for a profiler."""
+        """Process ids, for a profiler."""
         return [worker.process.pid for worker in self._workers]
 
     def close(self) -> None:
-        """Gives the processes back; those that were started for this end."""
+        """Return the processes to their pool, or end those that were started for this."""
         workers, self._workers = self._workers, []
         if self._owns:
             _end_all(workers)
@@ -152,7 +152,7 @@ class MultiContext(Executor):
 
 @final
 class _Worker:
-    """This side of a process."""
+    """The parent's side of a process."""
 
     def __init__(self, number: int) -> None:
         spawning = get_context("spawn")
@@ -167,7 +167,7 @@ class _Worker:
         theirs.close()
 
     def load(self, source: Source, setup: Setup, network: int) -> None:
-        """Sends it a network; whether it is ready, `ready` tells."""
+        """Send it a network; `ready` waits until it is prepared."""
         self._serves = f"network {network} {source.name}"
         # Pickled here, since torch would pass tensors as handles of memory that this process owns.
         load = pickle.dumps((source, setup, network))
@@ -179,7 +179,7 @@ class _Worker:
             self._pipe.send(message)
 
     def ready(self) -> tuple[Kind, ...]:
-        """The kinds of its jobs."""
+        """Wait until the network is ready; returns the kinds of its jobs."""
         answer = self.receive()
         if isinstance(answer, BaseException):
             raise answer
@@ -196,7 +196,7 @@ class _Worker:
             ) from error
 
     def has_let_go(self) -> bool:
-        """Whether it lives, and has no network any more."""
+        """True if the process is alive and has released its network."""
         self._serves = "no network"
         try:
             while self._pipe.poll(_PATIENCE_S):
@@ -227,7 +227,7 @@ def _end_all(workers: list[_Worker]) -> None:
 
 
 def _main(pipe: Connection, lifeline: Connection) -> None:
-    """The life of a process: network after network, until the pipe is hung up."""
+    """Main function of a process: serves network after network until the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent decides
     Thread(target=_end_with_parent, args=(lifeline,), daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
@@ -240,7 +240,7 @@ def _main(pipe: Connection, lifeline: Connection) -> None:
 
 
 def _serve(pipe: Connection, load: bytes) -> None:
-    """Has one network ready and lets it run, again and again, until told None."""
+    """Prepare one network, and run it for each message until None is received."""
     prepared: Prepared | None = None
     stream: Stream | None = None
     try:

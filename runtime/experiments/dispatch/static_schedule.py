@@ -1,9 +1,9 @@
-"""A closed set of inferences that a policy gave to lanes beforehand: nothing is decided while it runs.
+"""Static schedules: a policy assigns a closed set of inferences to lanes before they run.
 
-To place a job, to tell of its end and to wake who waits takes Python some tenths of a millisecond, more
-than the job where networks are small and lanes are many. Where all that will come is known, the same
-policy decides on the simulator's clock first. Then each core gets its inferences in one go, a stream
-all of its launches, and nobody speaks before the end.
+To place a job, to report its end and to wake a waiting thread takes Python some tenths of a
+millisecond, more than a job of a small network. If all requests are known, the same policy can decide
+on the simulator's clock first. Then each core gets all of its inferences at once, and each stream all
+of its launches, without communication until the end.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from runtime.scheduling.schedule import Schedule
 
 
 class PlannedLane(Stream, Protocol):
-    """A stream of which a scheduler knows: every `GpuLane` and `CpuLane` is one."""
+    """A stream with the properties that a scheduler needs, such as `GpuLane` and `CpuLane`."""
 
     @property
     def lane(self) -> Lane:
-        """What a scheduler knows of it."""
+        """The lane as the scheduler sees it."""
 
 
 def shares(schedule: Schedule) -> list[list[int]]:
-    """Of each lane of a schedule, the networks of its requests, in the order of their begin.
+    """The networks of the requests of each lane of a schedule, in the order of their begin.
 
     Raises:
-      ValueError: if a request runs on two lanes: only whole inferences can be given ahead.
+      ValueError: if a request runs on two lanes: only whole inferences can be assigned statically.
     """
     found: list[list[int]] = [[] for _ in schedule.lanes]
     lane_of: dict[int, int] = {}
@@ -55,32 +55,32 @@ def shares(schedule: Schedule) -> list[list[int]]:
 
 
 @final
-class Planned(Executor):
-    """Networks on lanes that stay open; on each lane a network has memory of its own.
+class StaticSchedule(Executor):
+    """Networks on open lanes, with memory of their own on each lane.
 
-    So inferences are independent, also two of one network on two lanes. Weights are shared by the
-    lanes of a device.
+    Inferences are therefore independent, even those of one network on two lanes. The lanes of a
+    device share the weights.
     """
 
     def __init__(self, sources: Sequence[Source], lanes: Sequence[PlannedLane]) -> None:
-        """Makes nothing ready before it is known where it runs.
+        """Prepare nothing until the lanes of the networks are known.
 
         Args:
-          sources: the networks that plans name; inputs lie ready, as in `issuing`.
-          lanes: where they run; captured, if their engines capture.
+          sources: the networks, with inputs on the device of the lanes.
+          lanes: open lanes; networks are captured if the engines of the lanes capture.
         """
         self._sources = sources
         self._lanes = lanes
         self._ready: dict[tuple[int, int], Prepared] = {}
-        """By lane and network."""
+        """Prepared networks by lane and network."""
         self._shares: list[list[int]] = [[] for _ in lanes]
         self._cores = [i for i, one in enumerate(lanes) if not one.lane.asynchronous]
 
     def give(self, shares: Sequence[Sequence[int]]) -> None:
-        """From now on a run is this: of each lane, the networks that it is to run, one by one.
+        """Set the networks that each lane runs, in order.
 
         Raises:
-          BaseException: what making a network ready raises.
+          BaseException: any error of preparing a network.
           ValueError: if there are not as many shares as lanes.
         """
         if len(shares) != len(self._lanes):
@@ -105,11 +105,11 @@ class Planned(Executor):
         each_job: bool = False,
         ahead: int = 0,  # noqa: ARG002 - all is launched before anything is waited for
     ) -> Outcome:
-        """Runs the plan so many times; a lane whose network raises goes no further.
+        """Run the schedule `inferences` times; a lane stops when its network raises.
 
         Returns:
-          The schedule has a chain a lane that has a share; its outputs are the latest of the last
-          network of each share. Without `each_job` a share is one job, and cores help each other.
+          A schedule with one chain for each lane that has a share; outputs are those of the last
+          network of each share. Without `each_job` a share is one job, and cores steal work.
         """
         active = [lane for lane, share in enumerate(self._shares) if share]
         stop = Event()
@@ -148,11 +148,11 @@ class Planned(Executor):
         return replace(found, schedule=replace(found.schedule, lanes=described))
 
     def kinds(self, network: int) -> tuple[Kind, ...]:
-        """Of each job of a network that some plan gave to a lane."""
+        """Times of the jobs of a network that was assigned to a lane."""
         return next(one.kinds for (_, k), one in self._ready.items() if k == network)
 
     def close(self) -> None:
-        """Lets go of the networks; the lanes stay open."""
+        """Release the networks; the lanes stay open."""
         self._ready.clear()
         self._shares = [[] for _ in self._lanes]
 
@@ -168,7 +168,7 @@ class Planned(Executor):
 
 @final
 class _Share(Ready):
-    """What a lane does, as one inference of many jobs."""
+    """The share of a lane, as one inference of many jobs."""
 
     def __init__(self, networks: Sequence[Prepared]) -> None:
         self._networks = networks
@@ -176,27 +176,27 @@ class _Share(Ready):
 
     @property
     def count(self) -> int:
-        """One lane's."""
+        """Always 1: the share of one lane."""
         return 1
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """Of each job."""
+        """Kinds of the jobs."""
         return tuple(kind for network in self._networks for kind in network.kinds)
 
     def inference(self) -> Sequence[Compute]:
-        """All jobs."""
+        """The jobs of all networks of the share."""
         return self._jobs
 
     @property
     def outputs(self) -> list[Tensor]:
-        """Of the last."""
+        """The output of the last network."""
         return self._networks[-1].outputs
 
 
 @final
 class _AtOnce(Ready):
-    """A core's share as one job, so that the core is spoken to once."""
+    """The share of a core as one job, so that it is launched once."""
 
     def __init__(
         self,
@@ -206,14 +206,14 @@ class _AtOnce(Ready):
         left: list[deque[int]],
         stop: Event,
     ) -> None:
-        """Puts itself among those who help each other.
+        """Join the cores that steal work from each other.
 
         Args:
-          share: of the core.
-          networks: the same, by number.
-          jobs: of every network that any core may have, on this core.
-          left: of each core the inferences that nobody has begun.
-          stop: ends it between two inferences, with CancelledError.
+          share: networks of the core, in order.
+          networks: the prepared networks, by number.
+          jobs: jobs of every network of any core, compiled for this core.
+          left: inferences of each core that have not begun.
+          stop: when set, ends the job between two inferences with CancelledError.
         """
         self._share = share
         self._networks = networks
@@ -225,22 +225,22 @@ class _AtOnce(Ready):
 
     @property
     def count(self) -> int:
-        """One lane's."""
+        """Always 1: the share of one lane."""
         return 1
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """One."""
+        """The kind of the single job."""
         return (Kind.NETWORK,)
 
     def inference(self) -> Sequence[Compute]:
-        """All of it, and what others are late with."""
+        """One job: the whole share, then inferences of cores that are late."""
         self._own.extend(self._networks)
         return [self._work]
 
     @property
     def outputs(self) -> list[Tensor]:
-        """Of the last."""
+        """The output of the last network."""
         return self._share.outputs
 
     def _work(self) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.dispatch.executor import Executor, Outcome
-from runtime.experiments.dispatch.modes import InProcess, Way
+from runtime.experiments.dispatch.modes import DispatchMode, InProcess
 from runtime.experiments.dispatch.prepared import Setup, Source
 from runtime.experiments.dispatch.processes import MultiContext, Processes
 from runtime.experiments.driver import Step, interleaved, one_line
@@ -32,8 +32,8 @@ _AHEAD = (0, 1)
 """Inferences that every network may have launched beyond the one that it waits for: none, as for
 frames that depend on results, and on a GPU also one."""
 
-_INLINE = (Way.SERIAL, Way.SINGLE_CONTEXT)
-_STREAMED = (Way.QUEUE_STREAM, Way.SINGLE_ISSUER)
+_INLINE = (DispatchMode.SERIAL, DispatchMode.SINGLE_CONTEXT)
+_STREAMED = (DispatchMode.QUEUE_STREAM, DispatchMode.SINGLE_ISSUER)
 
 
 def steps(config: BenchConfig) -> list[Step]:
@@ -73,25 +73,25 @@ def _measured(  # noqa: PLR0917 - all that was made ready
     config: BenchConfig,
     workload: Workload,
     sources: Sequence[Source],
-    ways: dict[Way, Executor],
-    faults: dict[Way, str],
+    ways: dict[DispatchMode, Executor],
+    faults: dict[DispatchMode, str],
     mode: str,
     ahead: int,
 ) -> Iterator[Row]:
     """A row a way, those that could not be made ready among them."""
     measured = {way: _Measured(one, config.rounds, ahead) for way, one in ways.items()}
     samples = interleaved({way.value: measured[way].once_ms for way in measured}, config.repeats)
-    alone_ms = measured[Way.SERIAL].alone_ms if Way.SERIAL in measured else []
+    alone_ms = measured[DispatchMode.SERIAL].alone_ms if DispatchMode.SERIAL in measured else []
     solo_ms = max(alone_ms, default=0.0)
     floor_ms = (
         _memory_floor_ms((one.module for one in sources), config.rounds) if config.on_gpu else 0.0
     )
-    expected = measured[Way.SERIAL].outputs() if Way.SERIAL in measured else None
+    expected = measured[DispatchMode.SERIAL].outputs() if DispatchMode.SERIAL in measured else None
 
     def told(timed: Schedule) -> Row:
         return {"busy": busy(timed), **sharing(timed, alone_ms)}
 
-    for way in Way:
+    for way in DispatchMode:
         row: Row = {
             "workload": workload.name,
             "networks": workload.size,
@@ -122,7 +122,7 @@ def _least(workload: Workload) -> int:
 
 def _opened(
     opened: ExitStack, sources: Sequence[Source], setup: Setup, processes: Processes
-) -> tuple[dict[Way, Executor], dict[Way, str]]:
+) -> tuple[dict[DispatchMode, Executor], dict[DispatchMode, str]]:
     """Every way that can be made ready, and why the others cannot.
 
     Ways that need the same streams share one set of networks.
@@ -130,30 +130,30 @@ def _opened(
     waits = ThreadPoolExecutor(1)  # processes get ready meanwhile
     contexts = waits.submit(MultiContext, sources, setup, processes)
     opened.callback(_close_when_ready, waits, contexts)
-    ways: dict[Way, Executor] = {}
-    faults: dict[Way, str] = {}
+    ways: dict[DispatchMode, Executor] = {}
+    faults: dict[DispatchMode, str] = {}
     on_gpu = setup.device.value == "cuda"
     graph_forks = on_gpu and setup.captured
-    alike: list[tuple[Way, ...]] = [_INLINE, _STREAMED]
+    alike: list[tuple[DispatchMode, ...]] = [_INLINE, _STREAMED]
     if graph_forks:
-        alike.append((Way.FORK_JOIN,))
+        alike.append((DispatchMode.FORK_JOIN,))
     else:
-        alike[1] += (Way.FORK_JOIN,)
+        alike[1] += (DispatchMode.FORK_JOIN,)
     for first, *rest in alike:
         # serial may not be the one that is made ready: it has one stream only
-        way = Way.SINGLE_CONTEXT if first is Way.SERIAL else first
+        way = DispatchMode.SINGLE_CONTEXT if first is DispatchMode.SERIAL else first
         try:
             made = InProcess(way, sources, setup)
         except Exception as error:  # noqa: BLE001 - the other ways have nothing to do with it
             faults |= dict.fromkeys((first, *rest), one_line(error))
             continue
         opened.callback(made.close)
-        ways |= {other: made if other is way else made.reissued(other) for other in (first, *rest)}
+        ways |= {other: made if other is way else made.with_mode(other) for other in (first, *rest)}
     try:
-        ways[Way.MULTI_CONTEXT] = contexts.result()
+        ways[DispatchMode.MULTI_CONTEXT] = contexts.result()
     except Exception as error:  # noqa: BLE001 - likewise
-        faults[Way.MULTI_CONTEXT] = one_line(error)
-    return {way: ways[way] for way in Way if way in ways}, faults
+        faults[DispatchMode.MULTI_CONTEXT] = one_line(error)
+    return {way: ways[way] for way in DispatchMode if way in ways}, faults
 
 
 def _close_when_ready(waits: ThreadPoolExecutor, contexts: Future[MultiContext]) -> None:
@@ -242,10 +242,10 @@ def compared(rows: Sequence[Row]) -> list[Row]:
             for row in rows
             if (row["workload"], row["mode"]) == (workload, mode) and row.get("ms")
         }
-        ours = ms.get(Way.QUEUE_STREAM.value)
+        ours = ms.get(DispatchMode.QUEUE_STREAM.value)
         if ours is None:
             continue
-        against: Callable[[Way], float | None] = lambda way: (  # noqa: E731 - of this workload
+        against: Callable[[DispatchMode], float | None] = lambda way: (  # noqa: E731 - of this workload
             ours / ms[way.value] - 1 if way.value in ms else None  # noqa: B023 - used at once
         )
         published = QS_PUBLISHED.get(workload, (None, None))
@@ -254,13 +254,13 @@ def compared(rows: Sequence[Row]) -> list[Row]:
                 "workload": workload,
                 "mode": mode,
                 "qs_ms": ours,
-                "against_mc": against(Way.MULTI_CONTEXT),
+                "against_mc": against(DispatchMode.MULTI_CONTEXT),
                 "published_mc": published[0],
-                "against_sc": against(Way.SINGLE_CONTEXT),
+                "against_sc": against(DispatchMode.SINGLE_CONTEXT),
                 "published_sc": published[1],
-                "against_serial": against(Way.SERIAL),
-                "against_single_issuer": against(Way.SINGLE_ISSUER),
-                "against_fork_join": against(Way.FORK_JOIN),
+                "against_serial": against(DispatchMode.SERIAL),
+                "against_single_issuer": against(DispatchMode.SINGLE_ISSUER),
+                "against_fork_join": against(DispatchMode.FORK_JOIN),
             }
         )
     return found

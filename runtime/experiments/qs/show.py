@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runtime.experiments.dispatch.modes import Way
+from runtime.experiments.dispatch.modes import DispatchMode
 from runtime.experiments.qs.measure import compared
 from runtime.page.document import KeyFigure
 from runtime.page.parts import Figure
@@ -12,12 +12,12 @@ from runtime.page.view import View
 from runtime.scheduling.metrics import overlap
 
 _WAYS = {
-    Way.QUEUE_STREAM: "Q-S",
-    Way.MULTI_CONTEXT: "M-C",
-    Way.SINGLE_CONTEXT: "S-C",
-    Way.SINGLE_ISSUER: "1 issuer",
-    Way.FORK_JOIN: "fork-join",
-    Way.SERIAL: "serial",
+    DispatchMode.QUEUE_STREAM: "Q-S",
+    DispatchMode.MULTI_CONTEXT: "M-C",
+    DispatchMode.SINGLE_CONTEXT: "S-C",
+    DispatchMode.SINGLE_ISSUER: "1 issuer",
+    DispatchMode.FORK_JOIN: "fork-join",
+    DispatchMode.SERIAL: "serial",
 }
 
 
@@ -50,7 +50,7 @@ def _tables(rows: list[Row]) -> list[TableView]:
     ]
     shared = [
         [
-            *(row["workload"], row["mode"], _WAYS[Way(row["way"])]),
+            *(row["workload"], row["mode"], _WAYS[DispatchMode(row["way"])]),
             number(_overlap(row, by_way)),
             *sharing_cells(row),
         ]
@@ -81,7 +81,7 @@ def _tables(rows: list[Row]) -> list[TableView]:
 
 
 def _overlap(row: Row, by_way: dict[tuple[str, str, str], Row]) -> float | None:
-    serial = by_way.get((row["workload"], row["mode"], Way.SERIAL.value), {})
+    serial = by_way.get((row["workload"], row["mode"], DispatchMode.SERIAL.value), {})
     if not (serial.get("ms") and row.get("ms") and row.get("bound_ms")):
         return None
     return overlap(serial["ms"], row["ms"], row["bound_ms"])

@@ -16,7 +16,7 @@ from runtime.experiments import command, driver
 from runtime.experiments.config import BenchConfig, Experiment
 from runtime.experiments.coschedule import measure as coschedule
 from runtime.experiments.decompose import measure as decomposing
-from runtime.experiments.dispatch.modes import Way
+from runtime.experiments.dispatch.modes import DispatchMode
 from runtime.experiments.driver import Control, Step, interleaved, run_steps
 from runtime.experiments.optimum import measure as optimal
 from runtime.experiments.placement import measure as memory
@@ -116,7 +116,7 @@ def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_pa
 def test_every_way_stands_beside_q_s_and_what_was_published(control, tmp_path):
     rows = measured("qs", control, tmp_path / "qs.json").rows
 
-    assert {row["way"] for row in rows} == {way.value for way in Way}
+    assert {row["way"] for row in rows} == {way.value for way in DispatchMode}
     assert all(row["error"] is None for row in rows)
     assert all(row["largest_difference"] < 1e-4 for row in rows)
     (line,) = qs.compared(rows)

@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import nn
 
-from runtime.experiments.dispatch.modes import Way, open_executor
+from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Setup, Source
-from runtime.experiments.dispatch.static_schedule import Planned
+from runtime.experiments.dispatch.static_schedule import StaticSchedule
 from runtime.lanes.base import Began, Ended
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import LaneTimeoutError, Network, execute
@@ -380,7 +380,7 @@ def test_memory_is_returned():
 
 
 @pytest.mark.parametrize("captured", [True, False], ids=["captured", "eager"])
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", DispatchMode)
 def test_every_way_of_issuing_computes_the_networks(way, captured):
     sources = []
     for i in range(3):
@@ -474,7 +474,7 @@ def test_shares_given_ahead_run_on_streams_and_cores():
     with contextlib.ExitStack() as stack:
         lanes = [stack.enter_context(GpuLane(name=f"stream{i}")) for i in range(3)]
         lanes.append(stack.enter_context(CpuLane(name="cpu", engine=OnnxEngine())))
-        planned = stack.enter_context(Planned(sources, lanes))
+        planned = stack.enter_context(StaticSchedule(sources, lanes))
         planned.give([[0, 1, 0], [1], [0] * 5, [1, 0]])
         for each_job in (True, False):
             found = planned.run(2, each_job=each_job)
@@ -494,7 +494,7 @@ def test_all_networks_as_one_graph_run_on_a_slice():
         expected = sources[0].program.run(sources[0].x)
     with SmSlices((16,)) as slices:
         setup = Setup(Device.cuda, sms=slices[0])
-        with open_executor(Way.FORK_JOIN, sources, setup) as executor:
+        with open_executor(DispatchMode.FORK_JOIN, sources, setup) as executor:
             for found in outputs(executor.run(2, each_job=False).outputs):
                 torch.testing.assert_close(found, expected, **CLOSE)
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from runtime.experiments.dispatch.feed import Feed
-from runtime.experiments.dispatch.modes import InProcess, Way, open_executor
+from runtime.experiments.dispatch.modes import DispatchMode, InProcess, open_executor
 from runtime.experiments.dispatch.prepared import Prepared, Setup, Source
 from runtime.experiments.dispatch.processes import MultiContext, ProcessDiedError, Processes
 from runtime.lanes.cpu import CpuLane
@@ -28,7 +28,7 @@ from runtime.network.decompose import Rule
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.metrics import finish_spread_ms, makespan_ms
 
-THREADED = [way for way in Way if way is not Way.MULTI_CONTEXT]
+THREADED = [way for way in DispatchMode if way is not DispatchMode.MULTI_CONTEXT]
 
 
 def source(seed, layers=3):
@@ -86,14 +86,14 @@ def test_every_way_runs_every_job_once_and_in_order(prepared, way, inferences, e
     assert [chain.name for chain in chains] == ["net0", "net1"]
     if not each_job:
         assert [chain.kinds for chain in chains] == [(Kind.NETWORK,)] * 2
-    assert len(outcome.schedule.lanes) == (1 if way is Way.SERIAL else 2)
+    assert len(outcome.schedule.lanes) == (1 if way is DispatchMode.SERIAL else 2)
     assert makespan_ms(outcome.schedule) >= finish_spread_ms(outcome.schedule) >= 0
 
 
 @pytest.fixture(scope="module")
 def processes():
     sources = [source(0), source(1, layers=5)]
-    with open_executor(Way.MULTI_CONTEXT, sources, Setup(captured=False)) as executor:
+    with open_executor(DispatchMode.MULTI_CONTEXT, sources, Setup(captured=False)) as executor:
         yield executor, sources
 
 
@@ -299,7 +299,7 @@ def test_a_gpu_that_is_not_there_is_refused():
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises((RuntimeError, AssertionError), match=r"CUDA|cuda|NVIDIA"):
-        open_executor(Way.SERIAL, [source(0)], Setup(Device.cuda))
+        open_executor(DispatchMode.SERIAL, [source(0)], Setup(Device.cuda))
 
 
 def test_a_completion_counts_its_first_end_only():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from runtime.experiments.dispatch.prepared import Source
-from runtime.experiments.dispatch.static_schedule import Planned, shares
+from runtime.experiments.dispatch.static_schedule import StaticSchedule, shares
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import Rule
 from runtime.network.engine import OnnxEngine
@@ -47,7 +47,7 @@ def lanes():
 
 @pytest.fixture(scope="module")
 def planned(lanes):
-    with Planned(SOURCES, lanes) as made:
+    with StaticSchedule(SOURCES, lanes) as made:
         yield made
 
 
@@ -120,7 +120,7 @@ class Breaks(nn.Module):
 @pytest.mark.parametrize("each_job", [True, False])
 def test_a_network_that_raises_ends_its_lane_and_no_other(lanes, monkeypatch, each_job):
     broken = Source("broken", Breaks().eval(), torch.ones(1, 2), Rule.WHOLE)
-    with Planned([broken, SOURCES[0]], lanes[:2]) as planned:
+    with StaticSchedule([broken, SOURCES[0]], lanes[:2]) as planned:
         planned.give([[1, 1], [0, 1]])
         monkeypatch.setattr(Breaks, "broken", True)
 
@@ -144,7 +144,7 @@ def test_a_core_that_is_done_takes_from_the_one_that_is_late():
                 return 2 * x
 
         source = Source("counts", Counts().eval(), torch.ones(1, 2), Rule.WHOLE)
-        with Planned([source], [fast, slow]) as planned:
+        with StaticSchedule([source], [fast, slow]) as planned:
             planned.give([[0], [0] * 10])
             ran.clear()
             planned.run(2)
@@ -160,7 +160,7 @@ def test_ctrl_c_ends_a_share_between_two_inferences(lanes):
 
     replaced = signal.signal(signal.SIGALRM, interrupt)
     try:
-        with Planned(SOURCES, lanes) as planned:
+        with StaticSchedule(SOURCES, lanes) as planned:
             planned.give([[], [0] * 1_000_000, [1]])
             signal.setitimer(signal.ITIMER_REAL, 0.3)
             begin_s = time.perf_counter()
