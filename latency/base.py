@@ -122,23 +122,20 @@ class LatencyOracle(Protocol):
     def tabular(self) -> bool:
         """Whether asking for the whole space is free, so that the exact optimum is known."""
 
-    def latency_ms(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
-        """Milliseconds per inference of the device's batch.
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds per inference of the device's batch, and the kind of each.
 
         Raises:
-          IndexError: if an architecture lies outside the space this oracle covers.
+          IndexError: if an architecture lies outside the space.
           UnmeasuredError: if this oracle does not know one of the architectures.
         """
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Which architectures `latency_ms` has an answer for.
+        """Which architectures `answer` has an answer for.
 
         Raises:
           IndexError: if an architecture lies outside the space this oracle covers.
         """
-
-    def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Which of these latencies are a model's predictions, not measurements."""
 
 
 @runtime_checkable

@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from latency.base import UnmeasuredError
+from latency.base import Latencies, UnmeasuredError
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
 from latency.probe.farm import Farm, Outcome
 from runtime.machine.stability import StabilityConfig, drifted
 from runtime.machine.timing import Statistic
+from runtime.shell.provenance import Kind
 
 
 class OnDisturbance(Enum):
@@ -75,6 +76,17 @@ class ProbeLatency:
         self._learn([number for number in numbers.tolist() if number not in self._known_ms])
         found_ms = np.array([self._known_ms[number] for number in numbers.tolist()], np.float64)
         return np.asarray(found_ms[position.reshape(architectures.shape[:-1])])
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds per inference of the device's batch, and the kind of each.
+
+        Raises:
+          IndexError: if an architecture lies outside the space.
+          UnmeasuredError: if an architecture has no latency.
+        """
+        ms = self.latency_ms(architectures)
+        predicted = self.predicted(architectures)
+        return Latencies(ms, np.where(predicted, Kind.penalty, Kind.measured).astype(np.int8))
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """All of them: the board is asked.

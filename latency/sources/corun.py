@@ -6,10 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from latency.base import Latencies
 from latency.sources.table import TableLatency
+from runtime.shell.provenance import Kind
 
 
 @final
@@ -54,6 +57,17 @@ class CorunLatency:
           UnmeasuredError: if an architecture has no latency.
         """
         return self.table.latency_ms(architectures)
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds per inference of the device's batch, and the kind of each.
+
+        Raises:
+          IndexError: if an architecture lies outside the space.
+          UnmeasuredError: if an architecture has no latency.
+        """
+        predicted = self.predicted(architectures)
+        kind = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
+        return Latencies(self.latency_ms(architectures), kind)
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which architectures have a latency."""

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from latency.base import Place
+from latency.base import Latencies, Place
 from latency.sources.table import TableLatency
 from runtime.mapping.model.effective_latency import effective_ms
 from runtime.shell.provenance import Kind
@@ -62,6 +62,17 @@ class MappedLatency:
           UnmeasuredError: if one was measured on no device.
         """
         return self._best.latency_ms(architectures)
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds per inference of the device's batch, and the kind of each.
+
+        Raises:
+          IndexError: if an architecture lies outside the space.
+          UnmeasuredError: if an architecture has no latency.
+        """
+        predicted = self.predicted(architectures)
+        kind = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
+        return Latencies(self.latency_ms(architectures), kind)
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which architectures some device knows."""

@@ -9,7 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
 from numpy import ndarray
 
-from latency.base import UnmeasuredError
+from latency.base import Latencies, UnmeasuredError
+from runtime.shell.provenance import Kind
 
 
 @final
@@ -43,6 +44,17 @@ class TableLatency:
                 f"latency.unmeasured=regression predicts such cells and marks them"
             )
         return found
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds per inference of the device's batch, and the kind of each.
+
+        Raises:
+          IndexError: if an architecture lies outside the space.
+          UnmeasuredError: if an architecture has no latency.
+        """
+        predicted = self.predicted(architectures)
+        kind = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
+        return Latencies(self.latency_ms(architectures), kind)
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Which architectures were measured, or filled in by a model."""

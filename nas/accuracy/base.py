@@ -160,6 +160,3 @@ class Accuracy(Protocol):
           IndexError: if an architecture lies outside the space.
           UserError: if the source lacks one of the architectures.
         """
-
-    def __call__(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
-        """`answer` without the kinds."""

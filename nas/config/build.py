@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, final
 
 from hydra.core.config_store import ConfigStore
@@ -20,7 +19,6 @@ from controller.local_search import LocalSearchConfig
 from controller.model_based.guided import GuidedConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
-from latency.base import LatencyOracle
 from latency.probe.config import addresses
 from latency.sources.corun_source import CorunLatencyConfig
 from latency.sources.live import ProbeLatencyConfig
@@ -33,19 +31,20 @@ from latency.sources.table_source import (
     TableLatencyConfig,
 )
 from latency.sources.transfer import TransferLatencyConfig
-from nas.accuracy.base import Accuracy, AccuracyConfig, Split
+from nas.accuracy.base import AccuracyConfig, Split
+from nas.accuracy.slow import SlowAccuracySource
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
-from nas.spaces.base import SearchSpace, task_named
+from nas.config.limits import limits_of
+from nas.config.simulated import simulated
+from nas.spaces.base import task_named
 from nas.spaces.registry import space_named
-from nas.trials.limits import Limits, limits_of
-from nas.trials.survey import Landscape, survey
+from nas.trials.problem import SearchProblem
 from rewards.absolute import AbsoluteReward
 from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
-from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.units import milliseconds
 
@@ -105,6 +104,7 @@ class SearchConfig:
     seed: int
     runs: str
     resume: str | None
+    workers: int | None = None  # evaluations at once, of an asynchronous search
     scenario: str | None = None  # what goes on beside the network, with latency=corun
     reward: Reward = MISSING
     controller: ControllerConfig = MISSING
@@ -118,19 +118,9 @@ class Experiment:
     """The objects of one search."""
 
     config: SearchConfig
-    limit_ms: float
-    reward: Reward
+    problem: SearchProblem
     controller: Controller
-    space: SearchSpace
-    task: Task
-    accuracy: Accuracy
-    oracle: LatencyOracle
-    limits: Limits
-
-    @cached_property
-    def landscape(self) -> Landscape | None:
-        """The exact answers about the whole space, for reports; None where they are not free."""
-        return survey(self.accuracy, self.oracle, self.limit_ms, self.limits)
+    source: SlowAccuracySource | None  # of an asynchronous search; None: answers are instant
 
 
 def register() -> None:
@@ -174,23 +164,25 @@ def build(composed: DictConfig) -> Experiment:
     ):
         if value < least:
             raise UserError(f"{name}={value} must be at least {least}")
+    if config.workers is not None and config.workers < 1:
+        raise UserError(f"workers={config.workers} must be at least 1")
     space = space_named(config.space)
     task = task_named(space, config.dataset)
     try:
         controller = config.controller.build(space, [config.seed])
     except ValueError as error:
         raise UserError(str(error)) from error
-    return Experiment(
-        config,
-        limit_ms,
-        config.reward,
-        controller,
+    problem = SearchProblem(
         space,
         task,
         config.accuracy.build(space, task, config.split, config.epochs),
         config.latency.build(_device(config, limit_ms), task),
-        limits_of(config.E, config.P, config.device, task),
+        config.reward,
+        limit_ms,
+        limits_of(config.E, config.P, config.device, space, task),
     )
+    source = None if config.workers is None else simulated(problem, config.epochs)
+    return Experiment(config, problem, controller, source)
 
 
 def _device(config: SearchConfig, limit_ms: float) -> str:

@@ -17,7 +17,6 @@ from nas.export.folder import RECORD, filling, require_place
 from nas.export.found import Found, find
 from nas.export.readme import here_text, readme
 from nas.export.record import Checked, record
-from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.shell.errors import UserError
 from runtime.shell.hydra_command import typed_hydra_command
 
@@ -29,9 +28,10 @@ def main() -> None:
 
 
 def _quoted(argument: str) -> str:
-    """A cell's string has signs that mean something to Hydra; it takes them in quotes only."""
-    cell = argument.removeprefix("cell=")
-    return f"cell='{cell}'" if cell.startswith("|") and cell != argument else argument
+    """An architecture's text may have signs that mean something to Hydra, unless it is quoted."""
+    arch = argument.removeprefix("arch=")
+    is_plain = arch == argument or arch[:1] in {"'", '"'} or arch.replace("-", "").isalnum()
+    return argument if is_plain else f"arch='{arch}'"
 
 
 def _export(config: ExportConfig) -> None:
@@ -46,10 +46,10 @@ def export(config: ExportConfig, console: Console) -> Path:
       OSError: if the folder cannot be written.
     """
     config.check()
-    found = find(Path(config.run).expanduser(), config.which, config.cell)
+    found = find(Path(config.run).expanduser(), config.which, config.arch)
     out = Path(config.out).expanduser() if config.out else found.run / "export"
-    require_place(out, found.cell, found.task)
-    _say(console, f"cell {found.index} {found.cell}, {found.named} of {found.run}")
+    require_place(out, found.arch, found.space.name, found.task)
+    _say(console, f"{found.title}: {found.arch}, {found.named} of {found.run}")
     _say(console, f"accuracy {found.accuracy_text}; latency {found.latency_text}")
     with filling(out) as folder, _one_thread():
         _fill(folder, found, config, console)
@@ -79,12 +79,12 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
     from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - imports torch
     from runtime.network.formats.onnx_session import OnnxSession  # noqa: PLC0415 - imports onnxruntime
 
-    network = networks.initialised(found.architecture, found.task, config.seed)
-    images = networks.images_of(found.task)
+    network = networks.initialised(found.space, found.architecture, found.task, config.seed)
+    images = networks.images_of(found.space, found.architecture, found.task)
     outputs = networks.outputs_of(network, images)
 
     about = docstring(_about(found, config.seed))
-    source = f"{about}\n{SPACE.source(found.architecture, found.task)}"
+    source = f"{about}\n{found.space.source(found.architecture, found.task)}"
     (folder / "network.py").write_text(source, encoding="utf-8")
     (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
 
@@ -129,7 +129,7 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
 
 def _about(found: Found, seed: int) -> list[str]:
     return [
-        f"NAS-Bench-201 cell {found.index} for {found.task.name}: {found.cell}",
+        f"{found.title} for {found.task.name}: {found.arch}",
         f"Accuracy: {found.accuracy_text}. Source: {found.accuracy_source}.",
         f"Latency: {found.latency_text}. Source: {found.latency_source}.",
         (

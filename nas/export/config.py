@@ -18,7 +18,7 @@ class ExportConfig:
 
     run: str
     which: Which | None
-    cell: str | None
+    arch: str | None  # an architecture of the run, by its text or its number
     out: str | None
     seed: int
     opset: int

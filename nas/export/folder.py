@@ -17,7 +17,7 @@ RECORD = "export.json"
 """The file that makes a folder an export; it takes its place last."""
 
 
-def require_place(out: Path, cell: str, task: Task) -> None:
+def require_place(out: Path, arch: str, space: str, task: Task) -> None:
     """Refuse to write over anything but an earlier export of the same network.
 
     Raises:
@@ -34,14 +34,14 @@ def require_place(out: Path, cell: str, task: Task) -> None:
         raise UserError(f"out={out} holds other files; name another folder with out=")
     try:
         before = json.loads(record.read_text(encoding="utf-8"))
-        held = (str(before["cell"]["arch"]), str(before["dataset"]))
+        held = (str(before["architecture"]["arch"]), str(before["space"]), str(before["dataset"]))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{record} is not the record of an export; name another folder with out="
         ) from error
-    if held != (cell, task.name):
+    if held != (arch, space, task.name):
         raise UserError(
-            f"out={out} holds the export of another network, {held[0]} for {held[1]}; "
+            f"out={out} holds the export of another network, {held[0]} of {held[1]} for {held[2]}; "
             f"name another folder with out=, or remove that one"
         )
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
 from nas.export.docstring import plain
+from nas.report.summary import SCHEMA, Network, Summary
 from nas.search.folder import RunFolder
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from nas.trials.trial import read_parquet_row
+from nas.search.record import read_row
+from nas.spaces.base import Enumerable, SearchSpace, task_named
+from nas.spaces.registry import space_named
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-
-_NO_SUMMARY = (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError)
-"""What it raises to take another file for one."""
+from runtime.shell.provenance import Kind
+from runtime.shell.typed_json import read_json
 
 
 class Which(Enum):
@@ -38,61 +39,68 @@ class Found:
 
     run: Path
     named: str  # best, mode, optimum, or sample
-    architecture: Int64[ndarray, "6"]
+    space: SearchSpace
+    architecture: Int64[ndarray, "D"]
     task: Task
     split: str
     epochs: int
     accuracy: float  # a fraction, on the split that was searched on
     accuracy_test: float | None
-    accuracy_predicted: bool
+    accuracy_kind: Kind
     accuracy_source: str
     device: str
     limit_ms: float
     latency_ms: float
     latency_again_ms: float | None  # of a live device, timed again at the end of the run
-    latency_predicted: bool
+    latency_kind: Kind
     latency_source: str
 
     @property
-    def cell(self) -> str:
-        """The benchmark's string."""
-        return NAS_BENCH_201.text(self.architecture)
+    def arch(self) -> str:
+        """The architecture as text."""
+        return self.space.text(self.architecture)
 
     @property
-    def index(self) -> int:
-        """The official number."""
-        return int(NAS_BENCH_201.numbers(self.architecture))
+    def index(self) -> int | None:
+        """Its number; None where the space has none."""
+        if not isinstance(self.space, Enumerable):
+            return None
+        return int(self.space.numbers(self.architecture))
+
+    @property
+    def title(self) -> str:
+        """Space, and number where there is one."""
+        return self.space.name if self.index is None else f"{self.space.name} {self.index}"
 
     @property
     def accuracy_text(self) -> str:
         """The accuracy with all that belongs to it, for readers."""
         searched = f"{self.accuracy:.2%} on the {self.split} split after {self.epochs} epochs"
         test = "" if self.accuracy_test is None else f", {self.accuracy_test:.2%} on the test split"
-        return f"{searched}{test}, {_kind(predicted=self.accuracy_predicted)}"
+        return f"{searched}{test}, {_kind(self.accuracy_kind)}"
 
     @property
     def latency_text(self) -> str:
         """The latency with all that belongs to it, for readers."""
         again = self.latency_again_ms
         timed_again = "" if again is None else " (timed again at the end of the run)"
-        kind = _kind(predicted=self.latency_predicted)
-        return f"{self.latency_ms:.3f} ms{timed_again} on {self.device}, {kind}"
+        return f"{self.latency_ms:.3f} ms{timed_again} on {self.device}, {_kind(self.latency_kind)}"
 
 
-def _kind(*, predicted: bool) -> str:
-    return "PREDICTED by a model" if predicted else "measured"
+def _kind(kind: Kind) -> str:
+    return kind.words.replace("predicted", "PREDICTED")
 
 
-def find(run: Path, which: Which | None, cell: str | None) -> Found:
+def find(run: Path, which: Which | None, arch: str | None) -> Found:
     """The network that a finished run found, or another one of its networks.
 
-    `cell` is a benchmark string or an official number.
+    `arch` is an architecture's text, or its number where the space has numbers.
 
     Raises:
       UserError: if there is no finished run, it has no such network, or its files are corrupt.
     """
-    if cell is not None and which is not None:
-        raise UserError(f"which={which.value} and cell={cell} name two networks; leave out one")
+    if arch is not None and which is not None:
+        raise UserError(f"which={which.value} and arch={arch} name two networks; leave out one")
     folder = RunFolder(run)
     if not folder.config.is_file():
         raise UserError(f"run={run} is not the folder of a run: it has no {folder.config.name}")
@@ -100,91 +108,155 @@ def find(run: Path, which: Which | None, cell: str | None) -> Found:
         raise UserError(
             f"run={run} has not finished; go on with python -m nas.search resume={run}, then export"
         )
+    summary = _summary(folder)
+    space = space_named(summary.settings.space)
+    if arch is None:
+        which = which or Which.best
+        return _of_network(summary, _named(summary, which, run), space, run, which.value)
+    architecture = _architecture(arch, space)
+    text = space.text(architecture)
+    for one in Which:
+        network = _reported(summary, one)
+        if network is not None and network.arch == text:
+            return _of_network(summary, network, space, run, one.value)
+    return _of_sample(summary, architecture, space, folder)
+
+
+def _summary(folder: RunFolder) -> Summary:
     try:
-        summary = json.loads(folder.summary.read_text(encoding="utf-8"))
-        if cell is None:
-            which = which or Which.best
-            row, named = _named(summary, which, run), which.value
-        else:
-            row, named = _of_cell(summary, _architecture(cell), folder)
-        return _found(summary, row, run, named)
-    except _NO_SUMMARY as error:
+        summary = read_json(folder.summary, Summary)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{folder.summary} is not the summary of a search: {error}") from error
+    if summary.schema != SCHEMA:
         raise UserError(
-            f"{folder.summary} is not the summary of a search: {type(error).__name__}, {error}"
-        ) from error
+            f"{folder.summary} is of schema {summary.schema}, and this version reads {SCHEMA}; "
+            f"export with the version that made the run"
+        )
+    return summary
 
 
-def _named(summary: dict[str, Any], which: Which, run: Path) -> dict[str, Any]:
-    row: dict[str, Any] | None = summary[which.value]
-    if row is not None:
-        return row
-    others = [f"which={other.value}" for other in Which if summary[other.value] is not None]
-    offer = ", ".join([*others, "cell=<one of its samples>"])
+def _reported(summary: Summary, which: Which) -> Network | None:
+    return {
+        Which.best: summary.best,
+        Which.mode: summary.mode,
+        Which.optimum: summary.optimum,
+    }[which]
+
+
+def _named(summary: Summary, which: Which, run: Path) -> Network:
+    network = _reported(summary, which)
+    if network is not None:
+        return network
+    others = [f"which={one.value}" for one in Which if _reported(summary, one) is not None]
+    offer = ", ".join([*others, "arch=<one of its samples>"])
     why = {
-        Which.best: f"found no network within T = {float(summary['T_ms']):g} ms",
+        Which.best: f"found no network within T = {summary.T_ms:g} ms",
         Which.mode: "knows no mode: its controller has no policy, or no source knows it",
         Which.optimum: "knows no exact optimum: nothing is within T, or asking for all is not free",
     }[which]
     raise UserError(f"run={run} {why}; export another network with {offer}")
 
 
-def _architecture(cell: str) -> Int64[ndarray, "6"]:
-    if not cell.isascii() or not cell.isdigit():
-        return NAS_BENCH_201.parse(cell)
-    if int(cell) >= NAS_BENCH_201.size:
-        raise UserError(f"cell={cell} is not between 0 and {NAS_BENCH_201.size - 1:,}")
-    architecture: Int64[ndarray, "6"] = NAS_BENCH_201.rows[int(cell)]
-    return architecture
+def _architecture(arch: str, space: SearchSpace) -> Int64[ndarray, "D"]:
+    if not (isinstance(space, Enumerable) and arch.isascii() and arch.isdigit()):
+        return space.parse(arch)
+    if int(arch) >= space.size:
+        raise UserError(f"arch={arch} is not between 0 and {space.size - 1:,}")
+    return space.architectures(np.array(int(arch)))
 
 
-def _of_cell(
-    summary: dict[str, Any], architecture: Int64[ndarray, "6"], folder: RunFolder
-) -> tuple[dict[str, Any], str]:
-    index = int(NAS_BENCH_201.numbers(architecture))
-    for which in Which:
-        row = summary[which.value]
-        if row is not None and row["index"] == index:
-            return row, which.value
-    sampled = read_parquet_row(folder.samples, index)
-    if sampled is None:
+def _of_sample(
+    summary: Summary, architecture: Int64[ndarray, "D"], space: SearchSpace, folder: RunFolder
+) -> Found:
+    text = space.text(architecture)
+    row = read_row(folder.samples, text)
+    if row is None:
         raise UserError(
-            f"cell {NAS_BENCH_201.text(architecture)} (number {index}) was not sampled in "
-            f"run={folder.path}, which knows nothing of it; its samples are in {folder.samples}"
+            f"arch={text} was not sampled in run={folder.path}, which knows nothing of it; its "
+            f"samples are in {folder.samples}"
         )
-    return {**sampled, "accuracy_searched": sampled["accuracy"]}, "sample"
+    device = summary.device
+    if summary.latency_source == "mapped":  # only the scaled time of a sample is kept
+        device = f"the best of {device}, as milliseconds of the first"
+    try:
+        return _found(
+            summary,
+            space,
+            folder.path,
+            "sample",
+            architecture,
+            row,
+            test=None,
+            device=device,
+            limit_ms=summary.T_ms,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{folder.samples} is not the record of a search: {error}") from error
 
 
-def _found(summary: dict[str, Any], row: dict[str, Any], run: Path, named: str) -> Found:
-    test, again = row["accuracy_test"], row.get("latency_again_ms")
-    device, limit_ms, latency_ms = _where(summary, row)
-    if not (0 <= float(row["accuracy_searched"]) <= 1 and 0 < latency_ms < math.inf):
+def _of_network(
+    summary: Summary, network: Network, space: SearchSpace, run: Path, named: str
+) -> Found:
+    device, limit_ms = summary.device, summary.T_ms
+    latency_ms, latency_kind = network.latency_ms, network.latency_kind
+    for on in network.on[:1]:  # the device with most room for the network
+        device, limit_ms = on.device, on.T_ms
+        latency_ms, latency_kind = on.latency_ms, on.latency_kind
+    row = {
+        "accuracy": network.accuracy_searched,
+        "accuracy_kind": network.accuracy_kind,
+        "latency_ms": latency_ms,
+        "latency_kind": latency_kind,
+        "latency_again_ms": network.latency_again_ms,
+    }
+    try:
+        return _found(
+            summary,
+            space,
+            run,
+            named,
+            space.parse(network.arch),
+            row,
+            test=network.accuracy_test,
+            device=device,
+            limit_ms=limit_ms,
+        )
+    except (KeyError, ValueError) as error:
+        raise UserError(f"run={run}: its summary is corrupt: {error}") from error
+
+
+def _found(  # noqa: PLR0917 - one call for each of the two kinds of networks
+    summary: Summary,
+    space: SearchSpace,
+    run: Path,
+    named: str,
+    architecture: Int64[ndarray, "D"],
+    row: dict[str, Any],
+    *,
+    test: float | None,
+    device: str,
+    limit_ms: float,
+) -> Found:
+    accuracy, latency_ms = float(row["accuracy"]), float(row["latency_ms"])
+    again_ms = row.get("latency_again_ms")
+    if not (0 <= accuracy <= 1 and 0 < latency_ms < math.inf):
         raise ValueError("an accuracy is within 0 and 1, a latency is positive")
     return Found(
         run=run,
         named=named,
-        architecture=NAS_BENCH_201.parse(row["arch"]),
-        task=TASKS[summary["dataset"]],
-        split=plain(str(summary["split"])),
-        epochs=int(summary["epochs"]),
-        accuracy=float(row["accuracy_searched"]),
-        accuracy_test=None if test is None else float(test),
-        accuracy_predicted=bool(row["accuracy_predicted"]),
-        accuracy_source=plain(str(summary["accuracy_description"])),
+        space=space,
+        architecture=architecture,
+        task=task_named(space, summary.settings.dataset),
+        split=plain(summary.split),
+        epochs=summary.settings.epochs,
+        accuracy=accuracy,
+        accuracy_test=test,
+        accuracy_kind=Kind[row["accuracy_kind"]],
+        accuracy_source=plain(summary.accuracy_description),
         device=plain(device),
         limit_ms=limit_ms,
         latency_ms=latency_ms,
-        latency_again_ms=None if again is None else float(again),
-        latency_predicted=bool(row["latency_predicted"]),
-        latency_source=plain(str(summary["latency_description"])),
+        latency_again_ms=None if again_ms is None else float(again_ms),
+        latency_kind=Kind[row["latency_kind"]],
+        latency_source=plain(summary.latency_description),
     )
-
-
-def _where(summary: dict[str, Any], row: dict[str, Any]) -> tuple[str, float, float]:
-    """Device, T and latency there: of several devices, of the one with most room for the network."""
-    if row.get("on"):
-        on = row["on"][0]
-        return str(on["device"]), float(on["T_ms"]), float(on["latency_ms"])
-    device = str(summary["device"])
-    if summary.get("latency_source") == "mapped":  # a sample, of which only the scaled time is kept
-        device = f"the best of {device}, as milliseconds of the first"
-    return device, float(summary["T_ms"]), float(row["latency_ms"])

@@ -13,7 +13,7 @@ from numpy import ndarray
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from nas.spaces.nas_bench_201.network import build_network, example_images
+from nas.spaces.base import SearchSpace
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
@@ -43,17 +43,19 @@ save_file({"outputs": outputs}, sys.argv[3])
 """
 
 
-def initialised(architecture: Int64[ndarray, "6"], task: Task, seed: int) -> nn.Module:
+def initialised(
+    space: SearchSpace, architecture: Int64[ndarray, "D"], task: Task, seed: int
+) -> nn.Module:
     """The untrained network of a seed, in evaluation mode.
 
     Torch's initialisation, then the statistics of a batch of noise in the batch normalisations:
-    without them signals die out on the way through 15 cells, the logits are those of the
+    without them signals die out on the way through many layers, the logits are those of the
     classifier's bias, and to compare them would compare nothing.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = build_network(architecture, task)
-        noise = torch.randn(_NORMALISED_ON, 3, task.image_side, task.image_side)
+        network = space.network(architecture, task)
+        noise = space.example_input(architecture, task, _NORMALISED_ON)
     norms = [module for module in network.modules() if isinstance(module, nn.BatchNorm2d)]
     usual = [norm.momentum for norm in norms]
     for norm in norms:
@@ -113,6 +115,8 @@ def onnx_error(
     return float(np.abs(outputs - expected).max())
 
 
-def images_of(task: Task) -> Float[Tensor, "n 3 size size"]:
+def images_of(
+    space: SearchSpace, architecture: Int64[ndarray, "D"], task: Task
+) -> Float[Tensor, "n 3 side side"]:
     """The noise that networks are compared on."""
-    return example_images(task, batch_size=IMAGES)
+    return space.example_input(architecture, task, IMAGES)

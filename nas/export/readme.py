@@ -8,9 +8,9 @@ from typing import Any
 from nas.export.docstring import plain
 from nas.export.found import Found
 
-_README = Template("""# $cell
+_README = Template("""# $arch
 
-NAS-Bench-201 cell $index for $dataset, $named of a search for T = $limit ms on $device.
+$title for $dataset, $named of a search for T = $limit ms on $device.
 
 | | |
 |---|---|
@@ -82,7 +82,7 @@ run where this file was written.
 
 ## Search on the board itself
 
-    python -m nas.search latency=probe device=ssh://<board> dataset=$dataset T=${limit}ms
+    python -m nas.search latency=probe device=ssh://<board> space=$space dataset=$dataset T=${limit}ms
 
 times what the search proposes on the board while it searches, the best of it twice, and needs nothing
 installed there but a runtime (`latency.runtime=tensorrt latency.precision=fp16` for such an engine).
@@ -94,8 +94,9 @@ def readme(found: Found, record: dict[str, Any]) -> str:
     """The file's text, from the network and what is in `export.json`."""
     here, check = record["this_machine"], record["checks"]["onnx"]
     values = {
-        "cell": f"`{found.cell}`",
-        "index": str(found.index),
+        "arch": f"`{found.arch}`",
+        "title": found.title,
+        "space": found.space.name,
         "dataset": found.task.name,
         "named": {"sample": "a sample"}.get(found.named, f"the {found.named}"),
         "limit": f"{found.limit_ms:g}",

@@ -7,9 +7,8 @@ from typing import Any, final
 
 from nas.export.found import Found
 from nas.search.environment import environment
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @final
@@ -31,10 +30,13 @@ def record(
     """All but the files' hashes, ready for JSON; `here` is this machine's time and its name."""
     return {
         "schema": SCHEMA,
-        "cell": {
-            "arch": found.cell,
+        "space": found.space.name,
+        "architecture": {
+            "arch": found.arch,
             "index": found.index,
-            "operations": list(NAS_BENCH_201.operations(found.architecture)),
+            "choices": dict(
+                zip(found.space.positions, found.space.describe(found.architecture), strict=True)
+            ),
         },
         "dataset": found.task.name,
         "run": str(found.run),
@@ -45,14 +47,14 @@ def record(
             "split": found.split,
             "epochs": found.epochs,
             "test": found.accuracy_test,
-            "predicted": found.accuracy_predicted,
+            "kind": found.accuracy_kind.name,
             "source": found.accuracy_source,
         },
         "oracle": {
             "device": found.device,
             "latency_ms": found.latency_ms,
             "latency_again_ms": found.latency_again_ms,
-            "predicted": found.latency_predicted,
+            "kind": found.latency_kind.name,
             "source": found.latency_source,
         },
         "this_machine": here,
@@ -81,5 +83,7 @@ def _compared(found: Found, here: dict[str, Any]) -> dict[str, Any]:
         note = "not compared: another device (board, runtime, precision or batch)"
         return {"ratio_to_oracle": None, "comparison": note}
     ratio = here["median_ms"] / found.latency_ms
-    kind = "predicted" if found.latency_predicted else "measured"
-    return {"ratio_to_oracle": ratio, "comparison": f"{ratio:.3f} times the oracle's {kind} value"}
+    return {
+        "ratio_to_oracle": ratio,
+        "comparison": f"{ratio:.3f} times the oracle's {found.latency_kind.words} value",
+    }

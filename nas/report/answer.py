@@ -1,9 +1,8 @@
-"""The answer, before anything else: which cell, how good, how fast, how far from the optimum."""
+"""The answer, before anything else: which architecture, how good, how fast, how far from the optimum."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float64
@@ -11,88 +10,94 @@ from numpy import ndarray
 
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
-from nas.report.summary import on_device
+from nas.report.summary import Network, Summary
+from nas.report.terminal import on_device
 from nas.report.wording import NO_BREAK, Wording, milliseconds, percent
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
-from nas.trials.limits import Limits, cost_text
-from nas.trials.survey import Landscape
+from nas.trials.limits import cost_text
+from nas.trials.problem import SearchProblem
+from nas.trials.survey import Survey
 from nas.trials.trajectory import WINDOW
-from nas.trials.trial import Samples
+from nas.trials.trial import Trials
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.parts import Note, Part
+from runtime.shell.provenance import Kind
 
 
 def answer(
-    samples: Samples, landscape: Landscape | None, limits: Limits, wording: Wording
+    summary: Summary, done: Trials, problem: SearchProblem, wording: Wording
 ) -> list[Part | str]:
     """A sentence or two, and what must be known about the numbers."""
-    summary = wording.summary
-    best = summary["best"]
+    best = summary.best
     if best is None:
-        text = _nothing(samples, landscape, limits, wording)
+        text = _nothing(summary, done, problem, wording)
     else:
-        accuracy = f"{wording.accuracy(best['accuracy_searched'])} {wording.searched}"
-        if best["accuracy_predicted"]:
-            accuracy += " (predicted)"
+        accuracy = f"{wording.accuracy(best.accuracy_searched)} {wording.searched}"
+        if best.accuracy_is_predicted:
+            accuracy += f" ({Kind[best.accuracy_kind].words})"
         took = _listed([f"takes {_time(best, wording)}{_twice(best)}", *_costs(best, wording)])
         text = (
-            f"The most accurate cell found within {wording.limits} on {summary['device']} has "
+            f"The most accurate architecture found within {wording.limits} on {summary.device} has "
             f"{accuracy} on {wording.dataset} and {took}. "
-            f"{_distance(best, landscape, wording)}"
+            f"{_distance(best, problem.survey, wording)}"
         )
-    cell = [] if best is None else [f"`{best['arch']}`"]
-    cell += [f"It {on_device(on)}." for on in (best or {}).get("on", ())]
-    return [text, *cell, *(Note(note) for note in _notes(wording))]
-
-
-def _time(best: dict[str, Any], wording: Wording) -> str:
-    """The latency; with `latency=mapped` that on the device with most room, in its own time."""
-    for on in best.get("on", ())[:1]:
-        latency = wording.latency(on["latency_ms"], predicted=on["latency_predicted"])
-        return f"{latency} on {on['device']}"
-    return wording.latency(best["latency_ms"], predicted=best["latency_predicted"])
-
-
-def _twice(best: dict[str, Any]) -> str:
-    """That a live device was asked twice, and what it said first."""
-    if best.get("latency_again_ms") is None:
-        return ""
-    return f" (timed again; {best['latency_first_ms']:.2f} ms at first)"
+    found = [] if best is None else [f"`{best.arch}`"]
+    found += [f"It {on_device(on)}." for on in (() if best is None else best.on)]
+    return [text, *found, *(Note(note) for note in _notes(summary, wording))]
 
 
 def key_figures(
-    samples: Samples, landscape: Landscape | None, limits: Limits, wording: Wording
+    summary: Summary, done: Trials, problem: SearchProblem, wording: Wording
 ) -> list[KeyFigure]:
     """The answer's numbers."""
-    summary = wording.summary
-    best = summary["best"]
+    best = summary.best
     if best is None:
-        figures = [_nearest(samples, limits, wording)]
+        figures = [_nearest(done, problem, wording)] if len(done) else []
     else:
         figures = [*_accuracies(best, wording), _latency(best, wording), *_further(best, wording)]
-        if summary["gap"] is not None:
-            optimum = wording.accuracy(summary["optimum"]["accuracy_searched"])
+        if summary.gap is not None and summary.optimum is not None:
+            optimum = wording.accuracy(summary.optimum.accuracy_searched)
             figures.append(
                 KeyFigure(
                     f"below the {wording.optimum}",
-                    f"{summary['gap'] * 100:.2f} points",
-                    f"which is {optimum}; rank {best['rank']:,}",
+                    f"{summary.gap * 100:.2f} points",
+                    f"which is {optimum}; rank {best.rank:,}",
                 )
             )
-    share = percent(summary["feasible_share"], 1)
-    of_space = "" if landscape is None else percent(landscape.feasible_share, 1)
     figures.append(
         KeyFigure(
-            f"samples within {wording.label}", share, of_space and f"of the whole space, {of_space}"
+            f"samples within {wording.label}",
+            percent(summary.feasible_share, 1),
+            _of_space(summary),
         )
     )
-    figures.append(_settled("latency", "T", len(samples), summary["sample_within_T"]))
-    for name, (symbol, one) in zip(
-        wording.cost_columns, summary.get("limits", {}).items(), strict=True
-    ):
-        figures.append(_settled(name, symbol, len(samples), one["sample_within"]))
+    figures.append(_settled("latency", "T", len(done), summary.sample_within_T))
+    for name, (symbol, one) in zip(wording.cost_columns, summary.limits.items(), strict=True):
+        figures.append(_settled(name, symbol, len(done), one.sample_within))
     return figures
+
+
+def _of_space(summary: Summary) -> str:
+    share, interval = summary.space_feasible_share, summary.space_feasible_interval
+    if share is None:
+        return ""
+    if interval is None:
+        return f"of the whole space, {percent(share, 1)}"
+    low, high = (percent(end, 1) for end in interval)
+    return f"of the whole space, about {percent(share, 1)} ({low} to {high})"
+
+
+def _time(best: Network, wording: Wording) -> str:
+    """The latency; with `latency=mapped` that on the device with most room, in its own time."""
+    for on in best.on[:1]:
+        return f"{wording.latency(on.latency_ms, Kind[on.latency_kind])} on {on.device}"
+    return wording.latency_of(best)
+
+
+def _twice(best: Network) -> str:
+    """That a live device was asked twice, and what it said first."""
+    if best.latency_again_ms is None or best.latency_first_ms is None:
+        return ""
+    return f" (timed again; {best.latency_first_ms:.2f} ms at first)"
 
 
 def _settled(name: str, symbol: str, samples: int, settled: int | None) -> KeyFigure:
@@ -101,30 +106,26 @@ def _settled(name: str, symbol: str, samples: int, settled: int | None) -> KeyFi
         note = f"samples; within {symbol} from there on"
         return KeyFigure(title, f"at {settled:,}", note, Tone.good)
     if samples < WINDOW:
-        note = f"it takes {WINDOW} samples to tell"
+        note = f"known from {WINDOW} samples on"
     else:
         note = f"that of the last {WINDOW} samples is beyond {symbol}"
     return KeyFigure(title, "not yet", note, Tone.bad)
 
 
-def _shares_of(samples: Samples, limits: Limits, wording: Wording) -> Float64[ndarray, "n limits"]:
-    """What each sample takes of each limit, T first: at most 1 is within it."""
-    latency = samples.latency_ms[:, None] / wording.summary["T_ms"]
-    return np.concatenate([latency, limits.ratios(samples.architectures)], axis=1)
-
-
-def _nearest(samples: Samples, limits: Limits, wording: Wording) -> KeyFigure:
+def _nearest(done: Trials, problem: SearchProblem, wording: Wording) -> KeyFigure:
     """The sample that breaks its worst limit by least, and what it breaks."""
-    shares = _shares_of(samples, limits, wording)
+    shares: Float64[ndarray, "n M"] = done.ratios
     at = int(np.lexsort((shares.sum(axis=1), shares.max(axis=1)))[0])
+    limits = problem.limits
     broken = [
         f"{symbol} by {_beyond(share)}"
-        for symbol, share in zip(("T", *limits.symbols), shares[at], strict=True)
+        for symbol, share in zip(("T", *limits.symbols), shares[at].tolist(), strict=True)
         if share > 1
     ]
-    latency = milliseconds(float(samples.latency_ms[at]))
-    index = NAS_BENCH_201.numbers(samples.architectures[at])
-    costs = [limit.text(float(limit.costs[index])) for limit in limits.each]
+    latency = milliseconds(float(done.latency_ms[at]))
+    costs = [
+        limit.text(cost) for limit, cost in zip(limits.each, done.costs[at].tolist(), strict=True)
+    ]
     note = f"beyond {_listed(broken)}" if broken else "not within T when timed again"
     if not limits:
         note = f"beyond {wording.limit}" if broken else note
@@ -142,136 +143,150 @@ def _listed(texts: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _costs(best: Mapping[str, Any], wording: Wording) -> list[str]:
+def _costs(best: Network, wording: Wording) -> list[str]:
     """The further costs as ends of a sentence: 4.2 mJ of energy, 0.86 M parameters."""
     return [
         f"{cost} of {name}" if name == "energy" else f"has {cost} {name}"
-        for name, cost in zip(wording.cost_columns, wording.costs(best), strict=True)
+        for name, cost in zip(wording.cost_columns, wording.costs(best.costs), strict=True)
     ]
 
 
-def _further(best: Mapping[str, Any], wording: Wording) -> list[KeyFigure]:
+def _further(best: Network, wording: Wording) -> list[KeyFigure]:
     figures = []
     for name, cost, (symbol, one) in zip(
         wording.cost_columns,
-        wording.costs(best),
-        wording.summary.get("limits", {}).items(),
+        wording.costs(best.costs),
+        wording.summary.limits.items(),
         strict=True,
     ):
-        bound = cost_text(one["limit"], one["unit"], 6).replace(" ", NO_BREAK)
-        used = percent(best[one["cost"]] / one["limit"], 0)
+        bound = cost_text(one.limit, one.unit, 6).replace(" ", NO_BREAK)
+        used = percent(best.costs[one.cost] / one.limit, 0)
         figures.append(KeyFigure(name, cost, f"{used} of {symbol} = {bound}", Tone.good))
     return figures
 
 
-def _accuracies(best: Mapping[str, Any], wording: Wording) -> list[KeyFigure]:
-    epochs = wording.summary["epochs"]
-    predicted = ["predicted"] if best["accuracy_predicted"] else []
-    length = [] if epochs == FULL_EPOCHS else [f"after {epochs} epochs"]
+def _accuracies(best: Network, wording: Wording) -> list[KeyFigure]:
+    summary = wording.summary
+    kind = Kind[best.accuracy_kind]
+    predicted = [kind.words] if kind.is_predicted else []
+    length = [f"after {summary.settings.epochs} epochs"] if wording.is_short else []
     searched = KeyFigure(
         wording.searched,
-        wording.accuracy(best["accuracy_searched"]),
+        wording.accuracy(best.accuracy_searched),
         ", ".join([wording.dataset, *length, "searched on", *predicted]),
     )
-    if wording.summary["split"] == Split.test.value or best["accuracy_test"] is None:
+    if summary.split == Split.test.value or best.accuracy_test is None:
         return [searched]
     note = ", ".join(["never searched on", *predicted])
-    return [searched, KeyFigure("test accuracy", wording.accuracy(best["accuracy_test"]), note)]
+    return [searched, KeyFigure("test accuracy", wording.accuracy(best.accuracy_test), note)]
 
 
-def _latency(best: Mapping[str, Any], wording: Wording) -> KeyFigure:
-    latency_ms, limit_ms, limit = best["latency_ms"], wording.summary["T_ms"], wording.limit
-    for on in best.get("on", ())[:1]:  # the device with most room, in its own time
-        latency_ms, limit_ms = on["latency_ms"], on["T_ms"]
-        limit = f"T = {limit_ms:g} ms on {on['device']}"
+def _latency(best: Network, wording: Wording) -> KeyFigure:
+    latency_ms, kind = best.latency_ms, Kind[best.latency_kind]
+    limit_ms, limit = wording.summary.T_ms, wording.limit
+    for on in best.on[:1]:  # the device with most room, in its own time
+        latency_ms, kind, limit_ms = on.latency_ms, Kind[on.latency_kind], on.T_ms
+        limit = f"T = {limit_ms:g} ms on {on.device}"
     note = f"within {limit}, {milliseconds(limit_ms - latency_ms)} to spare"
-    if best["latency_predicted"]:
-        note += ", predicted"
+    if kind is not Kind.measured:
+        note += f", {kind.words}"
     return KeyFigure("latency", milliseconds(latency_ms), note, Tone.good)
 
 
-def _distance(best: Mapping[str, Any], landscape: Landscape | None, wording: Wording) -> str:
-    gap = wording.summary["gap"]
-    if landscape is None or gap is None:
+def _distance(best: Network, survey: Survey | None, wording: Wording) -> str:
+    summary = wording.summary
+    if survey is None or summary.gap is None or summary.optimum is None or best.rank is None:
         return (
             "How far that is from the optimum is unknown: asking for the whole space is not free."
         )
-    feasible = int(landscape.feasible.sum())
-    if best["rank"] == 1:
-        return f"That is the {wording.optimum}: no other of the {feasible:,} cells within {wording.label} is more accurate."
-    optimum = wording.accuracy(wording.summary["optimum"]["accuracy_searched"])
-    return (
-        f"The {wording.optimum} within {wording.label} is {optimum}: {gap * 100:.2f} points more; "
-        f"{best['rank'] - 1:,} of the {feasible:,} cells within {wording.label} are more accurate."
-    )
-
-
-def _nothing(
-    samples: Samples, landscape: Landscape | None, limits: Limits, wording: Wording
-) -> str:
-    summary = wording.summary
-    met = "" if not limits else " together"
-    text = (
-        f"None of the {len(samples):,} samples met {wording.limits}{met} on {summary['device']}: "
-        f"{_why(samples, limits, wording)}. "
-    )
-    if landscape is not None and landscape.feasible.any():
-        feasible = int(landscape.feasible.sum())
-        text += (
-            f"{feasible:,} of the {len(landscape.accuracy):,} cells of the space do, the best with "
-            f"{wording.accuracy(summary['optimum']['accuracy_searched'])} {wording.searched}. "
+    feasible = int(survey.feasible.sum())
+    if best.rank == 1:
+        return (
+            f"That is the {wording.optimum}: no other of the {feasible:,} architectures within "
+            f"{wording.label} is more accurate."
         )
-    return text + f"Raise {'T' if wording.label == 'T' else 'one of them'} or the budget."
+    optimum = wording.accuracy(summary.optimum.accuracy_searched)
+    return (
+        f"The {wording.optimum} within {wording.label} is {optimum}: {summary.gap * 100:.2f} points "
+        f"more; {best.rank - 1:,} of the {feasible:,} architectures within {wording.label} are more "
+        f"accurate."
+    )
 
 
-def _why(samples: Samples, limits: Limits, wording: Wording) -> str:
+def _nothing(summary: Summary, done: Trials, problem: SearchProblem, wording: Wording) -> str:
+    survey = problem.survey
+    met = " together" if problem.limits else ""
+    why = _why(done, problem) if len(done) else "none was evaluated"
+    text = (
+        f"None of the {summary.samples:,} samples met {wording.limits}{met} on {summary.device}: "
+        f"{why}. "
+    )
+    if survey is not None and summary.optimum is not None:
+        feasible = int(survey.feasible.sum())
+        text += (
+            f"{feasible:,} of the {len(survey.accuracy):,} architectures of the space do, the best "
+            f"with {wording.accuracy(summary.optimum.accuracy_searched)} {wording.searched}. "
+        )
+    return text + f"Raise {'one of them' if problem.limits else 'T'} or the budget."
+
+
+def _why(done: Trials, problem: SearchProblem) -> str:
     """Which limit is in the way, by how much."""
-    fastest = f"the fastest took {milliseconds(float(samples.latency_ms.min()))}"
-    if not limits:
+    fastest = f"the fastest took {milliseconds(float(done.latency_ms.min()))}"
+    if not problem.limits:
         return fastest
-    shares = _shares_of(samples, limits, wording)
     said = []
-    for symbol, share in zip(("T", *limits.symbols), shares.T, strict=True):
+    for symbol, share in zip(("T", *problem.limits.symbols), done.ratios.T, strict=True):
         met = int((share <= 1).sum())
         nearest = "" if met else f", the nearest beyond it by {_beyond(float(share.min()))}"
         said.append(f"{symbol} alone was met by {met:,}{nearest}")
     return "; ".join(said)
 
 
-def _notes(wording: Wording) -> list[str]:
-    summary = wording.summary
+def _notes(summary: Summary, wording: Wording) -> list[str]:
     notes = []
-    said = (summary["device"], summary["accuracy_description"], summary["latency_description"])
+    said = (summary.device, summary.accuracy_description, summary.latency_description)
     if any("synthetic" in text.lower() for text in said):
         notes.append("These numbers are synthetic: they say nothing about real networks.")
-    if (words := tail_in_words(summary["device"])) is not None:
+    if (words := tail_in_words(summary.device)) is not None:
         notes.append(f"{words[0].upper()}{words[1:]}.")
-    if wording.accuracy_is_predicted:
+    if summary.accuracy_is_predicted:
         notes.append(
             "Accuracies are predicted by the embedded surrogate, not measured by training; the "
             "optimum is that of the predictions."
         )
-    share = wording.predicted_share
-    if share > 0:
-        which = (
+    for kind, share in summary.predicted_latency_shares.items():
+        of = (
             "Latencies are"
             if share == 1
-            else f"{percent(share, 1)} of the samples have latencies that are"
+            else f"The latencies of {percent(share, 1)} of the samples are"
         )
-        notes.append(f"{which} predicted by a regression, not measured on {summary['device']}.")
-    space = summary["space_latency_predicted"]
-    if summary["optimum_exact"] is False and space and space < 1:
+        notes.append(f"{of} {kind.words}, not measured on {summary.device}.")
+    penalties = summary.latency_kinds.get(Kind.penalty.name, 0.0)
+    if penalties:
         notes.append(
-            f"The optimum and the ranks are among measured and predicted cells: of the space, "
-            f"{percent(space, 1)} of the latencies are predicted."
+            f"{percent(penalties, 1)} of the samples are networks that the device cannot run; they "
+            f"count as a latency beyond T, which is a penalty and no measurement."
         )
-    if summary["split"] == Split.test.value:
+    space = summary.space_latency_predicted
+    if summary.optimum_exact is False and space and space < 1:
+        notes.append(
+            f"The optimum and the ranks are among measured and predicted latencies: of the space, "
+            f"{percent(space, 1)} are predicted."
+        )
+    failed = summary.states.get("failed", 0)
+    if failed:
+        notes.append(
+            f"{failed:,} of the {summary.samples:,} samples failed; their errors are in samples.parquet."
+        )
+    if summary.split == Split.test.value:
         notes.append(
             "The search was on the test split, so its test accuracy is no unbiased estimate."
         )
-    if summary["epochs"] != FULL_EPOCHS:
+    if wording.is_short:
+        settings = summary.settings
         notes.append(
-            f"The search was on accuracy after {summary['epochs']} epochs; test accuracy is that "
-            f"after {FULL_EPOCHS}."
+            f"The search was on accuracy after {settings.epochs} epochs; test accuracy is that "
+            f"after {settings.test_epochs}."
         )
     return notes

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from nas.report.wording import Wording, percent
-from nas.trials.survey import Landscape
+from nas.trials.survey import Survey
 from nas.trials.trajectory import BAND, bin_edges
-from nas.trials.trial import Samples
+from nas.trials.trial import Trials
 from runtime.page.palette import BLUE, GREEN, GREY, INK, VERMILLION, band
 from runtime.page.parts import Columns, Figure
 
@@ -22,18 +22,18 @@ FEW = 200
 
 
 def convergence(
-    samples: Samples,
+    done: Trials,
     feasible: Bool[ndarray, "n"],
-    landscape: Landscape | None,
+    survey: Survey | None,
     limit_ms: float,
     wording: Wording,
 ) -> Columns:
     """Both figures, side by side."""
-    edges = bin_edges(len(samples))
+    edges = bin_edges(len(done))
     return Columns(
         [
-            _latency(samples, edges, limit_ms, wording),
-            _accuracy(samples, feasible, edges, landscape, wording),
+            _latency(done, edges, limit_ms, wording),
+            _accuracy(done, feasible, edges, survey, wording),
         ]
     )
 
@@ -48,32 +48,32 @@ def _in_bins(edges: Int64[ndarray, "bins_and_1"]) -> str:
 
 
 def _latency(
-    samples: Samples, edges: Int64[ndarray, "bins_and_1"], limit_ms: float, wording: Wording
+    done: Trials, edges: Int64[ndarray, "bins_and_1"], limit_ms: float, wording: Wording
 ) -> Figure:
-    traces = _banded(samples.latency_ms, edges, BLUE, "ms")
-    traces.append(_level(len(samples), limit_ms, wording.limit, VERMILLION, "ms"))
+    traces = _banded(done.latency_ms, edges, BLUE, "ms")
+    traces.append(_level(len(done), limit_ms, wording.limit, VERMILLION, "ms"))
     return Figure(
         "Latency against its limit",
         traces,
-        _layout(wording.latency_axis, len(samples)),
+        _layout(wording.latency_axis, len(done)),
         f"Mean of {_in_bins(edges)}; the band holds the middle {_SHARE} of a bin's samples.",
     )
 
 
 def _accuracy(
-    samples: Samples,
+    done: Trials,
     feasible: Bool[ndarray, "n"],
     edges: Int64[ndarray, "bins_and_1"],
-    landscape: Landscape | None,
+    survey: Survey | None,
     wording: Wording,
 ) -> Figure:
-    shown = samples.accuracy * 100
+    shown = done.accuracy * 100
     traces = _banded(shown, edges, BLUE, "%")
     within = np.where(feasible, shown, -np.inf)
     best = np.maximum.accumulate(within)
     rises = np.flatnonzero(best > np.concatenate([[-np.inf], best[:-1]]))
     if len(rises):
-        at = np.append(rises, len(samples) - 1)
+        at = np.append(rises, len(done) - 1)
         traces.append(
             {
                 "x": at + 1,
@@ -84,15 +84,15 @@ def _accuracy(
                 "hovertemplate": "%{y:.2f} % from sample %{x:,}",
             }
         )
-    if landscape is not None and landscape.optimum is not None:
-        optimum = float(landscape.accuracy[landscape.optimum]) * 100
+    if survey is not None and survey.optimum is not None:
+        optimum = float(survey.accuracy[survey.optimum]) * 100
         traces.append(
-            _level(len(samples), optimum, f"{wording.optimum} within {wording.label}", INK, "%")
+            _level(len(done), optimum, f"{wording.optimum} within {wording.label}", INK, "%")
         )
     return Figure(
         f"Accuracy of what is sampled, and the best within {wording.label}",
         traces,
-        _layout(wording.accuracy_axis, len(samples)),
+        _layout(wording.accuracy_axis, len(done)),
         f"Mean and middle {_SHARE} of {_in_bins(edges)}. The best so far counts only samples within {wording.label}.",
     )
 

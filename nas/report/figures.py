@@ -1,4 +1,4 @@
-"""The three figures of a run: heat map (figure 5-1), curves (figure 5-2), scatter with the front.
+"""Figures 5-1 (heat map) and 5-2 (curves) of a run, as pictures.
 
 Figure numbers are those of the thesis (Im, Hansung University, 2022).
 """
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
-from nas.trials.survey import Landscape
-from nas.trials.trial import Samples
+from nas.trials.trial import Trials
 from runtime.shell.atomic_file import replacing
 
 if TYPE_CHECKING:
@@ -21,15 +20,14 @@ if TYPE_CHECKING:
 
 
 BINS = 20
-"""Bins of figure 5-2: 250 samples each at 5,000 samples."""
+"""Bins of figure 5-2: 250 samples each at 5,000 trials."""
 
-_INK, _LIMIT, _ACCENT, _BEYOND = "#1f3b57", "#c0392b", "#e08e0b", "#f3d3ce"
+_INK, _LIMIT = "#1f3b57", "#c0392b"
 
 
 def draw_figures(
     folder: Path,
-    samples: Samples,
-    landscape: Landscape | None,
+    trials: Trials,
     *,
     limit_ms: float,
     title: str,
@@ -37,9 +35,8 @@ def draw_figures(
 ) -> dict[str, Path]:
     """Draw every figure as PNG; returns their paths by name."""
     drawn = {
-        "heatmap": _heat_map(samples, limit_ms, title),
-        "curves": _curves(samples, limit_ms, title, limits),
-        "scatter": _scatter(samples, landscape, limit_ms, title),
+        "heatmap": _heat_map(trials, limit_ms, title),
+        "curves": _curves(trials, limit_ms, title, limits),
     }
     paths = {}
     for name, figure in drawn.items():
@@ -60,10 +57,10 @@ def _new(title: str, rows: int = 1) -> tuple[Figure, list[Axes]]:
     return figure, list(axes)
 
 
-def _heat_map(samples: Samples, limit_ms: float, title: str) -> Figure:
-    """Samples by accuracy and by latency in whole milliseconds (17.00 to 17.99 is 17)."""
+def _heat_map(trials: Trials, limit_ms: float, title: str) -> Figure:
+    """Trials by accuracy and by latency in whole milliseconds (17.00 to 17.99 is 17)."""
     figure, (axes,) = _new(title)
-    percent, whole_ms = samples.accuracy * 100, np.floor(samples.latency_ms)
+    percent, whole_ms = trials.accuracy * 100, np.floor(trials.latency_ms)
     accuracy_edges = np.arange(0, 101, 10)
     latency_edges = np.arange(whole_ms.min(), whole_ms.max() + 2)
     counts, _, _ = np.histogram2d(whole_ms, percent, bins=[latency_edges, accuracy_edges])
@@ -87,75 +84,21 @@ def _heat_map(samples: Samples, limit_ms: float, title: str) -> Figure:
     return figure
 
 
-def _curves(samples: Samples, limit_ms: float, title: str, limits: Limits) -> Figure:
+def _curves(trials: Trials, limit_ms: float, title: str, limits: Limits) -> Figure:
     """Mean accuracy, latency and further limited costs of 20 bins of samples, in order."""
     figure, (above, below, *others) = _new(title, rows=2 + len(limits.each))
-    bins = np.array_split(np.arange(len(samples)), min(BINS, len(samples)))
+    bins = np.array_split(np.arange(len(trials)), min(BINS, len(trials)))
     ends = [indices[-1] + 1 for indices in bins]
-    above.plot(ends, [samples.accuracy[i].mean() * 100 for i in bins], "o-", color=_INK)
+    above.plot(ends, [trials.accuracy[i].mean() * 100 for i in bins], "o-", color=_INK)
     above.set_ylabel("mean accuracy (%)")
-    below.plot(ends, [samples.latency_ms[i].mean() for i in bins], "o-", color=_INK)
+    below.plot(ends, [trials.latency_ms[i].mean() for i in bins], "o-", color=_INK)
     below.axhline(limit_ms, color=_LIMIT, linestyle="--", label=f"T = {limit_ms:g} ms")
     below.set_ylabel("mean latency (ms)")
     below.legend()
-    for axes, limit in zip(others, limits.each, strict=True):
-        costs = limit.of(samples.architectures)
+    for axes, limit, costs in zip(others, limits.each, trials.costs.T, strict=True):
         axes.plot(ends, [costs[i].mean() for i in bins], "o-", color=_INK)
         axes.axhline(limit.bound, color=_LIMIT, linestyle="--", label=str(limit))
         axes.set_ylabel(f"mean {limit.title}")
         axes.legend()
     (below, *others)[-1].set_xlabel(f"samples (means of {len(bins[0]):,})")
     return figure
-
-
-def _scatter(samples: Samples, landscape: Landscape | None, limit_ms: float, title: str) -> Figure:
-    """Samples coloured by their order, over the whole space and its exact Pareto front."""
-    figure, (axes,) = _new(title)
-    if landscape is not None:
-        axes.scatter(
-            landscape.latency_ms, landscape.accuracy * 100, s=2, color="0.88", label="whole space"
-        )
-        if landscape.limits:
-            beyond = ~landscape.limits.all_met
-            axes.scatter(
-                landscape.latency_ms[beyond],
-                landscape.accuracy[beyond] * 100,
-                s=2,
-                color=_BEYOND,
-                label=f"of it beyond {' or '.join(landscape.limits.symbols)}",
-            )
-        front = landscape.pareto_front
-        axes.step(
-            landscape.latency_ms[front],
-            landscape.accuracy[front] * 100,
-            where="post",
-            color=_ACCENT,
-            linewidth=1.2,
-            label=f"Pareto front of the {_everyone(landscape.limits)}",
-        )
-    order = np.arange(1, len(samples) + 1)
-    dots = axes.scatter(
-        samples.latency_ms, samples.accuracy * 100, c=order, s=6, cmap="viridis", label="sampled"
-    )
-    if landscape is not None and landscape.optimum is not None:
-        axes.scatter(
-            landscape.latency_ms[landscape.optimum],
-            landscape.accuracy[landscape.optimum] * 100,
-            marker="*",
-            s=140,
-            color=_ACCENT,
-            edgecolor=_INK,
-            zorder=3,
-            label=f"optimum within {landscape.limits.label}",
-        )
-    axes.axvline(limit_ms, color=_LIMIT, linestyle="--", label=f"T = {limit_ms:g} ms")
-    axes.set_xlabel("latency (ms)")
-    axes.set_ylabel("accuracy searched on (%)")
-    axes.legend(loc="lower right", fontsize=8)
-    figure.colorbar(dots, label="sample")
-    return figure
-
-
-def _everyone(limits: Limits) -> str:
-    """Among whom the Pareto front is the best."""
-    return f"cells within {' and '.join(limits.symbols)}" if limits else "whole space"

@@ -10,53 +10,49 @@ from numpy import ndarray
 
 from nas.report.limit_line import limit_line
 from nas.report.thinning import spread
-from nas.report.wording import Wording, lines_of
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.trials.survey import Landscape, pareto_front
-from nas.trials.trial import Samples
+from nas.report.wording import Wording, kind_note, lines_of
+from nas.trials.problem import SearchProblem
+from nas.trials.survey import Survey, pareto_front
+from nas.trials.trial import Trials
 from runtime.page.palette import BLUE, DOTS, GROUND, INK, ORANGE, SEQUENTIAL
 from runtime.page.parts import Figure
+from runtime.shell.provenance import Kind
 
 MOST_DOTS = 2000
 """Points of the whole space, and of the samples, that are drawn."""
 
 _LATER = [[i / 3, colour] for i, (_, colour) in enumerate(SEQUENTIAL[1:])]
 _HIDDEN = 0.05
-"""Share of the sampled cells, the least accurate, that lie below the figure at first."""
+"""Share of the sampled architectures, the least accurate, that lie below the figure at first."""
 _HOVER = "%{y:.2f} %, %{x:.3~f} ms%{customdata[1]}<br>%{customdata[0]}<extra></extra>"
 
 
 def front(
-    samples: Samples,
-    feasible: Bool[ndarray, "n"],
-    taking_part: Bool[ndarray, "n"],
-    landscape: Landscape | None,
-    latency_predicted: Bool[ndarray, "n"],
-    *,
-    limit_ms: float,
-    wording: Wording,
+    done: Trials, feasible: Bool[ndarray, "n"], problem: SearchProblem, wording: Wording
 ) -> Figure:
-    """Latency and accuracy of every cell, as far as it is worth drawing.
+    """Latency and accuracy of every architecture, as far as it is worth drawing.
 
-    Only samples that are `taking_part`, those within every limit but the latency's, make the found
-    front, as with the true one.
+    Only samples within every limit but the latency's make the found front, as with the true one.
     """
-    indices = NAS_BENCH_201.numbers(samples.architectures)
-    _, first = np.unique(indices, return_index=True)
-    first.sort()  # the sample at which each distinct cell first came
-    latency_ms, percent = samples.latency_ms[first], samples.accuracy[first] * 100
-    notes = np.where(latency_predicted[first], " (predicted)", "").astype(object)
-    notes += np.array([f"<br>first at sample {at + 1:,}" for at in first], dtype=object)
-    texts = np.array([lines_of(NAS_BENCH_201.strings[i]) for i in indices[first]], dtype=object)
+    space, survey = problem.space, problem.survey
+    taking_part = problem.limits.met(done.costs)
+    _, first = np.unique(done.architectures, axis=0, return_index=True)
+    first.sort()  # the trial at which each distinct architecture first came
+    latency_ms, percent = done.latency_ms[first], done.accuracy[first] * 100
+    notes = np.array([kind_note(Kind(kind)) for kind in done.latency_kind[first]], dtype=object)
+    notes += np.array([f"<br>first at sample {done.number[at] + 1:,}" for at in first], object)
+    texts = np.array([lines_of(space.text(done.architectures[at])) for at in first], object)
 
     traces: list[dict[str, Any]] = []
-    told = []
-    if landscape is not None:
-        space = spread(landscape.latency_ms, landscape.accuracy, MOST_DOTS)
-        traces.append(_space(landscape, space))
-        told.append(f"{len(space):,} of the {len(landscape.accuracy):,} cells of the space")
+    described = []
+    if survey is not None:
+        shown = spread(survey.latency_ms, survey.accuracy, MOST_DOTS)
+        traces.append(_space(survey, shown))
+        described.append(
+            f"{len(shown):,} of the {len(survey.accuracy):,} architectures of the space"
+        )
     drawn = spread(latency_ms, percent, MOST_DOTS)
-    told.append(f"{len(drawn):,} of the {len(first):,} distinct cells sampled")
+    described.append(f"{len(drawn):,} of the {len(first):,} distinct architectures sampled")
     traces.append(
         {
             **_points(latency_ms[drawn], percent[drawn], texts[drawn], notes[drawn]),
@@ -76,14 +72,14 @@ def front(
             "name": "sampled",
         }
     )
-    if landscape is not None:
-        there = landscape.pareto_front
+    if survey is not None:
+        there = survey.pareto_front
         traces.append(
             {
                 **_points(
-                    landscape.latency_ms[there],
-                    landscape.accuracy[there] * 100,
-                    [lines_of(NAS_BENCH_201.strings[i]) for i in there],
+                    survey.latency_ms[there],
+                    survey.accuracy[there] * 100,
+                    [_text(survey, i) for i in there],
                     [""] * len(there),
                 ),
                 "mode": "lines+markers",
@@ -102,8 +98,8 @@ def front(
             "name": "found front",
         }
     )
-    traces += _marks(samples, feasible, landscape, wording)
-    highest = 100 * (samples.accuracy.max() if landscape is None else landscape.accuracy.max())
+    traces += _marks(done, feasible, problem, wording)
+    highest = 100 * (done.accuracy.max() if survey is None else survey.accuracy.max())
     lowest = np.quantile(percent, _HIDDEN)
     room = max(0.05 * (highest - lowest), 0.5)
     return Figure(
@@ -115,17 +111,21 @@ def front(
                 "title": {"text": wording.accuracy_axis},
                 "range": [lowest - room, highest + room],
             },
-            **limit_line(limit_ms, wording),
+            **limit_line(problem.limit_ms, wording),
         },
-        f"Point at a mark to see its cell; a double click shows the inaccurate cells, too. Drawn "
-        f"are {' and '.join(told)}: where several fall on one spot, the first.",
+        f"Point at a mark to see its architecture; a double click shows the inaccurate ones, too. Drawn "
+        f"are {' and '.join(described)}: where several fall on one spot, the first.",
         height=560,
     )
 
 
+def _text(survey: Survey, number: int) -> str:
+    return lines_of(survey.space.text(survey.space.architectures(np.array(number))))
+
+
 def _front_name(wording: Wording) -> str:
-    share = wording.summary["space_latency_predicted"]
-    if wording.accuracy_is_predicted or share == 1:
+    share = wording.summary.space_latency_predicted
+    if wording.summary.accuracy_is_predicted or share == 1:
         return "predicted front"
     return "partly predicted front" if share else "true front"
 
@@ -141,10 +141,10 @@ def _points(
     }
 
 
-def _space(landscape: Landscape, shown: Int64[ndarray, "n"]) -> dict[str, Any]:
+def _space(survey: Survey, shown: Int64[ndarray, "n"]) -> dict[str, Any]:
     return {
-        "x": landscape.latency_ms[shown],
-        "y": landscape.accuracy[shown] * 100,
+        "x": survey.latency_ms[shown],
+        "y": survey.accuracy[shown] * 100,
         "mode": "markers",
         "marker": {"color": DOTS, "size": 3},
         "hoverinfo": "skip",
@@ -153,18 +153,19 @@ def _space(landscape: Landscape, shown: Int64[ndarray, "n"]) -> dict[str, Any]:
 
 
 def _marks(
-    samples: Samples, feasible: Bool[ndarray, "n"], landscape: Landscape | None, wording: Wording
+    done: Trials, feasible: Bool[ndarray, "n"], problem: SearchProblem, wording: Wording
 ) -> list[dict[str, Any]]:
     """The best sample within all limits, and the best there is."""
+    survey = problem.survey
     marks = []
-    if landscape is not None and landscape.optimum is not None:
-        here = landscape.optimum
+    if survey is not None and survey.optimum is not None:
+        here = survey.optimum
         marks.append(
             {
                 **_points(
-                    landscape.latency_ms[[here]],
-                    landscape.accuracy[[here]] * 100,
-                    [lines_of(NAS_BENCH_201.strings[here])],
+                    survey.latency_ms[[here]],
+                    survey.accuracy[[here]] * 100,
+                    [_text(survey, here)],
                     [""],
                 ),
                 "mode": "markers",
@@ -178,14 +179,14 @@ def _marks(
             }
         )
     if feasible.any():
-        best = int(np.argmax(np.where(feasible, samples.accuracy, -np.inf)))
+        best = int(np.argmax(np.where(feasible, done.accuracy, -np.inf)))
         marks.append(
             {
                 **_points(
-                    samples.latency_ms[[best]],
-                    samples.accuracy[[best]] * 100,
-                    [lines_of(NAS_BENCH_201.text(samples.architectures[best]))],
-                    [f"<br>found at sample {best + 1:,}"],
+                    done.latency_ms[[best]],
+                    done.accuracy[[best]] * 100,
+                    [lines_of(problem.space.text(done.architectures[best]))],
+                    [f"<br>found at sample {done.number[best] + 1:,}"],
                 ),
                 "mode": "markers",
                 "marker": {

@@ -10,20 +10,20 @@ from numpy import ndarray
 
 from nas.report.limit_line import limit_line
 from nas.report.wording import Wording
-from nas.trials.trial import Samples
+from nas.trials.trial import Trials
 from runtime.page.parts import Figure
 
 _RANGES = 40
 """Ranges an axis, at most."""
 
 
-def heat_map(samples: Samples, limit_ms: float, wording: Wording) -> Figure:
+def heat_map(done: Trials, limit_ms: float, wording: Wording) -> Figure:
     """Counts by latency, whose ranges end at T, and by accuracy."""
-    slowest, fastest = samples.latency_ms.max(), samples.latency_ms.min()
-    percent = samples.accuracy * 100
+    slowest, fastest = done.latency_ms.max(), done.latency_ms.min()
+    percent = done.accuracy * 100
     x_step = _step(max(slowest, limit_ms) - min(fastest, limit_ms))
     y_step = _step(percent.max() - percent.min())
-    columns, right = _ranges(samples.latency_ms, limit_ms, x_step)
+    columns, right = _ranges(done.latency_ms, limit_ms, x_step)
     rows, top = _ranges(percent, 100.0, y_step)
     counts = np.zeros((len(top), len(right)), np.int64)
     np.add.at(counts, (rows, columns), 1)
@@ -60,7 +60,7 @@ def heat_map(samples: Samples, limit_ms: float, wording: Wording) -> Figure:
             "yaxis": {"title": {"text": wording.accuracy_axis}},
             **limit_line(limit_ms, wording),
         },
-        f"All {len(samples):,} samples, in steps of {x_step:g} ms from T and of {y_step:g} "
+        f"All {len(done):,} samples, in steps of {x_step:g} ms from T and of {y_step:g} "
         f"points; the colour is logarithmic.",
     )
 

@@ -1,350 +1,395 @@
-"""What a search found, as `summary.json` and as a table on the terminal.
+"""What a search found, as `summary.json`.
 
-docs/reference/files.md documents every field of the file.
+docs/reference/files.md documents every field of the file. Nothing is asked again for it, but the
+test accuracy of the networks that are reported.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
-from rich.console import Console
-from rich.table import Table
 
-from latency.base import LatencyOracle
-from latency.devices.registry import tail_in_words
-from latency.sources.mapped import MappedLatency
-from nas.accuracy.base import Accuracy, Split
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
-from nas.trials.confirmation import Candidate, winner
-from nas.trials.limits import NO_FURTHER_LIMITS, Limits, cost_text, label_of
-from nas.trials.survey import Landscape
-from nas.trials.trajectory import WINDOW, best_feasible, sample_within_limit
-from nas.trials.trial import Samples
-from runtime.shell.atomic_file import replacing
+from latency.base import OnSeveralDevices
+from nas.spaces.base import Enumerable, SearchSpace
+from nas.trials.confirmation import Confirmation
+from nas.trials.limits import Limits, label_of
+from nas.trials.problem import SearchProblem
+from nas.trials.survey import EstimatedShare, Survey
+from nas.trials.trajectory import best_feasible, sample_within_limit
+from nas.trials.trial import State, Trials
+from runtime.shell.provenance import Kind
 
-SCHEMA = 1
+SCHEMA = 2
+
+
+@final
+@dataclass(frozen=True)
+class OnDevice:
+    """A network on one of the devices of `latency=mapped`."""
+
+    device: str
+    latency_ms: float
+    latency_kind: str
+    T_ms: float  # that the device has left
+    fits: bool
+
+
+@final
+@dataclass(frozen=True)
+class Network:
+    """One architecture with its numbers; kinds are names of `runtime.shell.provenance.Kind`."""
+
+    arch: str
+    index: int | None  # its number, where the space has numbers
+    accuracy_searched: float  # a fraction, on the split that was searched on
+    accuracy_test: float | None
+    accuracy_kind: str
+    latency_ms: float
+    latency_kind: str
+    costs: dict[str, float]  # those that have a limit beside the latency, by name
+    feasible: bool  # within every limit
+    rank: int | None  # 1 + feasible architectures that are more accurate, where that is known
+    on: tuple[OnDevice, ...]  # with `latency=mapped`, the device with most room first
+    sample: int | None  # the trial it was, from 1
+    latency_first_ms: float | None  # of a live device, before it was timed again
+    latency_again_ms: float | None
+
+    @property
+    def latency_is_predicted(self) -> bool:
+        """Whether a model gave the latency."""
+        return Kind[self.latency_kind].is_predicted
+
+    @property
+    def accuracy_is_predicted(self) -> bool:
+        """Whether a model gave the accuracy."""
+        return Kind[self.accuracy_kind].is_predicted
+
+
+@final
+@dataclass(frozen=True)
+class LimitResult:
+    """How a search stood to a limit beside the latency's."""
+
+    cost: str  # name of the cost
+    unit: str  # empty for a count
+    limit: float
+    source: str
+    feasible_share: float  # of the finished trials
+    sample_within: int | None  # from which on the mean of the last 100 stays within it
+
+
+@final
+@dataclass(frozen=True)
+class TimedAgain:
+    """A feasible trial that a live device timed again."""
+
+    arch: str
+    sample: int
+    accuracy_searched: float
+    latency_ms: float
+    latency_again_ms: float | None  # None where the device could not run it again
+    within_T: bool  # noqa: N815 - T is the name of the limit
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """What a search was asked for."""
+
+    space: str
+    dataset: str
+    dataset_title: str
+    reward: str
+    controller: str
+    epochs: int  # that the searched accuracies were trained for
+    test_epochs: int  # and the test accuracies
+    seed: int
+    budget: int
+
+
+@final
+@dataclass(frozen=True)
+class Summary:
+    """Every result of a run; accuracies are fractions, times as named."""
+
+    schema: int
+    settings: Settings
+    T_ms: float
+    limits: dict[str, LimitResult]  # beside T, by symbol
+    accuracy_source: str
+    accuracy_description: str
+    split: str
+    device: str
+    latency_source: str
+    latency_description: str
+    samples: int  # trials
+    states: dict[str, int]
+    latency_kinds: dict[str, float]  # shares of the finished trials
+    distinct_architectures: int
+    distinct_networks: int
+    seconds: float
+    resumed_at_sample: int
+    best: Network | None
+    confirmation: tuple[TimedAgain, ...] | None
+    optimum: Network | None
+    optimum_exact: bool | None
+    gap: float | None  # optimum less best, a fraction
+    feasible_share: float  # of the finished trials
+    space_feasible_share: float | None
+    space_feasible_interval: tuple[float, ...] | None  # 95 %, where the share is an estimate
+    space_latency_predicted: float | None  # share of the space's latencies
+    sample_within_T: int | None  # noqa: N815 - as above
+    mode: Network | None  # the architecture that the policy prefers, where its numbers are known
+    mode_arch: str | None
+
+    @property
+    def label(self) -> str:
+        """What a network is within: T, or T, E and P."""
+        return label_of(self.limits)
+
+    @property
+    def accuracy_is_predicted(self) -> bool:
+        """Whether a model answered for the reported networks instead of a training."""
+        reported = (self.best, self.optimum, self.mode)
+        return any(one is not None and one.accuracy_is_predicted for one in reported)
+
+    @property
+    def predicted_latency_shares(self) -> dict[Kind, float]:
+        """Share of the finished trials by kind of prediction."""
+        kinds = {Kind[name]: share for name, share in self.latency_kinds.items()}
+        return {kind: share for kind, share in kinds.items() if kind.is_predicted}
+
+    @property
+    def optimum_name(self) -> str:
+        """What the best of the whole space is called, by what is known of it."""
+        if self.accuracy_is_predicted or self.space_latency_predicted == 1:
+            return "predicted optimum"
+        return "partly predicted optimum" if self.optimum_exact is False else "exact optimum"
 
 
 def summarise(
-    samples: Samples,
-    mode: Int64[ndarray, "6"] | None,
-    accuracy: Accuracy,
-    oracle: LatencyOracle,
-    landscape: Landscape | None,
+    trials: Trials,
+    mode: Int64[ndarray, "D"] | None,
+    problem: SearchProblem,
+    settings: Settings,
     *,
-    limit_ms: float,
-    settings: dict[str, Any],
     seconds: float,
     resumed_at: int,
-    confirmed: list[Candidate] | None = None,
-    limits: Limits = NO_FURTHER_LIMITS,
-) -> dict[str, Any]:
-    """Every result of the run, ready for JSON; accuracies are fractions, times as named."""
+    confirmed: Confirmation | None = None,
+    estimated: EstimatedShare | None = None,
+) -> Summary:
+    """The results of finished trials, in the order of the answers."""
+    space, limits, survey = problem.space, problem.limits, problem.survey
+    done = trials.rows(trials.state == State.done)
+    feasible = feasible_of(done, problem)
+    reporter = _Reporter(problem, done, feasible)
+    best = reporter.best(confirmed)
+    optimum = None
+    if survey is not None and survey.optimum is not None:
+        optimum = reporter.surveyed(survey, survey.optimum)
+    rows = space.normal(trials.architectures)
+    states = Counter(State(value).name for value in trials.state.tolist())
+    kinds = Counter(Kind(value).name for value in done.latency_kind.tolist())
+    return Summary(
+        schema=SCHEMA,
+        settings=settings,
+        T_ms=problem.limit_ms,
+        limits=_limits(limits, done),
+        accuracy_source=problem.accuracy.source,
+        accuracy_description=problem.accuracy.description,
+        split=problem.accuracy.split.value,
+        device=problem.oracle.device,
+        latency_source=problem.oracle.source,
+        latency_description=problem.oracle.description,
+        samples=len(trials),
+        states=dict(states),
+        latency_kinds={name: count / len(done) for name, count in kinds.items()},
+        distinct_architectures=len(np.unique(rows, axis=0)),
+        distinct_networks=len(np.unique(space.canonical(rows), axis=0)),
+        seconds=seconds,
+        resumed_at_sample=resumed_at,
+        best=best,
+        confirmation=None if confirmed is None else _again(done, confirmed, space),
+        optimum=optimum,
+        optimum_exact=None if survey is None else survey.optimum_is_exact,
+        gap=_gap(best, optimum),
+        feasible_share=float(feasible.mean()) if len(done) else 0.0,
+        space_feasible_share=_space_share(survey, estimated),
+        space_feasible_interval=None if estimated is None else (estimated.low, estimated.high),
+        space_latency_predicted=None if survey is None else survey.latency_predicted_share,
+        sample_within_T=sample_within_limit(done.latency_ms, problem.limit_ms),
+        mode=None if mode is None else reporter.mode(mode),
+        mode_arch=None if mode is None else space.text(mode),
+    )
 
-    def entry(architecture: Int64[ndarray, "6"]) -> dict[str, Any]:
-        return _entry(architecture, accuracy, oracle, landscape, limit_ms, limits=limits)
 
-    met = limits.met(samples.architectures)
-    best_at, again_ms = best_feasible(samples.accuracy, samples.latency_ms, limit_ms, met), None
-    if confirmed is not None:
-        best_again = winner(confirmed)
-        best_at = None if best_again is None else best_again.sample
-        again_ms = None if best_again is None else best_again.latency_again_ms
-    best = None
-    if best_at is not None:
-        best = {
-            **entry(samples.architectures[best_at]),
-            **_declared(again_ms),
-            "latency_first_ms": float(samples.latency_ms[best_at]),
-            "sample": best_at + 1,
-            "latency_again_ms": again_ms,
-        }
-    optimum_index = None if landscape is None else landscape.optimum
-    optimum = None if optimum_index is None else entry(NAS_BENCH_201.rows[optimum_index])
-    gap = None
-    if best is not None and optimum is not None:
-        gap = optimum["accuracy_searched"] - best["accuracy_searched"]
-    indices = NAS_BENCH_201.numbers(samples.architectures)
+def feasible_of(trials: Trials, problem: SearchProblem) -> Bool[ndarray, "n"]:
+    """True where a finished trial is within every limit."""
+    within = trials.latency_ms <= problem.limit_ms
+    done = trials.state == State.done
+    return np.asarray(within & done & problem.limits.met(trials.costs))
+
+
+@final
+@dataclass(frozen=True)
+class _Reporter:
+    """Makes networks of what is recorded; asks for the test accuracy of those alone."""
+
+    problem: SearchProblem
+    done: Trials
+    feasible: Bool[ndarray, "n"]
+
+    def best(self, confirmed: Confirmation | None) -> Network | None:
+        """The most accurate feasible trial, or of those timed again the one that won."""
+        if confirmed is None:
+            at = best_feasible(
+                self.done.accuracy, self.done.latency_ms, self.problem.limit_ms, self.feasible
+            )
+            return None if at is None else self._trial(at)
+        if confirmed.winner is None:
+            return None
+        at = int(confirmed.positions[confirmed.winner])
+        return self._trial(at, again_ms=float(confirmed.again_ms[confirmed.winner]))
+
+    def surveyed(self, survey: Survey, number: int) -> Network:
+        """An architecture of the survey."""
+        return self._network(
+            survey.space.architectures(np.array(number)),
+            accuracy=float(survey.accuracy[number]),
+            accuracy_kind=int(survey.accuracy_kind[number]),
+            latency_ms=float(survey.latency_ms[number]),
+            latency_kind=int(survey.latency_kind[number]),
+            costs=survey.costs[number],
+        )
+
+    def mode(self, mode: Int64[ndarray, "D"]) -> Network | None:
+        """What the policy prefers, if a trial or a table has its numbers."""
+        space = self.problem.space
+        same = (space.normal(self.done.architectures) == space.normal(mode)).all(-1)
+        if same.any():
+            return self._trial(int(np.argmax(same)))
+        accuracy, oracle = self.problem.accuracy, self.problem.oracle
+        row = mode[None]
+        if not (accuracy.tabular and oracle.tabular):
+            return None
+        if not (accuracy.known(row)[0] and oracle.known(row)[0]):
+            return None
+        one = self.problem.evaluate(row)
+        return self._network(
+            mode,
+            accuracy=float(one.accuracy[0]),
+            accuracy_kind=int(one.accuracy_kind[0]),
+            latency_ms=float(one.latency_ms[0]),
+            latency_kind=int(one.latency_kind[0]),
+            costs=one.costs[0],
+        )
+
+    def _trial(self, at: int, *, again_ms: float | None = None) -> Network:
+        first_ms = float(self.done.latency_ms[at])
+        return self._network(
+            self.done.architectures[at],
+            accuracy=float(self.done.accuracy[at]),
+            accuracy_kind=int(self.done.accuracy_kind[at]),
+            latency_ms=first_ms if again_ms is None else again_ms,
+            latency_kind=int(self.done.latency_kind[at]) if again_ms is None else Kind.measured,
+            costs=self.done.costs[at],
+            sample=int(self.done.number[at]) + 1,
+            first_ms=first_ms,
+            again_ms=again_ms,
+        )
+
+    def _network(
+        self,
+        architecture: Int64[ndarray, "D"],
+        *,
+        accuracy: float,
+        accuracy_kind: int,
+        latency_ms: float,
+        latency_kind: int,
+        costs: Float64[ndarray, "L"],
+        sample: int | None = None,
+        first_ms: float | None = None,
+        again_ms: float | None = None,
+    ) -> Network:
+        problem, survey = self.problem, self.problem.survey
+        space, oracle = problem.space, problem.oracle
+        feasible = latency_ms <= problem.limit_ms and bool(problem.limits.met(costs))
+        test = float(problem.accuracy.test(architecture[None])[0])
+        places = oracle.places(architecture) if isinstance(oracle, OnSeveralDevices) else ()
+        return Network(
+            arch=space.text(architecture),
+            index=int(space.numbers(architecture)) if isinstance(space, Enumerable) else None,
+            accuracy_searched=accuracy,
+            accuracy_test=None if math.isnan(test) else test,
+            accuracy_kind=Kind(accuracy_kind).name,
+            latency_ms=latency_ms,
+            latency_kind=Kind(latency_kind).name,
+            costs={
+                limit.name: float(cost)
+                for limit, cost in zip(problem.limits.each, costs, strict=True)
+            },
+            feasible=feasible,
+            rank=survey.rank(accuracy) if survey is not None and feasible else None,
+            on=tuple(
+                OnDevice(one.device, one.latency_ms, one.kind.name, one.limit_ms, one.fits)
+                for one in places
+            ),
+            sample=sample,
+            latency_first_ms=first_ms,
+            latency_again_ms=again_ms,
+        )
+
+
+def _gap(best: Network | None, optimum: Network | None) -> float | None:
+    if best is None or optimum is None:
+        return None
+    return optimum.accuracy_searched - best.accuracy_searched
+
+
+def _space_share(survey: Survey | None, estimated: EstimatedShare | None) -> float | None:
+    if survey is not None:
+        return survey.feasible_share
+    return None if estimated is None else estimated.share
+
+
+def _limits(limits: Limits, done: Trials) -> dict[str, LimitResult]:
     return {
-        "schema": SCHEMA,
-        **settings,
-        "T_ms": limit_ms,
-        **_further(limits, samples),
-        "accuracy_source": accuracy.source,
-        "accuracy_description": accuracy.description,
-        "split": accuracy.split.value,
-        "device": oracle.device,
-        "latency_source": oracle.source,
-        "latency_description": oracle.description,
-        "samples": len(samples),
-        "distinct_architectures": len(np.unique(indices)),
-        "distinct_networks": len(np.unique(NAS_BENCH_201.network_class[indices])),
-        "seconds": seconds,
-        "resumed_at_sample": resumed_at,
-        "best": best,
-        "confirmation": None if confirmed is None else [_again(samples, one) for one in confirmed],
-        "optimum": optimum,
-        **_exactness(optimum_index, accuracy, oracle, landscape),
-        "gap": gap,
-        "feasible_share": float(((samples.latency_ms <= limit_ms) & met).mean()),
-        "space_feasible_share": None if landscape is None else landscape.feasible_share,
-        "sample_within_T": sample_within_limit(samples.latency_ms, limit_ms),
-        "mode": entry(mode) if mode is not None and _is_known(mode, accuracy, oracle) else None,
+        limit.symbol: LimitResult(
+            limit.name,
+            limit.unit,
+            limit.bound,
+            limit.source,
+            float((costs <= limit.bound).mean()) if len(costs) else 0.0,
+            sample_within_limit(costs, limit.bound),
+        )
+        for limit, costs in zip(limits.each, done.costs.T, strict=True)
     }
 
 
-def _declared(again_ms: float | None) -> dict[str, Any]:
-    """The answer of a device that was asked twice: its second, which no luck has chosen."""
-    return {} if again_ms is None else {"latency_ms": again_ms, "latency_predicted": False}
-
-
-def _exactness(
-    optimum_index: int | None,
-    accuracy: Accuracy,
-    oracle: LatencyOracle,
-    landscape: Landscape | None,
-) -> dict[str, Any]:
-    """Of the latencies of the space, the share that is predicted, and whether the optimum is exact.
-
-    It is where no prediction can change it: where the latencies of itself and of all that are more
-    accurate, and within the further limits, were measured.
-    """
-    if landscape is None:
-        return {"space_latency_predicted": None, "optimum_exact": None}
-    predicted = oracle.predicted(NAS_BENCH_201.rows)
-    exact = None
-    if optimum_index is not None:
-        rivals = landscape.accuracy > landscape.accuracy[optimum_index]
-        rivals[optimum_index] = True
-        exact = accuracy.source != "surrogate" and not bool(
-            (predicted & rivals & landscape.limits.all_met).any()
+def _again(done: Trials, confirmed: Confirmation, space: SearchSpace) -> tuple[TimedAgain, ...]:
+    found: Sequence[tuple[int, float, bool]] = list(
+        zip(
+            confirmed.positions.tolist(),
+            confirmed.again_ms.tolist(),
+            confirmed.within_limit.tolist(),
+            strict=True,
         )
-    return {"space_latency_predicted": float(predicted.mean()), "optimum_exact": exact}
-
-
-def optimum_name(summary: Mapping[str, Any]) -> str:
-    """What the best of the whole space is called, by what is known of it."""
-    if summary["accuracy_source"] == "surrogate" or summary["space_latency_predicted"] == 1:
-        return "predicted optimum"
-    return "partly predicted optimum" if summary["optimum_exact"] is False else "exact optimum"
-
-
-def write_summary(path: Path, summary: dict[str, Any]) -> None:
-    """Write the summary as JSON, atomically."""
-    with replacing(path) as file:
-        file.write((json.dumps(summary, indent=2) + "\n").encode())
-
-
-def print_summary(console: Console, summary: dict[str, Any]) -> None:
-    """The summary as a table, and what each row's architecture is."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    is_predicted = summary["accuracy_source"] == "surrogate"
-    searched = "valid" if summary["split"] == Split.valid.value else "test, searched on"
-    columns = [searched, "test"]
-    if summary["epochs"] != FULL_EPOCHS:
-        columns = [f"{searched} @{summary['epochs']} epochs", f"test @{FULL_EPOCHS} epochs"]
-    if is_predicted:
-        columns = [f"~{name}" for name in columns]
-    optimum = optimum_name(summary)
-    limits = summary.get("limits", {})
-    label = label_of(limits)
-    costs = [limit["cost"].removesuffix("_mj") for limit in limits.values()]
-    for column in ("", *columns, "latency", *costs, "rank", "cell"):
-        is_name = column == ""
-        table.add_column(column, justify="left" if is_name else "right", overflow="fold")
-    rows = {
-        f"best within {label}": summary["best"],
-        optimum: summary["optimum"],
-        "policy's mode": summary["mode"],
-    }
-    for name, row in rows.items():
-        if row is None:
-            continue
-        marked = "~" if row["latency_predicted"] else ""
-        beyond = " > T" if row["latency_ms"] > summary["T_ms"] else ""
-        table.add_row(
-            name,
-            f"{row['accuracy_searched']:.2%}",
-            "-" if row["accuracy_test"] is None else f"{row['accuracy_test']:.2%}",
-            f"{marked}{row['latency_ms']:.2f} ms{beyond}",
-            *(_cost_cell(row, symbol, limit) for symbol, limit in limits.items()),
-            "-" if row["rank"] is None else str(row["rank"]),
-            str(row["index"]),
+    )
+    return tuple(
+        TimedAgain(
+            space.text(done.architectures[at]),
+            int(done.number[at]) + 1,
+            float(done.accuracy[at]),
+            float(done.latency_ms[at]),
+            None if math.isnan(again_ms) else again_ms,
+            within,
         )
-    console.print(table)
-    for line in _legend(summary, optimum):
-        console.print(line, soft_wrap=True)
-    _print_confirmation(console, summary)
-    if summary["best"] is None and summary["confirmation"]:
-        console.print(
-            f"No network wins: no sample within T = {summary['T_ms']:g} ms was within it again; is the board "
-            f"quiet, are its clocks fixed?",
-            soft_wrap=True,
-        )
-    elif summary["best"] is None:
-        met = f"T = {summary['T_ms']:g} ms" if not limits else label
-        console.print(
-            f"No network wins: no sample met {met}; raise {'T' if not limits else 'one'} or the budget.",
-            soft_wrap=True,
-        )
-    else:
-        _print_best(console, summary["best"])
-    facts = [
-        (
-            f"{summary['samples']:,} samples of {summary['distinct_networks']:,} distinct "
-            f"networks in {summary['seconds']:.1f} s"
-        ),
-        f"{summary['feasible_share']:.1%} of the samples within {label}",
-        _settled(summary),
-    ]
-    if summary["gap"] is not None:
-        facts.insert(0, f"gap to the {optimum} {summary['gap'] * 100:.2f} points")
-    console.print("; ".join(facts), soft_wrap=True)
-
-
-def _print_best(console: Console, best: dict[str, Any]) -> None:
-    console.print(f"best cell {best['arch']}", soft_wrap=True)
-    for on in best.get("on", ()):
-        console.print(f"it {on_device(on)}", soft_wrap=True, markup=False)
-
-
-def on_device(on: Mapping[str, Any]) -> str:
-    """Whether a network fits on one of the devices of `latency=mapped`, in words."""
-    fits = "fits" if on["fits"] else "does not fit"
-    marked = "~" if on["latency_predicted"] else ""
-    took = f"{marked}{on['latency_ms']:.3f} ms of T = {on['T_ms']:g} ms there"
-    return f"{fits} on {on['device']}: {took}"
-
-
-def _print_confirmation(console: Console, summary: dict[str, Any]) -> None:
-    for one in summary["confirmation"] or ():
-        within = "within T" if one["within_T"] else "not within T, so it does not win"
-        console.print(
-            f"timed again: cell {one['index']} {one['latency_ms']:.3f} ms, now "
-            f"{_or_none(one['latency_again_ms'])}: {within}",
-            soft_wrap=True,
-        )
-
-
-def _legend(summary: dict[str, Any], optimum: str) -> list[str]:
-    """What must be known of the latencies and the predictions in the table."""
-    words = tail_in_words(summary["device"])
-    lines = [] if words is None else [words]
-    rows = [summary[name] for name in ("best", "optimum", "mode") if summary[name] is not None]
-    rows += (summary["best"] or {}).get("on", ())
-    if summary["accuracy_source"] == "surrogate" or any(row["latency_predicted"] for row in rows):
-        lines.append("~ predicted, not measured")
-    if optimum == "partly predicted optimum":
-        lines.append(
-            f"the optimum and the ranks are among measured and predicted cells: of the space, "
-            f"{summary['space_latency_predicted']:.1%} of the latencies are predicted"
-        )
-    return lines
-
-
-def _settled(summary: dict[str, Any]) -> str:
-    settled = summary["sample_within_T"]
-    if settled is not None:
-        return f"mean latency within T from sample {settled:,} on"
-    if summary["samples"] < WINDOW:
-        return f"it takes {WINDOW} samples to tell whether the mean latency settled within T"
-    return "mean latency not settled within T"
-
-
-def _again(samples: Samples, one: Candidate) -> dict[str, Any]:
-    architecture = samples.architectures[one.sample]
-    return {
-        "arch": NAS_BENCH_201.text(architecture),
-        "index": int(NAS_BENCH_201.numbers(architecture)),
-        "sample": one.sample + 1,
-        "accuracy_searched": float(samples.accuracy[one.sample]),
-        "latency_ms": one.latency_ms,
-        "latency_again_ms": None if np.isnan(one.latency_again_ms) else one.latency_again_ms,
-        "within_T": one.within_limit,
-    }
-
-
-def _or_none(ms: float | None) -> str:
-    return "none" if ms is None else f"{ms:.3f} ms"
-
-
-def _cost_cell(row: dict[str, Any], symbol: str, limit: dict[str, Any]) -> str:
-    cost = row[limit["cost"]]
-    return cost_text(cost, limit["unit"]) + (f" > {symbol}" if cost > limit["limit"] else "")
-
-
-def _further(limits: Limits, samples: Samples) -> dict[str, Any]:
-    """`limits`, by symbol; nothing where T is the only one."""
-    found = {}
-    for limit in limits.each:
-        costs = limit.of(samples.architectures)
-        found[limit.symbol] = {
-            "cost": limit.name,
-            "unit": limit.unit,
-            "limit": limit.bound,
-            "source": limit.source,
-            "feasible_share": float((costs <= limit.bound).mean()),
-            "sample_within": sample_within_limit(costs, limit.bound),
-        }
-    return {"limits": found} if found else {}
-
-
-def _is_known(architecture: Int64[ndarray, "6"], accuracy: Accuracy, oracle: LatencyOracle) -> bool:
-    """Whether the sources have an answer; the mode need never have been sampled."""
-    row = architecture[None]
-    return bool(accuracy.known(row)[0] and oracle.known(row)[0])
-
-
-def _on_each(row: Int64[ndarray, "1 6"], oracle: LatencyOracle) -> dict[str, Any]:
-    """`on`, with `latency=mapped`: each device that could run it, the one with most room first."""
-    if not isinstance(oracle, MappedLatency):
-        return {}
-    able = [one for one in oracle.devices if one.latency.known(row)[0]]
-    found = [
-        {
-            "device": one.latency.device,
-            "latency_ms": float(one.latency.latency_ms(row)[0]),
-            "latency_predicted": bool(one.latency.predicted(row)[0]),
-            "T_ms": one.ms,
-            "fits": bool(one.latency.latency_ms(row)[0] <= one.ms),
-        }
-        for one in able
-    ]
-    return {"on": sorted(found, key=lambda one: one["latency_ms"] / one["T_ms"])}
-
-
-def _entry(
-    architecture: Int64[ndarray, "6"],
-    accuracy: Accuracy,
-    oracle: LatencyOracle,
-    landscape: Landscape | None,
-    limit_ms: float,
-    *,
-    limits: Limits,
-) -> dict[str, Any]:
-    row = architecture[None]
-    searched = float(accuracy(row)[0])
-    test = float(accuracy.test(row)[0])
-    latency_ms = float(oracle.latency_ms(row)[0])
-    feasible = latency_ms <= limit_ms and bool(limits.met(row)[0])
-    return {
-        "arch": NAS_BENCH_201.text(architecture),
-        "index": int(NAS_BENCH_201.numbers(row)[0]),
-        "accuracy_searched": searched,
-        "accuracy_valid": searched if accuracy.split is Split.valid else None,
-        "accuracy_test": None if np.isnan(test) else test,
-        "latency_ms": latency_ms,
-        **_on_each(row, oracle),
-        **{limit.name: float(limit.of(row)[0]) for limit in limits.each},
-        "accuracy_predicted": accuracy.source == "surrogate",
-        "latency_predicted": bool(oracle.predicted(row)[0]),
-        "feasible": feasible,
-        "rank": landscape.rank(searched) if landscape is not None and feasible else None,
-    }
+        for at, again_ms, within in found
+    )

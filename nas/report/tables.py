@@ -1,122 +1,115 @@
-"""The cells that matter as tables: what was found, the best few, the operations edge by edge."""
+"""The architectures that matter as tables: what was found, the best few, their choices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from nas.report.summary import Summary
 from nas.report.wording import Wording
-from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201
-from nas.trials.limits import Limits
-from nas.trials.trial import Samples
+from nas.spaces.base import Enumerable, SearchSpace
+from nas.trials.problem import SearchProblem
+from nas.trials.trial import Trials
 from runtime.page.parts import Table
+from runtime.shell.provenance import Kind
 
 LISTED = 10
 
 
-def found(wording: Wording) -> Table:
+def found(summary: Summary, wording: Wording) -> Table:
     """The best sample, the optimum and what the policy now prefers."""
-    summary = wording.summary
     rows = {
-        f"best sample within {wording.label}": summary["best"],
-        f"{wording.optimum} within {wording.label}": summary["optimum"],
-        "the policy's mode": summary["mode"],
+        f"best sample within {wording.label}": summary.best,
+        f"{wording.optimum} within {wording.label}": summary.optimum,
+        "the policy's mode": summary.mode,
     }
     return Table(
         [
             "",
-            *_accuracy_columns(wording),
+            *_accuracy_columns(wording, tested=True),
             "latency",
             *wording.cost_columns,
             "rank",
             "number",
-            "cell",
+            "architecture",
         ],
         [
             [
                 name,
-                wording.accuracy(row["accuracy_searched"]),
-                wording.accuracy(row["accuracy_test"]),
-                wording.latency(row["latency_ms"], predicted=row["latency_predicted"])
-                + ("" if row["latency_ms"] <= summary["T_ms"] else ", beyond T"),
-                *wording.costs(row),
-                "-" if row["rank"] is None else f"{row['rank']:,}",
-                str(row["index"]),
-                f"`{row['arch']}`",
+                wording.accuracy(row.accuracy_searched),
+                wording.accuracy(row.accuracy_test),
+                wording.latency_of(row) + ("" if row.latency_ms <= summary.T_ms else ", beyond T"),
+                *wording.costs(row.costs),
+                "-" if row.rank is None else f"{row.rank:,}",
+                "-" if row.index is None else str(row.index),
+                f"`{row.arch}`",
             ]
             for name, row in rows.items()
             if row is not None
         ],
-        f"Top-1 accuracy. The rank is that among the cells within {wording.label}; numbers are the official archive's.",
+        f"Top-1 accuracy. The rank is that among the architectures within {wording.label}.",
     )
 
 
 def best_few(
-    samples: Samples,
-    accuracy_test: Float64[ndarray, "n"],
-    latency_predicted: Bool[ndarray, "n"],
-    feasible: Bool[ndarray, "n"],
-    *,
-    limits: Limits,
-    wording: Wording,
+    done: Trials, feasible: Bool[ndarray, "n"], problem: SearchProblem, wording: Wording
 ) -> Table | None:
     """The most accurate distinct networks within all limits; None if none was."""
-    indices = NAS_BENCH_201.numbers(samples.architectures)
+    space = problem.space
     within = np.flatnonzero(feasible)
-    order = within[np.lexsort((within, -samples.accuracy[within]))]
-    # isomorphic cells were trained each on its own: of a network's, the most accurate
-    _, first = np.unique(NAS_BENCH_201.network_class[indices[order]], return_index=True)
+    order = within[np.lexsort((within, -done.accuracy[within]))]
+    # equal networks may have been trained each on its own: of a network's, the most accurate
+    networks = space.canonical(done.architectures[order])
+    _, first = np.unique(networks, axis=0, return_index=True)
     at = order[np.sort(first)][:LISTED]
     if not len(at):
         return None
+    names = [limit.name for limit in problem.limits.each]
     return Table(
         [
             "",
-            *_accuracy_columns(wording),
+            *_accuracy_columns(wording, tested=False),
             "latency",
             *wording.cost_columns,
             "first at sample",
             "number",
-            "cell",
+            "architecture",
         ],
         [
             [
                 str(place),
-                wording.accuracy(float(samples.accuracy[i])),
-                wording.accuracy(None if np.isnan(accuracy_test[i]) else float(accuracy_test[i])),
-                wording.latency(float(samples.latency_ms[i]), predicted=bool(latency_predicted[i])),
-                *(wording.cost(one.symbol, float(one.costs[indices[i]])) for one in limits.each),
-                f"{i + 1:,}",
-                str(indices[i]),
-                f"`{NAS_BENCH_201.strings[indices[i]]}`",
+                wording.accuracy(float(done.accuracy[i])),
+                wording.latency(float(done.latency_ms[i]), Kind(int(done.latency_kind[i]))),
+                *wording.costs(dict(zip(names, done.costs[i].tolist(), strict=True))),
+                f"{done.number[i] + 1:,}",
+                _number(done.architectures[i], space),
+                f"`{space.text(done.architectures[i])}`",
             ]
             for place, i in enumerate(at, start=1)
         ],
-        f"The {LISTED} most accurate distinct networks sampled within {wording.label}: of isomorphic cells, the best.",
+        f"The {LISTED} most accurate distinct networks sampled within {wording.label}: of equal "
+        f"networks, the best. Test accuracy is asked of the reported networks only.",
     )
 
 
-def edge_by_edge(cells: Mapping[str, Int64[ndarray, "6"]]) -> Table:
-    """The operations of some cells as text."""
-    live = {name: NAS_BENCH_201.live_edges(cell) for name, cell in cells.items()}
-    rows = []
-    for number, (source, target) in enumerate(EDGES):
-        row = [f"`{source} → {target}`"]
-        for name, cell in cells.items():
-            operation = NAS_BENCH_201.operations(cell)[number]
-            is_idle = operation != "none" and not live[name][number]
-            row.append(f"`{operation}`{', idle' if is_idle else ''}")
-        rows.append(row)
-    return Table(
-        ["edge", *cells],
-        rows,
-        "Node 0 is the cell's input, node 3 its output; an idle edge is on no path between them.",
-    )
+def choice_by_choice(architectures: Mapping[str, Int64[ndarray, "D"]], space: SearchSpace) -> Table:
+    """The options that some architectures take, as text."""
+    columns = [space.describe(one) for one in architectures.values()]
+    rows = [
+        [f"`{position}`", *(f"`{text}`" for text in texts)]
+        for position, *texts in zip(space.positions, *columns, strict=True)
+    ]
+    return Table(["position", *architectures], rows, "`-`: switched off by another choice.")
 
 
-def _accuracy_columns(wording: Wording) -> list[str]:
-    predicted = " (predicted)" if wording.accuracy_is_predicted else ""
-    return [f"{wording.split}{predicted}", f"test{predicted}"]
+def _number(architecture: Int64[ndarray, "D"], space: SearchSpace) -> str:
+    return str(int(space.numbers(architecture))) if isinstance(space, Enumerable) else "-"
+
+
+def _accuracy_columns(wording: Wording, *, tested: bool) -> list[str]:
+    predicted = " (predicted)" if wording.summary.accuracy_is_predicted else ""
+    columns = [f"{wording.split}{predicted}"]
+    return [*columns, f"test{predicted}"] if tested else columns

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, final
 
 import numpy as np
 
-from nas.spaces.nas_bench_201.space import EDGES, OPERATIONS
-from nas.trials.choice_history import OperationHistory
+from controller.base import Controller
+from nas.spaces.base import SearchSpace
+from nas.trials.choice_history import ChoiceHistory
 from nas.trials.limits import Limits
-from nas.trials.loop import Step
-from nas.trials.survey import Landscape
+from nas.trials.survey import Survey
 from nas.trials.tracker import Tracker
 from nas.trials.trajectory import BAND
+from nas.trials.trial import Trials
 from runtime.shell.atomic_file import naming
 
 if TYPE_CHECKING:
@@ -39,8 +40,8 @@ _MIDDLE = f"middle {BAND * 100:.0f} percent"
 _LOW, _HIGH = f"low end of the {_MIDDLE}", f"high end of the {_MIDDLE}"
 
 
-def _operation(edge: tuple[int, int], operation: str) -> str:
-    return f"operations {edge[0]} to {edge[1]}/{operation}"
+def _choice(position: str, option: str) -> str:
+    return f"choices {position}/{option}"
 
 
 def _best(label: str) -> str:
@@ -51,7 +52,7 @@ def _optimum(label: str) -> str:
     return f"search/optimum within {label}"
 
 
-def layout(limits: Limits, *, has_policy: bool) -> Layout:
+def layout(limits: Limits, space: SearchSpace, *, has_policy: bool) -> Layout:
     """The tab "custom scalars": the curves of `report.html` under the same names."""
     from tensorboard.plugins.custom_scalar.layout_pb2 import (  # noqa: PLC0415 - as above
         Category,
@@ -90,14 +91,14 @@ def layout(limits: Limits, *, has_policy: bool) -> Layout:
             for limit in limits.each
         ),
     ]
-    operations = [
-        lines(f"{edge[0]} to {edge[1]}", *(_operation(edge, name) for name in OPERATIONS))
-        for edge in EDGES
+    choices = [
+        lines(position, *(_choice(position, option) for option in space.options(number)))
+        for number, position in enumerate(space.positions)
     ]
     return Layout(
         category=[
             Category(title="Convergence", chart=convergence),
-            Category(title=f"Operations by edge: {what}", chart=operations),
+            Category(title=f"Choices by position: {what}", chart=choices),
         ]
     )
 
@@ -114,8 +115,10 @@ class TensorBoardLog:
         sources: str,
         limit_ms: float,
         budget: int,
-        landscape: Landscape | None,
-        history: OperationHistory,
+        survey: Survey | None,
+        history: ChoiceHistory,
+        controller: Controller,
+        space: SearchSpace,
     ) -> None:
         self._folder = folder
         self._tracker = tracker
@@ -123,12 +126,14 @@ class TensorBoardLog:
         self._limit_ms = limit_ms
         self._every = max(1, budget // POINTS)
         self._budget = budget
-        optimum = None if landscape is None else landscape.optimum
+        optimum = None if survey is None else survey.optimum
         self._optimum_accuracy = (
-            None if landscape is None or optimum is None else float(landscape.accuracy[optimum])
+            None if survey is None or optimum is None else float(survey.accuracy[optimum])
         )
         self._done = self._logged = tracker.samples
         self._history = history
+        self._controller = controller
+        self._space = space
         self._bins = self._bins_until(self._done)  # that are written
         self._writer: EventFile | None = None
 
@@ -150,19 +155,21 @@ class TensorBoardLog:
         finally:
             threading.excepthook = self._hook
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, _trials: Trials) -> None:
         """Write a point of every curve, a few hundred times a run.
 
         Raises:
           OSError: if it cannot be written; with the folder's name in it.
         """
         with naming(self._folder):
-            self._point(step)
-            self._operations(step.samples)
+            self._point()
+            self._choices(self._tracker.samples)
 
-    def _point(self, step: Step) -> None:
-        samples = step.samples
+    def _point(self) -> None:
+        samples = self._tracker.samples
         if samples - self._logged < self._every and samples < self._budget:
+            return
+        if not self._tracker.has_recent:
             return
         self._logged = samples
         writer = self._open()
@@ -185,10 +192,10 @@ class TensorBoardLog:
             writer.scalar(_best(self._tracker.limits.label), best, samples)
             if self._optimum_accuracy is not None:
                 writer.scalar("search/gap to the optimum", self._optimum_accuracy - best, samples)
-        for name, values in step.diagnostics.items():
+        for name, values in self._controller.diagnostics().items():
             writer.scalar(f"controller/{name}", float(values[0]), samples)
 
-    def _operations(self, samples: int) -> None:
+    def _choices(self, samples: int) -> None:
         """Write the bins that have ended since the last call."""
         ended = self._bins_until(samples)
         if ended == self._bins:
@@ -198,9 +205,10 @@ class TensorBoardLog:
             if np.isnan(means[position]).any():
                 continue  # within a batch
             end = int(self._history.edges[position + 1])
-            for edge, values in zip(EDGES, means[position], strict=True):
-                for name, value in zip(OPERATIONS, values, strict=True):
-                    writer.scalar(_operation(edge, name), value, end)
+            for number, name in enumerate(self._space.positions):
+                options = self._space.options(number)
+                for option, value in zip(options, means[position, number], strict=False):
+                    writer.scalar(_choice(name, option), value, end)
         self._bins = ended
 
     def _bins_until(self, samples: int) -> int:
@@ -233,7 +241,9 @@ class TensorBoardLog:
                 flush_s=FLUSH_S,
             )
             self._writer.text("sources", self._sources)
-            self._writer.layout(layout(self._tracker.limits, has_policy=self._history.has_policy))
+            self._writer.layout(
+                layout(self._tracker.limits, self._space, has_policy=self._history.has_policy)
+            )
         return self._writer
 
 

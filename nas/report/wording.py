@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
-from nas.report.summary import optimum_name
-from nas.spaces.nas_bench_201.training_length import FULL_EPOCHS
-from nas.trials.limits import cost_text, label_of
+from nas.report.summary import Network, Summary
+from nas.trials.limits import cost_text
+from runtime.shell.provenance import Kind
 
-_DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "imagenet16": "ImageNet16-120"}
 _SPLITS = {"valid": "validation", "test": "test"}
 NO_BREAK = "\u00a0"
-OPERATION_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")
-"""Short names of `nas.spaces.nas_bench_201.space.OPERATIONS`, in its order."""
 
 
 @final
@@ -22,23 +19,17 @@ OPERATION_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")
 class Wording:
     """The names of the numbers of one run, by its summary."""
 
-    summary: Mapping[str, Any]
-    predicted_share: float  # of the sampled latencies
+    summary: Summary
 
     @property
     def dataset(self) -> str:
         """As papers write it."""
-        return _DATASETS[self.summary["dataset"]]
-
-    @property
-    def accuracy_is_predicted(self) -> bool:
-        """Whether a model answered instead of a training."""
-        return bool(self.summary["accuracy_source"] == "surrogate")
+        return self.summary.settings.dataset_title
 
     @property
     def split(self) -> str:
         """The split that was searched on."""
-        return _SPLITS[self.summary["split"]]
+        return _SPLITS[self.summary.split]
 
     @property
     def searched(self) -> str:
@@ -46,74 +37,85 @@ class Wording:
         return f"{self.split} accuracy"
 
     @property
+    def is_short(self) -> bool:
+        """Whether the searched accuracies are of a shorter training than the test accuracies."""
+        settings = self.summary.settings
+        return settings.epochs != settings.test_epochs
+
+    @property
     def accuracy_axis(self) -> str:
         """Title of an axis of the accuracy that was searched on."""
-        epochs = self.summary["epochs"]
-        length = "" if epochs == FULL_EPOCHS else f" after {epochs} epochs"
-        predicted = ", predicted" if self.accuracy_is_predicted else ""
+        length = f" after {self.summary.settings.epochs} epochs" if self.is_short else ""
+        predicted = ", predicted" if self.summary.accuracy_is_predicted else ""
         return f"{self.searched}{length} (%){predicted}"
 
     @property
     def latency_axis(self) -> str:
         """Title of an axis of latencies."""
-        return f"latency (ms){', predicted' if self.predicted_share == 1 else ''}"
+        shares = self.summary.predicted_latency_shares
+        words = [kind.words for kind, share in shares.items() if share == 1]
+        return f"latency (ms){''.join(f', {one}' for one in words)}"
 
     @property
     def limit(self) -> str:
         """The latency's limit with its name."""
-        return f"T = {self.summary['T_ms']:g}{NO_BREAK}ms"
+        return f"T = {self.summary.T_ms:g}{NO_BREAK}ms"
 
     @property
     def limits(self) -> str:
         """All limits with their names."""
-        further = self.summary.get("limits", {}).items()
+        further = self.summary.limits.items()
         return ", ".join(
             [
                 self.limit,
-                *(f"{name} = {cost_text(one['limit'], one['unit'], 6)}" for name, one in further),
+                *(f"{name} = {cost_text(one.limit, one.unit, 6)}" for name, one in further),
             ]
         )
 
     @property
     def label(self) -> str:
         """The names of the limits: T, or T, E and P."""
-        return label_of(self.summary.get("limits", {}))
+        return self.summary.label
 
     def missed(self, latency_ms: float) -> str:
-        """What is said of a sample that is not within all limits."""
-        beyond = latency_ms > float(self.summary["T_ms"])
-        return "beyond T" if beyond else f"not within {self.label}"
+        """What is said of a trial that is not within all limits."""
+        return "beyond T" if latency_ms > self.summary.T_ms else f"not within {self.label}"
 
-    def costs(self, row: Mapping[str, Any]) -> list[str]:
-        """What an architecture costs beside its latency, one for each further limit."""
-        return [
-            self.cost(symbol, row[one["cost"]])
-            for symbol, one in self.summary.get("limits", {}).items()
-        ]
-
-    def cost(self, symbol: str, cost: float) -> str:
-        """A cost for a table, marked where it breaks its limit."""
-        one = self.summary["limits"][symbol]
-        beyond = f", beyond {symbol}" if cost > one["limit"] else ""
-        return cost_text(cost, one["unit"]).replace(" ", NO_BREAK) + beyond
+    def costs(self, costs: Mapping[str, float]) -> list[str]:
+        """What an architecture costs beside its latency, one text for each further limit."""
+        found = []
+        for symbol, one in self.summary.limits.items():
+            cost = costs[one.cost]
+            beyond = f", beyond {symbol}" if cost > one.limit else ""
+            found.append(cost_text(cost, one.unit).replace(" ", NO_BREAK) + beyond)
+        return found
 
     @property
     def cost_columns(self) -> list[str]:
         """Headers of the further costs."""
-        return [one["cost"].removesuffix("_mj") for one in self.summary.get("limits", {}).values()]
+        return [one.cost.removesuffix("_mj") for one in self.summary.limits.values()]
 
     @property
     def optimum(self) -> str:
-        """What the best cell of the whole space within all limits is called."""
-        return optimum_name(self.summary)
+        """What the best architecture of the whole space within all limits is called."""
+        return self.summary.optimum_name
 
     def accuracy(self, fraction: float | None) -> str:
         """An accuracy for a table or a sentence."""
         return "-" if fraction is None else percent(fraction, 2)
 
-    def latency(self, latency_ms: float, *, predicted: bool) -> str:
-        """A latency for a table or a sentence, with its mark."""
-        return f"{milliseconds(latency_ms)}{' (predicted)' if predicted else ''}"
+    def latency(self, latency_ms: float, kind: Kind) -> str:
+        """A latency for a table or a sentence, with its kind where it was not measured."""
+        return f"{milliseconds(latency_ms)}{kind_note(kind)}"
+
+    def latency_of(self, network: Network) -> str:
+        """The latency of a reported network, with its kind."""
+        return self.latency(network.latency_ms, Kind[network.latency_kind])
+
+
+def kind_note(kind: Kind) -> str:
+    """A kind in brackets: nothing for a measurement."""
+    return "" if kind in {Kind.measured, Kind.trained} else f" ({kind.words})"
 
 
 def percent(fraction: float, decimals: int) -> str:
@@ -127,6 +129,12 @@ def milliseconds(latency_ms: float) -> str:
     return f"{number}{NO_BREAK}ms"
 
 
-def lines_of(cell: str) -> str:
-    """A cell's string with its nodes in lines of their own, for the label of a chart's point."""
-    return cell.replace("+", "+<br>")
+def lines_of(text: str, width: int = 40) -> str:
+    """An architecture's text in lines, for the label of a chart's point."""
+    parts = text.replace("+", "+ ").split(" ")
+    lines = [""]
+    for part in parts:
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("")
+        lines[-1] += part if part.endswith("+") or not lines[-1] else f" {part}"
+    return "<br>".join(lines)

@@ -1,4 +1,4 @@
-"""The controller's state beside the number of samples it has learned from, and its history."""
+"""The controller's state, its history, and how many events of the journal they have learned."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any, final
 import numpy as np
 
 from controller.base import Controller
-from nas.trials.choice_history import OperationHistory
-from nas.trials.loop import Step
+from nas.trials.choice_history import ChoiceHistory
+from nas.trials.trial import Trials
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 
 INTERVAL_S = 1.0
-_SAMPLES = "samples"
+_EVENTS = "events"
 _HISTORY = "history_"
 
 
 def save_checkpoint(
-    path: Path, controller: Controller, history: OperationHistory, samples: int
+    path: Path, controller: Controller, history: ChoiceHistory, events: int
 ) -> None:
     """Write the state atomically, as arrays without objects."""
-    arrays: dict[str, Any] = {_SAMPLES: np.array(samples), **controller.state()}
+    arrays: dict[str, Any] = {_EVENTS: np.array(events), **controller.state()}
     arrays |= {_HISTORY + name: array for name, array in history.state().items()}
     with replacing(path) as file:
         np.savez(file, **arrays)
 
 
 def load_checkpoint(
-    path: Path, controller: Controller, history: OperationHistory, recorded: int
+    path: Path, controller: Controller, history: ChoiceHistory, recorded: int
 ) -> int:
-    """Restore a controller and its history, and return the samples it has learned from.
+    """Restore a controller and its history, and return the events they have learned.
 
-    Without a checkpoint, or with one that is ahead of the samples that were recorded, both are
+    Without a checkpoint, or with one that is ahead of the events that were recorded, both are
     left as they are, and 0 returned.
 
     Raises:
@@ -47,8 +47,8 @@ def load_checkpoint(
         # opened here, because NumPy leaves a file open that is no archive
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-        samples = int(arrays.pop(_SAMPLES))
-        if samples > recorded:
+        events = int(arrays.pop(_EVENTS))
+        if events > recorded:
             return 0
         past = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_HISTORY)}
         controller.restore(arrays)
@@ -56,23 +56,31 @@ def load_checkpoint(
     except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise UserError(
             f"{path} is not a checkpoint of this controller ({error}); "
-            f"remove it, and resume learns again from the samples alone"
+            f"remove it, and resume learns again from the journal alone"
         ) from error
-    return max(samples, 0)
+    return max(events, 0)
 
 
 @final
 class Checkpointer:
     """Saves the controller once a second; a consumer of the loop."""
 
-    def __init__(self, path: Path, controller: Controller, history: OperationHistory) -> None:
+    def __init__(
+        self, path: Path, controller: Controller, history: ChoiceHistory, events: int
+    ) -> None:
         self._path = path
         self._controller = controller
         self._history = history
+        self._events = events
         self._saved_s = time.monotonic()
 
-    def __call__(self, step: Step) -> None:
-        """Save if the last time is long enough ago."""
+    def __call__(self, _trials: Trials) -> None:
+        """Count what was asked and answered; save if the last time is long enough ago."""
+        self._events += 2
         if time.monotonic() - self._saved_s >= INTERVAL_S:
-            save_checkpoint(self._path, self._controller, self._history, step.samples)
-            self._saved_s = time.monotonic()
+            self.save()
+
+    def save(self) -> None:
+        """Save now."""
+        save_checkpoint(self._path, self._controller, self._history, self._events)
+        self._saved_s = time.monotonic()

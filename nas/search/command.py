@@ -19,8 +19,9 @@ from yaml import YAMLError
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
 from nas.config.build import NAMES, REMOVED, build, register
+from nas.search.announcement import announce
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
-from nas.search.run import Run, announce
+from nas.search.run import Run
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import USER_ERROR, reason
@@ -36,7 +37,7 @@ def main() -> None:
         sys.exit(USER_ERROR)
 
 
-_SOURCES = ("accuracy", "latency", "device")
+_SOURCES = ("space", "accuracy", "latency", "device")
 """What a run is begun with and must be resumed with."""
 
 _failed: list[int] = []
@@ -66,10 +67,12 @@ def _search(composed: DictConfig, console: Console) -> None:
         interrupted = interrupted_run_folder(Path(composed.resume))
         composed, choices, begun_with, command = _load(interrupted)
     experiment = build(composed)
+    problem = experiment.problem
     sources = {
-        "accuracy": experiment.accuracy.source,
-        "latency": experiment.oracle.source,
-        "device": experiment.oracle.device,
+        "space": problem.space.name,
+        "accuracy": problem.accuracy.source,
+        "latency": problem.oracle.source,
+        "device": problem.oracle.device,
     }
     for name, source in begun_with.items():
         if source != sources[name]:
@@ -82,9 +85,9 @@ def _search(composed: DictConfig, console: Console) -> None:
         folder = new_run_folder(
             Path(composed.runs),
             choices["reward"],
-            experiment.oracle.device,
-            experiment.limit_ms,
-            experiment.limits,
+            problem.oracle.device,
+            problem.limit_ms,
+            problem.limits,
         )
         _save(composed, choices, sources, command, folder)
     else:
@@ -126,6 +129,11 @@ def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str]
     try:
         stored: Any = OmegaConf.to_container(OmegaConf.load(folder.config))
         choices = {group: str(stored["choices"][group]) for group in NAMES}
+        if "space" not in stored["sources"]:
+            raise UserError(
+                f"resume={folder.path} was begun by a version that knew one search space; finish it "
+                f"with that version, or begin it anew: {stored['command']}"
+            )
         sources = {name: str(stored["sources"][name]) for name in _SOURCES}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])

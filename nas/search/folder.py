@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from runtime.shell.errors import UserError
@@ -32,10 +33,22 @@ class RunFolder:
         """Machine and versions."""
         return self.path / "environment.json"
 
+    def read_environment(self) -> dict[str, Any]:
+        """What `environment` holds.
+
+        Raises:
+          UserError: if it cannot be read.
+        """
+        try:
+            found: dict[str, Any] = json.loads(self.environment.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UserError(f"cannot read {self.environment}: {error}") from error
+        return found
+
     @property
     def journal(self) -> Path:
-        """Samples while the run goes on."""
-        return self.path / "samples.csv"
+        """Events while the run goes on."""
+        return self.path / "journal.jsonl"
 
     @property
     def samples(self) -> Path:

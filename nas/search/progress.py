@@ -8,8 +8,8 @@ from typing import final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from nas.trials.loop import Step
 from nas.trials.tracker import Tracker
+from nas.trials.trial import Trials
 
 
 @final
@@ -45,11 +45,14 @@ class ProgressBar:
     ) -> None:
         self._bar.stop()
 
-    def __call__(self, step: Step) -> None:
+    def __call__(self, _trials: Trials) -> None:
         """Show the figures, a few hundred times a run."""
-        if step.samples - self._shown < self._every and step.samples < self._budget:
+        done = self._tracker.samples
+        if done - self._shown < self._every and done < self._budget:
             return
-        self._shown = step.samples
+        self._shown = done
+        if not self._tracker.has_recent:
+            return
         accuracy, latency_ms, _ = self._tracker.recent_means()
         best = self._tracker.best_accuracy
         label = self._tracker.limits.label
@@ -58,10 +61,11 @@ class ProgressBar:
             f" {limit.text(mean)} / {limit.text(limit.bound)}"
             for limit, mean in self._tracker.recent_costs()
         )
+        failed = f"  {self._tracker.failed:,} failed" if self._tracker.failed else ""
         figures = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms{costs}  {known}"
         if self._console.is_terminal:
-            self._bar.update(self._task, completed=step.samples, description=figures)
+            self._bar.update(self._task, completed=done, description=figures)
         else:
             self._console.print(
-                f"{step.samples:>7,} / {self._budget:,} samples  {figures}", soft_wrap=True
+                f"{done:>7,} / {self._budget:,} trials  {figures}{failed}", soft_wrap=True
             )

@@ -1,97 +1,121 @@
 """Learn again what a journal holds: how an interrupted search comes back to where it was.
 
 From its checkpoint on, or from the start where there is none, the controller proposes as it did
-before, and takes the answers from the journal instead of asking again. So nothing that was sampled
-is lost, however expensive it was, and a journal of other settings is found out.
+before, and takes the answers from the journal instead of asking again. So nothing that was answered
+is lost or paid twice, and a journal of other settings is found out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import final
+
 import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
 
 from controller.base import Controller
-from latency.base import LatencyOracle
-from nas.accuracy.base import Accuracy
-from nas.trials.choice_history import OperationHistory
-from nas.trials.limits import NO_FURTHER_LIMITS, Limits
-from nas.trials.loop import Evaluated
-from nas.trials.trial import Samples
-from rewards.base import Reward
+from nas.search.journal import Asked, Event
+from nas.trials.choice_history import ChoiceHistory
+from nas.trials.problem import SearchProblem
+from nas.trials.trial import State, Trials
 from runtime.shell.errors import UserError
 
 
-def check_answers(recorded: Samples, accuracy: Accuracy, oracle: LatencyOracle) -> None:
-    """Refuse a journal whose numbers are not those of the sources, where asking is free.
+@final
+@dataclass(frozen=True)
+class Replayed:
+    """Where an interrupted search stands."""
 
-    Raises:
-      UserError: if a recorded accuracy or latency differs.
-    """
-    architectures = recorded.architectures
-    for name, source, said in (
-        ("accuracy", accuracy, recorded.accuracy),
-        ("latency", oracle, recorded.latency_ms),
-    ):
-        if not source.tabular:
-            continue
-        now = accuracy(architectures) if source is accuracy else oracle.latency_ms(architectures)
-        differs = now != said
-        if differs.any():
-            row = int(np.argmax(differs))
-            raise UserError(
-                f"sample {row + 1:,} of the run has {name} {said[row]:g}, but the source now says "
-                f"{now[row]:g} ({source.description}); resume it with the data it was begun with"
-            )
+    events: int  # of the journal
+    asked: int  # trials
+    running: dict[int, Int64[ndarray, "D"]]  # by number: asked, and not answered
+    trials: Trials | None  # answered, in order of the answers; None if there are none
 
 
-def check_rewards(recorded: Samples, reward: Reward, limits: Limits) -> None:
-    """Refuse a journal whose rewards were made of other energies; the journal holds no costs.
-
-    Raises:
-      UserError: if a recorded reward differs.
-    """
-    now = reward(recorded.accuracy, recorded.latency_ms, limits.ratios(recorded.architectures))
-    differs = ~np.isclose(now, recorded.rewards, rtol=1e-9, atol=1e-12)
-    if differs.any():
-        row = int(np.argmax(differs))
-        raise UserError(
-            f"sample {row + 1:,} of the run has reward {recorded.rewards[row]:g}, but by the costs "
-            f"known now it is {now[row]:g}; resume it with the data it was begun with"
-        )
+NOTHING = Replayed(0, 0, {}, None)
+"""Before the first trial."""
 
 
 def replay(
     controller: Controller,
-    reward: Reward,
-    recorded: Samples,
-    history: OperationHistory,
+    problem: SearchProblem,
+    events: Sequence[Event],
+    history: ChoiceHistory,
     *,
-    done: int,
-    budget: int,
-    batch_size: int,
-    limits: Limits = NO_FURTHER_LIMITS,
-) -> int:
-    """Advance a controller and its history from `done` samples over the rest of a journal.
-
-    Returns the samples it has learned from then: a batch that was cut off is left out.
+    learned: int = 0,
+) -> Replayed:
+    """Advance a controller and its history over a journal; they know the first `learned` events.
 
     Raises:
       UserError: if the controller does not propose what the journal holds.
     """
-    while done < budget:
-        stop = done + min(batch_size, budget - done)
-        if stop > len(recorded):
-            break
-        architectures = controller.sample(stop - done)
-        if not np.array_equal(architectures[0], recorded.architectures[done:stop]):
-            raise UserError(
-                f"sample {done + 1:,} of the run is not what its controller proposes; it was made "
-                f"with other settings or another version"
-            )
-        top1, latency_ms = recorded.accuracy[None, done:stop], recorded.latency_ms[None, done:stop]
-        further = limits.ratios(architectures)
-        rewards = reward(top1, latency_ms, further)
-        ratios = reward.ratios(latency_ms, further)
-        controller.learn(Evaluated(architectures, top1, ratios, rewards), reward.of_ratios)
-        history.record(done, architectures)
-        done = stop
-    return done
+    running: dict[int, Int64[ndarray, "D"]] = {}
+    told: list[Trials] = []
+    asked = 0
+    for position, event in enumerate(events):
+        if isinstance(event, Asked):
+            if position >= learned:
+                _ask_again(controller, event)
+                history(event.first, event.architectures)
+            rows = event.architectures[0]
+            running |= {event.first + i: row for i, row in enumerate(rows)}
+            asked = max(asked, event.first + len(rows))
+        else:
+            told.append(event)
+            for number in event.number.tolist():
+                running.pop(number, None)
+            if position >= learned:
+                controller.learn(event.as_batch(), problem.score)
+    return Replayed(len(events), asked, running, Trials.joined(told) if told else None)
+
+
+def _ask_again(controller: Controller, event: Asked) -> None:
+    proposed = controller.sample(event.architectures.shape[1])
+    if not np.array_equal(proposed, event.architectures):
+        raise UserError(
+            f"trial {event.first + 1:,} of the run is not what its controller proposes; it was made "
+            f"with other settings or another version"
+        )
+
+
+def complete(events: Sequence[Event]) -> Sequence[Event]:
+    """The events up to the last answer: a batch that was cut off is asked again."""
+    last = max((i for i, event in enumerate(events) if not isinstance(event, Asked)), default=-1)
+    return events[: last + 1]
+
+
+def check_answers(recorded: Trials, problem: SearchProblem) -> None:
+    """Refuse a journal whose numbers are not those of the sources, where asking is free.
+
+    Raises:
+      UserError: if a recorded accuracy, latency or reward differs.
+    """
+    done = recorded.rows(recorded.state == State.done)
+    for name, source, recorded_values in (
+        ("accuracy", problem.accuracy, done.accuracy),
+        ("latency", problem.oracle, done.latency_ms),
+    ):
+        if not source.tabular:
+            continue
+        if source is problem.accuracy:
+            now = problem.accuracy.answer(done.architectures).fraction
+        else:
+            now = problem.oracle.answer(done.architectures).ms
+        _require_same(name, recorded_values, now, done, source.description)
+    costs = problem.limits.costs(done.architectures)
+    rewards = problem.reward(done.accuracy, done.latency_ms, costs / problem.limits.bounds)
+    near = np.isclose(rewards, done.rewards, rtol=1e-9, atol=1e-12)
+    now = np.where(near, done.rewards, rewards)
+    _require_same("reward", done.rewards, now, done, "the limits and their costs")
+
+
+def _require_same(name: str, recorded: ndarray, now: ndarray, trials: Trials, source: str) -> None:
+    differs = now != recorded
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise UserError(
+            f"trial {trials.number[row] + 1:,} of the run has {name} {recorded[row]:g}, but the "
+            f"source now says {now[row]:g} ({source}); resume it with the data it was begun with"
+        )

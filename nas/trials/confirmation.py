@@ -10,63 +10,58 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.trials.trial import Samples
+from nas.trials.trial import Trials
 
 _ROUNDS = 10
-"""On a device that is slower now than it was told to be, none may be within the limit again."""
+"""On a device that is slower now than it was said to be, none may be within the limit again."""
 
 
 @final
 @dataclass(frozen=True)
-class Candidate:
-    """A sample that was within the limit, and was timed again."""
+class Confirmation:
+    """Feasible trials that were timed again, the most accurate first."""
 
-    sample: int  # position among the samples
-    latency_ms: float
-    latency_again_ms: float  # NaN where the device could not run it again
-    within_limit: bool  # again
+    positions: Int64[ndarray, "n"]  # in the record of the search
+    again_ms: Float64[ndarray, "n"]  # NaN where the device could not run the network again
+    limit_ms: float
+
+    @property
+    def within_limit(self) -> Bool[ndarray, "n"]:
+        """True where the network was within the limit again."""
+        return np.asarray(self.again_ms <= self.limit_ms)
+
+    @property
+    def winner(self) -> int | None:
+        """Place of the most accurate that is within the limit again; None if none is."""
+        return int(np.argmax(self.within_limit)) if self.within_limit.any() else None
 
 
 def confirm(
-    samples: Samples,
+    trials: Trials,
     feasible: Bool[ndarray, "n"],
-    measure_again: Callable[[Int64[ndarray, "n 6"]], Float64[ndarray, "n"]],
+    measure_again: Callable[[Int64[ndarray, "m D"]], Float64[ndarray, "m"]],
     *,
     top: int,
     limit_ms: float,
-) -> list[Candidate]:
-    """Time the most accurate feasible samples again, until one is within the limit again.
+) -> Confirmation:
+    """Time the most accurate feasible trials again, until one is within the limit again.
 
-    `measure_again` gives new milliseconds, NaN where there are none. `top` cells are timed at
-    once; more only if none of them is within the limit again, ten times as many at most. Returns all
-    that were timed, the most accurate first.
+    `measure_again` gives new milliseconds, NaN where there are none. `top` architectures are timed
+    at once; more only if none of them is within the limit again, ten times as many at most.
     """
-    order = _candidates(samples, feasible)[: _ROUNDS * top]
-    timed: list[Candidate] = []
+    order = _candidates(trials, feasible)[: _ROUNDS * top]
+    again_ms = np.empty(0)
     for start in range(0, len(order), top):
         rows = order[start : start + top]
-        again_ms = measure_again(samples.architectures[rows])
-        timed += [
-            Candidate(row, float(samples.latency_ms[row]), again, again <= limit_ms)
-            for row, again in zip(rows.tolist(), again_ms.tolist(), strict=True)
-        ]
-        if winner(timed) is not None:
+        again_ms = np.append(again_ms, measure_again(trials.architectures[rows]))
+        if (again_ms <= limit_ms).any():
             break
-    return timed
+    return Confirmation(order[: len(again_ms)], again_ms, limit_ms)
 
 
-def winner(timed: list[Candidate]) -> Candidate | None:
-    """The most accurate that is within the limit again; None if none is."""
-    return next((one for one in timed if one.within_limit), None)
-
-
-def _candidates(samples: Samples, feasible: Bool[ndarray, "n"]) -> Int64[ndarray, " m"]:
-    """Positions of feasible samples, the most accurate first, one a cell.
-
-    Cells of one network are timed each, for their times differ (docs/explanation/timing.md).
-    """
-    order = np.argsort(-samples.accuracy, kind="stable")
+def _candidates(trials: Trials, feasible: Bool[ndarray, "n"]) -> Int64[ndarray, "m"]:
+    """Positions of feasible trials, the most accurate first, one for each architecture."""
+    order = np.argsort(-trials.accuracy, kind="stable")
     order = order[feasible[order]]
-    _, first = np.unique(NAS_BENCH_201.numbers(samples.architectures[order]), return_index=True)
+    _, first = np.unique(trials.architectures[order], axis=0, return_index=True)
     return np.asarray(order[np.sort(first)])

@@ -1,35 +1,55 @@
-"""The exact answers that a table gives for free. The searcher never sees them."""
+"""What is known of the whole space: exact answers where they are free, else an estimate.
+
+The searcher never sees them.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from latency.base import LatencyOracle
 from nas.accuracy.base import Accuracy
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.base import Enumerable, SearchSpace, everything
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from rewards.base import Reward
+from runtime.shell.provenance import Kind, is_predicted
+
+ESTIMATED_FROM = 10_000
+"""Uniform samples from which the feasible share of a space is estimated that cannot be listed."""
+
+_Z95 = 1.959964  # two-sided 95 % of the normal distribution
 
 
 @final
 @dataclass(frozen=True)
-class Landscape:
-    """Accuracy and latency of the whole space, by official index, and what is within the limits."""
+class Survey:
+    """Accuracy and costs of every architecture, by number, and what is within the limits."""
 
-    accuracy: Float64[ndarray, "15625"]  # on the split that is searched on, a fraction
-    latency_ms: Float64[ndarray, "15625"]  # NaN where this device was not measured
+    space: Enumerable
+    accuracy: Float64[ndarray, "size"]  # on the split that is searched on, a fraction
+    accuracy_kind: Int8[ndarray, "size"]
+    latency_ms: Float64[ndarray, "size"]  # NaN where there is none for this device
+    latency_kind: Int8[ndarray, "size"]
+    costs: Float64[ndarray, "size L"]  # those that have a limit beside the latency
     limit_ms: float
     limits: Limits = NO_FURTHER_LIMITS
 
+    @cached_property
+    def met(self) -> Bool[ndarray, "size"]:
+        """True where every limit but the latency's is met."""
+        return self.limits.met(self.costs)
+
     @property
-    def feasible(self) -> Bool[ndarray, "15625"]:
-        """Which architectures are known to meet every limit."""
-        return np.asarray((self.latency_ms <= self.limit_ms) & self.limits.all_met)  # not for NaN
+    def feasible(self) -> Bool[ndarray, "size"]:
+        """True where every limit is known to be met."""
+        return np.asarray((self.latency_ms <= self.limit_ms) & self.met)  # not for NaN
 
     @property
     def feasible_share(self) -> float:
@@ -38,14 +58,33 @@ class Landscape:
 
     @property
     def optimum(self) -> int | None:
-        """Index of the most accurate feasible architecture, the faster of two; None if none is."""
+        """Number of the most accurate feasible architecture, the faster of two; None if none is."""
         return self._best(np.where(self.feasible, self.accuracy, -np.inf))
 
+    @property
+    def latency_predicted_share(self) -> float:
+        """Share of the latencies that a model gave."""
+        return float(is_predicted(self.latency_kind).mean())
+
+    @property
+    def optimum_is_exact(self) -> bool | None:
+        """Whether no prediction can change the optimum; None if there is none.
+
+        It is exact where the accuracies, and the latencies of itself and of every more accurate
+        architecture within the further limits, were measured.
+        """
+        if self.optimum is None:
+            return None
+        rivals = self.accuracy > self.accuracy[self.optimum]
+        rivals[self.optimum] = True
+        doubtful = is_predicted(self.latency_kind) & rivals & self.met
+        return not (doubtful.any() or is_predicted(self.accuracy_kind).any())
+
     def favourite(self, reward: Reward) -> int | None:
-        """Index of the architecture that the reward itself likes best."""
+        """Number of the architecture that the reward itself likes best."""
         known = ~np.isnan(self.latency_ms)
         latency_ms = np.where(known, self.latency_ms, 1.0)
-        rewards = reward(self.accuracy, latency_ms, self.limits.all_ratios)
+        rewards = reward(self.accuracy, latency_ms, self.costs / self.limits.bounds)
         return self._best(np.where(known, rewards, -np.inf))
 
     def rank(self, accuracy: float) -> int:
@@ -54,18 +93,34 @@ class Landscape:
 
     @property
     def pareto_front(self) -> Int64[ndarray, "n"]:
-        """Indices of the architectures that none beats in both, from fast to slow.
+        """Numbers of the architectures that none beats in both, from fast to slow.
 
         Those beyond a limit other than the latency's take no part.
         """
-        taking_part = np.where(self.limits.all_met, self.latency_ms, np.nan)
-        return pareto_front(self.accuracy, taking_part)
+        return pareto_front(self.accuracy, np.where(self.met, self.latency_ms, np.nan))
 
-    def _best(self, values: Float64[ndarray, "15625"]) -> int | None:
+    def _best(self, values: Float64[ndarray, "size"]) -> int | None:
         best = np.flatnonzero(values == values.max())
         if np.isneginf(values[best[0]]):
             return None
         return int(best[np.argmin(self.latency_ms[best])])
+
+
+@final
+@dataclass(frozen=True)
+class EstimatedShare:
+    """Share of a space that meets every limit, from uniform samples, with its 95 % interval."""
+
+    share: float
+    low: float  # Wilson's interval
+    high: float
+    samples: int
+
+    def __str__(self) -> str:
+        return (
+            f"about {self.share:.1%} of the space ({self.low:.1%} to {self.high:.1%}, from "
+            f"{self.samples:,} uniform samples)"
+        )
 
 
 def pareto_front(
@@ -80,16 +135,47 @@ def pareto_front(
 
 
 def survey(
+    space: SearchSpace,
     accuracy: Accuracy,
     oracle: LatencyOracle,
     limit_ms: float,
     limits: Limits = NO_FURTHER_LIMITS,
-) -> Landscape | None:
-    """The landscape, or None where asking for the whole space is not free."""
-    if not (accuracy.tabular and oracle.tabular):
+) -> Survey | None:
+    """The survey, or None where the space cannot be listed or asking for all of it is not free."""
+    if not (isinstance(space, Enumerable) and accuracy.tabular and oracle.tabular):
         return None
-    everything = NAS_BENCH_201.rows
-    known = oracle.known(everything)
-    latency_ms = np.full(len(everything), np.nan)
-    latency_ms[known] = oracle.latency_ms(everything[known])
-    return Landscape(accuracy(everything), latency_ms, limit_ms, limits)
+    rows = everything(space)
+    known = oracle.known(rows)
+    latency_ms = np.full(len(rows), np.nan)
+    latency_kind = np.full(len(rows), Kind.missing, np.int8)
+    answered = oracle.answer(rows[known])
+    latency_ms[known], latency_kind[known] = answered.ms, answered.kind
+    accuracies = accuracy.answer(rows)
+    return Survey(
+        space,
+        accuracies.fraction,
+        accuracies.kind,
+        latency_ms,
+        latency_kind,
+        limits.costs(rows),
+        limit_ms,
+        limits,
+    )
+
+
+def estimated_share(
+    space: SearchSpace, oracle: LatencyOracle, limit_ms: float, limits: Limits
+) -> EstimatedShare | None:
+    """The feasible share by uniform sampling; None where latencies are not free."""
+    if not oracle.tabular:
+        return None
+    rows = space.sample(np.random.default_rng(0), ESTIMATED_FROM)
+    rows = rows[oracle.known(rows)]
+    n = len(rows)
+    if n == 0:
+        return None
+    within = (oracle.answer(rows).ms <= limit_ms) & limits.met(limits.costs(rows))
+    share = float(within.mean())
+    middle = (share + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)
+    half = _Z95 / (1 + _Z95**2 / n) * math.sqrt(share * (1 - share) / n + _Z95**2 / (4 * n**2))
+    return EstimatedShare(share, max(0.0, middle - half), min(1.0, middle + half), n)

@@ -6,44 +6,58 @@ from collections import deque
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from numpy import ndarray
 
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
-from nas.trials.loop import Step
 from nas.trials.trajectory import WINDOW
-from nas.trials.trial import Samples
+from nas.trials.trial import State, Trials
 
 
 @final
 class Tracker:
-    """Means over the last 100 samples, and the best so far; a consumer of the loop."""
+    """Means over the last 100 trials, and the best so far; a consumer of the loop."""
 
     def __init__(self, limit_ms: float, limits: Limits = NO_FURTHER_LIMITS) -> None:
         self._limit_ms = limit_ms
         self.limits = limits
         self._recent: deque[tuple[float, float, float]] = deque(maxlen=WINDOW)
-        self._recent_architectures: deque[Int64[ndarray, "6"]] = deque(maxlen=WINDOW)
-        self.samples = 0
+        self._recent_costs: deque[Float64[ndarray, "L"]] = deque(maxlen=WINDOW)
+        self.samples = 0  # trials that ended
+        self.failed = 0
         self.feasible = 0
-        self.best_accuracy = np.nan  # of the samples within every limit
+        self.best_accuracy = np.nan  # of the trials within every limit
         self.best_latency_ms = np.nan
 
-    def add(self, history: Samples) -> None:
-        """Take in the samples of a run that goes on."""
-        self._add(history.architectures, history.accuracy, history.latency_ms, history.rewards)
-
-    def __call__(self, step: Step) -> None:
-        """Take in the first replica's batch."""
-        self._add(step.architectures[0], step.accuracy[0], step.latency_ms[0], step.rewards[0])
+    def __call__(self, trials: Trials) -> None:
+        """Take in the first replica's trials, or the record of one search."""
+        one = trials.replica(0) if trials.state.ndim > 1 else trials
+        self.samples += len(one)
+        if (one.state != State.done).any():
+            self.failed += int((one.state != State.done).sum())
+            one = one.rows(one.state == State.done)
+        self._recent_costs.extend(one.costs[-WINDOW:])
+        met = self.limits.met(one.costs).tolist()
+        columns = (one.accuracy.tolist(), one.latency_ms.tolist(), one.rewards.tolist())
+        for trial, is_met in zip(zip(*columns, strict=True), met, strict=True):
+            self._recent.append(trial)
+            if is_met and trial[1] <= self._limit_ms:
+                self.feasible += 1
+                if not trial[0] <= self.best_accuracy:
+                    self.best_accuracy, self.best_latency_ms = trial[:2]
 
     @property
     def feasible_share(self) -> float:
-        """Share of all samples that meet every limit."""
+        """Share of all trials that meet every limit."""
         return self.feasible / max(self.samples, 1)
 
+    @property
+    def has_recent(self) -> bool:
+        """Whether any trial was done, so that there are means."""
+        return bool(self._recent)
+
     def recent_means(self) -> tuple[float, float, float]:
-        """Mean accuracy, latency (ms) and reward of the last 100 samples."""
+        """Mean accuracy, latency (ms) and reward of the last 100 trials."""
         accuracy, latency_ms, reward = np.mean(self._recent, axis=0)
         return float(accuracy), float(latency_ms), float(reward)
 
@@ -52,23 +66,8 @@ class Tracker:
         return np.quantile(self._recent, [(1 - share) / 2, (1 + share) / 2], axis=0)
 
     def recent_costs(self) -> list[tuple[Limit, float]]:
-        """Each limit beside the latency's, with its mean cost over the last 100 samples."""
-        recent = np.array(self._recent_architectures, np.int64).reshape(-1, 6)
-        return [(limit, float(limit.of(recent).mean())) for limit in self.limits.each]
-
-    def _add(
-        self,
-        architectures: Int64[ndarray, "n 6"],
-        accuracy: Float64[ndarray, "n"],
-        latency_ms: Float64[ndarray, "n"],
-        rewards: Float64[ndarray, "n"],
-    ) -> None:
-        self._recent_architectures.extend(architectures[-WINDOW:])
-        numbers = zip(accuracy.tolist(), latency_ms.tolist(), rewards.tolist(), strict=True)
-        for sample, met in zip(numbers, self.limits.met(architectures).tolist(), strict=True):
-            self._recent.append(sample)
-            self.samples += 1
-            if met and sample[1] <= self._limit_ms:
-                self.feasible += 1
-                if not sample[0] <= self.best_accuracy:
-                    self.best_accuracy, self.best_latency_ms = sample[:2]
+        """Each limit beside the latency's, with its mean cost over the last 100 trials."""
+        if not self.limits:
+            return []
+        means = np.mean(self._recent_costs, axis=0).tolist()
+        return list(zip(self.limits.each, means, strict=True))

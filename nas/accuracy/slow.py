@@ -1,0 +1,62 @@
+"""Accuracies that are slow: one trial at a time, out of order, and some fail."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Protocol, final, runtime_checkable
+
+from jaxtyping import Int64
+from numpy import ndarray
+
+from runtime.shell.provenance import Kind
+
+
+@final
+@dataclass(frozen=True)
+class Fidelity:
+    """How thoroughly a trial is evaluated."""
+
+    name: str  # as in files and on pages: "12 epochs"
+    epochs: int
+
+
+@final
+@dataclass(frozen=True)
+class Evaluation:
+    """The answer to one trial."""
+
+    accuracy: float  # top-1 on the split that is searched on, a fraction
+    kind: Kind
+    seconds: float  # that the evaluation took
+
+
+@runtime_checkable
+class SlowAccuracySource(Protocol):
+    """Evaluates trials in the background."""
+
+    @property
+    def source(self) -> str:
+        """Name stored beside every result."""
+
+    @property
+    def description(self) -> str:
+        """One line for the user: where the numbers come from."""
+
+    @property
+    def fidelities(self) -> tuple[Fidelity, ...]:
+        """From the cheapest to the most thorough."""
+
+    def submit(
+        self, trial: int, architecture: Int64[ndarray, "D"], fidelity: int, seed: int
+    ) -> Future[Evaluation]:
+        """Begin to evaluate a trial; the future raises what the evaluation raised."""
+
+    def wait(self) -> list[Future[Evaluation]]:
+        """Block until a submitted future has ended; all that have since, in order of completion."""
+
+    def now_s(self) -> float:
+        """Seconds on the clock that the source keeps, from any beginning."""
+
+    def close(self) -> None:
+        """End what is still running; its trials are evaluated again when the search goes on."""

@@ -1,0 +1,91 @@
+"""What is printed before the first trial: what the numbers are, and whether the limits can be met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Console
+
+from latency.base import Doubtful
+from nas.config.build import Experiment
+from nas.report.summary import Summary
+from nas.trials.preflight import describe_limit, describe_reward, require_complete
+from nas.trials.problem import SearchProblem
+from nas.trials.survey import estimated_share
+
+_LONG = 100
+"""Words of a line on which sources are printed together."""
+
+
+def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
+    """Print what is searched, by which sources, and what is known of the limits beforehand.
+
+    Raises:
+      UserError: if no architecture meets the limit.
+    """
+    config, problem = experiment.config, experiment.problem
+    print_sources(console, problem)
+    further = "".join(f"{limit}, " for limit in problem.limits.each)
+    lines = [
+        (
+            f"searching {problem.task.name} on {problem.oracle.device}, T = {problem.limit_ms:g} ms, "
+            f"{further}reward={choices['reward']}, controller={choices['controller']}, "
+            f"seed {config.seed}, {config.budget:,} trials"
+        ),
+        *_outlook(problem),
+    ]
+    if isinstance(problem.oracle, Doubtful):
+        lines += [f"warning: {one}" for one in problem.oracle.warnings]
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _outlook(problem: SearchProblem) -> list[str]:
+    survey = problem.survey
+    if survey is not None:
+        require_complete(survey, problem.oracle.device)
+        return [
+            describe_limit(survey, problem.oracle.device),
+            describe_reward(survey, problem.reward),
+        ]
+    share = estimated_share(problem.space, problem.oracle, problem.limit_ms, problem.limits)
+    unknown = "the exact optimum is unknown: asking for the whole space is not free here"
+    if share is None:
+        return [unknown]
+    return [f"{share} is within {problem.limits.label}", unknown]
+
+
+def sources(problem: SearchProblem) -> str:
+    """Where the numbers come from, in one line."""
+    return "; ".join(_each_source(problem))
+
+
+def print_sources(console: Console, problem: SearchProblem) -> None:
+    """Print the sources on one line, or where that would be long each on its own."""
+    together = sources(problem)
+    lines = [together] if len(together.split()) <= _LONG else _each_source(problem)
+    for line in lines:
+        console.print(line, soft_wrap=True)
+
+
+def _each_source(problem: SearchProblem) -> list[str]:
+    return [
+        f"accuracy {problem.accuracy.description}",
+        f"latency {problem.oracle.description}",
+        *(f"{limit.name} {limit.source}" for limit in problem.limits.each),
+    ]
+
+
+def short_sources(summary: Summary) -> str:
+    """Where the numbers come from, short enough for a title, with what is predicted by what."""
+    accuracy = summary.accuracy_source
+    if summary.accuracy_is_predicted:
+        accuracy = f"predicted by the {accuracy}"
+    shares = summary.predicted_latency_shares
+    latency = summary.latency_source
+    said = [f"{share:.1%} {kind.words}" for kind, share in shares.items()]
+    if sum(shares.values()) == 1 and len(shares) == 1:
+        latency = next(iter(shares)).words
+    elif said:
+        latency = f"{latency}, {', '.join(said)}"
+    return f"accuracy: {accuracy}; latency: {latency}"

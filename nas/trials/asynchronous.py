@@ -1,0 +1,157 @@
+"""The asynchronous search loop: trials are submitted, and learned from in order of completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
+from controller.base import Controller
+from latency.base import Latencies, UnmeasuredError
+from nas.accuracy.base import Accuracies
+from nas.accuracy.slow import Evaluation, SlowAccuracySource
+from nas.trials.loop import OnAsked
+from nas.trials.problem import SearchProblem
+from nas.trials.trial import State, Trials
+from runtime.shell.provenance import Kind
+
+
+@final
+@dataclass(frozen=True)
+class Budget:
+    """What ends a search: whichever comes first. What runs then is still awaited."""
+
+    trials: int
+    seconds: float = np.inf  # on the clock of the accuracy source
+    cost: float = np.inf  # seconds that all evaluations took together
+
+
+@final
+@dataclass(frozen=True)
+class Asynchronous:
+    """A search of one replica with at most `parallel` evaluations at once.
+
+    The latency, which is cheap, is asked first: a trial that has none fails without being evaluated,
+    and one that takes longer than `prune_beyond` times T is pruned. A failed trial is recorded with
+    its error, and the search goes on.
+    """
+
+    problem: SearchProblem
+    source: SlowAccuracySource
+    parallel: int
+    budget: Budget
+    seed: int = 0
+    fidelity: int = -1  # the most thorough
+    prune_beyond: float = np.inf
+    on_asked: OnAsked = lambda _first, _architectures: None
+
+    def search(
+        self,
+        controller: Controller,
+        *,
+        asked: int = 0,
+        running: Mapping[int, Int64[ndarray, "D"]] | None = None,
+        cost: float = 0.0,
+    ) -> Iterator[Trials]:
+        """Yield each trial when it has ended, as `(1, 1)` columns; `first` is its number.
+
+        Args:
+          controller: a search of one replica.
+          asked: trials that were asked before, by an earlier part of the same search.
+          running: those of them that have not ended, by number; they are submitted again.
+          cost: seconds that the earlier part's evaluations took.
+        """
+        began_s = self.source.now_s()
+        waiting = dict(running or {})
+        at_work: dict[Future[Evaluation], Trials] = {}
+        try:
+            while True:
+                spent = cost >= self.budget.cost
+                late = self.source.now_s() - began_s >= self.budget.seconds
+                may_ask = asked < self.budget.trials and not (spent or late)
+                if len(at_work) < self.parallel and (waiting or may_ask):
+                    if waiting:
+                        number = min(waiting)
+                        architectures = waiting.pop(number)[None, None]
+                    else:
+                        number, architectures = asked, controller.sample(1)
+                        asked += 1
+                        self.on_asked(number, architectures)
+                    trial = self._with_latency(number, architectures)
+                    if trial.state[0, 0] == State.asked:
+                        at_work[self._submit(trial)] = trial
+                    else:
+                        yield self._learned(controller, trial)
+                elif at_work:
+                    for future in self.source.wait():
+                        trial = self._ended(at_work.pop(future), future)
+                        cost += float(trial.seconds[0, 0])
+                        yield self._learned(controller, trial)
+                else:
+                    return
+        finally:
+            self.source.close()
+
+    def _submit(self, trial: Trials) -> Future[Evaluation]:
+        fidelity = self.fidelity % len(self.source.fidelities)
+        return self.source.submit(
+            trial.first, trial.architectures[0, 0], fidelity, self.seed + trial.first
+        )
+
+    def _learned(self, controller: Controller, trial: Trials) -> Trials:
+        controller.learn(trial, self.problem.score)
+        return trial
+
+    def _with_latency(self, number: int, architectures: Int64[ndarray, "1 1 D"]) -> Trials:
+        try:
+            latencies = self.problem.oracle.answer(architectures)
+        except UnmeasuredError as error:
+            missing = Latencies(np.full((1, 1), np.nan), np.full((1, 1), Kind.missing, np.int8))
+            return _failed(self._judged(number, architectures, missing, None), error)
+        trial = self._judged(number, architectures, latencies, None)
+        if trial.ratios[0, 0, 0] > self.prune_beyond:
+            return replace(trial, state=np.full((1, 1), State.pruned, np.int8))
+        return trial
+
+    def _ended(self, trial: Trials, future: Future[Evaluation]) -> Trials:
+        error = future.exception()
+        if error is not None:
+            return _failed(trial, error)
+        latencies = Latencies(trial.latency_ms, trial.latency_kind)
+        return self._judged(trial.first, trial.architectures, latencies, future.result())
+
+    def _judged(
+        self,
+        number: int,
+        architectures: Int64[ndarray, "1 1 D"],
+        latencies: Latencies,
+        evaluation: Evaluation | None,
+    ) -> Trials:
+        accuracy = np.nan if evaluation is None else evaluation.accuracy
+        kind = Kind.missing if evaluation is None else evaluation.kind
+        accuracies = Accuracies(np.full((1, 1), accuracy), np.full((1, 1), kind, np.int8))
+        seconds = 0.0 if evaluation is None else evaluation.seconds
+        judged = self.problem.judge(number, architectures, latencies, accuracies, seconds)
+        state = State.asked if evaluation is None else State.done
+        fidelity = self.fidelity % len(self.source.fidelities)
+        rewards = judged.rewards if evaluation is not None else np.full((1, 1), np.nan)
+        return replace(
+            judged,
+            state=np.full((1, 1), state, np.int8),
+            rewards=rewards,
+            fidelity=np.full((1, 1), fidelity, np.int8),
+        )
+
+
+def _failed(trial: Trials, error: BaseException) -> Trials:
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return replace(
+        trial,
+        state=np.full((1, 1), State.failed, np.int8),
+        error=np.full((1, 1), text, object),
+    )

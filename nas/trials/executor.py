@@ -1,0 +1,197 @@
+"""Where slow evaluations run: threads, processes or Ray, or a simulated clock.
+
+The first three are `concurrent.futures` executors. The simulated clock plays answers that are known
+already as if each took its time, so that an asynchronous search is tested without training anything
+(as in syne-tune's simulator back end).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import multiprocessing
+import queue
+import time
+from collections.abc import Callable
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from enum import Enum
+from typing import Any, final
+
+from jaxtyping import Int64
+from numpy import ndarray
+
+from nas.accuracy.slow import Evaluation, Fidelity
+from runtime.shell.errors import UserError
+
+Evaluate = Callable[[Int64[ndarray, "D"], Fidelity, int], Evaluation]
+"""Evaluates an architecture to a fidelity with a seed."""
+
+
+class Workers(Enum):
+    """Where evaluations run."""
+
+    threads = "threads"
+    processes = "processes"  # a process each: one that crashes takes only its own trial along
+    ray = "ray"  # needs the extra `ray`
+
+
+@final
+class Evaluated:
+    """A `SlowAccuracySource` made of a function and of an executor for each of its slots."""
+
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        fidelities: tuple[Fidelity, ...],
+        *,
+        workers: Workers,
+        slots: int,
+        source: str,
+        description: str,
+    ) -> None:
+        self.fidelities = fidelities
+        self.source = source
+        self.description = description
+        self._evaluate = evaluate
+        self._make = _maker(workers)
+        self._idle: list[Executor] = [self._make() for _ in range(slots)]
+        self._busy: dict[Future[Evaluation], Executor] = {}
+        self._ended: queue.SimpleQueue[Future[Evaluation]] = queue.SimpleQueue()
+
+    def submit(
+        self, trial: int, architecture: Int64[ndarray, "D"], fidelity: int, seed: int
+    ) -> Future[Evaluation]:
+        """Begin to evaluate a trial in an idle slot.
+
+        Raises:
+          RuntimeError: if no slot is idle.
+        """
+        if not self._idle:
+            raise RuntimeError(f"trial {trial} was submitted while every slot is busy")
+        executor = self._idle.pop()
+        future = executor.submit(self._evaluate, architecture, self.fidelities[fidelity], seed)
+        self._busy[future] = executor
+        future.add_done_callback(self._ended.put)
+        return future
+
+    def wait(self) -> list[Future[Evaluation]]:
+        """Block until an evaluation has ended; its slot is idle again."""
+        ended = [self._ended.get()]
+        while not self._ended.empty():
+            ended.append(self._ended.get())
+        for future in ended:
+            executor = self._busy.pop(future)
+            broken = not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
+            if broken:
+                executor.shutdown(wait=False, cancel_futures=True)
+            self._idle.append(self._make() if broken else executor)
+        return ended
+
+    def now_s(self) -> float:
+        """Seconds of the monotonic clock."""
+        return time.monotonic()
+
+    def close(self) -> None:
+        """End all slots; threads run on until their evaluation ends, processes are killed."""
+        for executor in (*self._idle, *self._busy.values()):
+            for process in getattr(executor, "_processes", None) or {}:
+                executor._processes[process].kill()  # type: ignore[attr-defined] # noqa: SLF001 - Python < 3.14 has no kill_workers
+            executor.shutdown(wait=False, cancel_futures=True)
+        self._idle, self._busy = [], {}
+
+
+@final
+class Simulated:
+    """A `SlowAccuracySource` whose answers are known; only the order of their ends is simulated."""
+
+    def __init__(
+        self,
+        evaluate: Evaluate,
+        fidelities: tuple[Fidelity, ...],
+        *,
+        source: str,
+        description: str,
+    ) -> None:
+        self.fidelities = fidelities
+        self.source = source
+        self.description = description
+        self._evaluate = evaluate
+        self._now_s = 0.0
+        self._count = itertools.count()
+        self._ends: list[tuple[float, int, Future[Evaluation]]] = []
+
+    def submit(
+        self,
+        trial: int,  # noqa: ARG002 - the simulated clock needs no name
+        architecture: Int64[ndarray, "D"],
+        fidelity: int,
+        seed: int,
+    ) -> Future[Evaluation]:
+        """Evaluate at once, and let the answer arrive after its seconds on the simulated clock."""
+        future: Future[Evaluation] = Future()
+        try:
+            found = self._evaluate(architecture, self.fidelities[fidelity], seed)
+        except Exception as error:  # noqa: BLE001 - whatever an evaluation raises is its answer
+            future.set_exception(error)
+            ends_s = self._now_s
+        else:
+            future.set_result(found)
+            ends_s = self._now_s + found.seconds
+        heapq.heappush(self._ends, (ends_s, next(self._count), future))
+        return future
+
+    def wait(self) -> list[Future[Evaluation]]:
+        """Advance the clock to the next end."""
+        self._now_s, _, future = heapq.heappop(self._ends)
+        return [future]
+
+    def now_s(self) -> float:
+        """Simulated seconds since the beginning."""
+        return self._now_s
+
+    def close(self) -> None:
+        """Forget what has not ended."""
+        self._ends = []
+
+
+def _maker(workers: Workers) -> Callable[[], Executor]:
+    if workers is Workers.threads:
+        return lambda: ThreadPoolExecutor(1)
+    if workers is Workers.processes:
+        context = multiprocessing.get_context("spawn")  # a fork would copy CUDA and its locks
+        return lambda: ProcessPoolExecutor(1, mp_context=context)
+    return _RayExecutor
+
+
+@final
+class _RayExecutor(Executor):
+    """Runs each call as a Ray task: on this machine, or on the cluster of `RAY_ADDRESS`.
+
+    Ray itself runs a task again whose node died; a task that crashes its worker again and again
+    ends with an error.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import ray  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise UserError(
+                "executor=ray needs Ray, which is not installed; pip install 'edgenas[ray]'"
+            ) from error
+        if not ray.is_initialized():
+            ray.init(include_dashboard=False, log_to_driver=False)
+        self._ray = ray
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+        """Start a task; returns a future of its result."""
+        future: Future[Any] = self._ray.remote(fn).remote(*args, **named).future()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Nothing to end: tasks belong to Ray."""

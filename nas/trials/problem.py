@@ -1,0 +1,88 @@
+"""What a search is about: who answers, under which limits, and what the answers are worth."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from latency.base import Latencies, LatencyOracle
+from nas.accuracy.base import Accuracies, Accuracy
+from nas.spaces.base import SearchSpace
+from nas.trials.limits import NO_FURTHER_LIMITS, Limits
+from nas.trials.survey import Survey, survey
+from nas.trials.trial import State, Trials
+from rewards.base import Reward
+from runtime.network.task import Task
+
+
+@final
+@dataclass(frozen=True)
+class SearchProblem:
+    """A space, its sources, the limits and the reward."""
+
+    space: SearchSpace
+    task: Task
+    accuracy: Accuracy
+    oracle: LatencyOracle
+    reward: Reward
+    limit_ms: float
+    limits: Limits = NO_FURTHER_LIMITS
+
+    @cached_property
+    def survey(self) -> Survey | None:
+        """The exact answers about the whole space, for reports; None where they are not free."""
+        return survey(self.space, self.accuracy, self.oracle, self.limit_ms, self.limits)
+
+    def evaluate(self, architectures: Int64[ndarray, "*n D"], first: int = 0) -> Trials:
+        """Ask both sources about a batch, the latency first.
+
+        Raises:
+          UserError: if the accuracy source lacks an architecture.
+          UnmeasuredError: if the latency oracle does.
+        """
+        started_s = time.perf_counter()
+        latencies = self.oracle.answer(architectures)
+        accuracies = self.accuracy.answer(architectures)
+        seconds = time.perf_counter() - started_s
+        return self.judge(first, architectures, latencies, accuracies, seconds)
+
+    def judge(
+        self,
+        first: int,
+        architectures: Int64[ndarray, "*n D"],
+        latencies: Latencies,
+        accuracies: Accuracies,
+        seconds: float,
+    ) -> Trials:
+        """Make finished trials of answers; `seconds` is shared evenly among them."""
+        shape = architectures.shape[:-1]
+        costs = self.limits.costs(architectures)
+        further = costs / self.limits.bounds
+        return Trials(
+            number=np.broadcast_to(first + np.arange(shape[-1]), shape),
+            architectures=architectures,
+            state=np.full(shape, State.done, np.int8),
+            accuracy=accuracies.fraction,
+            accuracy_kind=accuracies.kind,
+            latency_ms=latencies.ms,
+            latency_kind=latencies.kind,
+            costs=costs,
+            ratios=self.reward.ratios(latencies.ms, further),
+            rewards=self.reward(accuracies.fraction, latencies.ms, further),
+            fidelity=np.zeros(shape, np.int8),
+            seconds=np.full(shape, seconds / max(1, math.prod(shape))),
+            error=np.full(shape, "", object),
+        )
+
+    def score(
+        self, accuracy: Float64[ndarray, "*n"], ratios: Float64[ndarray, "*n M"]
+    ) -> Float64[ndarray, "*n"]:
+        """The reward of an accuracy and of costs, each divided by its limit."""
+        return self.reward.of_ratios(accuracy, ratios)

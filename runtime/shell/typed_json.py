@@ -1,0 +1,78 @@
+"""JSON files whose content is a dataclass: written from it, and read back checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from runtime.shell.atomic_file import replacing
+
+T = TypeVar("T")
+
+
+def write_json(path: Path, record: Any) -> None:
+    """Write a dataclass as JSON, atomically.
+
+    Raises:
+      OSError: if it cannot be written.
+      ValueError: if it holds a number that is not finite.
+    """
+    text = json.dumps(dataclasses.asdict(record), indent=2, allow_nan=False)
+    with replacing(path) as file:
+        file.write(f"{text}\n".encode())
+
+
+def read_json(path: Path, kind: type[T]) -> T:
+    """Read what `write_json` wrote; fields that are unknown are passed over.
+
+    Raises:
+      OSError: if the file cannot be read.
+      ValueError: if it is no JSON, or a field is missing or of another type; it names the field.
+    """
+    try:
+        loaded = json.loads(path.read_text(encoding="utf-8"))
+        found: T = _checked(loaded, kind, "")
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    return found
+
+
+def _checked(value: Any, kind: Any, where: str) -> Any:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin in {Union, types.UnionType}:
+        if value is None and type(None) in inner:
+            return None
+        return _checked(value, next(one for one in inner if one is not type(None)), where)
+    if dataclasses.is_dataclass(kind):
+        return _record(value, kind, where)
+    if origin is tuple:
+        items = _of(value, list, where)
+        return tuple(_checked(one, inner[0], f"{where}[{i}]") for i, one in enumerate(items))
+    if origin in {dict, Mapping}:
+        items = _of(value, dict, where)
+        return {name: _checked(one, inner[1], f"{where}.{name}") for name, one in items.items()}
+    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    return _of(value, kind, where)
+
+
+def _record(value: Any, kind: Any, where: str) -> Any:
+    items = _of(value, dict, where)
+    hints = get_type_hints(kind)
+    fields = {}
+    for field in dataclasses.fields(kind):
+        inside = f"{where}.{field.name}".lstrip(".")
+        if field.name not in items:
+            raise ValueError(f"it has no {inside}")
+        fields[field.name] = _checked(items[field.name], hints[field.name], inside)
+    return kind(**fields)
+
+
+def _of(value: Any, kind: type, where: str) -> Any:
+    if not isinstance(value, kind) or (kind in {int, float} and isinstance(value, bool)):
+        raise ValueError(f"{where or 'it'} is {type(value).__name__}, not {kind.__name__}")
+    return value

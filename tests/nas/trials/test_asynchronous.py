@@ -1,0 +1,230 @@
+"""The asynchronous loop, on synthetic answers whose order is simulated or real."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import Oracle, problem, worth
+
+from controller.evolution import EvolutionConfig
+from controller.local_search import LocalSearchConfig
+from controller.policy.rnn import RnnConfig
+from controller.uniform import UniformConfig
+from nas.accuracy.slow import Evaluation, Fidelity
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.asynchronous import Asynchronous, Budget
+from nas.trials.executor import Evaluated, Simulated, Workers
+from nas.trials.loop import search
+from nas.trials.trial import State, Trials
+from runtime.shell.provenance import Kind
+
+FULL = (Fidelity("200 epochs", 200),)
+RNN = RnnConfig(batch_size=1, lr=0.05, hidden_size=8, baseline_decay=0.9, entropy_weight=0.0)
+
+
+def evaluate(architecture, _fidelity, _seed):
+    """A second for each architecture, so that the order of ends is that of the beginnings."""
+    return Evaluation(float(worth(architecture)), Kind.trained, 1.0)
+
+
+def simulated(function=evaluate):
+    return Simulated(function, FULL, source="synthetic", description="synthetic")
+
+
+def searched(controller, source, *, parallel, trials, seen=None, **options):
+    loop = Asynchronous(
+        options.pop("about", problem()),
+        source,
+        parallel,
+        options.pop("budget", Budget(trials)),
+        on_asked=lambda first, rows: seen.append((first, rows)) if seen is not None else None,
+        **options,
+    )
+    return list(loop.search(controller))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        UniformConfig(1),
+        RNN,
+        EvolutionConfig(batch_size=1, population_size=10, sample_size=3),
+        LocalSearchConfig(batch_size=1),
+    ],
+)
+def test_one_worker_gives_the_samples_of_the_vectorised_loop_at_batch_1(config):
+    one, other = (config.build(SPACE, [3]) for _ in range(2))
+
+    found = searched(one, simulated(), parallel=1, trials=60)
+
+    expected = list(search(other, problem(), budget=60, batch_size=1))
+    for trial, step in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(trial.architectures, step.architectures)
+        np.testing.assert_array_equal(trial.rewards, step.rewards)
+
+
+@given(
+    st.lists(st.floats(0.01, 100), min_size=1, max_size=40),
+    st.integers(1, 6),
+    st.sets(st.integers(0, 39)),
+)
+def test_trials_end_in_order_of_completion_and_each_ends_once(seconds, parallel, failing):
+    running, most = [0], [0]
+
+    def one(_architecture, _fidelity, seed):
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        if seed in failing:
+            raise RuntimeError(f"trial {seed} diverged")
+        return Evaluation(0.5, Kind.trained, seconds[seed])
+
+    source = simulated(one)
+    ends = []
+    asked = []
+    loop = Asynchronous(
+        problem(),
+        source,
+        parallel,
+        Budget(len(seconds)),
+        on_asked=lambda first, _rows: asked.append(first),
+    )
+    for trial in loop.search(UniformConfig(1).build(SPACE, [0])):
+        running[0] -= 1
+        ends.append((source.now_s(), trial))
+
+    assert asked == list(range(len(seconds)))
+    assert sorted(trial.first for _, trial in ends) == asked
+    assert most[0] <= parallel
+    assert [when for when, _ in ends] == sorted(when for when, _ in ends)
+    for _, trial in ends:
+        failed = trial.first in failing
+        assert trial.failed[0, 0] == failed
+        assert (f"trial {trial.first} diverged" in trial.error[0, 0]) == failed
+        assert np.isnan(trial.rewards[0, 0]) == failed
+
+
+def test_a_trial_without_a_latency_fails_without_being_evaluated():
+    evaluated = []
+
+    def one(architecture, fidelity, seed):
+        evaluated.append(1 + 40 * worth(architecture))
+        return evaluate(architecture, fidelity, seed)
+
+    about = problem(oracle=Oracle(unmeasured_from_ms=20))
+    found = searched(
+        UniformConfig(1).build(SPACE, [0]), simulated(one), parallel=2, trials=50, about=about
+    )
+
+    failed = [trial for trial in found if trial.failed[0, 0]]
+    assert len(found) == 50
+    assert failed
+    assert len(evaluated) == 50 - len(failed)
+    assert max(evaluated) < 20
+    assert all("latency.unmeasured" in trial.error[0, 0] for trial in failed)
+
+
+def test_a_trial_far_beyond_the_limit_is_pruned():
+    found = searched(
+        UniformConfig(1).build(SPACE, [0]),
+        simulated(),
+        parallel=2,
+        trials=50,
+        about=problem(limit_ms=10.0),
+        prune_beyond=2.0,
+    )
+
+    for trial in found:
+        pruned = trial.state[0, 0] == State.pruned
+        assert pruned == (trial.latency_ms[0, 0] > 20)
+        assert np.isnan(trial.accuracy[0, 0]) == pruned
+
+
+@pytest.mark.parametrize(
+    ("budget", "trials"),
+    [(Budget(7), 7), (Budget(1000, seconds=10.0), 20), (Budget(1000, cost=10.0), 11)],
+)
+def test_the_first_budget_that_is_spent_ends_the_search(budget, trials):
+    found = searched(
+        UniformConfig(1).build(SPACE, [0]), simulated(), parallel=2, trials=0, budget=budget
+    )
+
+    assert len(found) == trials
+
+
+def test_what_was_running_is_submitted_again_before_anything_is_asked():
+    controller = UniformConfig(1).build(SPACE, [0])
+    rows = controller.sample(3)[0]
+    loop = Asynchronous(problem(), simulated(), 2, Budget(5))
+
+    found = list(loop.search(controller, asked=3, running={1: rows[1], 2: rows[2]}))
+
+    assert [trial.first for trial in found] == [1, 2, 3, 4]
+    np.testing.assert_array_equal(found[0].architectures[0, 0], rows[1])
+
+
+def crash_or_answer(architecture, fidelity, seed):
+    """Every third trial ends its process."""
+    if seed % 3 == 2:
+        os._exit(9)
+    return evaluate(architecture, fidelity, seed)
+
+
+def slow(architecture, fidelity, seed):
+    time.sleep(0.02 * (4 - seed % 4))
+    return evaluate(architecture, fidelity, seed)
+
+
+def real(function, workers, slots):
+    return Evaluated(
+        function,
+        FULL,
+        workers=workers,
+        slots=slots,
+        source="synthetic",
+        description="synthetic",
+    )
+
+
+def test_threads_answer_out_of_order():
+    found = searched(
+        UniformConfig(1).build(SPACE, [0]),
+        real(slow, Workers.threads, 3),
+        parallel=3,
+        trials=12,
+    )
+
+    numbers = [trial.first for trial in found]
+    assert sorted(numbers) == list(range(12))
+    assert numbers != list(range(12))
+    assert (Trials.joined(one.replica(0) for one in found).state == State.done).all()
+
+
+def test_a_process_that_crashes_takes_only_its_own_trial_along():
+    found = searched(
+        UniformConfig(1).build(SPACE, [0]),
+        real(crash_or_answer, Workers.processes, 2),
+        parallel=2,
+        trials=6,
+    )
+
+    assert {trial.first for trial in found if trial.failed[0, 0]} == {2, 5}
+    assert {trial.first for trial in found if not trial.failed[0, 0]} == {0, 1, 3, 4}
+
+
+def test_a_search_that_is_left_ends_its_processes():
+    source = real(slow, Workers.processes, 2)
+    loop = Asynchronous(problem(), source, 2, Budget(100))
+    trials = loop.search(UniformConfig(1).build(SPACE, [0]))
+    next(trials)
+
+    trials.close()
+
+    assert threading.active_count() < 20
+    with pytest.raises(RuntimeError, match="slot"):
+        source.submit(0, SPACE.control(), 0, 0)
