@@ -54,7 +54,7 @@ def test_code_in_a_pickle_does_not_run(tmp_path, protocol, nested):
     content = pickle.dumps({"12": [hostile]} if nested else hostile, protocol)
     path = bz2_file(tmp_path, content)
 
-    with pytest.raises(UserError, match=r"asks to load \w+\.system.*nothing of it was run"):
+    with pytest.raises(UserError, match=r"000000.* \w+\.system"):
         load_bz2(path)
 
     assert not made.exists()
@@ -77,7 +77,7 @@ def test_code_in_a_pickle_does_not_run(tmp_path, protocol, nested):
     ids=lambda thing: type(thing).__name__,
 )
 def test_nothing_but_the_permitted_globals_is_loaded(tmp_path, hostile):
-    with pytest.raises(UserError, match=r"000000\.pickle\.pbz2 (asks to load|is corrupt)"):
+    with pytest.raises(UserError, match=r"000000\.pickle\.pbz2"):
         load_bz2(bz2_file(tmp_path, pickle.dumps(hostile, 4)))
 
 
@@ -99,9 +99,7 @@ def test_nothing_but_the_permitted_globals_is_loaded(tmp_path, hostile):
     ],
 )
 def test_a_forged_or_broken_pickle_is_a_user_error(tmp_path, content):
-    with pytest.raises(
-        UserError, match=r"000000\.pickle\.pbz2 (asks to load|is corrupt)"
-    ) as caught:
+    with pytest.raises(UserError, match=r"000000\.pickle\.pbz2") as caught:
         load_bz2(bz2_file(tmp_path, content))
 
     assert "\n" not in str(caught.value)
@@ -110,7 +108,7 @@ def test_a_forged_or_broken_pickle_is_a_user_error(tmp_path, content):
 def test_a_file_that_grows_too_large_is_refused(tmp_path):
     path = bz2_file(tmp_path, pickle.dumps(bytes(2_000_000), 4))
 
-    with pytest.raises(UserError, match="more than 1,000,000 bytes"):
+    with pytest.raises(UserError, match="1,000,000 bytes"):
         load_bz2(path, most_bytes=1_000_000)
 
 
@@ -118,7 +116,7 @@ def test_a_file_that_is_no_bz2_is_a_user_error(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"plain")
 
-    with pytest.raises(UserError, match="no bz2 file, or damaged"):
+    with pytest.raises(UserError, match="not a bz2 file"):
         load_bz2(path)
 
 
@@ -126,10 +124,10 @@ def test_a_truncated_file_is_a_user_error(tmp_path):
     path = bz2_file(tmp_path, pickle.dumps(list(range(1000)), 4))
     path.write_bytes(path.read_bytes()[:-10])
 
-    with pytest.raises(UserError, match="is truncated"):
+    with pytest.raises(UserError, match=r"000000.*truncated"):
         load_bz2(path)
 
 
 def test_a_missing_file_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match=r"cannot read .*: No such file"):
+    with pytest.raises(UserError, match="No such file"):
         load_bz2(tmp_path / "nowhere")
