@@ -1,4 +1,4 @@
-"""What a network loses beside hogs, and what a limit brings back."""
+"""Slowdown of a network beside hogs, without and with a bandwidth limit."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import final
 from runtime.page.results import Row
 
 _LIMIT = 1000.0
-"""On a CPU the fine lock's largest limit up to this, MB/s; on a GPU the token bucket's least one from
-this on, GB/s. Chosen beforehand: the best of many limits would be the luckiest as well."""
+"""The compared limit: on a CPU the largest of the fine lock up to this, MB/s; on a GPU the smallest of
+the token bucket from this on, GB/s. It is fixed beforehand: the best of many limits would be biased."""
 
 SPINNER = "spin"
-"""A hog, and the scenario that has it alone: what it stores stays in its core's cache."""
+"""Name of a hog that stays in its core's cache, and of the scenario that has only it."""
 
 _WAY = {False: "fine_lock", True: "budget"}
 
@@ -20,7 +20,7 @@ _WAY = {False: "fine_lock", True: "budget"}
 @final
 @dataclass(frozen=True)
 class Verdict:
-    """Of one network: rows of its scenarios."""
+    """Rows of one network: alone, unprotected and protected."""
 
     victim: str
     clock: str  # the column that compares with the network alone
@@ -30,7 +30,7 @@ class Verdict:
 
 
 def verdicts(rows: list[Row]) -> list[Verdict]:
-    """Of each network that was measured under a limit."""
+    """The comparison for each network that was measured under a limit."""
     networks = [row for row in rows if row.get("part") == "network" and "error" not in row]
     found = []
     for victim in dict.fromkeys(row["victim"] for row in networks):

@@ -1,7 +1,7 @@
-"""Networks beside hogs of bandwidth: what they lose, what isolation brings back, what is left over.
+"""Networks beside memory bandwidth hogs: slowdown, the effect of isolation, and remaining bandwidth.
 
-Scenarios and limits are those of Nigam (2018, sections 5.2 and 7.2): alone, beside 1 to k hogs, and
-a sweep of the limit; and a control, a spinner in place of the hog.
+Scenarios and limits follow Nigam (2018, sections 5.2 and 7.2): alone, beside 1 to k hogs, and a sweep
+of the limit; and as control a spinner in place of the hog.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from runtime.machine.description import usable_cores
 from runtime.page.results import Row, summary
 
 LIMITS_MB_PER_S = (10.0, 100.0, 512.0, 1000.0, 10000.0, 28000.0, 56000.0)
-"""The source's; its last, none at all, is the scenario beside unprotected hogs."""
+"""Limits of the source; its last one, no limit, is the scenario beside unprotected hogs."""
 VICTIMS = ("nb201", "conv64", "fc8192")
 _PIPELINE_LIMITS = (10.0, 100.0, 1000.0)
 _QUOTA_MB_PER_S = 1000.0
@@ -43,11 +43,11 @@ _PICTURES = 10
 _LOCKS = 40
 _BETWEEN_LOCKS_S = 1e-3
 _PICTURE = (480, 640, 3)
-"""Of the pipeline: written, turned into single precision, normalised."""
+"""Bytes of the picture in the pipeline: written, converted to single precision, normalised."""
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """Of this device.
+    """The steps for the configured device.
 
     Raises:
       ValueError: if something unknown is asked for, or there is only one core.
@@ -70,7 +70,7 @@ def steps(config: BenchConfig) -> list[Step]:
 
 
 def _cores(config: BenchConfig) -> tuple[int, list[int]]:
-    """The network's, and those of the hogs."""
+    """Core of the network, and cores of the hogs."""
     first, *rest = usable_cores()
     return first, rest[: min(config.cores or len(rest), MOST_HOGS)]
 
@@ -80,7 +80,7 @@ def _limits(config: BenchConfig) -> Sequence[float]:
 
 
 def _hogs(config: BenchConfig) -> Iterator[Row]:
-    """What hogs take alone: together, under each limit, and of the other kinds."""
+    """Bandwidth of hogs alone: together, under each limit, and of the other kinds."""
     _, cores = _cores(config)
     with RunningHogs([MemoryHog(core) for core in cores]) as hogs:
         for count in counts(len(cores)):
@@ -100,7 +100,7 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
 
 
 def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
-    """One network under every scenario and isolation, in turns."""
+    """Measure one network under all scenarios and isolations, in turns."""
     core, others = _cores(config)
     with (
         RunningHogs([MemoryHog(one) for one in others]) as hogs,
@@ -142,7 +142,7 @@ def _fine_lock(limit_mb_per_s: float) -> dict[str, Any]:
 
 
 def _refusal(condition: Condition) -> str | None:
-    """Why this machine cannot open the situation."""
+    """Reason for which this machine cannot provide the contention, or None."""
     try:
         with condition.open():
             return None
@@ -151,7 +151,7 @@ def _refusal(condition: Condition) -> str | None:
 
 
 def _worst(config: BenchConfig) -> Iterator[Row]:
-    """Worst case and variance, over many inferences of one layer; the source takes 100,000."""
+    """Worst case and variance over many inferences of one layer; the source takes 100,000."""
     core, others = _cores(config)
     limit = 100.0
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
@@ -167,7 +167,7 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
 
 
 def _pipeline(config: BenchConfig) -> Iterator[Row]:
-    """A picture is prepared by the CPU, then the network runs: what each lock does to the pair."""
+    """The CPU prepares a picture, then the network runs: effect of each lock on the pair."""
     core, others = _cores(config)
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
         infer = on_cpu("nb201")
@@ -208,7 +208,7 @@ def _pipeline(config: BenchConfig) -> Iterator[Row]:
 
 
 def _picture(beside: Contention, inference: Callable[[], None]) -> float:
-    """Milliseconds of one."""
+    """Milliseconds of one preparation and inference."""
     begin_s = time.perf_counter()
     raw = np.full(_PICTURE, 127, np.uint8)
     single = raw.astype(np.float32)
@@ -219,7 +219,7 @@ def _picture(beside: Contention, inference: Callable[[], None]) -> float:
 
 
 def _locks(config: BenchConfig) -> Iterator[Row]:
-    """What taking and giving back each lock costs."""
+    """Cost of acquiring and releasing each lock."""
     core, others = _cores(config)
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
         ways: dict[str, Callable[[], Contention]] = {

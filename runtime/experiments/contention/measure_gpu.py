@@ -1,7 +1,7 @@
-"""Networks of a GPU beside hogs of its memory, of its bus and of the CPU's memory.
+"""Networks on a GPU beside hogs of its memory, of its bus and of the CPU's memory.
 
-The hog wants all it can get; a limit is its token bucket's. So a limit without any other isolation
-is the bucket alone, and a limit beside a partition is both.
+A hog takes all bandwidth that its token bucket allows: a limit without other isolation is the bucket
+alone, and a limit with a partition is both.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _UPLOAD_BYTES = 2**24
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """On a CUDA device.
+    """The steps for a CUDA device.
 
     Raises:
       ValueError: if something unknown is asked for.
@@ -60,12 +60,12 @@ def _limits_mb_per_s(config: BenchConfig) -> list[float]:
 
 
 def _hog_core() -> int:
-    """Away from the thread that issues the network, which the system puts on the first ones."""
+    """The last core: the system puts the dispatching thread on the first ones."""
     return usable_cores()[-1]
 
 
 def _hogs(config: BenchConfig) -> Iterator[Row]:
-    """What each takes alone, and on the multiprocessors beside the network's."""
+    """Bandwidth of each hog alone, and on the multiprocessors beside those of the network."""
     hog = GpuMemoryHog(_hog_core())
     limits = [*_limits_mb_per_s(config), math.inf]
     with RunningHogs([hog]) as hogs:
@@ -83,7 +83,7 @@ def _hogs(config: BenchConfig) -> Iterator[Row]:
 
 
 def _victim(config: BenchConfig, name: str, watchdog: Watchdog) -> Iterator[Row]:
-    """A captured network: hog's limits x nothing, priority, partition; and the fine lock."""
+    """A captured network: limits of the hog x no isolation, priority, partition; and the fine lock."""
     with ExitStack() as opened:
         conditions = _conditions(opened, name, _limits_mb_per_s(config))
         taken = taken_in_turns(config, conditions, beat=watchdog.beat)
@@ -132,13 +132,13 @@ def _conditions(opened: ExitStack, name: str, limits: Sequence[float]) -> list[C
 def _prepared(
     opened: ExitStack, hogs: RunningHogs, way: Isolation, name: str, *, captured: bool = True
 ) -> Callable[[], object]:
-    """The network on the stream of a situation that stays open, without hogs, to lend the stream."""
+    """The network on the stream of a contention without hogs, kept open for its stream."""
     lender = opened.enter_context(Contention(hogs, isolation=way, count=0))
     return on_gpu(name, lender.stream, captured=captured)
 
 
 def _cpu_hogs(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
-    """A network on the GPU beside hogs of the CPU's memory, on the issuing thread's core or not."""
+    """A network on the GPU beside hogs of the CPU's memory, on the dispatching thread's core or not."""
     first, *others = usable_cores()
     cores = [*others, first][: min(config.cores or len(others) + 1, MOST_HOGS)]
     with ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""What the experiment with hogs keeps of its samples."""
+"""Rows of the contention experiment, made from its samples."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from runtime.experiments.contention.interleaved import ConditionTimes
 from runtime.page.results import Row, summary
 
 _MOST_SAMPLES = 2000
-"""In the file; the statistics are of all."""
+"""Largest number of samples in the file; statistics use all samples."""
 _HOG_S = 0.3
 _CURVE = ("solo", "corun", "none", "budget", "fine_lock")
-"""Scenarios in which hogs run all the while the network does, at a steady rate."""
+"""Scenarios whose hogs run throughout at a steady rate."""
 
 
 def counts(most: int) -> list[int]:
-    """Numbers of hogs: all up to four, then doubling, and the most."""
+    """Numbers of hogs: 1 to 4, then doubling, and the maximum."""
     return sorted({*range(1, min(most, 4) + 1), *(2**k for k in range(most.bit_length())), most})
 
 
 def hog_row(name: str, limit_mb_per_s: float, beside: Contention) -> Row:
-    """What hogs take while nobody else runs."""
+    """Bandwidth of hogs without another program."""
     beside.gb_per_s()
     time.sleep(_HOG_S)
     each = [one for one in beside.gb_per_s() if one > 0]
@@ -43,7 +43,7 @@ def hog_row(name: str, limit_mb_per_s: float, beside: Contention) -> Row:
 
 
 def rows_of(part: str, victim: str, taken: Mapping[str, ConditionTimes]) -> Iterator[Row]:
-    """A row a scenario; the first is the network alone."""
+    """One row for each scenario; the first is the network alone."""
     alone = next(iter(taken.values()))
     alone_ms, alone_cpu_ms = np.median(alone.wall_ms), np.median(alone.cpu_ms)
     for name, one in taken.items():
@@ -69,11 +69,11 @@ def rows_of(part: str, victim: str, taken: Mapping[str, ConditionTimes]) -> Iter
 
 
 def curve(victim: str, taken: Mapping[str, ConditionTimes], clock: str) -> Iterator[Row]:
-    """The slowdown over stolen bandwidth, and how far it is off levels that it was not shown.
+    """The slowdown as a function of stolen bandwidth, and its error at held-out levels.
 
     Args:
       victim: the network.
-      taken: its scenarios; the first is the network alone.
+      taken: times of its scenarios; the first is the network alone.
       clock: `wall_ms`, or on a CPU `cpu_ms`, which a shared core does not lengthen.
     """
     steady = {
@@ -104,7 +104,7 @@ def curve(victim: str, taken: Mapping[str, ConditionTimes], clock: str) -> Itera
 
 
 def _bandwidth(name: str, each: Sequence[float]) -> Row:
-    """What each hog moved, under a name that says whether the memory saw it."""
+    """Bandwidth of each hog, named by whether it reaches the memory."""
     where = "in_cache_gb_per_s" if name == SPINNER else "gb_per_s"
     return {where: [round(one, 4) for one in each]}
 

@@ -18,7 +18,7 @@ _IN_CACHE = "A spinner takes no bandwidth of the memory: what it stores stays in
 
 
 def _tables(rows: list[Row]) -> list[TableView]:
-    """Of each part that was measured."""
+    """Tables of each measured part."""
     known = [row for row in rows if "error" not in row]
     return [
         *_hogs([row for row in known if row["part"] == "hogs"]),
@@ -46,7 +46,7 @@ def _hogs(rows: list[Row]) -> list[TableView]:
 
 
 def _achieved(row: Row) -> list[str]:
-    """In MB/s and in GB/s, of memory."""
+    """Format a memory bandwidth in MB/s or GB/s."""
     if row["hog"] == SPINNER:
         return ["", ""]
     return [f"{row['achieved_mb_per_s']:,.1f}", f"{sum(row['gb_per_s']):.2f}"]
@@ -144,7 +144,7 @@ def _locks(rows: list[Row]) -> list[TableView]:
 
 
 def _figures(rows: list[Row]) -> list[Figure]:
-    """Slowdown over stolen bandwidth, and over what is left to the others; tails; the pipeline."""
+    """Slowdown against stolen and against remaining bandwidth; tails; the pipeline."""
     known = [row for row in rows if "error" not in row]
     return [
         *_curve_figures([row for row in known if row["part"] == "curve"]),
@@ -154,7 +154,7 @@ def _figures(rows: list[Row]) -> list[Figure]:
 
 
 def _key_figures(rows: list[Row]) -> list[KeyFigure]:
-    """Of each network: what it loses, and what is left of that under a limit."""
+    """Slowdown of each network, without and with a limit."""
     return [
         KeyFigure(
             f"{one.victim}: to solo, unprotected and protected",

@@ -1,4 +1,4 @@
-"""A network's conditions in turns, as the settings of the experiment ask."""
+"""Interleaved measurement of the conditions of a network, by the settings of the experiment."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def taken_in_turns(
     in_all: int | None = None,
     beat: Callable[[], object] = lambda: None,
 ) -> dict[str, ConditionTimes]:
-    """Every condition so many times as asked for, while there is time.
+    """Measure all conditions in the configured number of rounds, while there is time.
 
     Args:
-      config: how many rounds, and inferences.
-      conditions: to be compared.
-      in_all: inferences of a condition in all rounds together, if none are asked for; None for
+      config: numbers of rounds and inferences.
+      conditions: conditions to compare.
+      in_all: total inferences of a condition over all rounds, if `iterations` is not set; None for
         `iterations` in each round.
       beat: called after each inference.
     """

@@ -1,1 +1,1 @@
-"""CPU and GPU together."""
+"""Co-scheduling of networks on CPU and GPU."""

@@ -1,4 +1,4 @@
-"""CPU and GPU together against the strongest of either alone, policy by policy."""
+"""Co-scheduling on CPU and GPU, against the faster of both alone, for each policy."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from runtime.scheduling.schedule import Schedule
 from runtime.scheduling.simulator import simulate
 
 _CELLS = {"nb201": Model.nas_bench_201, "nb201-mixed": Model.nas_bench_201_mixed}
-"""Small networks, all of one architecture; the first is the slowest there is."""
+"""Small networks, all of one architecture; the first is the slowest of the space."""
 _FIRST = "nb201"
 _FORK = "gpu_fork_join"
 _FEW = 8
-"""Streams of the usual way to share a GPU."""
+"""Number of streams of the usual way to share a GPU."""
 _PROBES = 3
-"""Inferences of each kind of network on each kind of lane, for its times alone."""
+"""Inferences of each kind of network on each kind of lane, for the times alone."""
 
 
 def steps(config: BenchConfig) -> list[Step]:
@@ -66,7 +66,7 @@ def steps(config: BenchConfig) -> list[Step]:
 
 
 def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int]:
-    """Networks, and inferences of each; instances of a network share its weights."""
+    """Networks and their numbers of inferences; instances of a network share its weights."""
     scale = config.scale
     if name not in _CELLS:
         workload: Workload = MIXES[name].limited(config.most_networks if not config.on_gpu else 20)
@@ -85,17 +85,17 @@ def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int]:
 @final
 @dataclass(frozen=True)
 class _Task:
-    """What is to be run, on which lanes."""
+    """Networks and the open lanes on which they run."""
 
     networks: list[Network]
     requests: tuple[Request, ...]
     lanes: Lanes
 
     def run(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
-        """On real lanes; all of them, or those allowed.
+        """Run on real lanes: all of them, or the allowed ones.
 
         Raises:
-          BaseException: what a job raised.
+          BaseException: any error of a job.
         """
         schedule, results = execute(self._on(allowed), self.requests, self.lanes.lanes, policy)
         for result in results:
@@ -104,7 +104,7 @@ class _Task:
         return schedule
 
     def simulated(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
-        """On lanes that need what was predicted."""
+        """Simulate lanes that take the predicted times."""
         chains = [network.chain for network in self._on(allowed)]
         return simulate(chains, self.requests, [one.lane for one in self.lanes.lanes], policy)
 
@@ -117,7 +117,7 @@ class _Task:
 @final
 @dataclass(frozen=True)
 class _Variant:
-    """Something to be measured."""
+    """A variant to measure."""
 
     run: Callable[[], Schedule]
     """One run."""
@@ -177,7 +177,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
 
 
 def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
-    """Every policy, its plan made once."""
+    """All policies, each with a static schedule that is made once."""
     asked: dict[str, tuple[Policy, Sequence[int] | None]] = {
         "gpu_only": (EarliestFinish(), groups.gpu),
         "cpu_only": (EarliestFinish(), groups.cpu),
@@ -197,7 +197,7 @@ def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
 
 
 def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dict[str, _Variant]:
-    """Every policy asked for each job when it is to be placed; networks may change lanes."""
+    """All policies, asked for each job when it is placed; networks may change lanes."""
     times_ms = {
         one.name: lanes.times_ms(one, repeats=_PROBES)
         for one in {id(s): s for s in sources}.values()
@@ -230,7 +230,7 @@ def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dic
 
 
 def _slowdown(task: _Task, policy: Policy, allowed: Sequence[int]) -> float:
-    """What the lanes of a group, used together, cost each other: real over simulated makespan."""
+    """Mutual slowdown of the lanes of a group: measured over simulated makespan."""
     task.run(policy, allowed)
     real_ms = median(makespan_ms(task.run(policy, allowed)) for _ in range(3))
     return real_ms / makespan_ms(task.simulated(policy, allowed))

@@ -1,6 +1,7 @@
-"""Plans for lanes of a GPU and a CPU: who gets which inference is decided before the first begins.
+"""Static schedules for lanes of a GPU and a CPU.
 
-Every inference is a network of its own here, so that two of one network may run at once on two lanes.
+Every inference counts as a network of its own here, so that two of one network may run concurrently on
+two lanes.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from runtime.scheduling.simulator import simulate
 
 _PROBES = 3
 _ROUNDS = 3
-"""In which the plan for both devices meets the machine and is corrected."""
+"""Rounds in which the mutual slowdown is measured and the schedule corrected."""
 
 
 @final
 class Plans:
-    """Makes plans, and runs them; the networks are ready on each lane that one of them names."""
+    """Makes static schedules and runs them; networks are prepared on the lanes that they use."""
 
     def __init__(self, sources: Sequence[Source], inferences: int, lanes: Lanes) -> None:
-        """Times each kind of network alone on a lane of either device.
+        """Time each kind of network alone on one lane of each device.
 
         Args:
-          sources: the networks; equal names are one network.
-          inferences: of each.
-          lanes: where they can run.
+          sources: the networks; those with equal names are one network.
+          inferences: number for each network.
+          lanes: the open lanes.
 
         Raises:
-          BaseException: what making a network ready raises, or running it.
+          BaseException: any error of preparing or running a network.
         """
         kinds = {one.name: one for one in sources}
         self._lanes = lanes
@@ -50,36 +51,36 @@ class Plans:
         order = {name: i for i, name in enumerate(kinds)}
         self._networks = len(sources)
         self._of = [order[one.name] for one in sources] * inferences
-        """Of each inference its network."""
+        """The network of each inference."""
         groups = lanes.groups
         self._alone_ms = [
             tuple(self._once_alone_ms(lane, k) for lane in (groups.gpu[0], groups.cpu[0]))
             for k in range(len(kinds))
         ]
         self.slowed = [1.0, 1.0]
-        """What lanes of the GPU, and of the CPU, cost each other when all are used."""
+        """Mutual slowdown of the lanes of the GPU, and of the CPU, when all are used."""
         self._fit()
 
     @property
     def inferences(self) -> int:
-        """In all."""
+        """Total number of inferences."""
         return len(self._of)
 
     def plan(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
-        """What the policy decides on a virtual clock.
+        """The schedule that a policy makes on the simulator's clock.
 
         Args:
-          policy: any.
-          allowed: lanes that it may use; None for all.
+          policy: the policy.
+          allowed: lanes that it may use, or None for all.
         """
         lanes = [one.lane for one in self._lanes.lanes]
         return simulate(self._chains(allowed), closed(self.inferences), lanes, policy)
 
     def run(self, plan: Schedule) -> Schedule:
-        """What became of it.
+        """Run a schedule; returns the measured one.
 
         Raises:
-          BaseException: what a network raised.
+          BaseException: any error of a network.
         """
         return self._run(shares(plan), each_job=False)
 
@@ -92,12 +93,12 @@ class Plans:
         return found.schedule
 
     def timed(self, plan: Schedule) -> Schedule:
-        """What became of it, each job timed and told of its network; cores do not help each other.
+        """Run a schedule with each job timed and named after its network; cores steal no work.
 
         Request `i * networks + k` is inference i of network k.
 
         Raises:
-          BaseException: what a network raised.
+          BaseException: any error of a network.
         """
         given = shares(plan)
         ran = self._run(given, each_job=True)
@@ -119,20 +120,20 @@ class Plans:
 
     @property
     def alone_ms(self) -> list[float]:
-        """Of each network: all its inferences, alone on a lane of the quicker device."""
+        """Time of all inferences of each network, alone on one lane of the faster device, ms."""
         count = self.inferences // self._networks
         return [count * min(self._alone_ms[k]) for k in self._of[: self._networks]]
 
     def bound_ms(self) -> float:
-        """What no plan beats, if the times are right."""
+        """Lower bound of the makespan, ms, if the times are right."""
         return lower_bound_ms(self._chains(None), closed(self.inferences))
 
     def gpu_share(self, plan: Schedule) -> float:
-        """Of all inferences."""
+        """Share of the inferences that run on the GPU."""
         return sum(one.lane in self._lanes.groups.gpu for one in plan.executed) / self.inferences
 
     def close(self) -> None:
-        """Lets go of the networks."""
+        """Release the networks."""
         self._planned.close()
 
     def _once_alone_ms(self, lane: int, network: int) -> float:
@@ -161,7 +162,7 @@ class Plans:
         )
 
     def _fit(self) -> None:
-        """First each device by itself, then both: what the lanes cost each other."""
+        """Measure the mutual slowdown of lanes, on each device alone and then on both."""
         groups = (self._lanes.groups.gpu, self._lanes.groups.cpu)
         for side, allowed in enumerate(groups):
             plan = self.plan(EarliestFinish(), allowed)
@@ -179,7 +180,7 @@ class Plans:
         self.slowed = best
 
     def _quiet_ms(self, plan: Schedule, lanes: Sequence[int]) -> float:
-        """When the last of these lanes ends, at best: what disturbs is not of the plan."""
+        """Earliest end of the last of these lanes over several runs, which excludes disturbances."""
         return min(_end_ms(self.run(plan), lanes) for _ in range(3))
 
 

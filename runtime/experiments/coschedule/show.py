@@ -1,4 +1,4 @@
-"""What the experiment with CPU and GPU together shows."""
+"""Tables and figures of the co-scheduling experiment."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _tables(rows: list[Row]) -> list[TableView]:
 
 
 def _figures(rows: list[Row]) -> list[Figure]:
-    """Gain over the strongest GPU by how fast the CPU is beside it, with its bound."""
+    """Gain over the fastest use of the GPU alone against the relative speed of the CPU, with its bound."""
     known = [row for row in rows if row.get("ms") and not row["variant"].startswith(("gpu", "cpu"))]
     if not known:
         return []

@@ -1,4 +1,4 @@
-"""What the rule by which networks are cut is worth: jobs and makespan of Q-S."""
+"""Effect of the rule by which networks are cut into jobs: number of jobs, and makespan of Q-S."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODELS = (Model.nas_bench_201, Model.resnet152, Model.densenet201, Model.vgg16,
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """A network, in four instances, captured or eager.
+    """One step for each network, in four instances, captured or eager.
 
     Raises:
       ValueError: if a network is unknown.

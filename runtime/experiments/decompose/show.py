@@ -1,4 +1,4 @@
-"""What the experiment with rules of cutting shows."""
+"""Tables and figures of the comparison of decomposition rules."""
 
 from __future__ import annotations
 

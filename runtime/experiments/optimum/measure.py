@@ -1,7 +1,7 @@
-"""How far each policy is from the best schedule there is, on small cases.
+"""Distance of each policy from the optimal schedule, on small cases.
 
-The schedules are simulated; the times of their jobs were taken on this machine's lanes, those of the
-random cases are synthetic. The heuristic of the co-scheduling source is `queue_time`.
+Schedules are simulated with job times measured on the lanes of this machine; the times of the random
+cases are synthetic. The heuristic of the co-scheduling source is `queue_time`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CASES = {
     "vgg-alex-nb201": ((Model.vgg16, Model.alexnet, Model.nas_bench_201), 3),
     "res-nb201": ((Model.resnet152, Model.nas_bench_201), 4),
 }
-"""Networks, and jobs into which each is bundled."""
+"""Networks of each case, and the number of jobs into which each is bundled."""
 
 _DYNAMIC = ("look_ahead", "earliest_finish", "queue_time")
 
@@ -48,7 +48,7 @@ _RANDOM_CASES = 100
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """A set of small networks.
+    """One step for each set of small networks.
 
     Raises:
       ValueError: if a workload is unknown.
@@ -101,7 +101,7 @@ def _fixed(groups: Groups) -> dict[str, Policy]:
 
 
 def _random() -> Iterator[Row]:
-    """Sums over the cases; above the optimum is the median of the cases, and the worst of them."""
+    """One row per policy: sums over the cases; median and worst distance from the optimum."""
     generator = np.random.default_rng(0)
     cases = [random_case(generator) for _ in range(_RANDOM_CASES)]
     best_ms = [
@@ -134,9 +134,9 @@ def _random() -> Iterator[Row]:
 
 
 def bundled(chain: Chain, parts: int) -> Chain:
-    """Neighbouring jobs taken together until there are so many, or as many as there are.
+    """Merge neighbouring jobs until at most `jobs` remain.
 
-    A bundle is of the kind of its longest job.
+    A bundle has the kind of its longest job.
     """
     parts = min(parts, len(chain))
     cuts = [round(i * len(chain) / parts) for i in range(parts + 1)]

@@ -9,14 +9,14 @@ from runtime.scheduling.chain import Chain, Lane
 
 LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
 SYNC_MS = ((0.0, 0.0), (0.5, 0.0))
-"""Half a millisecond to come back from the GPU."""
+"""Synchronisation from GPU to CPU takes 0.5 ms."""
 
 
 def random_case(generator: np.random.Generator) -> list[Chain]:
     """Two networks of two to four jobs, or three of two or three, on a core and a GPU.
 
-    A job takes the GPU 1 to 4 ms and the core 0.5 to 4 times as long; the more the GPU gains, the
-    more is it a convolution.
+    A job takes 1 to 4 ms on the GPU and 0.5 to 4 times as long on the core; a job that gains much on
+    the GPU is a convolution.
     """
     networks = int(generator.integers(2, 4))
     return [_chain(generator, 6 - networks) for _ in range(networks)]

@@ -1,4 +1,4 @@
-"""What the experiment with the best schedule shows."""
+"""Tables and figures of the comparison with the optimal schedule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _above(row: Row) -> str:
 
 
 def _figures(rows: list[Row]) -> list[Figure]:
-    """How far each policy is from the optimum."""
+    """Distance of each policy from the optimum."""
     data = []
     for policy in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == policy]

@@ -1,4 +1,4 @@
-"""How well layers are predicted that the predictor did not see."""
+"""Accuracy of predictions for held-out layers."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ layers held out on a Jetson AGX Xavier; the tolerance is not stated."""
 @final
 @dataclass(frozen=True)
 class Accuracy:
-    """Of some layers; R2 is of milliseconds, so the slowest layers decide it."""
+    """Accuracy over some layers; R2 is of milliseconds, so that the slowest layers dominate it."""
 
     layers: int
     r2: float
     within_10: float
-    """Share of layers whose relative error is at most a tenth."""
+    """Share of layers whose relative error is at most 10 %."""
     within_20: float
     mape: float
-    """Mean of the relative errors."""
+    """Mean relative error."""
     median_error: float
     tau: float
-    """Kendall's, of the order of the layers by time."""
+    """Kendall's tau of the order of the layers by time."""
 
 
 def accuracy(predicted: Float64[ndarray, " n"], ms: Float64[ndarray, " n"]) -> Accuracy:
-    """Of predictions of layers that took so many milliseconds."""
+    """Compute the accuracy from measured and predicted milliseconds."""
     from scipy.stats import kendalltau  # noqa: PLC0415 - slow, and only a judge needs it
 
     error = np.abs(predicted / ms - 1)
@@ -62,7 +62,7 @@ def accuracy(predicted: Float64[ndarray, " n"], ms: Float64[ndarray, " n"]) -> A
 def by_group(
     timed: Timed, predicted: Float64[ndarray, " n"], *, least: int = FOLDS
 ) -> Iterator[tuple[str, Accuracy]]:
-    """For each group of kinds with so many predicted layers, and last for `all` of them."""
+    """Accuracy for each group of kinds with enough predicted layers, and last for `all`."""
     ms = np.array([ms for _, ms in timed])
     groups = np.array([layer.group for layer, _ in timed])
     is_known = np.isfinite(predicted)
@@ -75,9 +75,9 @@ def by_group(
 
 
 def alike_as_one(timed: Timed) -> list[tuple[Layer, float]]:
-    """Layers of equal description once, with the median of their times.
+    """Merge layers of equal description, with the median of their times.
 
-    Else the same layer of two networks would be in the fit and held out.
+    Otherwise the same layer of two networks could be both fitted and held out.
     """
     times: dict[Layer, list[float]] = {}
     for layer, ms in timed:
@@ -86,11 +86,10 @@ def alike_as_one(timed: Timed) -> list[tuple[Layer, float]]:
 
 
 def tenths(timed: Timed) -> Int64[ndarray, " n"]:
-    """To which tenth each layer belongs; the same for equal layers.
+    """Fold of each layer in ten-fold cross-validation; equal input gives equal folds.
 
-    Every tenth has small and large ones of each group: of ten neighbours by operations and bytes
-    each goes to another tenth, at random. Else it is luck whether the three largest are held out
-    together.
+    Folds are stratified by size within each group: ten neighbours by operations and bytes go to ten
+    folds at random, so that the largest layers are not held out together.
     """
     generator = np.random.default_rng(0)
     by_size = sorted(
@@ -106,9 +105,9 @@ def tenths(timed: Timed) -> Int64[ndarray, " n"]:
 def held_out(
     timed: Timed, parts: Int64[ndarray, " n"], fitted: Callable[[Timed], PredictsLayers]
 ) -> Float64[ndarray, " n"]:
-    """Milliseconds of every layer, by a fit of all parts but its own.
+    """Milliseconds of every layer, predicted by a fit to all folds but its own.
 
-    Not a number where no other layer of its kind was left.
+    nan where no other layer of its kind was left.
     """
     predicted = np.full(len(timed), np.nan)
     for part in sorted(set(parts.tolist())):
@@ -119,7 +118,7 @@ def held_out(
 
 
 def predicted_ms(model: PredictsLayers, layers: Sequence[Layer]) -> Float64[ndarray, " n"]:
-    """Of each layer; not a number where the model knows none of its kind."""
+    """Predicted milliseconds of each layer; nan where the model knows none of its kind."""
     return np.array([_known_ms(model, layer) for layer in layers])
 
 

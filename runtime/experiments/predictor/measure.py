@@ -1,7 +1,7 @@
-"""How well times of layers are predicted, and what it costs to decide by predictions.
+"""Accuracy of predicted layer times, and the cost of scheduling by predictions.
 
-Every distinct layer of some networks, and random ones, are timed alone on two ways of computing: on
-a GPU and a core, or on a core by ONNX Runtime and by eager torch. What is judged was not in the fit.
+Every distinct layer of some networks, and random ones, are timed alone on two backends: on a GPU and a
+core, or on a core by ONNX Runtime and by eager torch. Only held-out layers are judged.
 """
 
 from __future__ import annotations
@@ -85,17 +85,17 @@ _CASES = {
 }
 _INFERENCES = 3
 _SMALL_JOBS = 8
-"""Of all networks of a case, bundled, for the exhaustive optimum."""
+"""Jobs of all networks of a case after bundling, for the exhaustive optimum."""
 _TIMING = TimingConfig(samples=20, warm_up_most=20)
 
 
 @final
 @dataclass(frozen=True)
 class _Times:
-    """Of the layers, filled by the first steps and read by the others."""
+    """Times of the layers, filled by the first steps and read by the others."""
 
     ms: dict[str, dict[Layer, float]] = field(default_factory=dict)
-    """By the way of computing."""
+    """Times by backend."""
 
 
 def steps(config: BenchConfig) -> list[Step]:
@@ -125,7 +125,7 @@ def steps(config: BenchConfig) -> list[Step]:
 
 
 def _runs(config: BenchConfig) -> dict[str, LayerRun]:
-    """The first stands for the GPU, where there is none."""
+    """Backends by name; the first stands in for the GPU on a machine without one."""
     onnx = {"onnxruntime": LayerRun(Device.cpu, Backend.onnxruntime)}
     if config.on_gpu:
         return {"graph": LayerRun(Device.cuda, Backend.graph), **onnx}
@@ -173,7 +173,7 @@ def _layers(
 
 @contextmanager
 def _one_core() -> Iterator[None]:
-    """This thread on the last core, with torch on one thread; as it was afterwards."""
+    """Pin this thread to the last core, with one thread of torch; restored afterwards."""
     cores, threads = usable_cores(), torch.get_num_threads()
     can_pin = hasattr(os, "sched_setaffinity")
     if can_pin:
@@ -210,7 +210,7 @@ def _accuracies(
 def _of_networks(
     name: str, inside: Mapping[Model, Sequence[Subject]], ms: Mapping[Layer, float]
 ) -> Iterator[Row]:
-    """Each network by a fit that saw none of its layers."""
+    """Predict each network by a fit that saw none of its layers."""
     timed: list[tuple[Layer, float]] = []
     told: dict[str, list[np.ndarray]] = {fitted: [] for fitted in FITS}
     for model, subjects in inside.items():
@@ -265,7 +265,7 @@ def _regrets(
     believed: Sequence[Chain],
     lanes: Sequence[Lane],
 ) -> Iterator[Row]:
-    """Policies that know the measured times, and that know the predicted; both take the measured."""
+    """Policies that know the measured times, or the predicted ones; jobs take the measured ones."""
     requests = closed(len(known), _INFERENCES)
     policies: dict[str, Policy] = {
         "queue_time": QueueTime(),
@@ -298,7 +298,7 @@ def _choice(case: str, fitted: str, policy: str, right: Schedule, blind: Schedul
 
 
 def replayed(schedule: Schedule, actual_ms: Callable[[Job, int], float]) -> Schedule:
-    """Every job on its lane, in its turn, with other times."""
+    """Replay a schedule with the same lanes and order, but other times."""
     free_ms, ends_ms = [0.0] * len(schedule.lanes), [0.0] * len(schedule.chains)
     executed = []
     for one in schedule.executed:
@@ -311,7 +311,7 @@ def replayed(schedule: Schedule, actual_ms: Callable[[Job, int], float]) -> Sche
 
 @contextmanager
 def _two_lanes(config: BenchConfig) -> Iterator[tuple[RealLane, ...]]:
-    """In the order of `_runs`."""
+    """Lanes in the order of `_runs`."""
     if config.on_gpu:
         with opened_lanes(replace(config, streams=1, cores=1), None) as lanes:
             yield lanes.first_of_each()
@@ -325,6 +325,6 @@ def _two_lanes(config: BenchConfig) -> Iterator[tuple[RealLane, ...]]:
 
 
 def worst_regret(rows: Sequence[Row], fitted: str) -> float | None:
-    """Of all cases and policies that decide by this fit."""
+    """Worst regret over all cases and policies that decide by this fit."""
     regrets = [row["regret"] for row in rows if row.get("fit") == fitted and "regret" in row]
     return max(regrets) if regrets else None

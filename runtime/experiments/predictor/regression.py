@@ -1,7 +1,7 @@
-"""How long a layer takes, predicted from its shape: one linear regression per kind of layer.
+"""Execution time of a layer, predicted from its shape: one linear regression per kind of layer.
 
-`E_i = w_1 x_i1 + ... + b`, eq. 6 of the CPU-GPU co-scheduling source. The features are what a layer
-computes and moves. Weights are never negative, so that a larger layer is never predicted faster
+`E_i = w_1 x_i1 + ... + b`, eq. 6 of the CPU-GPU co-scheduling source. The features are the operations
+and bytes of a layer. Weights are never negative, so that a larger layer is never predicted faster
 through a feature, and errors are relative, because a scheduler adds up layers of a microsecond and
 of ten milliseconds. A convolution's time depends on its kernel by more than its operations, so
 convolutions of different kernels are kinds of their own, and so are poolings of different classes.
@@ -37,7 +37,7 @@ last two are hinges, max(0, bytes - size), in which a linear regression can say 
 _CACHES = (1e6, 16e6)
 
 _LEAST_OF_A_KERNEL = 2 * len(FEATURES)
-"""Layers; with fewer, a kernel's own regression would fit their noise, and all convolutions serve."""
+"""Fewest layers for a regression of one kernel; with fewer, that of all convolutions is used."""
 
 _FORMAT = 1
 
@@ -45,22 +45,22 @@ _FORMAT = 1
 @final
 @dataclass(frozen=True)
 class Layer:
-    """What a prediction needs to know of a segment."""
+    """Kind and features of a segment, for a prediction."""
 
     kind: str
-    """The kind's name; of a convolution with its kernel and stride, `conv 3x3/1`, `dw` if it is
-    depthwise; of a pooling with its class, `pool MaxPool2d`."""
+    """Name of the kind; for a convolution with kernel and stride, `conv 3x3/1`, and `dw` if it is
+    depthwise; for a pooling with its class, `pool MaxPool2d`."""
     features: tuple[float, ...]
-    """In the order of FEATURES."""
+    """Values in the order of FEATURES."""
 
     @property
     def group(self) -> str:
-        """Its kind without kernel, stride and class."""
+        """The kind without kernel, stride and class."""
         return self.kind.split()[0]
 
     @property
     def kernel(self) -> tuple[int, int]:
-        """Height of a convolution's kernel, and stride; 1 and 1 of all else."""
+        """Height of a convolution's kernel, and stride; (1, 1) for other kinds."""
         if self.group != Kind.CONV.value or "/" not in self.kind:
             return 1, 1
         size, stride = self.kind.split()[-1].split("/")
@@ -68,18 +68,18 @@ class Layer:
 
 
 class PredictsLayers(Protocol):
-    """Knows how long a layer takes on one device."""
+    """Predicts the execution time of layers on one device."""
 
     def ms(self, layer: Layer) -> float:
-        """Milliseconds.
+        """Predicted execution time in milliseconds.
 
         Raises:
-          KeyError: if it knows no layer of the kind.
+          KeyError: if no layer of the kind was timed.
         """
 
 
 def layers(program: Program, input_bytes: int) -> tuple[Layer, ...]:
-    """Every segment of a program whose input has so many bytes."""
+    """Describe every segment of a program, given the size of the network's input."""
     sizes = {NETWORK_INPUT: input_bytes}
     sizes.update({i: segment.output_bytes for i, segment in enumerate(program.segments)})
     return tuple(
@@ -88,7 +88,7 @@ def layers(program: Program, input_bytes: int) -> tuple[Layer, ...]:
 
 
 def layer_of(segment: Segment, input_bytes: int) -> Layer:
-    """A segment that reads so many bytes."""
+    """Describe a segment that reads `input_bytes`."""
     convolution = next((m for m in segment.body.modules() if isinstance(m, nn.Conv2d)), None)
     moved = (input_bytes, segment.output_bytes, segment.weight_bytes)
     sizes = (1.0, float(segment.flops), *map(float, moved))
@@ -108,15 +108,15 @@ def layer_of(segment: Segment, input_bytes: int) -> Layer:
 @final
 @dataclass(frozen=True)
 class LayerPredictor:
-    """The regressions of one device and one way of running layers on it."""
+    """The regressions of one device and one backend."""
 
     device: str
     weights_ms: Mapping[str, tuple[float, ...]]
-    """By kind, one weight a feature. `conv` and `pool` serve kernels and classes that were not
-    timed."""
+    """Weights of the features by kind. `conv` and `pool` are used for kernels and classes that were
+    not timed."""
 
     def ms(self, layer: Layer) -> float:
-        """Milliseconds.
+        """Predicted execution time in milliseconds.
 
         Raises:
           KeyError: if no layer of its kind was timed.
@@ -128,16 +128,16 @@ class LayerPredictor:
         return math.fsum(w * x for w, x in zip(weights, layer.features, strict=True))
 
     def save(self, path: Path) -> None:
-        """Writes JSON that `load` reads; the file is whole or as it was."""
+        """Write JSON that `load` reads; the file is replaced atomically."""
         content = {"format": _FORMAT, "features": FEATURES, **asdict(self)}
         write_whole(path, json.dumps(content, indent=2) + "\n")
 
     @classmethod
     def load(cls, path: Path) -> LayerPredictor:
-        """Reads what `save` wrote.
+        """Read a file that `save` wrote.
 
         Raises:
-          ValueError: if the file is none, or of other features.
+          ValueError: if it is not such a file, or was written for other features.
         """
         try:
             content: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -158,7 +158,7 @@ class LayerPredictor:
 
 
 def fit(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
-    """The predictor of these layers and their milliseconds.
+    """Fit a predictor to layers and their milliseconds.
 
     Raises:
       ValueError: if a time is not positive.
@@ -179,7 +179,7 @@ def fit(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
 
 
 def fit_plain(device: str, timed: Sequence[tuple[Layer, float]]) -> LayerPredictor:
-    """Eq. 6 as printed: least squares of the milliseconds, one regression a type of layer.
+    """Eq. 6 as printed: least squares of the milliseconds, one regression per group of layers.
 
     Operations and bytes only, weights of any sign; the baseline of `fit`, for layers alone. A
     prediction may be negative.
@@ -204,12 +204,12 @@ def predicted_chain(
     input_bytes: int,
     predictors: Sequence[PredictsLayers | None],
 ) -> Chain:
-    """The program's jobs with predicted times, a predictor for each lane.
+    """The chain of a program with predicted times, given a predictor for each lane.
 
-    Where there is None, the lane can run nothing of it.
+    None means that the lane cannot run the program.
 
     Raises:
-      KeyError: if a predictor knows no layer of a kind.
+      KeyError: if no layer of a kind was timed.
     """
     every = layers(program, input_bytes)
     times = tuple(
@@ -221,7 +221,7 @@ def predicted_chain(
 def _relative_fit(
     features: Float64[ndarray, "n features"], ms: Float64[ndarray, " n"]
 ) -> Float64[ndarray, " features"]:
-    """Weights >= 0 of least squares of the relative error."""
+    """Non-negative least squares of the relative error."""
     from scipy.optimize import nnls  # noqa: PLC0415 - only a fit needs it, a prediction does not
 
     scaled = features / ms[:, None]

@@ -1,4 +1,4 @@
-"""What the experiment with predicted times shows."""
+"""Tables and figures of the predictor experiment."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _mean(rows: list[Row], name: str) -> float | None:
 
 
 def _figures(rows: list[Row]) -> list[Figure]:
-    """Each held-out layer, predicted and measured; a figure a way of computing and a fit."""
+    """Predicted against measured times of held-out layers, one figure for each backend and fit."""
     figures = []
     layers = [row for row in rows if row["part"] == "layer"]
     for on in dict.fromkeys(row["on"] for row in layers):

@@ -1,4 +1,4 @@
-"""Times each distinct layer of networks alone, and random layers that none of them has."""
+"""Timing of each distinct layer of networks alone, and of random layers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from runtime.network.inference import prepare
 from runtime.network.program import NETWORK_INPUT, Program
 
 _TOGETHER = 8
-"""Layers timed in turns."""
+"""Number of layers that are timed in turns."""
 _MOST_FLOPS = 3e9
-"""Of a random layer."""
+"""Channels of a random layer."""
 _SHARES = {
     "conv": 0.45,
     "dw": 0.05,
@@ -30,22 +30,22 @@ _SHARES = {
     **dict.fromkeys(("norm", "act", "add", "cat", "softmax", "reshape"), 0.045),
     "identity": 0.03,
 }
-"""Of the random layers."""
+"""Random seed of the random layers."""
 
 
 @final
 @dataclass(frozen=True)
 class Subject:
-    """A layer to time; its body may lie on the meta device."""
+    """A layer to time; its body may be on the meta device."""
 
     layer: Layer
     body: nn.Module
     shapes: tuple[tuple[int, ...], ...]
-    """Of its inputs."""
+    """Shapes of its inputs."""
 
     @property
     def key(self) -> str:
-        """Equal for layers that do the same work, whatever they are called."""
+        """Equal for layers that do the same work, also under different names."""
         made_of = [str(module) for module in self.body.children()]
         is_traced = isinstance(self.body, torch.fx.GraphModule)
         return f"{self.layer} {made_of if is_traced else self.body} {self.shapes}"
@@ -54,13 +54,13 @@ class Subject:
 @final
 @dataclass(frozen=True)
 class LayerRun:
-    """How layers run while they are timed."""
+    """Device and backend on which layers are timed."""
 
     device: Device
     backend: Backend
     repeats: int | None = None
-    """Runs of a layer in one call; None for 20 in a CUDA graph, so that the launch of the graph is a
-    twentieth, and one otherwise."""
+    """Runs of a layer in one call; None for 20 in a CUDA graph, which amortises the launch of the graph,
+    and 1 otherwise."""
 
     @property
     def times(self) -> int:
@@ -71,7 +71,7 @@ class LayerRun:
 
 
 def subjects_of(program: Program, input_shape: Sequence[int], input_bytes: int) -> list[Subject]:
-    """The layers of a program, in its order."""
+    """The layers of a program, in order."""
     shapes = {NETWORK_INPUT: tuple(input_shape)}
     shapes.update({i: segment.output_shape for i, segment in enumerate(program.segments)})
     return [
@@ -81,12 +81,12 @@ def subjects_of(program: Program, input_shape: Sequence[int], input_bytes: int) 
 
 
 def distinct(subjects: Iterable[Subject]) -> list[Subject]:
-    """One of each that do the same work."""
+    """Keep one of the layers that do the same work."""
     return list({subject.key: subject for subject in subjects}.values())
 
 
 def random_layers(rule: Rule, count: int) -> list[Subject]:
-    """So many, each alone: shapes that the networks do not have. The same ones each time."""
+    """Random layers with shapes that the networks do not have; the same in every call."""
     generator = np.random.default_rng(0)
     found: list[Subject] = []
     while len(found) < count:
@@ -108,7 +108,7 @@ def random_layers(rule: Rule, count: int) -> list[Subject]:
 def time_layers(
     bodies: Sequence[Subject], run: LayerRun, config: TimingConfig
 ) -> Iterator[Samples]:
-    """Milliseconds of each alone, in order, a few of them in turns.
+    """Time each layer alone; yields samples in ms, in order, a few layers in turns.
 
     Raises:
       ValueError: if the backend does not run on the device.
@@ -124,25 +124,25 @@ def time_layers(
 
 @final
 class Addition(nn.Module):
-    """A sum of two tensors."""
+    """Addition of two tensors."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Twice the input, by an addition."""
+        """Add the input to itself."""
         return x + x
 
 
 @final
 class Concatenation(nn.Module):
-    """A concatenation of two tensors along the channels."""
+    """Concatenation of two tensors along the channels."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """The input beside itself."""
+        """Concatenate the input with itself."""
         return torch.cat([x, x], 1)
 
 
 @final
 class _Repeated(nn.Module):
-    """A layer several times over, with its further inputs inside."""
+    """A layer that is run several times, with its further inputs inside."""
 
     def __init__(self, body: nn.Module, rest: Sequence[Tensor], repeats: int) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ def _random_layer(generator: np.random.Generator, channels: int, out: int) -> nn
 
 
 def _materialised(body: nn.Module, device: str) -> nn.Module:
-    """A copy with weights; on the meta device there are shapes only."""
+    """A copy with weights, of a module on the meta device that has only shapes."""
     real = copy.deepcopy(body).to_empty(device=device)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -195,7 +195,7 @@ def _materialised(body: nn.Module, device: str) -> nn.Module:
 
 
 def _call(subject: Subject, run: LayerRun) -> Callable[[], object]:
-    """One inference of a layer, or `run.times` of them, as something to call."""
+    """A callable for one inference of a layer, or for `run.times` of them."""
     inputs = [torch.rand(shape) for shape in subject.shapes]
     if run.backend is Backend.onnxruntime:
         from runtime.network.formats.onnx_export import onnx_bytes  # noqa: PLC0415 - of this backend only

@@ -1,1 +1,1 @@
-"""Dispatch modes: many networks on one device."""
+"""Comparison of dispatch modes on the workloads of Lim & Kim."""

@@ -1,4 +1,4 @@
-"""Q-S against the other ways of issuing many networks, on the source's workloads."""
+"""Queue-stream dispatch (Q-S) against the other dispatch modes, on the published workloads."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from runtime.scheduling.metrics import makespan_ms, utilisation
 from runtime.scheduling.schedule import Schedule
 
 _BINS = 60
-"""Points of a curve of utilisation."""
+"""Number of points of a utilisation curve."""
 
 _AHEAD = (0, 1)
-"""Inferences that every network may have launched beyond the one that it waits for: none, as for
-frames that depend on results, and on a GPU also one."""
+"""Inferences that a network may launch beyond the one that it waits for: 0, as for frames that depend
+on results, and on a GPU also 1."""
 
 _INLINE = (DispatchMode.SERIAL, DispatchMode.SINGLE_CONTEXT)
 _STREAMED = (DispatchMode.QUEUE_STREAM, DispatchMode.SINGLE_ISSUER)
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """A workload, captured or eager; everything captured first.
+    """One step for each workload, captured or eager; captured first.
 
     Raises:
       ValueError: if a workload is unknown.
@@ -55,7 +55,7 @@ def steps(config: BenchConfig) -> list[Step]:
 def _compare(
     config: BenchConfig, workload: Workload, mode: str, processes: Processes
 ) -> Iterator[Row]:
-    """Makes all ways ready and measures them."""
+    """Prepare all dispatch modes, and measure them in turns."""
     most = max(config.most_networks, _least(workload))
     workload = workload.limited(most)
     scale = config.scale
@@ -78,7 +78,7 @@ def _measured(  # noqa: PLR0917 - all that was made ready
     mode: str,
     ahead: int,
 ) -> Iterator[Row]:
-    """A row a way, those that could not be made ready among them."""
+    """One row for each dispatch mode, also for those that could not be prepared."""
     measured = {way: _Measured(one, config.rounds, ahead) for way, one in ways.items()}
     samples = interleaved({way.value: measured[way].once_ms for way in measured}, config.repeats)
     alone_ms = measured[DispatchMode.SERIAL].alone_ms if DispatchMode.SERIAL in measured else []
@@ -116,16 +116,16 @@ def _measured(  # noqa: PLR0917 - all that was made ready
 
 
 def _least(workload: Workload) -> int:
-    """NAS-Bench-201 comes in the numbers that its name says: they are small."""
+    """Smallest number of networks to keep: all of NAS-Bench-201, which are small; 0 for others."""
     return workload.size if workload.counts[0][0] is Model.nas_bench_201 else 0
 
 
 def _opened(
     opened: ExitStack, sources: Sequence[Source], setup: Setup, processes: Processes
 ) -> tuple[dict[DispatchMode, Executor], dict[DispatchMode, str]]:
-    """Every way that can be made ready, and why the others cannot.
+    """The dispatch modes that can be prepared, and the errors of the others.
 
-    Ways that need the same streams share one set of networks.
+    Modes that need the same streams share one set of networks.
     """
     waits = ThreadPoolExecutor(1)  # processes get ready meanwhile
     contexts = waits.submit(MultiContext, sources, setup, processes)
@@ -164,7 +164,7 @@ def _close_when_ready(waits: ThreadPoolExecutor, contexts: Future[MultiContext])
 
 @final
 class _Measured:
-    """A way, and what its latest run gave."""
+    """A dispatch mode, and the outcome of its latest run."""
 
     def __init__(self, executor: Executor, inferences: int, ahead: int) -> None:
         self._executor = executor
@@ -172,10 +172,10 @@ class _Measured:
         self._inferences = inferences
         self._latest: Outcome | None = None
         self.alone_ms: list[float] = []
-        """Of each network: the least that any run was busy with all its inferences."""
+        """Shortest busy time of each network over all runs, ms."""
 
     def once_ms(self) -> float:
-        """Makespan of one run."""
+        """Makespan of one run, ms."""
         self._latest = self._executor.run(self._inferences, each_job=False, ahead=self._ahead)
         schedule = self._latest.schedule
         own = [0.0] * len(schedule.chains)
@@ -186,18 +186,18 @@ class _Measured:
 
     @property
     def error(self) -> str | None:
-        """What ended a network in the latest run."""
+        """Error that ended a network in the latest run, or None."""
         assert self._latest is not None
         errors = [one for one in self._latest.outputs if isinstance(one, BaseException)]
         return one_line(errors[0]) if errors else None
 
     def outputs(self) -> list[torch.Tensor]:
-        """Of each network."""
+        """Outputs of the networks in the latest run."""
         assert self._latest is not None
         return [one for one in self._latest.outputs if isinstance(one, torch.Tensor)]
 
     def difference(self, expected: list[torch.Tensor] | None) -> float | None:
-        """From another way's outputs: the largest, relative to the largest output."""
+        """Largest difference from the outputs of another mode, relative to the largest output."""
         found = self.outputs()
         if expected is None or len(found) != len(expected):
             return None
@@ -207,14 +207,14 @@ class _Measured:
         )
 
     def timed(self) -> Schedule:
-        """A run in which each job is timed."""
+        """One run in which each job is timed."""
         return self._executor.run(self._inferences, each_job=True, ahead=self._ahead).schedule
 
 
 def busy(schedule: Schedule) -> Row:
-    """Streams under way over time, and the mean share of it in which any was.
+    """Number of busy streams over time, and the share of time in which at least one was busy.
 
-    A stream counts from the first kernel of a job to its last, waits between them included.
+    A stream is busy from the first kernel of a job to its last, including gaps between them.
     """
     whole_ms = makespan_ms(schedule)
     if whole_ms <= 0:
@@ -234,7 +234,7 @@ def busy(schedule: Schedule) -> Row:
 
 
 def compared(rows: Sequence[Row]) -> list[Row]:
-    """Q-S against each other way, workload by workload, beside what was published."""
+    """Q-S relative to each other mode, for each workload, beside the published values."""
     found = []
     for workload, mode in dict.fromkeys((row["workload"], row["mode"]) for row in rows):
         ms: dict[str, float] = {

@@ -1,4 +1,4 @@
-"""What the experiment with many networks on one device shows."""
+"""Tables and figures of the comparison of dispatch modes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _bound(rows: list[Row], group: tuple[str, str]) -> str:
 
 
 def _figures(rows: list[Row]) -> list[Figure]:
-    """Figure 5-4 of the queue-stream source: how busy the device is over time, way by way."""
+    """Figure 5-4 of the queue-stream source: utilisation of the device over time, for each mode."""
     figures = []
     for workload, mode in dict.fromkeys((row["workload"], row["mode"]) for row in rows):
         data = []

@@ -1,4 +1,4 @@
-"""The schedulability study of the variants' source: do random sets of networks fit, and how large are they?
+"""Schedulability: do random sets of networks fit on the units of a board, and how large are they?
 
 R. Pujol Torramorell, MSc thesis, UPC/BSC, 2020, section 5.4: figures 5.1 to 5.3 (share of sets that
 fit) and tables 5.2 to 5.4 (their mean number of networks), by threshold of utilisation.
@@ -26,7 +26,7 @@ FRAME_MS = 100.0
 _STEP = 0.2
 
 THRESHOLDS = tuple(round(1 + _STEP * i, 1) for i in range(16))
-"""100 % to 400 % of the frame."""
+"""Utilisations of 100 % to 400 % of the frame."""
 
 _DLA, _TC, _RC = ("DLA1", "DLA2"), ("TC4", "TC8"), ("RC4", "RC8")
 _CPU = ("CPU2", "CPU4", "CPU6")
@@ -35,20 +35,20 @@ _CPU = ("CPU2", "CPU4", "CPU6")
 @final
 @dataclass(frozen=True)
 class Scenario:
-    """A reference for the utilisation, and growing sets of configurations."""
+    """A reference configuration for the utilisation, and growing sets of configurations."""
 
     name: str
     reference: str
     networks: tuple[str, ...]
-    """From which sets are drawn."""
+    """Networks from which sets are drawn."""
     columns: Mapping[str, tuple[str, ...]]
-    """As the source's tables name them."""
+    """Configurations by column of the source's tables."""
     own_dla: bool = False
-    """Whether both NVDLA as one are a unit of their own beside the two, which no chip has."""
+    """True if the two NVDLA as one count as a third unit, which no chip has."""
 
     @property
     def platform(self) -> Platform:
-        """Xavier, or as this scenario reads it."""
+        """The Xavier, or its variant with a third NVDLA unit."""
         xavier = xavier_platform()
         if not self.own_dla:
             return xavier
@@ -100,32 +100,32 @@ SCENARIOS = {
 @final
 @dataclass(frozen=True)
 class Share:
-    """What became of the sets of one threshold under some configurations."""
+    """Number of sets of one threshold that fit under one set of configurations."""
 
     column: str
     sets: int
     feasible: int
     unknown: int
-    """Neither mapped nor proven impossible within the solver's time."""
+    """Sets neither mapped nor proven impossible within the solver's time."""
     by_solver: int
-    """For which the quick answers did not suffice."""
+    """Sets for which the bounds did not suffice."""
     mean_size: float | None
-    """Networks of the sets that fit; None where none does."""
+    """Mean number of networks of the sets that fit; None if none fits."""
     size_deviation: float | None
-    """Their standard deviation."""
+    """Standard deviation of this number."""
 
 
 def schedulability(
     scenario: Scenario, threshold: float, *, count: int, seed: int, time_limit_s: float
 ) -> list[Share]:
-    """The same random sets under each of the scenario's configurations.
+    """Map the same random sets under each column of a scenario.
 
     Args:
-      scenario: which.
+      scenario: the scenario.
       threshold: utilisation of the reference.
-      count: sets.
-      seed: with the threshold, of the sets; two readings of a scenario have the same ones.
-      time_limit_s: of the solver, a set.
+      count: number of sets.
+      seed: determines the sets, together with the threshold and the reference.
+      time_limit_s: solver time for one set.
     """
     table = xavier_times().chosen(scenario.networks)
     generator = np.random.default_rng([seed, round(10 * threshold)])

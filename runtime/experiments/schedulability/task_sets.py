@@ -1,9 +1,9 @@
 """Random sets of networks of a given total utilisation.
 
-The source says "a mechanism similar to UUniFast" and no more. This one was calibrated on its average
-numbers of instances: types are drawn at random and added, unless the sum on the reference
-configuration would exceed the threshold; two such in a row end the set. A set that ends more than a
-step of thresholds below it is thrown away.
+The source says only "a mechanism similar to UUniFast". This one was calibrated to its average numbers of
+instances: network types are drawn at random and added, unless the sum on the reference configuration
+would exceed the threshold; two rejected draws in a row end the set. A set that ends more than one step
+below the threshold is discarded.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from numpy import ndarray
 from runtime.mapping.model.timing_table import TimingTable
 
 OVERSHOOTS = 2
-"""In a row, after which a set is complete: calibrated."""
+"""Rejected draws in a row after which a set is complete; calibrated."""
 
 
 @final
 @dataclass(frozen=True)
 class TaskSets:
-    """Many sets of up to n networks."""
+    """Sets of up to n networks."""
 
     size: Int64[ndarray, " sets"]
-    """Networks of each."""
+    """Number of networks of each set."""
     ms: Float64[ndarray, "sets n configurations"]
-    """nan where a network cannot run, 0 behind the last of a set."""
+    """Execution times, ms; nan where a network cannot run, 0 after the last network of a set."""
 
 
 def task_sets(
@@ -41,15 +41,15 @@ def task_sets(
     count: int,
     generator: np.random.Generator,
 ) -> TaskSets:
-    """Sets whose times on the reference sum to the limit at most.
+    """Draw sets whose times on the reference sum to at most the limit.
 
     Args:
-      table: the types, all of which the reference can run; a time is uniform between least and most.
-      reference: the configuration that utilisation is measured on.
+      table: network types, all of which run on the reference; times are uniform from min to max.
+      reference: configuration by which utilisation is defined.
       limit_ms: threshold times frame.
-      slack_ms: by which their sum may be less.
+      slack_ms: largest distance of the sum below the limit.
       count: sets.
-      generator: of the randomness.
+      generator: random generator.
     """
     column = table.configurations.index(reference)
     least, most = table.ms[:, :, 0], table.ms[:, :, 2]

@@ -1,7 +1,7 @@
-"""Does the simulator tell the makespan of real lanes, from the times of each job alone?
+"""Does the simulator predict the makespan of real lanes from the times of each job alone?
 
-Twice: with the one issuing thread, whose time for a job was measured with jobs that compute nothing,
-and without, where placing costs nothing and a network's times alone hold what is between its jobs.
+It is tried with a model of the dispatching thread, whose overhead was measured with empty jobs, and
+without, where dispatch is free and the times of a network alone include the gaps between its jobs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _INFERENCES = 6
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """A set of networks cut by a rule, on one stream of the GPU and two cores; or on two cores.
+    """One step for each set of networks and rule, on one GPU stream and two cores, or on two cores.
 
     Raises:
       ValueError: if a workload is unknown.
@@ -141,7 +141,7 @@ def _itself(schedule: Schedule) -> Schedule:
 
 
 def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:
-    """All at once; and at a rate that keeps the quicker lane half busy, regularly or at random."""
+    """Arrivals: all at once; or at a rate for half of the faster lane, periodic or random."""
     fastest_ms = sum(min(times) for chain in chains for times in chain.predicted_ms)
     networks, generator = range(len(chains)), np.random.default_rng(0)
     regular = (periodic(network, 2 * fastest_ms, _INFERENCES) for network in networks)
@@ -154,6 +154,6 @@ def _arrivals(chains: list[Chain]) -> dict[str, tuple[Request, ...]]:
 
 
 def median_error(rows: list[Row], of: str = "error_of_simulator") -> float | None:
-    """Of the simulator, over all rows that have one; `error_without_issuer` is the other."""
+    """Median error of the simulator over all rows that have one; None if no row has."""
     errors = [abs(row[of]) for row in rows if of in row]
     return median(errors) if errors else None

@@ -1,4 +1,4 @@
-"""What the experiment with the simulator shows."""
+"""Tables and figures of the simulator experiment."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Networks larger than their memory: delay against memory, architecture by architecture.
+"""Networks larger than their memory: delay against memory for each pipeline architecture.
 
-Every variant of a network runs in turns with the others on the same input, is compared bit for bit
-with the resident network, and counts all memory in which weights are kept. Weights are random.
+Variants of a network run in turns on the same input and are compared bit for bit with the resident
+network; all memory that holds weights is counted. Weights are random.
 
-Plans of ours go on into the next inference. What is recorded of them is an inference that follows another
-at once; one that begins with empty rings, as the first does, is recorded beside it.
+Our plans prefetch for the next inference. The recorded delay is that of an inference directly after
+another; the delay with empty buffers, as in the first inference, is recorded beside it.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ from runtime.weight_streaming.planning.recurrence import bound_ms, overlap, pred
 from runtime.weight_streaming.streamable import SETTLE_S, StreamableNetwork, open_streamable
 
 _BUDGETS = (0.1, 0.2, 0.4, 0.7)
-"""Of the weights."""
+"""Budgets as shares of the weights."""
 
 _TOLERANCE = 0.01
-"""Within which of the resident network's delay the planned buffer is to be."""
+"""Largest relative excess of the planned buffer's delay over that of the resident network."""
 
 _CONFIGURATIONS = 36
-"""Of residents and rings, for the model's error; fewer where a run takes long."""
+"""Random configurations of residents and rings, for the model error; fewer if a run takes long."""
 
 _CONFIGURATIONS_S = {"cuda": 15.0, "cpu": 30.0}
 
 _FIRST_RUNS = 3
-"""From empty rings, of each plan that goes on into the next inference."""
+"""Inferences with empty buffers, for plans that prefetch for the next inference."""
 
 
 @final
 @dataclass(frozen=True)
 class Case:
-    """A network, its input and where its weights are."""
+    """A network, its input and the tier of its weights."""
 
     network: str
     build: Callable[[], nn.Module]
@@ -69,13 +69,13 @@ class Case:
     tier: Tier
     dtype: torch.dtype = torch.float32
     zero_copies: bool = True
-    """Whether kernels may also read weights across the bus, where that ends within seconds."""
+    """True if kernels may also read weights across the bus, which must end within seconds."""
     offloads: bool = True
-    """Whether offloading is measured beside it."""
+    """True if offloading by `accelerate` is measured too."""
 
     @property
     def name(self) -> str:
-        """Unique."""
+        """Unique name of the case."""
         return f"{self.network}-b{self.shape[0]}-{self.tier.value}"
 
 
@@ -84,7 +84,7 @@ def _chain(layers: int, width: int) -> nn.Module:
 
 
 def cases(*, on_gpu: bool) -> list[Case]:
-    """In the order in which they are measured."""
+    """Cases in the order of measurement."""
     if not on_gpu:
         uniform = partial(_chain, 24, 2048)
         return [
@@ -118,7 +118,7 @@ def cases(*, on_gpu: bool) -> list[Case]:
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """A network with an input, from one tier; and two networks in one budget.
+    """One step for each case; and two networks in one budget.
 
     Raises:
       ValueError: if a case is unknown.
@@ -186,7 +186,7 @@ class _Bench:
         self.reference = x
 
     def rows(self, offloaded: Sequence[tuple[str, Offloaded | BaseException]]) -> Iterator[Row]:
-        """Of all variants, the planned front, and the configurations."""
+        """Rows of all variants, of the planned Pareto front, and of random configurations."""
         opened = self._opened
         three = Stages.COPY_KERNEL if self._is_kept else Stages.READ_COPY_KERNEL
         whole = opened.layered.weight_bytes
@@ -247,7 +247,7 @@ class _Bench:
         yield from self._configurations(layers, planned)
 
     def runs_ms(self, pipeline: Pipeline, inferences: int) -> tuple[list[float], bool]:
-        """Of cold inferences that follow each other at once, and whether all are exact.
+        """Times of successive cold inferences, and True if all are exact.
 
         Nothing goes on when it returns: others are measured then.
         """
@@ -262,7 +262,7 @@ class _Bench:
 
     @property
     def x(self) -> Tensor:
-        """The input."""
+        """The input of the network."""
         return self._x
 
     def _once_ms(self, pipeline: Pipeline) -> float:
@@ -280,7 +280,7 @@ class _Bench:
     def _variants(
         self, profiles: dict[Stages, list[StreamedLayer]]
     ) -> dict[str, tuple[StreamPlan, list[StreamedLayer]]]:
-        """Plans by name, each with the profile that predicts it."""
+        """Plans by name, each with the profile of its prediction."""
         (three, stepped), *_, (planned, layers) = [*profiles.items()] * 2
         whole = self._opened.layered.weight_bytes
 
@@ -308,7 +308,7 @@ class _Bench:
         return found
 
     def _zero_copy(self, layers: list[StreamedLayer]) -> StreamPlan:
-        """On a GPU with all weights in host memory there is no ring at all."""
+        """The zero-copy plan; without a ring buffer on a GPU whose weights are all in host memory."""
         if self._is_kept and self._opened.device.type == "cuda":
             resident = (False,) * len(layers)
             return StreamPlan(Architecture.ZERO_COPY, resident, 0, 0, 0.0, 0)
@@ -317,7 +317,7 @@ class _Bench:
         return made if self._opened.device.type == "cpu" else replace(made, predicted_ms=0.0)
 
     def _configurations(self, layers: list[StreamedLayer], stages: Stages) -> Iterator[Row]:
-        """Random residents and rings, for the error of what the recurrence predicts."""
+        """Random residents and ring sizes, for the error of the recurrence's predictions."""
         generator = np.random.default_rng(0)
         until_s = time.monotonic() + _CONFIGURATIONS_S[self._opened.device.type]
         for number in range(_CONFIGURATIONS):
@@ -345,7 +345,7 @@ class _Bench:
 
 @final
 class _Variant:
-    """One plan, its memory taken."""
+    """One plan with its memory allocated."""
 
     def __init__(
         self,
@@ -362,13 +362,13 @@ class _Variant:
         self._is_exact = True
 
     def once_ms(self) -> float:
-        """One cold inference, behind another if the plan goes on from one into the next."""
+        """One cold inference, after another one if the plan prefetches for the next."""
         taken_ms, is_exact = self._bench.runs_ms(self._pipeline, 1 + self._plan.ahead)
         self._is_exact = self._is_exact and is_exact
         return taken_ms[-1]
 
     def first_ms(self, runs: int, turn_s: float) -> Row:
-        """Of inferences from empty rings, if the others were not; each behind a turn of others."""
+        """Delays with empty buffers, for plans that prefetch; each after a turn of other variants."""
         if not self._plan.ahead:
             return {}
         samples = []
@@ -385,7 +385,7 @@ class _Variant:
         }
 
     def facts(self, taken_ms: float) -> Row:
-        """What it is and takes, beside its times."""
+        """Description and memory of the plan, for its row."""
         layers, wanted = self._layers, self._plan
         memory: MemoryUse = self._opened.memory(self._pipeline)
         kernels_ms = sum(one.kernel_ms for one in layers)
@@ -424,26 +424,26 @@ class _Variant:
         return row
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Free the memory."""
         self._pipeline.close()
 
 
 def _against(resident_ms: float | None, samples_ms: Sequence[float]) -> Row:
-    """Nothing where the resident network did not fit."""
+    """Delay relative to the resident network; empty if that did not fit."""
     if resident_ms is None:
         return {}
     return {"against_resident": median(samples_ms) / resident_ms - 1}
 
 
 def _without_reads(made: StreamPlan) -> StreamPlan:
-    """The same where nothing is read, for all weights are in host memory."""
+    """The same plan if all weights are in host memory, so that nothing is read."""
     return replace(made, host_ring_bytes=0, memory_bytes=made.device_ring_bytes)
 
 
 def _random_plan(
     layers: list[StreamedLayer], stages: Stages, generator: np.random.Generator
 ) -> StreamPlan:
-    """Some residents, and rings of one to four of the largest layer that streams."""
+    """Random residents, and a ring of one to four times the largest streamed layer."""
     resident = tuple((generator.random(len(layers)) < generator.uniform(0, 0.8)).tolist())
     if all(resident):
         resident = (*resident[:-1], False)

@@ -1,4 +1,4 @@
-"""Offloading by `accelerate`, the baseline: a package that is used if it is there."""
+"""Offloading by the package `accelerate`, the baseline, if it is installed."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ import torch
 from torch import Tensor, nn
 
 OFFLOADS = ("cpu", "disk warm", "disk cold")
-"""Weights in memory of the CPU, or in files: as the system has cached them, or not at all."""
+"""Weights in CPU memory, or in files, cached by the system or not."""
 
 
 def is_importable() -> bool:
-    """Whether the package is installed."""
+    """True if the package is installed."""
     return find_spec("accelerate") is not None
 
 
 @final
 class Offloaded:
-    """A copy of a network whose weights are brought, layer by layer, when they are needed."""
+    """A copy of a network whose weights are loaded layer by layer when they are needed."""
 
     def __init__(self, module: nn.Module, how: str, device: torch.device) -> None:
-        """Makes the copy; files go to a folder of their own.
+        """Make the copy; its files are in a temporary folder.
 
         Raises:
-          BaseException: whatever the package does.
+          BaseException: any error of the package.
         """
         from accelerate import (  # noqa: PLC0415 - it need not be there
             cpu_offload,
@@ -70,7 +70,7 @@ class Offloaded:
         return taken_ms
 
     def close(self) -> None:
-        """Removes its files."""
+        """Remove its files."""
         if self._folder is not None:
             self._folder.cleanup()
 

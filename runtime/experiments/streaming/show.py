@@ -1,4 +1,4 @@
-"""What the experiment with networks larger than their memory shows."""
+"""Tables and figures of the weight-streaming experiment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MARKS = {
     "asynchronous": (PURPLE, "x"),
     "zero-copy": (ORANGE, "cross"),
 }
-"""Colour and symbol of the source's architectures; those of our plans differ in their symbols."""
+"""Colours and symbols of the source's architectures; our plans have other symbols."""
 
 _OF_PLANS = (
     "star",
@@ -95,7 +95,7 @@ def _measured(title: str, rows: list[Row]) -> TableView:
 
 
 def _predictions(title: str, rows: list[Row]) -> Iterator[TableView]:
-    """None where nothing was predicted."""
+    """Tables of the predictions; none if nothing was predicted."""
     header = ["variant", "delay ms", "predicted", "error", "bound", "first ms", "its prediction"]
     lines = [
         [
@@ -115,7 +115,7 @@ def _predictions(title: str, rows: list[Row]) -> Iterator[TableView]:
 
 
 def _model_errors(tried: list[Row]) -> TableView:
-    """Of all configurations, and of those of each tier and network."""
+    """Model error over all configurations, and for each tier and network."""
     groups = {"all": tried}
     for row in tried:
         groups.setdefault(f"from {row['tier']}", []).append(row)
@@ -167,7 +167,7 @@ def _streams_together(rows: list[Row]) -> list[TableView]:
 
 
 def _figures(rows: list[Row]) -> list[Figure]:
-    """Of each network: what was measured, the planned front, and what offloading takes."""
+    """For each network the measurements, the planned Pareto front, and offloading."""
     figures = []
     fronts = [row for row in rows if "front" in row]
     for front in fronts:

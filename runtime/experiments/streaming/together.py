@@ -1,4 +1,4 @@
-"""Two streamed networks in one budget: what each was promised, what it took, which deadlines it met."""
+"""Two streamed networks in one budget: predicted and measured delays, and deadlines met."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.planning.interference import StreamedInference, simulate_concurrent
 
 _BUDGETS = (0.15, 0.4)
-"""Of both networks' weights."""
+"""Budgets as shares of the weights of both networks."""
 
 _DEADLINES = ((3.0, 12.0), (12.0, 3.0), (6.0, 6.0))
-"""Of either network, in times that it takes alone and resident."""
+"""Deadlines of each network, relative to its time alone and resident."""
 
 
 def rows(config: BenchConfig, unit: int | None = None) -> Iterator[Row]:
-    """Of each network, for each budget and pair of deadlines. Weights are random.
+    """One row for each network, budget and pair of deadlines. Weights are random.
 
     Args:
       config: the device and the number of runs.
-      unit: the width of the narrow network; what the device needs to be busy, if not given.
+      unit: width of the narrow network; None for a width that keeps the device busy.
     """
     threads = torch.get_num_threads()
     if not config.on_gpu:
