@@ -1,4 +1,4 @@
-"""What a network is trained for: how many classes it tells apart, in images of which size."""
+"""Task of a network: its classes and the size of its images."""
 
 from __future__ import annotations
 

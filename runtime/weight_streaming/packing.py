@@ -15,8 +15,7 @@ from runtime.weight_streaming.files.layers import (
     named_weights,
 )
 from runtime.weight_streaming.files.plain_file import PlainFile
-from runtime.weight_streaming.files.weight_file import WeightFileError
-from runtime.weight_streaming.files.weight_file import pack as write_packed
+from runtime.weight_streaming.files.weight_file import WeightFileError, write_packed
 from runtime.weight_streaming.streamable import cut, device_of, require_streamable
 
 

@@ -24,7 +24,7 @@ from runtime.weight_streaming.files.layers import (
     split_layers,
 )
 from runtime.weight_streaming.files.readers import FileReader, HostReader, Reader, Tier
-from runtime.weight_streaming.files.weight_file import fill_layer, pack, unwritable, write
+from runtime.weight_streaming.files.weight_file import fill_layer, unwritable, write, write_packed
 from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.pipeline.cpu_pipeline import CpuPipeline
 from runtime.weight_streaming.pipeline.pipeline import Pipeline
@@ -150,7 +150,9 @@ def open_streamable(
         file = _write_unnamed(layers, values, read)
     else:
         if not weights.exists():
-            pack(layers, values, weights)  # another process may replace it before it is opened
+            write_packed(
+                layers, values, weights
+            )  # another process may replace it before it is opened
         file = read(weights, layers, values)
     if tier is not Tier.HOST:
         return StreamableNetwork(layers, file, device)
@@ -210,9 +212,8 @@ def cut(
 def _location(error: Exception) -> str:
     """Return the line of a module's forward at which tracing failed."""
     location = ""
-    if isinstance(error, TraceError) or not isinstance(
-        error, ValueError
-    ):  # raised by the model's code
+    is_of_model = isinstance(error, TraceError) or not isinstance(error, ValueError)
+    if is_of_model:
         for frame, line in walk_tb(error.__traceback__):
             code = frame.f_code
             module = frame.f_locals.get(next(iter(code.co_varnames), ""))  # usually named self
@@ -234,6 +235,5 @@ def _write_unnamed(
             descriptor = os.dup(file.fileno())
     except OSError as error:
         raise unwritable(error, layers, str(where)) from error
-    return read(
-        where / "(unnamed)", layers, {}, file=descriptor
-    )  # {}: no comparison, they were just written
+    # no values to compare: they were just written
+    return read(where / "(unnamed)", layers, {}, file=descriptor)

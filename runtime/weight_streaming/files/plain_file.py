@@ -28,7 +28,7 @@ from runtime.weight_streaming.files.weight_file import (
 
 @final
 class PlainFile(Closeable):
-    """A safetensors file, open for reading; it must not change meanwhile."""
+    """A safetensors file, open for reading; it must not change while it is open."""
 
     def __init__(self, path: Path) -> None:
         """Open the file and read its header.

@@ -82,7 +82,7 @@ class Identity:
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-def pack(layered: LayeredNetwork, values: Mapping[str, Tensor], path: Path) -> None:
+def write_packed(layered: LayeredNetwork, values: Mapping[str, Tensor], path: Path) -> None:
     """Write a packed file atomically.
 
     Raises:

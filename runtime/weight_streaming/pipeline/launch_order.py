@@ -18,7 +18,7 @@ def launch_order(layout: Layout, layers: int, begun: int = 0) -> Iterator[tuple[
     Each launch comes after its dependencies: kernels after their copy, a copy after the kernels that use
     its bytes last. Where nothing is read, copies are launched in advance, because a GPU copies small
     layers faster than they are launched; but only a few at once, because the next kernels wait for their
-    launch meanwhile. If the layout prefetches, the first copies of the next inference follow, with
+    launch during that time. If the layout prefetches, the first copies of the next inference follow, with
     indices that continue after the last streamed layer.
 
     Args:

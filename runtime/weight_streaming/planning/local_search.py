@@ -27,7 +27,7 @@ def local_search(
 ) -> list[StreamPlan]:
     """Improve a Pareto front by single moves and swaps of resident layers, with new ring sizes.
 
-    Plans that enter the front are searched around in turn, until none does or `tries` plans were
+    Plans that enter the front are searched around as well, until none does or `tries` plans were
     predicted.
     """
     front = [*best]

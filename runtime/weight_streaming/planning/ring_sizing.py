@@ -73,16 +73,16 @@ class RingSizing:
             host, device = min(tried, key=lambda step: (tried[step].predicted_ms, -sum(step)))
             one = tried[host, device]
 
-    def filling(self, budget_bytes: int, beside: StreamPlan) -> Iterator[StreamPlan]:
-        """Yield plans whose rings fill a budget; of two rings one keeps about its size in `beside`."""
+    def filling(self, budget_bytes: int, reference: StreamPlan) -> Iterator[StreamPlan]:
+        """Yield plans whose rings fill a budget; of two rings one keeps about its size in `reference`."""
         spare = budget_bytes - self.resident_bytes
         if self._stages is not Stages.READ_COPY_KERNEL:
             ring = self.sizes.floor(spare)
             if ring:
                 yield self.plan(ring, ring)
             return
-        host = self.sizes.floor(max(beside.host_ring_bytes, self.sizes.smallest))
-        device = self.sizes.floor(max(beside.device_ring_bytes, self.sizes.smallest))
+        host = self.sizes.floor(max(reference.host_ring_bytes, self.sizes.smallest))
+        device = self.sizes.floor(max(reference.device_ring_bytes, self.sizes.smallest))
         for one, other in (
             (host, self.sizes.floor(spare - host)),
             (self.sizes.floor(spare - device), device),

@@ -357,7 +357,7 @@ def test_networks_are_decomposed_concurrently_with_each_other_and_with_inference
     def guarded(*job):
         try:
             job[0](*job[1:])
-        except BaseException as error:  # noqa: BLE001 - all of them are told
+        except BaseException as error:  # noqa: BLE001 - all are collected
             failures.append(error)
 
     callers = [threading.Thread(target=guarded, args=(call, name)) for name in calls]

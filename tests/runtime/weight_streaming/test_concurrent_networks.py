@@ -1,4 +1,4 @@
-"""Two networks in one budget give their own outputs, in memory that is counted, and let it go."""
+"""Concurrent streamed networks within one memory budget."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Nothing is launched on a GPU before what it waits for."""
+"""Launch order of copies and kernels on a GPU."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,8 +44,8 @@ def test_copies_are_launched_in_advance_where_nothing_is_read():
     streamed = tuple(range(6))
     layout = Layout(streamed, (), None, places([1] * 6, 4, 1), is_synchronous=False)
     names = {Stage.COPY: "c", Stage.KERNEL: "k"}
-    told = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6))
-    assert told == "c0 c1 k0 c2 c3 k1 c4 c5 k2 k3 k4 k5"
+    launches = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6))
+    assert launches == "c0 c1 k0 c2 c3 k1 c4 c5 k2 k3 k4 k5"
 
 
 @settings(max_examples=60)
@@ -84,5 +84,5 @@ def test_copies_of_the_next_inference_are_launched_among_the_last_kernels():
     ring = cyclic_places([1] * 6, 4, 1)
     layout = Layout(streamed, (), None, ring, is_synchronous=False, is_ahead=True)
     names = {Stage.COPY: "c", Stage.KERNEL: "k"}
-    told = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6, 3))
-    assert told == "k0 c3 k1 c4 k2 c5 k3 c6 k4 c7 k5 c8"
+    launches = " ".join(f"{names[stage]}{n}" for stage, n in launch_order(layout, 6, 3))
+    assert launches == "k0 c3 k1 c4 k2 c5 k3 c6 k4 c7 k5 c8"

@@ -1,4 +1,4 @@
-"""From the first call to the last: what is changed, kept and left behind, whoever else is there."""
+"""Lifetime of a streamed network: closing, forks, killed processes, side effects."""
 
 import os
 import signal

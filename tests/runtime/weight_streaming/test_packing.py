@@ -1,4 +1,4 @@
-"""A plain safetensors file is packed for a model that was never built, and nothing of it is believed."""
+"""`runtime.stream.pack`: plain safetensors files for models on the meta device."""
 
 import json
 from copy import deepcopy
@@ -97,11 +97,11 @@ def test_at_most_one_weight_is_in_memory(tmp_path, monkeypatch):
     source = tmp_path / "plain.safetensors"
     save_file(module.state_dict(), source)
     given, alive = [], []
-    honest = plain_file.PlainFile.read
+    original = plain_file.PlainFile.read
 
     def read(*arguments):
         alive.append(sum(one() is not None for one in given))
-        value = honest(*arguments)
+        value = original(*arguments)
         given.append(ref(value))
         return value
 
@@ -182,12 +182,12 @@ def test_other_files_are_refused_as_source(plain, content):
 
 
 def test_a_source_that_changes_while_it_is_read_is_refused(plain, monkeypatch):
-    honest = plain_file.PlainFile.read
+    original = plain_file.PlainFile.read
 
     def read(file, name, weight):
         if name == NAME:
             plain[2].write_bytes(plain[2].read_bytes()[:2000])
-        return honest(file, name, weight)
+        return original(file, name, weight)
 
     monkeypatch.setattr(plain_file.PlainFile, "read", read)
 
@@ -216,8 +216,8 @@ def test_a_buffer_that_is_not_in_the_state_dict_is_refused_by_name(plain):
     _, _, source, into = plain
     save_file(module.state_dict(), source)
 
-    said = refused((blank, x, source, into), ValueError)
-    assert said.startswith("mask is not in the model's state_dict (a buffer with persistent=False")
+    message = refused((blank, x, source, into), ValueError)
+    assert message.startswith("mask is not in the model's state_dict")
 
     runtime.stream.pack(module, x, source=source, into=into)  # a built model has its value
     with runtime.stream(module, x, budget="1MB", weights=into) as small:

@@ -1,4 +1,4 @@
-"""What is read ahead of the next inference: the same places, the same output, and no harm while idle."""
+"""Prefetching for the next inference: same offsets, same output, errors, forks and process exit."""
 
 import errno
 import os

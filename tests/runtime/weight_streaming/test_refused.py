@@ -1,4 +1,4 @@
-"""What cannot be streamed is told in a line that names it, and before anything is taken."""
+"""What cannot be streamed is refused in one line that names it."""
 
 import os
 import resource
@@ -134,16 +134,16 @@ def unwritten(chain, weights):
 def test_a_full_disk_is_named_with_the_size_of_the_weights(chain, tmp_path):
     """A limit of the process ends the writing where a full disk would."""
     path = tmp_path / "weights.safetensors"
-    read, told = os.pipe()
+    read, written = os.pipe()
     child = os.fork()
     if not child:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
         try:
-            os.write(told, unwritten(chain, None) + unwritten(chain, path))
+            os.write(written, unwritten(chain, None) + unwritten(chain, path))
         finally:
             os._exit(0)
-    os.close(told)
+    os.close(written)
     os.waitpid(child, 0)
     with os.fdopen(read) as file:
         lines = file.read().splitlines()

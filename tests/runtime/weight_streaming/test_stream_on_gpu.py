@@ -167,12 +167,12 @@ def test_a_read_error_between_two_calls_is_raised_by_the_next_one():
     small = runtime.stream(module, x, plan=plan)
     reads = iter(range(1000))
     reader = small._opened.reader
-    honest = reader.read
+    original = reader.read
 
     def failing(layer, into, is_stopped=bool):
         if next(reads) == len(plan.resident):
             raise OSError(5, "Input/output error")
-        honest(layer, into, is_stopped)
+        original(layer, into, is_stopped)
 
     reader.read = failing
     assert torch.equal(small(x), expected)
@@ -220,12 +220,12 @@ def test_a_read_error_is_raised_and_the_gpu_is_idle_then():
     small = runtime.stream(module, x, budget="14MB")
     small(x)
     reader = small._opened.reader
-    honest, calls = reader.read, iter(range(1000))
+    original, calls = reader.read, iter(range(1000))
 
     def failing(layer, into, is_stopped=bool):
         if next(calls) == 5:
             raise OSError(5, "Input/output error")
-        honest(layer, into, is_stopped)
+        original(layer, into, is_stopped)
 
     reader.read = failing
     with pytest.raises(OSError, match="Input/output"):

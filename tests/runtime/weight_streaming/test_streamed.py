@@ -335,11 +335,11 @@ def test_a_slow_disk_does_not_change_the_output(chain):
     module, x, expected = chain
     with runtime.stream(module, x, budget="3MB") as small:
         reader = small._pipeline._reader
-        honest = reader.read
+        original = reader.read
 
         def slow(layer, into, is_stopped=bool):
             time.sleep(0.02)
-            honest(layer, into, is_stopped)
+            original(layer, into, is_stopped)
 
         reader.read = slow
         assert torch.equal(small(x), expected)

@@ -1,4 +1,4 @@
-"""What waiting for weights costs, though they are there; and layers merged so that it is paid less."""
+"""Synchronisation delays, and merged layers that reduce them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Packed weights: read by others, and refused whenever they are not what they should be."""
+"""Packed weight files: what is written is read, and damage is found before it is used."""
 
 import errno
 import json
@@ -21,7 +21,11 @@ from runtime.weight_streaming.files.host_memory import HostMemory
 from runtime.weight_streaming.files.layers import split_layers
 from runtime.weight_streaming.files.page_cache import cached_bytes, is_residency_known
 from runtime.weight_streaming.files.readers import FileReader, Tier
-from runtime.weight_streaming.files.weight_file import MAX_HEADER_BYTES, WeightFileError, pack
+from runtime.weight_streaming.files.weight_file import (
+    MAX_HEADER_BYTES,
+    WeightFileError,
+    write_packed,
+)
 from runtime.weight_streaming.planning.architectures import zero_copy
 from runtime.weight_streaming.profiling import unmeasured
 
@@ -34,7 +38,7 @@ def cut(module, x):
 
 def packed(module, x, path):
     layers, values = cut(module, x)
-    pack(layers, values, path)
+    write_packed(layers, values, path)
     return layers, values
 
 
@@ -203,10 +207,10 @@ def test_a_file_that_another_model_packs_before_it_is_opened_is_refused(
     values["0.0.weight"].data.mul_(2)
 
     def overtaken(*own):
-        pack(*own)
-        pack(layers, values, path)
+        write_packed(*own)
+        write_packed(layers, values, path)
 
-    monkeypatch.setattr(streamable, "pack", overtaken)
+    monkeypatch.setattr(streamable, "write_packed", overtaken)
     with pytest.raises(WeightFileError, match=r"another model: layer 0\.0\b"):
         runtime.stream(module, x, budget="3MB", weights=path)
 
