@@ -119,15 +119,11 @@ class NasBench201:
 
     def neighbours(self, architecture: Int64[ndarray, "6"]) -> Int64[ndarray, "24 6"]:
         """The architectures that differ on exactly one edge."""
-        steps = [
-            (edge, choice)
-            for edge, now in enumerate(architecture)
-            for choice in range(len(OPERATIONS))
-            if choice != now
-        ]
-        found = np.repeat(architecture[None], len(steps), axis=0)
-        for row, (edge, choice) in zip(found, steps, strict=True):
-            row[edge] = choice
+        number = np.arange(len(EDGES) * len(OPERATIONS))
+        edges, choices = np.divmod(number, len(OPERATIONS))
+        changed = np.repeat(architecture[None], len(number), axis=0)
+        changed[number, edges] = choices
+        found: Int64[ndarray, "24 6"] = changed[architecture[edges] != choices]
         return found
 
     def live_edges(self, architectures: Int64[ndarray, "*n 6"]) -> Bool[ndarray, "*n 6"]:
