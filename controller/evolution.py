@@ -14,6 +14,7 @@ from controller.base import Choices, ControllerConfig, Score, Trials
 from controller.randomness import ReplicaGenerators
 from controller.rows import all_valid
 from controller.state import require_shapes
+from controller.uniform import UniformDraws
 
 
 @final
@@ -31,6 +32,7 @@ class EvolutionController:
         self._num_choices = np.array(space.num_choices)
         self._mutable = np.flatnonzero(self._num_choices > 1)
         self._generators = ReplicaGenerators(seeds)
+        self._draw = UniformDraws(space, self._generators)
         shape = len(seeds), config.population_size
         self._population = np.zeros((*shape, len(space.num_choices)), np.int64)
         self._rewards = np.full(shape, -np.inf)
@@ -39,7 +41,7 @@ class EvolutionController:
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Random architectures until the population is full, then children of it."""
         if self._told < self._config.population_size:
-            return self._generators.architectures(self._space, batch_size)
+            return self._draw(batch_size)
         u = self._generators.uniform(batch_size, self._config.sample_size + 2)
         parents = self._parents(u[..., 2:])
         children = self._mutated(parents, u[..., 0], u[..., 1])
@@ -91,7 +93,10 @@ class EvolutionController:
         count = architectures.shape[1]
         slots = np.arange(self._told, self._told + count)[-size:] % size
         self._population[:, slots] = architectures[:, -size:]
-        self._rewards[:, slots] = np.where(trials.failed, -np.inf, trials.rewards)[:, -size:]
+        rewards, failed = trials.rewards, trials.failed
+        if failed.any():
+            rewards = np.where(failed, -np.inf, rewards)
+        self._rewards[:, slots] = rewards[:, -size:]
         self._told += count
 
     def mode(self) -> Int64[ndarray, "R D"] | None:
@@ -105,11 +110,14 @@ class EvolutionController:
 
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
         """The best and the mean reward of the population, without failed trials."""
-        evaluated = np.isfinite(self._rewards)
-        if not evaluated.any(-1).all():
+        living = self._rewards[:, : self._told]
+        best = living.max(-1, initial=-np.inf)
+        if np.isneginf(best).any():
             return {}
-        mean = np.where(evaluated, self._rewards, 0).sum(-1) / evaluated.sum(-1)
-        return {"population_best": self._rewards.max(-1), "population_mean": mean}
+        mean = living.mean(-1)
+        if np.isneginf(mean).any():  # some trials failed
+            mean = living.mean(-1, where=np.isfinite(living))
+        return {"population_best": best, "population_mean": mean}
 
     def state(self) -> dict[str, ndarray]:
         """Everything that decides what comes next, as arrays without objects."""

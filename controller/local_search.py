@@ -81,15 +81,17 @@ class _Climb:
     def stand_before(self, key: bytes | None, ahead: list[bytes]) -> None:
         """Stand at an architecture with these neighbours still to be looked at, last one first."""
         self.here = key
-        if key is not None:
-            self.around = frozenset(keys_of(self._neighbours(key)))
+        self.around = frozenset() if key is None else frozenset(self._neighbours(key))
         self.ahead = ahead
 
     def _stand_at(self, key: bytes) -> None:
-        self.stand_before(key, keys_of(self._generator.permutation(self._neighbours(key))))
+        near = self._neighbours(key)
+        self.here = key
+        self.around = frozenset(near)
+        self.ahead = [near[i] for i in self._generator.permutation(len(near)).tolist()]
 
-    def _neighbours(self, key: bytes) -> Int64[ndarray, "n D"]:
-        return self._space.neighbours(rows_of([key], len(self._space.num_choices))[0])
+    def _neighbours(self, key: bytes) -> list[bytes]:
+        return keys_of(self._space.neighbours(np.frombuffer(key, np.int64)))
 
     def _reward_here(self) -> float:
         return math.nan if self.here is None else self.rewards[self.here]
@@ -143,10 +145,11 @@ class LocalSearchController:
     def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
         """Learn from the rewards of architectures, own or given."""
         architectures = self._space.normal(trials.architectures)
+        keys = iter(keys_of(architectures.reshape(-1, self._positions)))
         rewards = np.where(trials.failed, _FAILED, trials.rewards).tolist()
-        for climb, rows, ours in zip(self._climbs, architectures, rewards, strict=True):
-            for key, reward in zip(keys_of(rows), ours, strict=True):
-                climb.learn(key, reward)
+        for climb, batch in zip(self._climbs, rewards, strict=True):
+            for reward in batch:
+                climb.learn(next(keys), reward)
 
     def mode(self) -> Int64[ndarray, "R D"] | None:
         """The best seen by each replica; None while a replica has no evaluated trial."""

@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from numpy import ndarray
-
-from controller.base import Choices
 
 
 @final
@@ -23,10 +21,6 @@ class ReplicaGenerators:
     def uniform(self, *shape: int) -> Float64[ndarray, "R *shape"]:
         """Numbers in [0, 1), from each replica's own stream."""
         return np.stack([generator.random(shape) for generator in self.each])
-
-    def architectures(self, space: Choices, count: int) -> Int64[ndarray, "R B D"]:
-        """Valid architectures drawn uniformly, from each replica's own stream."""
-        return np.stack([space.sample(generator, count) for generator in self.each])
 
     def state(self) -> ndarray:
         """Position of each stream, a JSON text for each replica."""

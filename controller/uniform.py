@@ -6,12 +6,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from controller.base import Choices, ControllerConfig, Score, Trials
 from controller.randomness import ReplicaGenerators
+from controller.rows import all_valid
 from controller.state import require_shapes
+
+
+@final
+class UniformDraws:
+    """Valid architectures drawn uniformly, from each replica's own stream."""
+
+    def __init__(self, space: Choices, generators: ReplicaGenerators) -> None:
+        self._space = space
+        self._all_valid = all_valid(space)
+        self._num_choices = np.array(space.num_choices)
+        self._generators = generators
+
+    def __call__(self, count: int) -> Int64[ndarray, "R B D"]:
+        """Draw as many for each replica."""
+        if not self._all_valid:
+            return np.stack([self._space.sample(g, count) for g in self._generators.each])
+        u = self._generators.uniform(count, len(self._num_choices))
+        rows: Int64[ndarray, "R B D"] = (u * self._num_choices).astype(np.int64)
+        return rows
 
 
 @final
@@ -19,12 +40,12 @@ class UniformController:
     """Draws architectures uniformly and learns nothing: the baseline of every searcher."""
 
     def __init__(self, space: Choices, seeds: Sequence[int]) -> None:
-        self._space = space
         self._generators = ReplicaGenerators(seeds)
+        self._draw = UniformDraws(space, self._generators)
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Draw architectures, a batch for each replica."""
-        return self._generators.architectures(self._space, batch_size)
+        return self._draw(batch_size)
 
     def learn(self, trials: Trials, score: Score) -> None:
         """Nothing to learn."""

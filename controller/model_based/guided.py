@@ -22,6 +22,7 @@ from controller.policy.lstm_policy import LstmPolicy, require_hidden_size
 from controller.randomness import ReplicaGenerators
 from controller.rows import keys_of, listing, packed, unpacked
 from controller.state import require_shapes
+from controller.uniform import UniformDraws
 
 _LISTABLE = 1_000_000  # architectures of a space from which uniform ones are drawn by number
 _DEPTH = 16  # queries planned at least, for asynchronous workers beyond the batch
@@ -57,6 +58,7 @@ class GuidedController:
         self._stale = np.zeros(len(seeds), np.int64)  # queries since the best was found
         self._updates = 0
         self._entropy = np.full(len(seeds), math.log(math.prod(space.num_choices)))
+        self._draw = UniformDraws(space, self._generators)
         self._listed = listing(space, _LISTABLE)
 
     def _empty_model(self) -> OutcomeModel:
@@ -148,7 +150,7 @@ class GuidedController:
         """Uniform architectures beside those of the policy."""
         count = self._config.anywhere
         if self._listed is None:
-            return self._generators.architectures(self._space, count)
+            return self._draw(count)
         drawn = self._generators.uniform(count) * len(self._listed)
         return self._listed.architectures(drawn.astype(np.int64))
 

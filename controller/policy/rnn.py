@@ -47,13 +47,15 @@ class RnnController:
         """Learn from the rewards of architectures, its own or given ones."""
         made = self._forward(trials.architectures)
         rewards, failed = trials.rewards, trials.failed
-        mean_reward = _mean_of_evaluated(rewards, failed)
-        unknown = np.isnan(mean_reward)
+        some_failed = failed.any()
+        mean_reward = _mean_of_evaluated(rewards, failed) if some_failed else rewards.mean(-1)
         baseline = np.where(np.isnan(self._baseline), mean_reward, self._baseline)
-        advantage = np.where(failed, 0, rewards - baseline[:, None]).astype(np.float32)
+        advantage = (rewards - baseline[:, None]).astype(np.float32)
         decay = self._config.baseline_decay
-        moved = decay * baseline + (1 - decay) * mean_reward
-        self._baseline = np.where(unknown, baseline, moved)
+        self._baseline = decay * baseline + (1 - decay) * mean_reward
+        if some_failed:
+            advantage[failed] = 0
+            self._baseline = np.where(failed.all(-1), baseline, self._baseline)
         self._entropy = self._policy.reinforce(
             made, advantage, self._config.entropy_weight, self._config.lr
         )
@@ -103,9 +105,6 @@ def _mean_of_evaluated(
     rewards: Float64[ndarray, "R B"], failed: Bool[ndarray, "R B"]
 ) -> Float64[ndarray, "R"]:
     """Mean reward of each replica's trials; NaN where all of them failed."""
-    if not failed.any():
-        mean: Float64[ndarray, "R"] = rewards.mean(-1)
-        return mean
     count = (~failed).sum(-1)
     total = np.where(failed, 0, rewards).sum(-1)
     return np.where(count, total / np.maximum(count, 1), np.nan)
