@@ -16,7 +16,7 @@ from numpy import ndarray
 
 from runtime.experiments.schedulability.task_sets import task_sets
 from runtime.mapping.model.bundled import xavier_platform, xavier_times
-from runtime.mapping.model.choices import choices
+from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, screen
 from runtime.mapping.solving.program import Answer, solve
@@ -174,7 +174,7 @@ def _answers(
     time_limit_s: float,
 ) -> tuple[ndarray, int]:
     sets, n, columns = ms.shape
-    every = choices(ms.reshape(sets * n, columns), configurations, platform)
+    every = mapping_choices(ms.reshape(sets * n, columns), configurations, platform)
     places = len(every.places)
     absent = (ms == 0).any(2)
     by_set = np.where(absent[:, :, None], 0.0, every.ms.reshape(sets, n, places))

@@ -32,7 +32,7 @@ class Choices:
     """Index of the fastest configuration there."""
 
 
-def choices(
+def mapping_choices(
     times_ms: Float64[ndarray, "networks configurations"],
     configurations: Sequence[str],
     platform: Platform,
@@ -89,8 +89,10 @@ def interchangeable_units(platform: Platform, configurations: Sequence[str]) -> 
     return groups
 
 
-def frame_loads(chosen: Int64[ndarray, " networks"], among: Choices) -> Float64[ndarray, " units"]:
+def frame_loads(
+    chosen: Int64[ndarray, " networks"], choices: Choices
+) -> Float64[ndarray, " units"]:
     """Return the milliseconds for which each unit is occupied."""
     loads_ms: Float64[ndarray, " units"]
-    loads_ms = among.ms[np.arange(len(chosen)), chosen] @ among.occupies[chosen]
+    loads_ms = choices.ms[np.arange(len(chosen)), chosen] @ choices.occupies[chosen]
     return loads_ms

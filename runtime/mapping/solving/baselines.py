@@ -25,77 +25,77 @@ class Method(Enum):
 
 
 def mapped(
-    among: Choices, configurations: Sequence[str], *, frame_ms: float
+    choices: Choices, configurations: Sequence[str], *, frame_ms: float
 ) -> tuple[Answer, Timetable]:
     """Return the mapper's answer and timetable, which is empty without a mapping."""
-    found = solve(among, frame_ms)
+    found = solve(choices, frame_ms)
     if found.chosen is None:
         return found.answer, ()
-    return found.answer, timetable(found.chosen, among, configurations)
+    return found.answer, timetable(found.chosen, choices, configurations)
 
 
-def shortest(among: Choices, configurations: Sequence[str]) -> Timetable:
+def shortest(choices: Choices, configurations: Sequence[str]) -> Timetable:
     """Return the mapping of the shortest frame, and among those the one with the least sum of times.
 
     It maximises the slack of an extra network that occupies all units, within the solver's time limit.
     """
-    enough_ms = float(among.ms.min(1).sum())
-    most = longest_slack(among, enough_ms, np.ones(len(among.platform.units), bool))
+    enough_ms = float(choices.ms.min(1).sum())
+    most = longest_slack(choices, enough_ms, np.ones(len(choices.platform.units), bool))
     if most.chosen is None:  # the time limit was reached; one after another they always fit
-        return serial(among, configurations)
-    length_ms = float(frame_loads(most.chosen, among).max())
-    best = solve(among, length_ms * (1 + 1e-9))
-    return timetable(most.chosen if best.chosen is None else best.chosen, among, configurations)
+        return serial(choices, configurations)
+    length_ms = float(frame_loads(most.chosen, choices).max())
+    best = solve(choices, length_ms * (1 + 1e-9))
+    return timetable(most.chosen if best.chosen is None else best.chosen, choices, configurations)
 
 
-def greedy(among: Choices, configurations: Sequence[str]) -> Timetable:
+def greedy(choices: Choices, configurations: Sequence[str]) -> Timetable:
     """List scheduling: networks by decreasing minimum time, each where it ends first."""
-    free_ms = np.zeros(len(among.platform.units))
+    free_ms = np.zeros(len(choices.platform.units))
     order = []
-    for i in np.argsort(-among.ms.min(1), kind="stable"):
-        begins_ms = np.array([free_ms[units].max() for units in among.occupies])
-        at = int(np.argmin(begins_ms + among.ms[i]))
-        free_ms[among.occupies[at]] = begins_ms[at] + among.ms[i, at]
+    for i in np.argsort(-choices.ms.min(1), kind="stable"):
+        begins_ms = np.array([free_ms[units].max() for units in choices.occupies])
+        at = int(np.argmin(begins_ms + choices.ms[i]))
+        free_ms[choices.occupies[at]] = begins_ms[at] + choices.ms[i, at]
         order.append((int(i), at))
-    return one_by_one(order, among, configurations)
+    return one_by_one(order, choices, configurations)
 
 
-def quickest(among: Choices, configurations: Sequence[str]) -> Timetable:
+def quickest(choices: Choices, configurations: Sequence[str]) -> Timetable:
     """Put each network in its fastest configuration, at the place that is free first."""
-    free_ms = np.zeros(len(among.platform.units))
+    free_ms = np.zeros(len(choices.platform.units))
     order = []
-    for i, own_ms in enumerate(among.ms):
+    for i, own_ms in enumerate(choices.ms):
         (equal,) = np.nonzero(own_ms <= own_ms.min())
-        begins_ms = [float(free_ms[among.occupies[at]].max()) for at in equal]
+        begins_ms = [float(free_ms[choices.occupies[at]].max()) for at in equal]
         at = int(equal[int(np.argmin(begins_ms))])
-        free_ms[among.occupies[at]] = min(begins_ms) + own_ms[at]
+        free_ms[choices.occupies[at]] = min(begins_ms) + own_ms[at]
         order.append((i, at))
-    return one_by_one(order, among, configurations)
+    return one_by_one(order, choices, configurations)
 
 
-def serial(among: Choices, configurations: Sequence[str]) -> Timetable:
+def serial(choices: Choices, configurations: Sequence[str]) -> Timetable:
     """Put each network in its fastest configuration, one after another."""
     now_ms = 0.0
     found: list[Placed] = []
-    for i, at in enumerate(among.ms.argmin(1)):
-        end_ms = now_ms + float(among.ms[i, at])
+    for i, at in enumerate(choices.ms.argmin(1)):
+        end_ms = now_ms + float(choices.ms[i, at])
         after = (len(found) - 1,) if found else ()
-        name = configurations[int(among.configuration[i, at])]
-        found.append(Placed(i, name, among.places[at], now_ms, end_ms, after))
+        name = configurations[int(choices.configuration[i, at])]
+        found.append(Placed(i, name, choices.places[at], now_ms, end_ms, after))
         now_ms = end_ms
     return tuple(found)
 
 
-def at_once(among: Choices, configurations: Sequence[str]) -> Timetable:
+def at_once(choices: Choices, configurations: Sequence[str]) -> Timetable:
     """Start all networks together in their fastest configurations; times ignore interference."""
     return tuple(
         Placed(
             i,
-            configurations[int(among.configuration[i, at])],
-            among.places[at],
+            configurations[int(choices.configuration[i, at])],
+            choices.places[at],
             0.0,
-            float(among.ms[i, at]),
+            float(choices.ms[i, at]),
             is_exclusive=False,
         )
-        for i, at in enumerate(among.ms.argmin(1))
+        for i, at in enumerate(choices.ms.argmin(1))
     )

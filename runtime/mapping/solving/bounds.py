@@ -35,7 +35,7 @@ _Loads = Float64[ndarray, "sets units"]
 
 
 def screen(
-    among: Choices,
+    choices: Choices,
     ms: Float64[ndarray, "sets n places"],
     frame_ms: float,
     generator: np.random.Generator,
@@ -45,16 +45,16 @@ def screen(
     The places are a mapping that fits where the answer is FITS.
 
     Args:
-      among: places and their units.
+      choices: places and their units.
       ms: time of each network at each place; 0 everywhere for a missing network.
       frame_ms: length of the frame.
       generator: random generator of the local search.
     """
-    occupies = among.occupies.astype(np.float64)
+    occupies = choices.occupies.astype(np.float64)
     answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)
     answers[~(ms.min(2) <= frame_ms).all(1)] = DOES_NOT_FIT
     ms = np.where(ms <= frame_ms, ms, np.inf)
-    groups = interchangeable_units(among.platform, [*among.platform.configurations])
+    groups = interchangeable_units(choices.platform, [*choices.platform.configurations])
     pending = np.nonzero(answers == OPEN)[0]
     chosen = np.zeros(ms.shape[:2], np.int64)
     answers[pending], chosen[pending] = _priced(ms[pending], occupies, groups, frame_ms)
@@ -72,18 +72,18 @@ def screen(
 
 
 def bisected_slack(
-    among: Choices, frame_ms: float, place: Bool[ndarray, " units"]
+    choices: Choices, frame_ms: float, place: Bool[ndarray, " units"]
 ) -> tuple[float, Int64[ndarray, " networks"] | None]:
     """Return a slack at a place, perhaps not the largest, and a mapping that leaves it.
 
     Bisection with `screen` as the feasibility test.
     """
-    more = np.full((len(among.ms) + 1, len(among.places) + 1), np.inf)
-    more[:-1, :-1] = among.ms
+    more = np.full((len(choices.ms) + 1, len(choices.places) + 1), np.inf)
+    more[:-1, :-1] = choices.ms
     wider = replace(
-        among,
-        places=(*among.places, among.platform.place(place.tolist())),
-        occupies=np.vstack([among.occupies, place]),
+        choices,
+        places=(*choices.places, choices.platform.place(place.tolist())),
+        occupies=np.vstack([choices.occupies, place]),
         ms=more,
         configuration=np.zeros(more.shape, np.int64),
     )

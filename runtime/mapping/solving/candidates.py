@@ -9,7 +9,7 @@ from typing import final
 from jaxtyping import Float64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import choices
+from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.timing_table import Bound, TimingTable
 from runtime.mapping.solving.baselines import (
@@ -80,8 +80,8 @@ def candidates(
     """
     times_ms = board.table.of(board.bound)
     columns = board.table.configurations
-    among = choices(times_ms, columns, board.platform)
-    check_networks(board.table.networks, among)
+    choices = mapping_choices(times_ms, columns, board.platform)
+    check_networks(board.table.networks, choices)
     found: list[Candidate] = []
     answers: dict[float, Answer] = {}
 
@@ -95,11 +95,11 @@ def candidates(
         return one
 
     for margin in sorted(margins) if Method.mapped in methods else ():
-        longer = choices((1 + margin) * times_ms, columns, board.platform)
+        longer = mapping_choices((1 + margin) * times_ms, columns, board.platform)
         answers[margin], own = mapped(longer, columns, frame_ms=board.frame_ms)
         if own:
             candidate(without_margin(own, margin), Method.mapped).margins.append(margin)
     for method, make in _BASELINES.items():
         if method in methods:
-            candidate(make(among, columns), method)
+            candidate(make(choices, columns), method)
     return found, answers

@@ -51,16 +51,16 @@ class Solution:
 
 
 def solve(
-    among: Choices,
+    choices: Choices,
     frame_ms: float,
     *,
     any_will_do: bool = False,
     time_limit_s: float = TIME_LIMIT_S,
 ) -> Solution:
     """Find the mapping with the least sum of times (the source's objective), or any mapping."""
-    if not len(among.ms):
+    if not len(choices.ms):
         return Solution(Answer.feasible, np.zeros(0, np.int64))
-    program = _Program(among, frame_ms)
+    program = _Program(choices, frame_ms)
     if program.is_infeasible:
         return Solution(Answer.infeasible)
     program.break_symmetry()
@@ -69,7 +69,7 @@ def solve(
 
 
 def maximise_slack(
-    among: Choices,
+    choices: Choices,
     frame_ms: float,
     place: Bool[ndarray, " units"],
     *,
@@ -78,14 +78,14 @@ def maximise_slack(
     """Find the largest slack for one more network at a place, over all mappings of the others.
 
     Args:
-      among: choices of the existing networks.
+      choices: choices of the existing networks.
       frame_ms: length of the frame.
       place: mask of the units that the additional network would occupy.
       time_limit_s: after it, `slack_ms` is the best found, and `bound_ms` its upper bound.
     """
-    if not len(among.ms):
+    if not len(choices.ms):
         return Solution(Answer.feasible, np.zeros(0, np.int64), frame_ms, frame_ms)
-    program = _Program(among, frame_ms, place)
+    program = _Program(choices, frame_ms, place)
     if program.is_infeasible:
         return Solution(Answer.infeasible)
     program.break_symmetry()
@@ -97,17 +97,17 @@ class _Program:
     """Columns: each network at each of its places, and the slack if it is requested."""
 
     def __init__(
-        self, among: Choices, frame_ms: float, place: Bool[ndarray, " units"] | None = None
+        self, choices: Choices, frame_ms: float, place: Bool[ndarray, " units"] | None = None
     ) -> None:
-        self._among, self._frame_ms, self._place = among, frame_ms, place
-        self._network, self._at = np.nonzero(among.ms <= frame_ms)
-        self.ms = among.ms[self._network, self._at]
-        networks, units = len(among.ms), len(among.platform.units)
+        self._among, self._frame_ms, self._place = choices, frame_ms, place
+        self._network, self._at = np.nonzero(choices.ms <= frame_ms)
+        self.ms = choices.ms[self._network, self._at]
+        networks, units = len(choices.ms), len(choices.platform.units)
         columns = len(self.ms) + (place is not None)
         once = np.zeros((networks, columns))
         once[self._network, np.arange(len(self.ms))] = 1
         loads = np.zeros((units, columns))
-        loads[:, : len(self.ms)] = (among.occupies[self._at] * self.ms[:, None]).T
+        loads[:, : len(self.ms)] = (choices.occupies[self._at] * self.ms[:, None]).T
         if place is not None:
             loads[:, -1] = place
         self._rows = [(once, 1.0, 1.0), (loads, -np.inf, frame_ms)]

@@ -14,7 +14,12 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from runtime.mapping.model.choices import Choices, choices, frame_loads, interchangeable_units
+from runtime.mapping.model.choices import (
+    Choices,
+    frame_loads,
+    interchangeable_units,
+    mapping_choices,
+)
 from runtime.mapping.model.platform_description import Place, Platform
 from runtime.mapping.solving.bounds import bisected_slack
 from runtime.mapping.solving.program import Answer, Solution, maximise_slack, solve
@@ -84,42 +89,42 @@ def analyse_frame(
     Raises:
       ValueError: if a network has no configuration of this platform.
     """
-    among = choices(times_ms, configurations, platform)
-    check_networks(networks, among)
-    found = solve(among, frame_ms)
+    choices = mapping_choices(times_ms, configurations, platform)
+    check_networks(networks, choices)
+    found = solve(choices, frame_ms)
     if found.chosen is None:
         is_none = found.answer is Answer.infeasible
-        reason = _infeasibility(networks, among, frame_ms) if is_none else ""
+        reason = _infeasibility(networks, choices, frame_ms) if is_none else ""
         return FrameAnalysis(found.answer, (), (), reason)
     return FrameAnalysis(
         found.answer,
-        _timetable(networks, found.chosen, among, configurations),
+        _timetable(networks, found.chosen, choices, configurations),
         tuple(
-            _slack(networks, same, among, configurations, frame_ms)
+            _slack(networks, same, choices, configurations, frame_ms)
             for same in _places_alike(platform)
         ),
     )
 
 
-def check_networks(networks: Sequence[str], among: Choices) -> None:
+def check_networks(networks: Sequence[str], choices: Choices) -> None:
     """Check that every network can run in some configuration.
 
     Raises:
       ValueError: naming the first that cannot.
     """
-    for name, own_ms in zip(networks, among.ms, strict=True):
+    for name, own_ms in zip(networks, choices.ms, strict=True):
         if not np.isfinite(own_ms).any():
             raise ValueError(
-                f"{name} cannot run in any configuration of {among.platform.name}: "
-                f"{', '.join(among.platform.configurations)}"
+                f"{name} cannot run in any configuration of {choices.platform.name}: "
+                f"{', '.join(choices.platform.configurations)}"
             )
 
 
-def longest_slack(among: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:
+def longest_slack(choices: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:
     """Return the largest slack at a place; after the solver's time limit, by bisection if larger."""
-    found = maximise_slack(among, frame_ms, place)
+    found = maximise_slack(choices, frame_ms, place)
     if found.answer is Answer.unknown or found.bound_ms > found.slack_ms:
-        slack_ms, chosen = bisected_slack(among, frame_ms, place)
+        slack_ms, chosen = bisected_slack(choices, frame_ms, place)
         bound_ms = frame_ms if found.answer is Answer.unknown else found.bound_ms
         if chosen is not None and slack_ms > found.slack_ms:
             found = Solution(Answer.feasible, chosen, slack_ms, bound_ms)
@@ -129,16 +134,16 @@ def longest_slack(among: Choices, frame_ms: float, place: Bool[ndarray, " units"
 def _slack(
     networks: Sequence[str],
     same: Sequence[Place],
-    among: Choices,
+    choices: Choices,
     configurations: Sequence[str],
     frame_ms: float,
 ) -> Slack:
-    platform = among.platform
+    platform = choices.platform
     place = np.array([unit in same[0] for unit in platform.units])
-    found = longest_slack(among, frame_ms, place)
+    found = longest_slack(choices, frame_ms, place)
     timetable: tuple[Run, ...] = ()
     if found.chosen is not None:
-        timetable = _timetable(networks, found.chosen, among, configurations)
+        timetable = _timetable(networks, found.chosen, choices, configurations)
     return Slack(
         tuple(platform.place_name(one) for one in same),
         tuple(name for name, own in platform.configurations.items() if same[0] in own),
@@ -163,7 +168,7 @@ def _places_alike(platform: Platform) -> list[list[Place]]:
 def _timetable(
     networks: Sequence[str],
     chosen: Int64[ndarray, " networks"],
-    among: Choices,
+    choices: Choices,
     configurations: Sequence[str],
 ) -> tuple[Run, ...]:
     """Return the timetable of a mapping, in the order of the networks."""
@@ -171,31 +176,31 @@ def _timetable(
         one.network: Run(
             networks[one.network],
             one.configuration,
-            among.platform.place_name(one.place),
+            choices.platform.place_name(one.place),
             one.start_ms,
             one.end_ms,
         )
-        for one in timetable(chosen, among, configurations)
+        for one in timetable(chosen, choices, configurations)
     }
     return tuple(runs[i] for i in range(len(chosen)))
 
 
-def _infeasibility(networks: Sequence[str], among: Choices, frame_ms: float) -> str:
+def _infeasibility(networks: Sequence[str], choices: Choices, frame_ms: float) -> str:
     """Name a network that is longer than the frame, else the units that are overloaded.
 
     Args:
       networks: names of the networks, which have no mapping.
-      among: their choices.
+      choices: their choices.
       frame_ms: length of the frame.
     """
-    least_ms = among.ms.min(1)
+    least_ms = choices.ms.min(1)
     longest = int(least_ms.argmax())
     if least_ms[longest] > frame_ms:
         return f"{networks[longest]} takes at least {least_ms[longest]:.2f} ms"
-    loads_ms = frame_loads(among.ms.argmin(1), among)
+    loads_ms = frame_loads(choices.ms.argmin(1), choices)
     full = [
         f"{unit} for {ms:.2f} ms"
-        for unit, ms in zip(among.platform.units, loads_ms, strict=True)
+        for unit, ms in zip(choices.platform.units, loads_ms, strict=True)
         if ms > frame_ms
     ]
     return (

@@ -65,28 +65,28 @@ def is_same(one: Timetable, other: Timetable) -> bool:
 
 
 def timetable(
-    chosen: Int64[ndarray, " networks"], among: Choices, configurations: Sequence[str]
+    chosen: Int64[ndarray, " networks"], choices: Choices, configurations: Sequence[str]
 ) -> Timetable:
     """Return the timetable of a mapping: widest gangs first, so that the units of each become free together."""
-    widest_first = sorted(range(len(chosen)), key=lambda i: -int(among.occupies[chosen[i]].sum()))
-    return one_by_one([(i, int(chosen[i])) for i in widest_first], among, configurations)
+    widest_first = sorted(range(len(chosen)), key=lambda i: -int(choices.occupies[chosen[i]].sum()))
+    return one_by_one([(i, int(chosen[i])) for i in widest_first], choices, configurations)
 
 
 def one_by_one(
-    order: Sequence[tuple[int, int]], among: Choices, configurations: Sequence[str]
+    order: Sequence[tuple[int, int]], choices: Choices, configurations: Sequence[str]
 ) -> Timetable:
     """Schedule (network, place) pairs in order, each as soon as its units are free."""
-    free_ms = np.zeros(len(among.platform.units))
+    free_ms = np.zeros(len(choices.platform.units))
     last = np.full(len(free_ms), -1)
     found: list[Placed] = []
     for i, at in order:
-        units = among.occupies[at]
+        units = choices.occupies[at]
         start_ms = float(free_ms[units].max())
-        end_ms = start_ms + float(among.ms[i, at])
+        end_ms = start_ms + float(choices.ms[i, at])
         after = tuple(sorted({int(one) for one in last[units]} - {-1}))
         free_ms[units], last[units] = end_ms, len(found)
-        name = configurations[int(among.configuration[i, at])]
-        found.append(Placed(i, name, among.places[at], start_ms, end_ms, after))
+        name = configurations[int(choices.configuration[i, at])]
+        found.append(Placed(i, name, choices.places[at], start_ms, end_ms, after))
     return _by_begin(found)
 
 

@@ -9,7 +9,7 @@ from hypothesis import settings as limited
 from hypothesis import strategies as st
 
 from runtime.mapping.model.bundled import xavier_platform, xavier_times
-from runtime.mapping.model.choices import choices, frame_loads, interchangeable_units
+from runtime.mapping.model.choices import frame_loads, interchangeable_units, mapping_choices
 from runtime.mapping.model.effective_latency import effective_ms
 from runtime.mapping.model.platform_description import Platform, read_platform
 from runtime.mapping.model.timing_table import Bound, read_timing_table
@@ -120,13 +120,13 @@ def every_mapping(times_ms, names, platform):
 @limited(max_examples=40)
 def test_the_program_agrees_with_trying_all(board):
     platform, times_ms, names = board
-    among = choices(times_ms, names, platform)
+    choices = mapping_choices(times_ms, names, platform)
     best = [max(loads.values()) for loads in every_mapping(times_ms, names, platform)]
     fits = bool(best) and min(best) <= 100
 
-    assert (solve(among, 100).answer is Answer.feasible) == fits
-    (quick,), (chosen,) = screen(among, among.ms[None], 100, np.random.default_rng(0))
-    assert quick != FITS or frame_loads(chosen, among).max() <= 100
+    assert (solve(choices, 100).answer is Answer.feasible) == fits
+    (quick,), (chosen,) = screen(choices, choices.ms[None], 100, np.random.default_rng(0))
+    assert quick != FITS or frame_loads(chosen, choices).max() <= 100
     assert quick != (DOES_NOT_FIT if fits else FITS)
 
 
@@ -134,7 +134,7 @@ def test_the_program_agrees_with_trying_all(board):
 @limited(max_examples=10)
 def test_the_slack_agrees_with_trying_all(board):
     platform, times_ms, names = board
-    among = choices(times_ms, names, platform)
+    choices = mapping_choices(times_ms, names, platform)
     both = np.array([True, True, False])
     left = [
         100 - max(loads["a"], loads["b"])
@@ -142,16 +142,16 @@ def test_the_slack_agrees_with_trying_all(board):
         if max(loads.values()) <= 100
     ]
 
-    found = maximise_slack(among, 100, both)
+    found = maximise_slack(choices, 100, both)
 
     assert (found.answer is Answer.feasible) == bool(left)
     if left:
         assert found.slack_ms == pytest.approx(max(left))
         assert found.bound_ms == found.slack_ms
-        quick_ms, chosen = bisected_slack(among, 100, both)
+        quick_ms, chosen = bisected_slack(choices, 100, both)
         assert quick_ms <= max(left)
         if chosen is not None:
-            assert frame_loads(chosen, among)[both].max() + quick_ms <= 100 + 1e-9
+            assert frame_loads(chosen, choices)[both].max() + quick_ms <= 100 + 1e-9
 
 
 @given(boards())

@@ -15,7 +15,7 @@ import torch
 from runtime.machine.description import usable_cores
 from runtime.mapping import command
 from runtime.mapping.config import ProfileConfig
-from runtime.mapping.model.choices import choices
+from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import Bound, TimingTable
@@ -59,7 +59,9 @@ TIMES = table({"a": (6, 4), "b": (6, 4), "c": (6, 4)})
 
 
 def on_two_cores(times):
-    return choices(times.of(Bound.max), times.configurations, TWO_CORES), times.configurations
+    return mapping_choices(
+        times.of(Bound.max), times.configurations, TWO_CORES
+    ), times.configurations
 
 
 def spans(timetable):

@@ -20,7 +20,7 @@ from runtime.experiments.schedulability.scenarios import (
 from runtime.experiments.schedulability.show import SCHEDULABILITY
 from runtime.experiments.schedulability.task_sets import task_sets
 from runtime.mapping.model.bundled import xavier_times
-from runtime.mapping.model.choices import choices
+from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.solving.bounds import screen
 from runtime.mapping.solving.program import Answer, solve
 from runtime.page.results import Results, read_results
@@ -134,9 +134,9 @@ def test_the_quick_answers_are_those_of_the_solver():
             generator=generator,
         )
         for size, ms in zip(drawn.size, drawn.ms, strict=True):
-            among = choices(ms[:size], table.configurations, platform)
-            (quick,), _ = screen(among, among.ms[None], FRAME_MS, generator)
-            found = solve(among, FRAME_MS, any_will_do=True, time_limit_s=30).answer
+            choices = mapping_choices(ms[:size], table.configurations, platform)
+            (quick,), _ = screen(choices, choices.ms[None], FRAME_MS, generator)
+            found = solve(choices, FRAME_MS, any_will_do=True, time_limit_s=30).answer
             if found is not Answer.unknown and quick != 0:
                 settled += 1
                 assert (quick == 1) == (found is Answer.feasible)
