@@ -20,7 +20,7 @@ def require_complete(survey: Survey, device: str) -> None:
     """
     missing = np.flatnonzero(np.isnan(survey.latency_ms))
     if missing.size:
-        first = survey.space.text(survey.space.architectures(missing[0]))
+        first = survey.space.text(survey.space.architectures(missing[:1])[0])
         raise UserError(
             f"{missing.size:,} of the {survey.latency_ms.size:,} architectures were not measured "
             f"on {device}, such as {first}; latency=table "

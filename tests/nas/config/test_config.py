@@ -43,8 +43,8 @@ def test_a_sixth_reward_is_one_class_and_one_name(composed, monkeypatch):
 
     experiment = build(composed("reward=faster", "reward.weight=0.5", "T=0.02s"))
 
-    assert experiment.limit_ms == experiment.reward.target_ms == 20.0
-    assert experiment.reward(0.5, 10.0) == 1.5
+    assert experiment.problem.limit_ms == experiment.problem.reward.target_ms == 20.0
+    assert experiment.problem.reward(0.5, 10.0) == 1.5
 
 
 def test_the_defaults_are_the_command_of_the_readme(composed, monkeypatch):
@@ -52,16 +52,16 @@ def test_the_defaults_are_the_command_of_the_readme(composed, monkeypatch):
 
     experiment = build(composed())
 
-    assert experiment.limit_ms == 17.0
-    assert experiment.oracle.device == "jetson-nano/fp32/b1"
+    assert experiment.problem.limit_ms == 17.0
+    assert experiment.problem.oracle.device == "jetson-nano/fp32/b1"
     assert isinstance(experiment.controller, RnnController)
-    assert experiment.landscape is not None
+    assert experiment.problem.survey is not None
     assert not np.isnan(experiment.landscape.latency_ms).any()
 
 
 def test_a_variant_in_yaml_is_the_same_reward_with_other_values(composed, monkeypatch):
     monkeypatch.delenv("NAS_DATA", raising=False)
 
-    reward = build(composed("reward=mnasnet_hard")).reward
+    reward = build(composed("reward=mnasnet_hard")).problem.reward
 
     assert reward == MnasReward(17.0, exponent_within=0.0, exponent_beyond=-1.0)

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from synthetic import problem
 
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.trials.choice_history import OperationHistory
-from nas.trials.loop import Evaluated
+from nas.trials.choice_history import ChoiceHistory
 
 RNN = RnnConfig(batch_size=4, lr=0.05, hidden_size=8, baseline_decay=0.9, entropy_weight=0.0)
 BUDGET = 200
@@ -15,18 +17,18 @@ BUDGET = 200
 
 def advance(controller, history, first, stop):
     """Rewards are synthetic: the third operation, everywhere."""
+    about = problem()
     for at in range(first, stop, 4):
         architectures = controller.sample(4)
         rewards = (architectures == 2).mean(-1)
-        trials = Evaluated(architectures, rewards, rewards[..., None], rewards)
-        controller.learn(trials, lambda accuracy, _: accuracy)
-        history.record(at, architectures)
+        history(at, architectures)
+        controller.learn(replace(about.evaluate(architectures, at), rewards=rewards), about.score)
 
 
 @pytest.mark.parametrize("config", [RNN, UniformConfig(batch_size=4)])
 def test_each_edge_of_each_bin_sums_to_one(config):
     controller = config.build(SPACE, [0])
-    history = OperationHistory(controller, BUDGET)
+    history = ChoiceHistory(controller, SPACE.num_choices, BUDGET)
 
     advance(controller, history, 0, BUDGET)
 
@@ -36,7 +38,7 @@ def test_each_edge_of_each_bin_sums_to_one(config):
 
 def test_what_the_policy_learns_shows():
     controller = RNN.build(SPACE, [0])
-    history = OperationHistory(controller, BUDGET)
+    history = ChoiceHistory(controller, SPACE.num_choices, BUDGET)
 
     advance(controller, history, 0, BUDGET)
 
@@ -47,14 +49,15 @@ def test_what_the_policy_learns_shows():
 
 @pytest.mark.parametrize("config", [RNN, UniformConfig(batch_size=4)])
 def test_one_that_is_taken_up_again_is_the_same_bit_by_bit(config):
-    whole = OperationHistory(controller := config.build(SPACE, [0]), BUDGET)
+    controller = config.build(SPACE, [0])
+    whole = ChoiceHistory(controller, SPACE.num_choices, BUDGET)
     advance(controller, whole, 0, 88)
     controller_state, state = controller.state(), whole.state()
     advance(controller, whole, 88, BUDGET)
 
     again = config.build(SPACE, [0])
     again.restore(controller_state)
-    going_on = OperationHistory(again, BUDGET)
+    going_on = ChoiceHistory(again, SPACE.num_choices, BUDGET)
     going_on.restore(state)
     advance(again, going_on, 88, BUDGET)
 
@@ -72,7 +75,9 @@ def test_the_policys_probabilities_are_those_it_draws_by():
 
 
 def test_the_state_of_another_budget_is_refused():
-    history = OperationHistory(UniformConfig(4).build(SPACE, [0]), BUDGET)
+    history = ChoiceHistory(UniformConfig(4).build(SPACE, [0]), SPACE.num_choices, BUDGET)
 
     with pytest.raises(ValueError, match="sums of shape"):
-        OperationHistory(UniformConfig(4).build(SPACE, [0]), 50).restore(history.state())
+        ChoiceHistory(UniformConfig(4).build(SPACE, [0]), SPACE.num_choices, 50).restore(
+            history.state()
+        )

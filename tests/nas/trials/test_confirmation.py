@@ -1,9 +1,11 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from synthetic import problem
 
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.trials.confirmation import confirm, winner
-from nas.trials.trial import Samples
+from nas.trials.confirmation import confirm
 
 DISTINCT = np.unique(NAS_BENCH_201.network_class)
 
@@ -22,8 +24,12 @@ class Device:
 
 
 def samples(indices, accuracy, latency_ms):
-    numbers = np.array(accuracy, np.float64), np.array(latency_ms, np.float64)
-    return Samples(NAS_BENCH_201.rows[indices], *numbers, numbers[0])
+    trials = problem().evaluate(NAS_BENCH_201.rows[indices])
+    return replace(
+        trials,
+        accuracy=np.array(accuracy, np.float64),
+        latency_ms=np.array(latency_ms, np.float64),
+    )
 
 
 @pytest.fixture
@@ -41,9 +47,9 @@ def test_the_most_accurate_that_is_within_the_limit_twice_wins(abcd):
     )
 
     assert device.asked == [[a, b]]
-    assert [one.within_limit for one in timed] == [False, True]
-    assert (winner(timed).sample, winner(timed).latency_ms) == (1, 9.0)
-    assert winner(timed).latency_again_ms == 9.1
+    assert timed.within_limit.tolist() == [False, True]
+    assert timed.positions[timed.winner] == 1
+    assert timed.again_ms[timed.winner] == 9.1
 
 
 def test_more_are_timed_only_while_none_is_within_the_limit_again(abcd):
@@ -56,7 +62,7 @@ def test_more_are_timed_only_while_none_is_within_the_limit_again(abcd):
     )
 
     assert device.asked == [[a], [b], [c], [d]]
-    assert winner(timed).sample == 3
+    assert timed.positions[timed.winner] == 3
 
 
 def test_on_a_device_that_is_too_slow_for_all_it_ends():
@@ -66,7 +72,7 @@ def test_on_a_device_that_is_too_slow_for_all_it_ends():
 
     timed = confirm(sampled, np.ones(50, bool), device.measure_again, top=2, limit_ms=10.0)
 
-    assert winner(timed) is None
+    assert timed.winner is None
     assert [one for asked in device.asked for one in asked] == cells[:20]
 
 
@@ -74,14 +80,11 @@ def test_nobody_wins_where_nobody_is_within_the_limit_again(abcd):
     sampled = samples(abcd[:2], [0.9, 0.8], [9.9, 9.8])
     device, top = Device(dict.fromkeys(abcd, 12.0)), 5
 
-    assert (
-        winner(
-            confirm(
-                sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
-            )
-        )
-        is None
+    timed = confirm(
+        sampled, sampled.latency_ms <= 10.0, device.measure_again, top=top, limit_ms=10.0
     )
+
+    assert timed.winner is None
 
 
 def test_a_cell_is_timed_once_and_another_of_the_same_network_by_itself():
@@ -94,4 +97,4 @@ def test_a_cell_is_timed_once_and_another_of_the_same_network_by_itself():
     )
 
     assert device.asked == [[twins[1], twins[0]]]
-    assert winner(timed).sample == 0
+    assert timed.positions[timed.winner] == 0

@@ -4,71 +4,72 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from synthetic import Oracle, problem
 
 from controller.libraries.nsga2 import Nsga2Config
 from controller.libraries.tpe import TpeConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.base import UnmeasuredError
-from latency.sources.table import TableLatency
-from nas.accuracy.base import Split
-from nas.accuracy.tabular import TabularAccuracy
 from nas.search.checkpoint import load_checkpoint, save_checkpoint
-from nas.search.replay import replay
+from nas.search.journal import Asked
+from nas.search.replay import complete, replay
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.trials.choice_history import OperationHistory
+from nas.trials.choice_history import ChoiceHistory
 from nas.trials.loop import search
-from nas.trials.trial import Samples
-from rewards.constrained import ConstrainedReward
+from nas.trials.trial import State
 from runtime.shell.provenance import Kind
 
-GRID = NAS_BENCH_201.num_choices
-WORTH = np.indices(GRID).sum(0) / 24  # synthetic: the more, the more accurate and the slower
-ROWS = tuple(NAS_BENCH_201.rows.T)
-ACCURACY = TabularAccuracy(
-    SPACE, "table", "synthetic", Kind.measured, Split.valid, WORTH[ROWS], WORTH[ROWS]
-)
-ORACLE = TableLatency("board", "table", "synthetic", 1 + 40 * WORTH, np.zeros(GRID, bool))
-REWARD = ConstrainedReward(30.0)
-STEP_COLUMNS = ("architectures", "accuracy", "latency_ms", "rewards")
+PROBLEM = problem()
 
 
-def steps(config, seeds, budget, **options):
+def steps(config, seeds, budget, *, about=PROBLEM, **options):
     controller = config.build(SPACE, seeds)
-    return list(
-        search(
-            controller,
-            ACCURACY,
-            ORACLE,
-            REWARD,
-            budget=budget,
-            batch_size=config.batch_size,
-            **options,
-        )
-    )
+    return list(search(controller, about, budget=budget, batch_size=config.batch_size, **options))
 
 
 @pytest.mark.parametrize(("batch_size", "expected"), [(1, [1] * 10), (4, [4, 4, 2]), (20, [10])])
 def test_the_budget_is_sampled_exactly_in_batches(batch_size, expected):
     found = steps(UniformConfig(batch_size), [0, 1], 10)
 
-    assert [step.architectures.shape for step in found] == [(2, n, 6) for n in expected]
-    assert [step.first for step in found] == np.cumsum([0, *expected[:-1]]).tolist()
-    assert found[-1].samples == 10
+    assert [trials.architectures.shape for trials in found] == [(2, n, 6) for n in expected]
+    assert [trials.first for trials in found] == np.cumsum([0, *expected[:-1]]).tolist()
+    assert found[-1].last == 10
 
 
-def test_a_step_holds_what_the_sources_say_of_its_architectures():
-    for step in steps(UniformConfig(3), [0], 9):
-        np.testing.assert_array_equal(step.accuracy, ACCURACY(step.architectures))
-        np.testing.assert_array_equal(step.latency_ms, ORACLE.latency_ms(step.architectures))
-        np.testing.assert_array_equal(step.rewards, REWARD(step.accuracy, step.latency_ms))
+def test_trials_hold_what_the_sources_answer_and_the_kind_of_each_number():
+    for trials in steps(UniformConfig(3), [0], 9):
+        rows = trials.architectures
+        np.testing.assert_array_equal(trials.accuracy, PROBLEM.accuracy.answer(rows).fraction)
+        np.testing.assert_array_equal(trials.latency_ms, PROBLEM.oracle.answer(rows).ms)
+        np.testing.assert_array_equal(
+            trials.rewards, PROBLEM.reward(trials.accuracy, trials.latency_ms)
+        )
+        assert (trials.state == State.done).all()
+        assert (trials.accuracy_kind == Kind.measured).all()
+        assert (trials.latency_kind == Kind.measured).all()
 
 
 def test_what_was_done_before_counts_toward_the_budget():
-    found = steps(UniformConfig(4), [0], 10, done=7)
+    found = steps(UniformConfig(4), [0], 10, first=7)
 
-    assert [(step.first, step.samples) for step in found] == [(7, 10)]
+    assert [(trials.first, trials.last) for trials in found] == [(7, 10)]
+
+
+def test_what_is_asked_is_handed_on_before_its_answer():
+    oracle = Oracle(unmeasured_from_ms=1.0)  # answers nothing
+    asked = []
+
+    with pytest.raises(UnmeasuredError):
+        steps(
+            UniformConfig(2),
+            [0],
+            4,
+            about=problem(oracle=oracle),
+            on_asked=lambda first, rows: asked.append((first, rows.shape)),
+        )
+
+    assert asked == [(0, (1, 2, 6))]
 
 
 def test_the_policy_gradient_finds_better_networks_within_the_limit_than_chance():
@@ -84,18 +85,17 @@ def test_the_policy_gradient_finds_better_networks_within_the_limit_than_chance(
 
 
 def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
-    holes = np.where(WORTH > 0.7, np.nan, 1 + WORTH)
-    oracle = TableLatency("board", "table", "synthetic", holes, np.zeros(GRID, bool))
     controller = UniformConfig(1).build(SPACE, [0])
+    about = problem(oracle=Oracle(unmeasured_from_ms=29.0))
     seen = []
 
-    rest = search(controller, ACCURACY, oracle, REWARD, budget=5000, batch_size=1)
+    rest = search(controller, about, budget=5000, batch_size=1)
 
-    with pytest.raises(UnmeasuredError, match=r"latency\.unmeasured=regression"):
+    with pytest.raises(UnmeasuredError):
         seen.extend(rest)  # keeps what came before the error
 
     assert seen
-    assert all(np.isfinite(step.latency_ms).all() for step in seen)
+    assert all(np.isfinite(trials.latency_ms).all() for trials in seen)
 
 
 @pytest.mark.parametrize(
@@ -107,20 +107,21 @@ def test_an_unmeasured_architecture_ends_the_search_after_the_steps_before_it():
 )
 def test_a_replay_from_a_checkpoint_teaches_what_the_search_taught(config, tmp_path):
     begun, again = (config.build(SPACE, [0]) for _ in range(2))
+    history, history_again = (ChoiceHistory(one, SPACE.num_choices, 60) for one in (begun, again))
     parts = {"budget": 60, "batch_size": 3}
-    history, history_again = (OperationHistory(one, 60) for one in (begun, again))
-    whole = []
-    for step in search(begun, ACCURACY, ORACLE, REWARD, **parts):
-        whole.append(step)
-        if step.samples == 15:
-            save_checkpoint(tmp_path / "checkpoint.npz", begun, history, step.samples)
-    columns = [[getattr(step, name)[0] for step in whole] for name in STEP_COLUMNS]
-    journal = Samples(*(np.concatenate(column)[:31] for column in columns))
+    events = []
+    for trials in search(
+        begun, PROBLEM, on_asked=lambda first, rows: events.append(Asked(first, rows)), **parts
+    ):
+        events.append(trials.replica(0))
+        if trials.last == 15:
+            save_checkpoint(tmp_path / "checkpoint.npz", begun, history, len(events))
+    journal = complete(events[:21])  # the last batch was asked, and not answered
 
     learned = load_checkpoint(tmp_path / "checkpoint.npz", again, history_again, len(journal))
-    done = replay(again, REWARD, journal, history_again, done=learned, **parts)
+    replayed = replay(again, PROBLEM, journal, history_again, learned=learned)
 
-    rest = search(again, ACCURACY, ORACLE, REWARD, done=done, **parts)
-    assert (learned, done) == (15, 30)
-    for step, expected in zip(rest, whole[10:], strict=True):
-        np.testing.assert_array_equal(step.architectures, expected.architectures)
+    assert (learned, replayed.asked, len(replayed.trials)) == (10, 30, 30)
+    rest = search(again, PROBLEM, first=replayed.asked, **parts)
+    for trials, expected in zip(rest, events[21::2], strict=True):
+        np.testing.assert_array_equal(trials.architectures[0], expected.architectures)

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from nas.config.energy import energy_of
+from nas.config.limits import limits_of
 from nas.spaces.nas_bench_201.costs import parameters
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
-from nas.trials.limits import Limits, cost_text, limits_of
+from nas.trials.limits import Limits, cost_text
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import read_csv_table, write_csv_table
 
@@ -32,36 +33,39 @@ def tables(tmp_path, monkeypatch):
 
 
 def test_without_further_limits_all_are_within_them():
-    none = limits_of(None, None, "board", TASKS["cifar100"])
+    none = limits_of(None, None, "board", SPACE, TASKS["cifar100"])
 
     assert not none
     assert none.label == "T"
-    assert none.ratios(EVERYTHING[:12].reshape(3, 4, 6)).shape == (3, 4, 0)
-    assert none.met(EVERYTHING[:12].reshape(3, 4, 6)).shape == (3, 4)
-    assert none.all_met.all()
+    costs = none.costs(EVERYTHING[:12].reshape(3, 4, 6))
+    assert costs.shape == (3, 4, 0)
+    assert none.met(costs).all()
+    assert none.met(costs).shape == (3, 4)
 
 
 def test_energy_and_parameters_are_held_against_their_limits(tables):
     energy_mj = np.random.default_rng(0).uniform(1, 9, NAS_BENCH_201.size)
     tables(energy_mj)
 
-    limits = limits_of("5mJ", "500k", "board", TASKS["cifar10"])
+    limits = limits_of("5mJ", "500k", "board", SPACE, TASKS["cifar10"])
 
     counts = parameters(EVERYTHING, TASKS["cifar10"])
     batch = EVERYTHING[:12].reshape(3, 4, 6)
     assert limits.label == "T, E and P"
     assert [str(limit) for limit in limits.each] == ["E = 5 mJ", "P = 0.5 M"]
-    np.testing.assert_array_equal(limits.all_met, (energy_mj <= 5) & (counts <= 500_000))
-    np.testing.assert_array_equal(limits.met(batch), limits.all_met[:12].reshape(3, 4))
-    np.testing.assert_array_equal(limits.ratios(batch)[..., 0].ravel(), energy_mj[:12] / 5)
-    np.testing.assert_array_equal(limits.ratios(batch)[..., 1].ravel(), counts[:12] / 5e5)
+    costs = limits.costs(batch)
+    np.testing.assert_array_equal(costs[..., 0].ravel(), energy_mj[:12])
+    np.testing.assert_array_equal(costs[..., 1].ravel(), counts[:12])
+    within = (energy_mj <= 5) & (counts <= 500_000)
+    np.testing.assert_array_equal(limits.met(limits.costs(EVERYTHING)), within)
+    assert limits.bounds.tolist() == [5, 500_000]
 
 
 def test_energy_measured_for_another_data_set_says_so(tables):
     tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")
 
     same, other = (
-        limits_of("5mJ", None, DEVICE, dataset).each[0].source
+        limits_of("5mJ", None, DEVICE, SPACE, dataset).each[0].source
         for dataset in (TASKS["cifar100"], TASKS["imagenet16"])
     )
 
@@ -74,13 +78,13 @@ def test_a_device_without_energy_is_refused_with_those_that_have_it(tables):
     tables(np.ones(NAS_BENCH_201.size), "hw360-pi5-litert-cifar100", "pi_mj.csv")
 
     with pytest.raises(UserError, match=f"no energy of other is known.*: board, {DEVICE}"):
-        limits_of("5mJ", None, "other", TASKS["cifar100"])
+        limits_of("5mJ", None, "other", SPACE, TASKS["cifar100"])
 
 
 @pytest.mark.usefixtures("tables")
 def test_a_folder_without_energy_is_refused_with_what_to_put_there():
     with pytest.raises(UserError, match=r"no file .*_mj\.csv.*leave out E, or put one there"):
-        limits_of("5mJ", None, "board", TASKS["cifar100"])
+        limits_of("5mJ", None, "board", SPACE, TASKS["cifar100"])
 
 
 def test_a_column_in_two_files_is_refused(tables):
@@ -88,7 +92,7 @@ def test_a_column_in_two_files_is_refused(tables):
     tables(np.ones(NAS_BENCH_201.size), file="more_mj.csv")
 
     with pytest.raises(UserError, match=r"energy column 'board' is in .*mine_mj.*more_mj"):
-        limits_of("5mJ", None, "board", TASKS["cifar100"])
+        limits_of("5mJ", None, "board", SPACE, TASKS["cifar100"])
 
 
 @pytest.mark.parametrize(
@@ -101,7 +105,7 @@ def test_an_energy_that_is_missing_or_not_positive_is_refused(tables, value, hin
     tables(energies_mj)
 
     with pytest.raises(UserError, match=hint):
-        limits_of("5mJ", None, "board", TASKS["cifar100"])
+        limits_of("5mJ", None, "board", SPACE, TASKS["cifar100"])
 
 
 @pytest.mark.data
@@ -110,9 +114,9 @@ def test_the_energy_of_the_raspberry_pi_5_is_found_by_id_and_by_column(nas_data)
     column = "hw360-pi5-litert-cifar100"
 
     for name in (DEVICE, column):
-        (limit,) = limits_of("5mJ", None, name, TASKS["cifar100"]).each
-        np.testing.assert_array_equal(limit.costs, table.column(column))
-    assert limit.costs[:3] == pytest.approx([2.57532, 12.08262, 9.14054])
+        (limit,) = limits_of("5mJ", None, name, SPACE, TASKS["cifar100"]).each
+        np.testing.assert_array_equal(limit.of(EVERYTHING), table.column(column))
+    assert limit.of(EVERYTHING[:3]) == pytest.approx([2.57532, 12.08262, 9.14054])
 
 
 @pytest.mark.data
