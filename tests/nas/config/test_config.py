@@ -56,7 +56,7 @@ def test_the_defaults_are_the_command_of_the_readme(composed, monkeypatch):
     assert experiment.problem.oracle.device == "jetson-nano/fp32/b1"
     assert isinstance(experiment.controller, RnnController)
     assert experiment.problem.survey is not None
-    assert not np.isnan(experiment.landscape.latency_ms).any()
+    assert not np.isnan(experiment.problem.survey.latency_ms).any()
 
 
 def test_a_variant_in_yaml_is_the_same_reward_with_other_values(composed, monkeypatch):
