@@ -1,4 +1,4 @@
-"""Networks to stream, and where they lie on a disk."""
+"""A network to stream, a reader with faults, and a check that no thread is left."""
 
 import threading
 
@@ -17,7 +17,7 @@ def no_thread_is_left(one_thread):  # noqa: ARG001 - torch's own threads would b
 
 @pytest.fixture
 def chain():
-    """Six layers of 1 MB, an input and what comes of it."""
+    """Six layers of 1 MB, an input and the output."""
     with torch.random.fork_rng():
         torch.manual_seed(0)
         module = nn.Sequential(
@@ -26,3 +26,28 @@ def chain():
         x = torch.randn(4, 512)
     with torch.no_grad():
         return module, x, module(x)
+
+
+class _RecordingReader:
+    """Records the reads of a reader and calls `harm` before one of them."""
+
+    def __init__(self, reader, events, at=0, harm=None):
+        self._reader = reader
+        self._events = events
+        self._left = at
+        self._harm = harm
+
+    def __getattr__(self, name):
+        return getattr(self._reader, name)
+
+    def read(self, layer, into, is_stopped=bool):
+        self._left -= 1
+        if self._left == 0:
+            self._harm()
+        self._reader.read(layer, into, is_stopped)
+        self._events.append(("read", layer))
+
+
+@pytest.fixture
+def recording_reader():
+    return _RecordingReader

@@ -34,38 +34,18 @@ def opened(chain):
     one.close()
 
 
-class Recorded:
-    """A reader that says what it reads, and does something before one of its reads."""
-
-    def __init__(self, reader, events, at=0, harm=None):
-        self._reader = reader
-        self._events = events
-        self._left = at
-        self._harm = harm
-
-    def __getattr__(self, name):
-        return getattr(self._reader, name)
-
-    def read(self, layer, into, is_stopped=bool):
-        self._left -= 1
-        if self._left == 0:
-            self._harm()
-        self._reader.read(layer, into, is_stopped)
-        self._events.append(("read", layer))
-
-
 def failing():
     raise OSError(errno.EIO, "Input/output error")
 
 
 @pytest.mark.parametrize(("slots", "in_a_lap"), [(1, 1), (2, 2), (4, 3), (6, 6)])
 def test_the_first_layers_of_the_next_inference_are_read_after_their_place_was_used(
-    chain, opened, slots, in_a_lap
+    chain, opened, recording_reader, slots, in_a_lap
 ):
     module, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, slots), x)
     count, inferences, events = len(opened.layered.layers), 4, []
-    pipeline._reader = Recorded(opened.reader, events)
+    pipeline._reader = recording_reader(opened.reader, events)
     compute = pipeline._compute
     pipeline._compute = lambda running, layer, *more: (
         compute(running, layer, *more),
@@ -112,11 +92,11 @@ def test_the_reader_blocks_while_it_waits(chain, opened):
     pipeline.close()
 
 
-def test_with_empty_rings_an_inference_starts_like_the_first(chain, opened):
+def test_with_empty_rings_an_inference_starts_like_the_first(chain, opened, recording_reader):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 3), x)
     events = []
-    pipeline._reader = Recorded(opened.reader, events)
+    pipeline._reader = recording_reader(opened.reader, events)
     for _ in range(3):
         assert torch.equal(pipeline.run(x), expected)
         pipeline.wait_prefetched()
@@ -126,11 +106,11 @@ def test_with_empty_rings_an_inference_starts_like_the_first(chain, opened):
     pipeline.close()
 
 
-def test_without_prefetching_nothing_is_read_between_inferences(chain, opened):
+def test_without_prefetching_nothing_is_read_between_inferences(chain, opened, recording_reader):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 3, ahead=False), x)
     events = []
-    pipeline._reader = Recorded(opened.reader, events)
+    pipeline._reader = recording_reader(opened.reader, events)
     assert torch.equal(pipeline.run(x), expected)
     assert torch.equal(pipeline.run(x), expected)
     time.sleep(0.05)
@@ -160,14 +140,14 @@ def test_a_given_plan_determines_whether_to_prefetch(chain, opened):
 
 
 @pytest.mark.parametrize("at", [1, 2])
-def test_an_error_between_two_calls_is_raised_by_the_next_one(chain, opened, at):
+def test_an_error_between_two_calls_is_raised_by_the_next_one(chain, opened, recording_reader, at):
     module, x, expected = chain
     small = runtime.stream(module, plan=ring_of(opened, 2))
     assert torch.equal(small(x), expected)
     pipeline = small._pipeline
     pipeline.empty_rings()
     reads = len(opened.layered.layers)
-    pipeline._reader = Recorded(pipeline._reader, [], reads + at, failing)
+    pipeline._reader = recording_reader(pipeline._reader, [], reads + at, failing)
 
     assert torch.equal(small(x), expected)  # it had all that it needed
     pipeline.wait_prefetched()
@@ -178,15 +158,15 @@ def test_an_error_between_two_calls_is_raised_by_the_next_one(chain, opened, at)
         small(x)
 
 
-def test_an_error_of_prefetching_is_discarded_on_close(chain, opened):
+def test_an_error_of_prefetching_is_discarded_on_close(chain, opened, recording_reader):
     module, x, expected = chain
     with runtime.stream(module, x, plan=ring_of(opened, 2)) as small:
-        small._pipeline._reader = Recorded(small._pipeline._reader, [], 7, failing)
+        small._pipeline._reader = recording_reader(small._pipeline._reader, [], 7, failing)
         assert torch.equal(small(x), expected)
         small._pipeline.wait_prefetched()
 
 
-def test_a_pipeline_restarts_after_an_error(chain, opened):
+def test_a_pipeline_restarts_after_an_error(chain, opened, recording_reader):
     _, x, expected = chain
     pipeline = opened.pipeline(ring_of(opened, 2), x)
 
@@ -195,7 +175,7 @@ def test_a_pipeline_restarts_after_an_error(chain, opened):
             assert torch.equal(pipeline.run(x), expected)
 
     for at in range(1, 20):
-        pipeline._reader = Recorded(opened.reader, [], at, failing)
+        pipeline._reader = recording_reader(opened.reader, [], at, failing)
         with pytest.raises(OSError, match="Input/output"):
             run_often()
         pipeline._reader = opened.reader

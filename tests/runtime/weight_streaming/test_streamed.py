@@ -283,24 +283,6 @@ def test_inference_mode_and_gradients_do_not_change_the_output(chain):
     small.close()
 
 
-class Faulty:
-    """A real reader with a fault at one of its reads."""
-
-    def __init__(self, reader, at, harm):
-        self._reader = reader
-        self._left = at
-        self._harm = harm
-
-    def __getattr__(self, name):
-        return getattr(self._reader, name)
-
-    def read(self, layer, into, is_stopped=bool):
-        self._left -= 1
-        if self._left == 0:
-            self._harm()
-        self._reader.read(layer, into, is_stopped)
-
-
 def failing():
     raise OSError(errno.EIO, "Input/output error")
 
@@ -313,14 +295,14 @@ def failing():
 )
 @pytest.mark.parametrize("architecture", [synchronous, asynchronous, zero_copy])
 def test_an_error_during_streaming_ends_all_threads_and_releases_the_memory(
-    chain, architecture, harm, error, at
+    chain, recording_reader, *, architecture, harm, error, at
 ):
     module, x, expected = chain
     layers, _ = split_layers(decompose(module, x, Rule.UNFOLDED), module)
     small = runtime.stream(module, x, plan=architecture(unmeasured(layers)))
     assert torch.equal(small(x), expected)
     pipeline, opened = small._pipeline, small._opened
-    pipeline._reader = Faulty(pipeline._reader, at, harm)
+    pipeline._reader = recording_reader(pipeline._reader, [], at, harm)
 
     with pytest.raises(error):
         small(x)
