@@ -1,1 +1,1 @@
-"""Where tensors live that a CPU and a GPU share, and what each place costs (source: RTAS 2020)."""
+"""Placement of tensors that CPU and GPU share: device, managed or pinned memory (RTAS 2020)."""

@@ -1,4 +1,4 @@
-"""A device's parameters by a short calibration: the same job under each policy, in turns."""
+"""Calibration of the parameters of a device: the same job under each policy, in turns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from runtime.experiments.placement.model.workload import Passes, Use
 from runtime.machine.description import machine_facts
 
 SIZES = tuple(4**power * 1024 for power in range(2, 9))
-"""Bytes: 16 KB, 64 KB and so on to 64 MB."""
+"""Sizes in bytes: 16 KB, 64 KB and so on to 64 MB."""
 
 _REUSES = (1, 4)
 
@@ -32,10 +32,10 @@ _REUSES = (1, 4)
 def calibrate(
     stream: torch.cuda.Stream, *, repeats: int = 7, sizes: Sequence[int] = SIZES
 ) -> Profile:
-    """Measures the device of the stream; some seconds.
+    """Measure the parameters of the stream's device; takes some seconds.
 
     Raises:
-      RuntimeError: if the device has not the memory, or cuda-bindings is not installed.
+      RuntimeError: if the device has too little memory, or cuda-bindings is not installed.
     """
     began_s = time.perf_counter()
     observations, passes, samples = [], [], []
@@ -83,16 +83,16 @@ def _measured(
 
 
 def placed(nbytes: int, stream: torch.cuda.Stream, opened: ExitStack) -> Placed:
-    """A buffer under each policy.
+    """Allocate a buffer under each policy.
 
     Args:
-      nbytes: of each.
-      stream: of the jobs.
-      opened: closes the buffers.
+      nbytes: size of each buffer.
+      stream: stream of the jobs.
+      opened: exit stack that closes the buffers.
 
     Raises:
-      ValueError: if that is more than managed memory may be.
-      RuntimeError: if it cannot be had.
+      ValueError: if that exceeds the limit of managed memory.
+      RuntimeError: if the memory cannot be allocated.
     """
     buffers = {}
     for policy in MemoryPolicy:
@@ -104,13 +104,13 @@ def placed(nbytes: int, stream: torch.cuda.Stream, opened: ExitStack) -> Placed:
 @final
 @dataclass(frozen=True)
 class Placed:
-    """The same buffer under each policy, and where a job puts the largest element."""
+    """One buffer under each policy, and the scalar that receives the largest element."""
 
     buffers: dict[MemoryPolicy, GpuBuffer]
     result: Tensor
 
     def runs(self, job: Passes) -> dict[str, Callable[[], float]]:
-        """The job by policy, and `resident`: its kernels alone. All begin with zeros."""
+        """Timed launches of the job by policy, and of its kernels alone as `resident`; buffers are zeroed."""
         compute = job.compute(self.result)
         found = {
             policy.value: buffer.job(compute, returns=job.returns)
@@ -119,7 +119,7 @@ class Placed:
         return {**found, "resident": self.buffers[MemoryPolicy.DEVICE].resident(compute)}
 
     def check(self, job: Passes, calls: int) -> None:
-        """Whether each pass of so many calls has reached the host.
+        """Check that every pass of that many calls has reached the host.
 
         Raises:
           RuntimeError: if one has not.
@@ -134,7 +134,7 @@ class Placed:
 
 
 def _ms_per_access(passes: Sequence[tuple[Passes, int, float]]) -> float:
-    """l_L2: the slope of a pass over its sectors; most of these passes hit the cache."""
+    """l_L2: slope of the time of a pass over its sectors; most of these passes hit the cache."""
     columns = [
         [job.reuse, job.reuse * (2 if job.returns else 1) * nbytes / SECTOR]
         for job, nbytes, _ in passes
@@ -143,7 +143,7 @@ def _ms_per_access(passes: Sequence[tuple[Passes, int, float]]) -> float:
 
 
 def first_touch_ms_per_byte(nbytes: int = 2**25) -> float:
-    """l_ini: writing fresh memory of the host, less writing it again."""
+    """l_ini: time of writing fresh host memory minus that of writing it again, per byte."""
     differences = []
     for _ in range(3):
         # asked of the system: an allocator may give what has been written before

@@ -1,4 +1,4 @@
-"""The memory experiment as figures and key figures."""
+"""Figures and key figures of the memory experiment."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _COLOURS = dict(zip(_NAMES, SERIES, strict=False))
 
 
 def memory_figures(rows: list[Row]) -> list[Figure]:
-    """What there is of them."""
+    """Figures of the measured parts."""
     return [*_by_reuse(rows), *_crossover(rows), *_corun(rows), *_decisions(rows)]
 
 
 def memory_key_figures(rows: list[Row]) -> list[KeyFigure]:
-    """What was to be shown."""
+    """Key figures of the measured parts."""
     found = []
     one = accuracy(rows, held_out=True)
     if one is not None:
@@ -177,5 +177,5 @@ def _decisions(rows: list[Row]) -> list[Figure]:
 
 
 def size(nbytes: int) -> str:
-    """In KB or MB of 1024."""
+    """Format a size in KB or MB, powers of 1024."""
     return f"{nbytes // 2**20} MB" if nbytes >= 2**20 else f"{nbytes // 2**10} KB"

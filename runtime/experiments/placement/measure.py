@@ -1,7 +1,7 @@
 """Memory policies: device against pinned and managed memory by reuse and size, and the co-run scheduler.
 
-On a GPU everything is measured, and predicted from a calibration on other sizes. Without one, a
-profile's simulator answers, and its rows say so.
+On a GPU everything is measured, and predicted from a calibration with other sizes. Without a GPU the
+rows are simulated with a profile, and marked as such.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from runtime.experiments.placement.model.workload import Passes, Use
 from runtime.page.results import Row, summary
 
 CONSTANTS, BY_SIZE = "predicted_overhead_ms", "by_size_overhead_ms"
-"""Two predictions of a row: by one value a parameter, as the source, and by parameters by size."""
+"""Columns of two predictions: by constant parameters, as in the source, and by size."""
 
 REUSES = (1, 2, 3, 4, 6, 8, 16, 32, 64)
 
 _KB = 1024
 SIZES = tuple(2**power * _KB for power in range(3, 18))
-"""Bytes, 8 KB to 128 MB; those of the calibration are told apart from held-out ones."""
+"""Sizes in bytes, 8 KB to 128 MB, of the calibration and held-out."""
 
 _SIMULATED_SIZES = tuple(4**power * _KB for power in range(2, 6))
 
@@ -47,7 +47,7 @@ _SIMULATED_SIZES = tuple(4**power * _KB for power in range(2, 6))
 @final
 @dataclass
 class _Profiles:
-    """What is asked for, or this machine's own, measured when it is first needed."""
+    """The chosen profiles, or this machine's own, measured when it is first needed."""
 
     config: BenchConfig
     _made: list[Profile] = field(default_factory=list)
@@ -69,7 +69,7 @@ class _Profiles:
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """Calibration, reuse by direction, the co-run scheduler, and the source's decisions.
+    """Steps: calibration, reuse by direction, the co-run scheduler, and the source's decisions.
 
     Raises:
       ValueError: if a workload or the profile is unknown.
@@ -164,7 +164,7 @@ def _simulated(_: BenchConfig, hardware: Hardware, use: Use, nbytes: int) -> _Me
 
 
 def _published() -> Iterator[Row]:
-    """The source's decisions: by kernel counts alone, by the shipped profiles, and by every flush."""
+    """The source's decisions: by kernel counts alone, by bundled profiles, and by the cost of a flush."""
     order = [*table_iv.KERNELS]
     flushes_ms = np.geomspace(1e-5, 1, 401).tolist()
     for device, published in table_iv.DECISIONS.items():
@@ -193,25 +193,25 @@ def _published() -> Iterator[Row]:
 @final
 @dataclass(frozen=True)
 class Accuracy:
-    """How often the policy that is predicted to be better is, and how wrong the model is."""
+    """Accuracy of the predicted choice between policies D and H."""
 
     cases: int
     right: int
     clear_cases: int
-    """In which the quartiles of the two do not overlap."""
+    """Cases in which the quartiles of the two do not overlap."""
     clear_right: int
     mean_regret: float
-    """Lost by taking the predicted policy, of the better one's time, over all cases."""
+    """Mean loss by the predicted policy, relative to the time of the better one, over all cases."""
     largest_regret: float
 
     @property
     def share(self) -> float:
-        """Of all cases."""
+        """Share of right predictions over all cases."""
         return self.right / self.cases
 
 
 def accuracy(rows: Sequence[Row], *, held_out: bool, prediction: str = BY_SIZE) -> Accuracy | None:
-    """Of D against H; None if nothing was measured and predicted."""
+    """Accuracy of D against H; None if nothing was both measured and predicted."""
     cases: dict[tuple[str, int, int], dict[str, Row]] = {}
     for row in rows:
         if _counts(row, prediction) and row["held_out"] is held_out:
@@ -238,14 +238,14 @@ def accuracy(rows: Sequence[Row], *, held_out: bool, prediction: str = BY_SIZE) 
 
 
 def _counts(row: Row, prediction: str) -> bool:
-    """Whether it is a measurement, and has this prediction."""
+    """True if the row was measured and has this prediction."""
     return row.get("part") == "reuse" and not row["simulated"] and row.get(prediction) is not None
 
 
 def model_errors(
     rows: Sequence[Row], *, held_out: bool = True, prediction: str = BY_SIZE
 ) -> dict[str, Row]:
-    """By policy: the geometric mean, over cases, of the relative error of overhead and of response."""
+    """Geometric mean over cases of the relative errors of overhead and response, by policy."""
     found: dict[str, Row] = {}
     for policy in MemoryPolicy:
         own = [
@@ -278,14 +278,14 @@ def model_errors(
 
 
 def _geometric(errors: Sequence[float]) -> float | None:
-    """With no error below a thousandth: one that is 0 by chance would make all 0."""
+    """Geometric mean with errors of at least 0.001, since a single 0 would make it 0."""
     if not errors:
         return None
     return float(np.exp(np.mean(np.log(np.maximum(errors, 1e-3)))))
 
 
 def crossovers(rows: Sequence[Row]) -> list[Row]:
-    """By use and size: the least reuse from which D is faster than H, measured and predicted."""
+    """Smallest reuse from which D is faster than H, by use and size, measured and predicted."""
     found: list[Row] = []
     own = [row for row in rows if row.get("part") == "reuse"]
     for profile, use, nbytes in dict.fromkeys(
@@ -316,7 +316,7 @@ def crossovers(rows: Sequence[Row]) -> list[Row]:
 
 
 def _device_wins_from(case: dict[tuple[int, str], Row], name: str) -> int | None:
-    """The reuse, of those that were run, from which D is always below H; None if at none."""
+    """The smallest measured reuse from which D is always below H; None if there is none."""
     reuses = sorted(reuse for reuse, policy in case if policy == "D" and (reuse, "H") in case)
     slower = [one for one in reuses if not case[one, "D"][name] < case[one, "H"][name]]
     return next((one for one in reuses if one > max(slower, default=0)), None)

@@ -1,4 +1,4 @@
-"""The co-run scheduler against serial execution: on two real streams, or simulated."""
+"""The co-run scheduler against serial execution, on two streams or simulated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MB = 2**20
 Tasks = tuple[tuple[Passes, int], ...]
-"""Jobs and their bytes."""
+"""Jobs and their sizes in bytes."""
 
 _TASKS: Tasks = (
     *((Passes(Use.UPDATE, 1), 32 * _MB),) * 4,  # each byte once: copies cost more than the kernel
@@ -52,21 +52,21 @@ def compare(config: BenchConfig, profiles: Callable[[], list[Profile]]) -> Itera
 
 
 _SLICE = 16
-"""Multiprocessors that jobs on pinned memory keep to, so that others do not wait behind them."""
+"""Multiprocessors of the slice for jobs on pinned memory, so that others need not wait for them."""
 
 
 @final
 @dataclass(frozen=True)
 class _Plan:
-    """What is released when, under which policies."""
+    """Rounds of a schedule, and the policies of its tasks."""
 
     name: str
     policies: tuple[MemoryPolicy, ...]
     released: tuple[Round, ...]
     barrier: bool = True
-    """Whether a round waits for the one before it; else both streams just run on."""
+    """True if a round waits for the previous one; False if both streams run on."""
     sliced: bool = False
-    """Whether what is not under D keeps to a slice of the device, and what is, to the rest."""
+    """True if jobs under M or H run on a slice of the device, and jobs under D on the rest."""
 
     @property
     def memory(self) -> Row:
@@ -79,7 +79,7 @@ class _Plan:
         }
 
     def lane(self, one: Task, place: int) -> int:
-        """Of a task, by its place in its round."""
+        """Lane of a task, by its place in its round."""
         return int(one.policy is not _D) if self.sliced else place
 
 
@@ -89,7 +89,7 @@ def _applications(tasks: Tasks, execution_ms: dict[Passes, float]) -> list[Appli
 
 
 def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[_Plan]:
-    """Serial and paired, under D alone, and under D with H or M as guideline 1 or else we decide."""
+    """Serial and paired plans, under D alone, and under D with H or M by guideline 1 or by our choice."""
 
     def tasks(decided: dict[str, MemoryPolicy], *, stalls_overlap: bool = False) -> list[Task]:
         return [
@@ -188,14 +188,14 @@ def _resident_ms(job: Passes, nbytes: int, lane: GpuLane) -> float:
 
 @final
 class _Ready:
-    """Buffers of all tasks under the policies that plans give them, and their jobs on each lane."""
+    """Buffers of all tasks under the policies of the plans, and their jobs on each lane."""
 
     def __init__(self, tasks: dict[str, tuple[Passes, int]]) -> None:
         self._tasks = tasks
         self._buffers: dict[tuple[str, MemoryPolicy], GpuBuffer] = {}
 
     def variant(self, plan: _Plan, lanes: Sequence[GpuLane]) -> Callable[[], float]:
-        """A plan's run on two lanes: milliseconds from the first launch to the last result seen."""
+        """Run a plan on two lanes; returns ms from the first launch to the last visible result."""
         launches = [
             [(lane, self._launch(one, lanes[lane])) for lane, one in self._placed(plan, together)]
             for together in plan.released
@@ -237,7 +237,7 @@ class _Ready:
         return self._buffer(one, lane).launcher(compute, returns=job.returns, stream=lane.stream)
 
     def close(self) -> None:
-        """Frees all buffers."""
+        """Free all buffers."""
         for buffer in self._buffers.values():
             buffer.close()
 
@@ -248,7 +248,7 @@ def _launched(
     *,
     barrier: bool,
 ) -> None:
-    """Round after round on two lanes; returns when both are idle."""
+    """Run round after round on two lanes until both are idle."""
     before = torch.cuda.current_stream()
     last: list[Completion | None] = [None, None]
     try:

@@ -1,4 +1,4 @@
-"""The memory experiment as tables."""
+"""Tables of the memory experiment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODELS = {"parameters by size": BY_SIZE, "one value each": CONSTANTS}
 
 
 def _tables(rows: list[Row]) -> list[TableView]:
-    """What there is of them."""
+    """Tables of the measured parts."""
     made = [
         _parameters(rows),
         _crossover(rows),
@@ -34,7 +34,7 @@ def _tables(rows: list[Row]) -> list[TableView]:
 
 
 def _simulated(rows: list[Row]) -> str:
-    """What is said where profiles answered for a GPU; empty where anything was timed."""
+    """Note that the rows were simulated, and by which profiles; empty if anything was measured."""
     told = [row for row in rows if row["part"] in {"reuse", "corun"}]
     told = told or [row for row in rows if row["part"] == "decisions"]
     timed = [row for row in rows if row["part"] == "profile" and not row.get("simulated", True)]

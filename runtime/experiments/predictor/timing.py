@@ -21,7 +21,7 @@ from runtime.network.program import NETWORK_INPUT, Program
 _TOGETHER = 8
 """Number of layers that are timed in turns."""
 _MOST_FLOPS = 3e9
-"""Channels of a random layer."""
+"""Largest number of operations of a random layer."""
 _SHARES = {
     "conv": 0.45,
     "dw": 0.05,
@@ -30,7 +30,7 @@ _SHARES = {
     **dict.fromkeys(("norm", "act", "add", "cat", "softmax", "reshape"), 0.045),
     "identity": 0.03,
 }
-"""Random seed of the random layers."""
+"""Shares of the kinds among the random layers."""
 
 
 @final

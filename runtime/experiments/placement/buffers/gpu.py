@@ -1,6 +1,6 @@
-"""A buffer under a policy: placed, worked on by a job of a GPU, and read back by the host.
+"""Buffers under a policy: written by the host, used by a job of a GPU, and read back by the host.
 
-One interface for the three policies, and for a device that is only simulated (`simulated.py`).
+The three policies and simulated devices (`simulated.py`) have one interface.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ PAGE = 4096
 """Bytes of a page of the host."""
 
 _HEAD_START_CYCLES = 200_000
-"""Some 0.1 ms in which the GPU waits, so that it never waits for the launch while it is timed."""
+"""Cycles for which the GPU waits, about 0.1 ms, so that launch overhead is not timed."""
 
 
 @runtime_checkable
 class Buffer(Protocol):
-    """Memory that the host writes, a device works on, and the host reads."""
+    """Memory that the host writes, a device uses, and the host reads."""
 
     @property
     @abstractmethod
     def policy(self) -> MemoryPolicy:
-        """Where it lives."""
+        """Policy of the buffer."""
 
     @property
     @abstractmethod
     def is_simulated(self) -> bool:
-        """Whether its times are the model's, and its results the CPU's."""
+        """True if its times are predicted by the model, and its results computed on the CPU."""
 
     @property
     @abstractmethod
@@ -48,37 +48,37 @@ class Buffer(Protocol):
     @property
     @abstractmethod
     def host(self) -> Tensor:
-        """As the host sees it; float32, of one dimension."""
+        """The buffer as the host sees it; float32, one dimension."""
 
     @abstractmethod
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
-        """What a call of it takes, in ms: from written by the host to visible for the host.
+        """Return a function that runs the job and returns ms from host write to host visibility.
 
         Args:
-          compute: is given the buffer as the device sees it.
-          returns: whether the host needs the buffer afterwards.
+          compute: called with the buffer as the device sees it.
+          returns: True if the host needs the buffer afterwards.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Frees the memory; its tensors must not be used any more."""
+        """Free the memory; its tensors must not be used afterwards."""
 
 
 @final
 class GpuBuffer(Buffer):
-    """On a real GPU. Copies and kernels of a job are one captured graph."""
+    """A buffer on a real GPU. Copies and kernels of a job are one captured graph."""
 
     def __init__(self, policy: MemoryPolicy, elements: int, stream: torch.cuda.Stream) -> None:
-        """Takes the memory, and fills it with zeros.
+        """Allocate the memory, filled with zeros.
 
         Args:
-          policy: where it lives.
-          elements: of four bytes each.
-          stream: on which its jobs run.
+          policy: policy of the buffer.
+          elements: number of float32 elements.
+          stream: stream of its jobs.
 
         Raises:
-          ValueError: if managed memory is asked for beyond what is allowed (`managed.py`).
-          RuntimeError: if the memory cannot be had.
+          ValueError: if managed memory exceeds its limit (`managed.py`).
+          RuntimeError: if the memory cannot be allocated.
         """
         self._policy = policy
         self._stream = stream
@@ -99,12 +99,12 @@ class GpuBuffer(Buffer):
 
     @property
     def policy(self) -> MemoryPolicy:
-        """Where it lives."""
+        """Policy of the buffer."""
         return self._policy
 
     @property
     def is_simulated(self) -> bool:
-        """It is not."""
+        """False: its times are measured."""
         return False
 
     @property
@@ -114,18 +114,18 @@ class GpuBuffer(Buffer):
 
     @property
     def host(self) -> Tensor:
-        """As the host sees it."""
+        """The buffer as the host sees it."""
         return self._host
 
     def launcher(
         self, compute: Compute, *, returns: bool, stream: torch.cuda.Stream | None = None
     ) -> Callable[[], None]:
-        """The job as a graph, to be launched on the stream that it was made for.
+        """Capture the job as a graph for a stream.
 
         Args:
-          compute: is given the buffer as the device sees it.
-          returns: whether the host needs the buffer afterwards.
-          stream: None for the buffer's own.
+          compute: called with the buffer as the device sees it.
+          returns: True if the host needs the buffer afterwards.
+          stream: stream of the graph, or None for that of the buffer.
         """
         on = self._stream if stream is None else stream
         engine = self._engine if stream is None else GraphEngine(stream)
@@ -144,7 +144,7 @@ class GpuBuffer(Buffer):
             return engine.capture(whole).replay
 
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
-        """Times of the GPU's own clock; of managed memory also the host's first touch afterwards."""
+        """Time by the GPU's clock; for managed memory plus the host's first touch afterwards."""
         once = timed(self.launcher(compute, returns=returns), self._stream)
 
         def whole() -> float:
@@ -159,7 +159,7 @@ class GpuBuffer(Buffer):
         return whole
 
     def resident(self, compute: Compute) -> Callable[[], float]:
-        """The job without what brings the data: the kernels alone, wherever the data is."""
+        """The job without data transfers: the kernels alone."""
 
         def alone() -> None:
             compute(self.device)
@@ -180,7 +180,7 @@ class GpuBuffer(Buffer):
             self._host[:: PAGE // 4].sum()
 
     def close(self) -> None:
-        """Waits for the stream and frees the memory."""
+        """Wait for the stream, and free the memory."""
         self._stream.synchronize()
         del self._host, self.device
         if self._managed is not None:
@@ -188,7 +188,7 @@ class GpuBuffer(Buffer):
 
 
 def timed(launch: Callable[[], None], stream: torch.cuda.Stream) -> Callable[[], float]:
-    """What a launch takes on the stream, by the GPU's clock; milliseconds."""
+    """Return a function that launches on the stream and returns ms by the GPU's clock."""
     begin = torch.cuda.Event(enable_timing=True)
     end = torch.cuda.Event(enable_timing=True)
 

@@ -1,6 +1,6 @@
-"""Managed memory of CUDA, behind a guard: little of it, and never more than the device has free.
+"""Managed memory of CUDA with a limit: never more than the device has free.
 
-Over-subscribed managed memory can hang a GPU that others use, so it cannot be asked for here.
+Over-subscribed managed memory can hang a GPU that others use, so that it is refused here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from runtime.network.cuda.sm_slices import checked
 
 MOST_BYTES = 256 * 2**20
-"""Of all managed buffers of this process together."""
+"""Limit of all managed buffers of this process together, bytes."""
 
 _ATTACH_GLOBAL = 1
 """CU_MEM_ATTACH_GLOBAL: any stream may touch it."""
@@ -24,12 +24,12 @@ _taken = 0
 
 
 def check_managed(nbytes: int, taken: int, free: int) -> None:
-    """Refuses what is beyond the limit.
+    """Refuse an allocation beyond the limit.
 
     Args:
-      nbytes: asked for.
-      taken: by managed buffers that are there.
-      free: of the device's memory.
+      nbytes: requested bytes.
+      taken: bytes of existing managed buffers.
+      free: free bytes of the device.
 
     Raises:
       ValueError: naming the limit.
@@ -48,10 +48,10 @@ def check_managed(nbytes: int, taken: int, free: int) -> None:
 
 @final
 class ManagedMemory:
-    """One buffer of float32 whose pages go to whoever touches them."""
+    """A float32 buffer whose pages migrate to the side that touches them."""
 
     def __init__(self, nbytes: int, device: torch.device) -> None:
-        """Takes it.
+        """Allocate the buffer.
 
         Raises:
           ValueError: if it is beyond the limit.
@@ -71,13 +71,13 @@ class ManagedMemory:
         self._nbytes = nbytes
         _taken += nbytes
         self.device: Tensor = torch.as_tensor(_Managed(self._pointer, nbytes // 4), device=device)
-        """As the GPU sees it."""
+        """The buffer as the GPU sees it."""
         raw: Any = (ctypes.c_float * (nbytes // 4)).from_address(self._pointer)
         self.host: Tensor = torch.from_numpy(np.frombuffer(raw, dtype=np.float32))
-        """As the CPU sees it."""
+        """The buffer as the CPU sees it."""
 
     def close(self) -> None:
-        """Frees it; its tensors must not be used any more."""
+        """Free it; its tensors must not be used afterwards."""
         global _taken  # noqa: PLW0603 - the limit is of the process
         if self._pointer is not None:
             checked((*self._driver.cuMemFree(self._pointer), None))
@@ -87,7 +87,7 @@ class ManagedMemory:
 
 @final
 class _Managed:
-    """Enough of an array of CUDA for torch."""
+    """The part of the CUDA array interface that torch needs."""
 
     def __init__(self, pointer: int, elements: int) -> None:
         self.__cuda_array_interface__ = {

@@ -1,4 +1,4 @@
-"""Buffers of a device that is not there: the CPU computes, the model says what it would take."""
+"""Buffers of a simulated device: the CPU computes, and the model predicts the time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from runtime.experiments.placement.model.policy import Footprint, MemoryPolicy, 
 from runtime.experiments.placement.model.workload import Compute, Passes
 
 _BOARD_GB_PER_S = 50.0
-"""That the source prints of the TX2: what passes over data on a board are taken to run at."""
+"""Memory bandwidth of the TX2 in the source, assumed for passes over data on a board."""
 
 
 def execution_stand_in_ms(job: Passes, nbytes: int, hardware: Hardware) -> float:
-    """Of a job's kernels alone, where no device is there to ask: by accesses if those were measured."""
+    """Assumed execution time of a job's kernels, ms: by accesses if those were measured."""
     if not hardware.is_discrete:
         return job.reuse * nbytes / (_BOARD_GB_PER_S * 1e6)
     return job.reuse * (2 if job.returns else 1) * nbytes / SECTOR * hardware.l2_ms
@@ -27,27 +27,27 @@ def execution_stand_in_ms(job: Passes, nbytes: int, hardware: Hardware) -> float
 
 @final
 class SimulatedBuffer(Buffer):
-    """Results are real, times are predictions of an application's response."""
+    """A buffer whose results are computed, and whose times are predicted responses of an application."""
 
     def __init__(self, policy: MemoryPolicy, application: Application, hardware: Hardware) -> None:
-        """Of the application's bytes, filled with zeros.
+        """Allocate the bytes of the application, filled with zeros.
 
         Args:
-          policy: where it would live.
-          application: what its jobs are taken for, with the time of their kernels alone.
-          hardware: of the device.
+          policy: simulated policy.
+          application: the application whose response is predicted, with its execution time.
+          hardware: parameters of the device.
         """
         self._policy, self._application, self._hardware = policy, application, hardware
         self._host = torch.zeros(application.nbytes // 4)
 
     @property
     def policy(self) -> MemoryPolicy:
-        """Where it would live."""
+        """The simulated policy."""
         return self._policy
 
     @property
     def is_simulated(self) -> bool:
-        """It is."""
+        """True: its times are predicted."""
         return True
 
     @property
@@ -61,7 +61,7 @@ class SimulatedBuffer(Buffer):
         return self._host
 
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
-        """Computes on the CPU and tells the model's time."""
+        """Compute on the CPU, and return the predicted ms."""
         took_ms = self._application.execution_ms + overhead_ms(
             self._policy, self._application, self._hardware
         )
@@ -76,4 +76,4 @@ class SimulatedBuffer(Buffer):
         return once
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no resource is held."""

@@ -1,9 +1,9 @@
-"""The model with its parameters by size: what a byte, a copy or an access costs where it was measured.
+"""The model with parameters that depend on the size.
 
-Table III has one value of each. On a real device a latency a byte depends on how much is in flight:
-small copies take another way, and a kernel of one block cannot fill a bus, which is what `IPL * TPL` of
-equation 7 is about. So here O_D and O_M of a job, and O_H of a pass, are read between the measured
-sizes, on logarithmic scales.
+Table III has one value for each parameter. On a real device the latency per byte depends on the bytes in
+flight: small copies take another path, and a kernel of one block cannot fill a bus (`IPL * TPL` of
+equation 7). Here O_D and O_M of a job, and O_H of a pass, are interpolated between measured sizes, on
+logarithmic scales.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from runtime.experiments.placement.model.policy import MemoryPolicy
 from runtime.experiments.placement.model.workload import Passes, Use
 
 _LEAST_MS = 1e-4
-"""A difference of two medians may come out as nothing, which has no logarithm."""
+"""Smallest overhead, ms: a difference of two medians may be 0, which has no logarithm."""
 
 
 @final
 @dataclass(frozen=True)
 class BySize:
-    """Logarithms of bytes and milliseconds, by use and policy."""
+    """Overheads between the measured sizes, as logarithms of bytes and ms, by use and policy."""
 
     curves: dict[tuple[Use, MemoryPolicy], tuple[list[float], list[float]]]
 
     def overhead_ms(self, policy: MemoryPolicy, job: Passes, nbytes: int) -> float:
-        """Of a job; beyond the measured sizes the last slope goes on."""
+        """Overhead of a job, ms; extrapolated by the last slope beyond the measured sizes."""
         sizes, ms = self.curves[job.use, policy]
         at = float(np.log(nbytes))
         place = int(np.clip(np.searchsorted(sizes, at), 1, len(sizes) - 1))
@@ -39,9 +39,9 @@ class BySize:
 
 
 def by_size(samples: Sequence[dict[str, Any]]) -> BySize | None:
-    """From a calibration's samples: medians by policy and `resident`, with use, reuse and bytes.
+    """Build the model from the samples of a calibration: medians by policy and `resident`.
 
-    None if there are fewer than two sizes, as of a profile that was not measured.
+    None if there are fewer than two sizes, as in profiles that were not measured.
     """
     sizes = sorted({one["bytes"] for one in samples})
     if len(sizes) < 2:
@@ -67,5 +67,5 @@ def by_size(samples: Sequence[dict[str, Any]]) -> BySize | None:
 
 
 def _times(policy: MemoryPolicy, reuse: int) -> int:
-    """How often a job pays: data is copied or mapped once, pinned memory is reached in each pass."""
+    """Number of times a job pays: data is copied or mapped once, pinned memory is read in each pass."""
     return reuse if policy is MemoryPolicy.PINNED else 1

@@ -1,8 +1,8 @@
-"""The source's runtime scheduler: an EDF queue whose head takes a kernel of another policy with it.
+"""The source's runtime scheduler: an EDF queue whose head is paired with a kernel of another policy.
 
-A deadline is the execution time itself, so the shortest is first. While a kernel under M or H maps its
-pages, the device is idle, and a kernel under D that fits into that time runs (figure 6). Everything
-here is a pure function of the model's numbers; `bench` runs the same rounds on real streams.
+The deadline of a task is its execution time, so that the shortest is first. While a kernel under M or H
+maps its pages, the device is idle, and a kernel under D that fits into that time runs (figure 6). All
+functions here are pure; the experiment runs the same rounds on real streams.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from runtime.experiments.placement.model.policy import Footprint, MemoryPolicy, 
 @final
 @dataclass(frozen=True)
 class Task:
-    """An application under its policy, as the scheduler sees it; milliseconds."""
+    """An application under its policy, as the scheduler sees it; times in ms."""
 
     name: str
     policy: MemoryPolicy
     execution_ms: float
-    """Of its kernels alone: its deadline."""
+    """Execution time of its kernels alone, which is its deadline."""
     before_ms: float = 0.0
-    """Under D: copying in, by an engine of its own."""
+    """Under D: copy to the device, by a copy engine."""
     idle_ms: float = 0.0
-    """Under M and H: in which another's kernels can run."""
+    """Under M and H: idle time in which other kernels can run."""
     flush_ms: float = 0.0
-    """Under M and H: overhead that keeps the device busy or must not be overlapped."""
+    """Under M and H: overhead that cannot be overlapped."""
     after_ms: float = 0.0
-    """Under D: copying back."""
+    """Under D: copy back to the host."""
     bus_ms: float = 0.0
-    """For which it needs the bus to a discrete device; two that need it share it."""
+    """Time on the bus to a discrete device, which tasks share."""
     nbytes: int = 0
 
     @property
     def busy_ms(self) -> float:
-        """In which the device is its own."""
+        """Time in which it occupies the device."""
         return self.flush_ms + self.execution_ms
 
     @property
     def alone_ms(self) -> float:
-        """Its response time, were nobody else there."""
+        """Response time without other tasks."""
         return self.before_ms + self.idle_ms + self.busy_ms + self.after_ms
 
 
 Round = tuple[Task, ...]
-"""One task, or two that begin together; the next round begins when both have ended."""
+"""One task, or two that start together; the next round starts when both have ended."""
 
 
 def task(
@@ -65,11 +65,11 @@ def task(
     *,
     stalls_overlap: bool = False,
 ) -> Task:
-    """An application's times by the model.
+    """Compute the times of an application by the model.
 
     Args:
-      application: with its execution time.
-      policy: its own.
+      application: the application, with its execution time.
+      policy: its policy.
       hardware: the device.
       stalls_overlap: whether others run while it waits for pinned memory. The source counts T_c as
         lost, and so it is where its kernels fill the device with threads that wait; not if they
@@ -103,7 +103,7 @@ def task(
 
 
 def _copies_back_only(application: Application) -> Application:
-    """Half of the copies, all of the bytes that go back."""
+    """The application with only its copies back: half of the copies, all bytes to the host."""
     return Application(
         application.name,
         0.0,
@@ -115,7 +115,7 @@ def _copies_back_only(application: Application) -> Application:
 
 
 def can_pair(one: Task, other: Task) -> bool:
-    """The source's two criteria: policies D and another, and the first runs in the other's idle time."""
+    """The source's two criteria: one task is under D, and it fits into the idle time of the other."""
     if (one.policy is MemoryPolicy.DEVICE) == (other.policy is MemoryPolicy.DEVICE):
         return False
     of_device, waits = (one, other) if one.policy is MemoryPolicy.DEVICE else (other, one)
@@ -123,7 +123,7 @@ def can_pair(one: Task, other: Task) -> bool:
 
 
 def rounds(tasks: Sequence[Task]) -> list[Round]:
-    """What is released together: the queue's head, and the first behind it that it can pair with."""
+    """Rounds of the queue: its head, and the first task behind it with which it can be paired."""
     queue = sorted(tasks, key=lambda one: one.execution_ms)
     released: list[Round] = []
     while queue:
@@ -138,9 +138,9 @@ def rounds(tasks: Sequence[Task]) -> list[Round]:
 
 
 def round_ms(released: Round) -> float:
-    """How long a round takes: copies and mapping overlap, kernels take turns, as figure 6 draws it.
+    """Duration of a round, ms: copies and mapping overlap, kernels are serial, as in figure 6.
 
-    Two that need a bus take at least as long as the bus serves both.
+    Two tasks that need the bus take at least the sum of their times on it.
     """
     if len(released) == 1:
         return released[0].alone_ms
@@ -153,10 +153,10 @@ def round_ms(released: Round) -> float:
 
 
 def makespan_ms(released: Sequence[Round]) -> float:
-    """Of rounds one after another."""
+    """Total time of successive rounds, ms."""
     return sum(map(round_ms, released))
 
 
 def memory(tasks: Sequence[Task]) -> Footprint:
-    """Of all tasks: their buffers are there from the first round to the last."""
+    """Memory of all tasks: their buffers exist from the first round to the last."""
     return together(footprint(one.policy, one.nbytes) for one in tasks)

@@ -1,4 +1,4 @@
-"""The model's parameters from measured overheads: least squares of relative errors, nothing negative."""
+"""Parameters of the model, fitted to measured overheads by non-negative relative least squares."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from runtime.experiments.placement.model.parameters import Application, Hardware
 from runtime.experiments.placement.model.policy import MemoryPolicy
 
 _LEAST_MS = 1e-3
-"""Below the resolution of a GPU's events twice over, a relative error means nothing."""
+"""Smallest overhead for a relative error, ms: twice the resolution of a GPU's events."""
 
 
 @final
 @dataclass(frozen=True)
 class Observation:
-    """What a policy added to an application's kernels, measured."""
+    """Measured overhead of a policy for an application."""
 
     policy: MemoryPolicy
     application: Application
@@ -33,12 +33,12 @@ def fitted(
     pass_ms_per_access: float,
     first_touch_ms_per_byte: float,
 ) -> Hardware:
-    """All parameters of a device across a bus.
+    """Fit all parameters of a discrete device.
 
     Args:
-      observations: of applications that differ in bytes, direction and number of kernels.
-      pass_ms_per_access: of a kernel whose data is on the device: l_L2.
-      first_touch_ms_per_byte: l_ini, which no observation holds.
+      observations: overheads of applications with different bytes, directions and kernel counts.
+      pass_ms_per_access: l_L2, for a kernel whose data is on the device.
+      first_touch_ms_per_byte: l_ini, which observations do not contain.
 
     Raises:
       ValueError: if a policy has no observation.
@@ -97,7 +97,7 @@ def fitted(
 
 
 def solved(columns: Sequence[Sequence[float]], ms: Float64[ndarray, " n"]) -> list[float]:
-    """Least squares of relative errors; a parameter that would be negative is 0."""
+    """Non-negative least squares of relative errors."""
     weights = 1 / np.maximum(np.abs(ms), _LEAST_MS)
     matrix = np.array(columns, dtype=np.float64) * weights[:, None]
     target = ms * weights

@@ -18,7 +18,7 @@ from runtime.experiments.placement.model.policy import MemoryPolicy
 
 
 class Reading(Enum):
-    """What `I - Ca_cpu - Ca_gpu` is of an application of many kernels, which the source leaves open."""
+    """Readings of `I - Ca_cpu - Ca_gpu` for an application of many kernels, which the source leaves open."""
 
     TOTALS = "totals"  # all three summed over its kernels, as in equations 3 and 4
     ONE = "one"  # the flushes of one kernel, as the equation is printed
@@ -33,10 +33,10 @@ def admitted(
     """Guideline 1: M or H where equation 9 or 10 holds, the one with the smaller overhead; else D.
 
     Args:
-      application: which is under D so far.
+      application: the application, under D so far.
       hardware: the device.
-      reading: of equation 9.
-      among: what it may go to.
+      reading: reading of equation 9.
+      among: allowed policies.
     """
     lost = {
         MemoryPolicy.MANAGED: managed_ms(application, hardware),
@@ -72,9 +72,9 @@ def balanced(
     """Guideline 2: applications leave D in this order while equation 11 holds afterwards.
 
     Args:
-      kernels: how many each application has.
-      wanted: the policy that guideline 1 gives it.
-      order: who is asked first; the source does not say.
+      kernels: number of kernels of each application.
+      wanted: the policies by guideline 1.
+      order: order in which applications are asked; the source does not name it.
     """
     decided = dict.fromkeys(kernels, MemoryPolicy.DEVICE)
     for name in order:
@@ -98,7 +98,7 @@ def assigned(
     reading: Reading = Reading.TOTALS,
     among: Collection[MemoryPolicy] = (MemoryPolicy.MANAGED, MemoryPolicy.PINNED),
 ) -> dict[str, MemoryPolicy]:
-    """Both guidelines, asked in the order of the waiting queue: the least execution time first."""
+    """Both guidelines, in the order of the waiting queue: shortest execution time first."""
     queue = sorted(applications, key=lambda one: one.execution_ms)
     return balanced(
         {one.name: one.kernel_count for one in applications},

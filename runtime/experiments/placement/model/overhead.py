@@ -1,4 +1,4 @@
-"""What each policy adds to the time of the kernels alone: equations 2 to 8 of the source."""
+"""Overhead of each policy over the kernels alone: equations 2 to 8 of the source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from runtime.experiments.placement.model.policy import MemoryPolicy
 
 
 def overhead_ms(policy: MemoryPolicy, application: Application, hardware: Hardware) -> float:
-    """Response time less execution alone."""
+    """Response time minus execution time, ms."""
     match policy:
         case MemoryPolicy.DEVICE:
             return device_ms(application, hardware)
@@ -38,7 +38,7 @@ def managed_ms(application: Application, hardware: Hardware) -> float:
 
 
 def pinned_ms(application: Application, hardware: Hardware) -> float:
-    """Equation 8: `O_H = T_c + sum over N_k of S_i * l_mapping`; and a start a kernel, if any."""
+    """Equation 8: `O_H = T_c + sum over N_k of S_i * l_mapping`; plus a start-up time per kernel, if any."""
     return (
         cache_loss_ms(application, hardware)
         + pinned_mapping_ms(application, hardware)
@@ -56,7 +56,7 @@ def mapping_ms(application: Application, hardware: Hardware) -> float:
 
 
 def pinned_mapping_ms(application: Application, hardware: Hardware) -> float:
-    """The same of pinned memory, which equation 8 sums over all kernels."""
+    """The same for pinned memory, which equation 8 sums over all kernels."""
     mapped = sum(kernel.count * kernel.nbytes for kernel in application.kernels)
     return mapped * hardware.pinned_mapping
 
@@ -76,7 +76,7 @@ def cache_loss_ms(application: Application, hardware: Hardware) -> float:
 
 
 def penalty_ms(kernel: Kernel, memory_ms: float, hardware: Hardware) -> float:
-    """Equation 7: nothing where parallelism hides it, else `l_mem - l_L2`.
+    """Equation 7: 0 if parallelism hides the latency, else `l_mem - l_L2`.
 
     The source prints `IPL * TPL < max` for the first case, but says in its text that parallelism at
     the peak is what hides a latency; whoever profiles the kernel decides it by `hidden`.

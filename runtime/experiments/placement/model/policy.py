@@ -1,4 +1,4 @@
-"""Where a buffer lives that CPU and GPU share, and the memory this takes.
+"""Policies for the placement of a buffer that CPU and GPU share, and their memory footprint.
 
 Source of the policies, the model and the scheduler: Bateni, Wang, Zhu, Hu and Liu, "Co-Optimizing
 Performance and Memory Footprint Via Integrated CPU/GPU Memory Management", RTAS 2020.
@@ -13,7 +13,7 @@ from typing import final
 
 
 class MemoryPolicy(Enum):
-    """Section II-B of the source, by its letters."""
+    """Policies of section II-B of the source, by their letters."""
 
     DEVICE = "D"  # a copy on the device: copied in before, and back afterwards
     MANAGED = "M"  # one buffer whose pages go to whoever touches them
@@ -23,16 +23,16 @@ class MemoryPolicy(Enum):
 @final
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that buffers take."""
+    """Memory that buffers occupy, bytes."""
 
     host: int = 0
     device: int = 0
     either: int = 0
-    """Of managed memory: on the host or on the device, page by page, never on both."""
+    """Managed memory: each page is on the host or on the device, never on both."""
 
     @property
     def total(self) -> int:
-        """What they take of a memory that CPU and GPU share."""
+        """Bytes in a memory that CPU and GPU share physically."""
         return self.host + self.device + self.either
 
     def __add__(self, other: Footprint) -> Footprint:
@@ -42,7 +42,7 @@ class Footprint:
 
 
 def footprint(policy: MemoryPolicy, nbytes: int) -> Footprint:
-    """Of one buffer that both sides see."""
+    """Footprint of one buffer that both sides use."""
     match policy:
         case MemoryPolicy.DEVICE:
             return Footprint(host=nbytes, device=nbytes)
@@ -53,5 +53,5 @@ def footprint(policy: MemoryPolicy, nbytes: int) -> Footprint:
 
 
 def together(footprints: Iterable[Footprint]) -> Footprint:
-    """Of buffers that are there at the same time."""
+    """Footprint of buffers that exist at the same time."""
     return sum(footprints, start=Footprint())

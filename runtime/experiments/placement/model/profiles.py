@@ -1,7 +1,7 @@
-"""Profiles of devices: measured here, or of the source's boards, with where each number is from.
+"""Profiles of devices: measured on this machine, or of the source's boards, with provenance.
 
-A profile is JSON or YAML: `name`, `kind` (measured, or assumed: not every number of it is published),
-`hardware` (the fields of `Hardware`), `provenance`, and of a board of the source `published`.
+A profile is JSON or YAML: `name`, `kind` (measured, or assumed if some numbers are not published),
+`hardware` (the fields of `Hardware`), `provenance`, and for a board of the source `published`.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ SHIPPED = Path(__file__).parent / "boards"
 @final
 @dataclass(frozen=True)
 class Profile:
-    """A device's numbers."""
+    """Parameters of a device, with their provenance."""
 
     name: str
     kind: str
     """`measured` or `assumed`."""
     hardware: Hardware
     provenance: dict[str, Any]
-    """Of a measurement: machine, date, samples. Of an assumption: how each number came about."""
+    """Machine, date and samples of a measurement, or the origin of each assumed number."""
     published: dict[str, Any] = field(default_factory=dict)
-    """What the source prints of the device, with the place."""
+    """Published values of the device, with their place in the source."""
 
     def write(self, path: Path) -> None:
-        """Replaces the JSON file.
+        """Replace the JSON file.
 
         Raises:
-          OSError: if it cannot be written; the file is as it was.
+          OSError: if it cannot be written; the file is unchanged.
         """
         write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
 def shipped() -> list[str]:
-    """Names of the profiles that come with the package."""
+    """Names of the bundled profiles."""
     return sorted(path.stem for path in _shipped())
 
 
@@ -53,11 +53,11 @@ def _shipped() -> list[Path]:
 
 
 def read_profile(name: str) -> Profile:
-    """A shipped profile by its name, or one of a file by its path.
+    """Read a bundled profile by its name, or a file by its path.
 
     Raises:
       OSError: if the file cannot be read.
-      ValueError: if there is no such profile, or the file holds none.
+      ValueError: if there is no such profile, or the file is not a profile.
     """
     path = Path(name)
     if path.suffix not in {".json", ".yaml"}:

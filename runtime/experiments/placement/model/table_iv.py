@@ -1,7 +1,7 @@
-"""What the source decided, and how much of it follows from what it prints.
+"""The decisions of the source, and how many of them follow from its published values.
 
-Table IV gives a policy a platform and a number of kernels a workload. It does not give sizes, nor any
-value of table III; so decisions that need those are told apart from those that do not.
+Table IV has a policy for each platform and a number of kernels for each workload. It has no sizes and no
+value of table III; decisions that need those are reported separately.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DECISIONS: dict[str, dict[str, MemoryPolicy]] = {
 
 DRONE_KERNELS, DRONE = 180, {"tx2": _M, "agx": _M}
 AUTOWARE_KERNELS, AUTOWARE = 599, (_D, _M, _M)
-"""Of its three modules together, two YOLOs and one Euclidean clustering; on the PX2."""
+"""Kernels of its three modules together, two YOLOs and one Euclidean clustering, on the PX2."""
 
 MODEL_ERROR = {
     "tx2": {"D": 0.096, "M": 0.118, "H": 0.065},
@@ -103,14 +103,14 @@ def simulated(hardware: Hardware, reading: Reading = Reading.TOTALS) -> dict[str
 
 
 def reproduced(decided: Mapping[str, MemoryPolicy], device: str) -> int:
-    """How many of the seven are as table IV has them."""
+    """Number of the seven decisions that agree with table IV."""
     return sum(decided[name] is policy for name, policy in DECISIONS[device].items())
 
 
 @final
 @dataclass(frozen=True)
 class Flush:
-    """Cache flushes a kernel, and how many decisions follow from them."""
+    """Cost of a cache flush per kernel, and the number of decisions that follow from it."""
 
     ms: float
     reproduced: int
@@ -126,7 +126,7 @@ def by_flush(
 
 
 def whole_range(found: Sequence[Flush]) -> tuple[float, float] | None:
-    """Flushes from which all seven follow; None if there are none."""
+    """Range of flush costs for which all seven follow, or None."""
     ms = [one.ms for one in found if one.reproduced == len(KERNELS)]
     return (min(ms), max(ms)) if ms else None
 

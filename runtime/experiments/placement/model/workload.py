@@ -1,4 +1,4 @@
-"""Kernels whose use of a buffer is known: so many passes that read it, or that read and write it."""
+"""Kernels with known use of a buffer: passes that read it, or read and write it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import Tensor
 from runtime.experiments.placement.model.parameters import SECTOR, Application, Kernel
 
 Compute = Callable[[Tensor], None]
-"""What a job does with the buffer, as the device sees it."""
+"""The work of a job on the buffer as the device sees it."""
 
 
 def of_segment(segment: Callable[[Tensor], Tensor], example: Tensor, output: Tensor) -> Compute:
-    """A segment of a network whose input is the buffer.
+    """The job of running a segment of a network whose input is the buffer.
 
     Args:
-      segment: with its weights on the device.
-      example: of its input, for shape; the buffer holds as many elements.
-      output: on the device, for what it gives.
+      segment: the segment, with its weights on the device.
+      example: an input, for its shape; the buffer has as many elements.
+      output: tensor on the device that receives the result.
     """
     shape = example.shape
 
@@ -33,7 +33,7 @@ def of_segment(segment: Callable[[Tensor], Tensor], example: Tensor, output: Ten
 
 
 class Use(Enum):
-    """What a pass does with each byte."""
+    """Use of each byte in a pass."""
 
     READ = "read"  # the largest element, into a scalar: nothing goes back
     UPDATE = "update"  # adds 1 in place: all of it goes back
@@ -42,16 +42,16 @@ class Use(Enum):
 @final
 @dataclass(frozen=True)
 class Passes:
-    """A job: the same kernel over the whole buffer, so many times in a row."""
+    """A job: the same kernel over the whole buffer, repeated."""
 
     use: Use
     reuse: int
 
     def compute(self, result: Tensor) -> Compute:
-        """What it does.
+        """The work of the job.
 
         Args:
-          result: a scalar on the device, for the largest element; it is exact in any order.
+          result: scalar on the device that receives the largest element, exact in any order.
         """
         if self.use is Use.READ:
 
@@ -69,7 +69,7 @@ class Passes:
 
     @property
     def returns(self) -> bool:
-        """Whether the host needs the buffer back."""
+        """True if the host needs the buffer back."""
         return self.use is Use.UPDATE
 
     def application(self, nbytes: int, execution_ms: float = 0.0) -> Application:
