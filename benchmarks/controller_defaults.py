@@ -22,7 +22,7 @@ from nas.trials.loop import Evaluated
 from nas.trials.trajectory import sample_within_limit
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
-from runtime.shell.keyed_table import ACCURACY_FILE, data_folder, read_csv_table
+from runtime.shell.keyed_table import data_folder, read_csv_table
 
 DEVICES = ("help-1080ti-1", "help-silver-4114", "help-samsung-s7", "help-pixel3")
 REWARDS = (ProposedReward, ConstrainedReward)
@@ -69,7 +69,12 @@ def grid(column):
 
 def main():
     accuracy = (
-        grid(read_csv_table(data_folder() / ACCURACY_FILE, SPACE).column("cifar100_valid")) / 100
+        grid(
+            read_csv_table(data_folder() / SPACE.accuracy_table.file, SPACE).column(
+                "cifar100_valid"
+            )
+        )
+        / 100
     )
     latencies = read_csv_table(data_folder() / "nb201_latency_ms.csv", SPACE)
     print("|", " | ".join(NAMES), "| gap @1,000 | gap @5,000 | settled within T |")

@@ -34,7 +34,7 @@ from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.loop import search
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
-from runtime.shell.keyed_table import ACCURACY_FILE, data_folder, read_csv_table
+from runtime.shell.keyed_table import data_folder, read_csv_table
 
 SAMPLES = 5000
 ROUNDS = 5
@@ -61,8 +61,10 @@ def grid(column):
 @pytest.fixture
 def tables():
     """CIFAR-100 accuracy and the latency of a Raspberry Pi 4, synthetic where there is no data."""
-    if (data_folder() / ACCURACY_FILE).is_file():
-        accuracy = read_csv_table(data_folder() / ACCURACY_FILE, SPACE).column("cifar100_valid")
+    if (data_folder() / SPACE.accuracy_table.file).is_file():
+        accuracy = read_csv_table(data_folder() / SPACE.accuracy_table.file, SPACE).column(
+            "cifar100_valid"
+        )
         latency = read_csv_table(data_folder() / "nb201_latency_ms.csv", SPACE)
         return grid(accuracy / 100), grid(latency.column("help-raspi4"))
     generator = np.random.default_rng(0)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-ACCURACY_FILE = "nb201_accuracy.csv"
 ACCURACY_SUFFIX = "accuracy.csv"
 ENERGY_SUFFIX = "_mj.csv"
 LATENCY_SUFFIX = "_ms.csv"
