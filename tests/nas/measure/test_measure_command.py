@@ -208,7 +208,7 @@ def test_a_hog_that_dies_is_one_line_and_what_was_measured_is_kept(run, tmp_path
 
     assert status == 2
     (line,) = stderr.splitlines()
-    assert "scenario=hog: a memory hog ended while it was needed" in line
+    assert "scenario=hog: a memory hog ended" in line
     assert "run the same command again" in line
     assert len(read(tmp_path / "here-torch-fp32-b1-hog-memory.journal.csv")) == 1
 
