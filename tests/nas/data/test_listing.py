@@ -1,4 +1,4 @@
-"""`list` says which accuracies and devices there are."""
+"""`list`: tables of the accuracies and devices that a search can use."""
 
 import numpy as np
 from rich.console import Console

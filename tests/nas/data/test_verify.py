@@ -1,4 +1,4 @@
-"""`verify` finds what is wrong, and says where."""
+"""`verify` finds wrong tables, and names the file and the number."""
 
 import numpy as np
 import pytest

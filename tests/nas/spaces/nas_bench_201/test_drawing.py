@@ -8,7 +8,7 @@ def drawing(text):
     return draw_cell("Cell", NAS_BENCH_201.parse(text))
 
 
-def test_every_edge_is_drawn_and_labelled_and_told_to_those_who_do_not_see_it():
+def test_every_edge_is_drawn_and_labelled_and_named_in_the_description():
     found = drawing(
         "|skip_connect~0|+|nor_conv_3x3~0|avg_pool_3x3~1|+|none~0|nor_conv_1x1~1|none~2|"
     )

@@ -1,4 +1,4 @@
-"""What the latency models see of a cell."""
+"""Features of a cell for models of latency."""
 
 import numpy as np
 import pytest
@@ -56,7 +56,7 @@ def test_a_cell_is_connected_by_a_path(end):
     assert found["live nor_conv_1x1 * live nor_conv_3x3"] == has_path
 
 
-def test_live_edges_are_told_as_the_search_space_tells_them():
+def test_the_live_features_are_the_live_edges_of_the_space():
     architectures = NAS_BENCH_201.rows
     live = [i for i, name in enumerate(FEATURES) if " live on " in name]
 

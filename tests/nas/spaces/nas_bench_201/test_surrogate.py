@@ -1,4 +1,4 @@
-"""The embedded surrogate: what it promises, what its card says, and how its script makes both."""
+"""The embedded surrogate, its card, and the script that makes both."""
 
 import json
 import subprocess
@@ -96,7 +96,7 @@ def test_other_lengths_of_training_are_refused():
         SurrogateAccuracyConfig().build(SPACE, TASKS["cifar10"], Split.auto, 50)
 
 
-def test_the_user_is_told_that_it_is_a_predictor_and_how_good(metadata):
+def test_the_description_says_that_it_predicts_and_how_well(metadata):
     accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.valid, 200)
 
     held_out = metadata["held_out"]["function_class"]["cifar100_valid"]["all"]

@@ -1,4 +1,4 @@
-"""Nothing that is in the data folder is lost."""
+"""Storing new columns loses none that is in the data folder."""
 
 import numpy as np
 import pytest
