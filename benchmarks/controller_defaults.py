@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import sys
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 
 from controller.policy.rnn import RnnConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.trials.loop import Evaluated
 from nas.trials.trajectory import sample_within_limit
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
@@ -45,7 +45,13 @@ def samples_of(config, accuracy, latency_ms, reward):
         found.append((accuracy[where], latency_ms[where]))
         ratios = (found[-1][1] / reward.target_ms)[..., None]
         rewards = reward(*found[-1])
-        trials = Evaluated(architectures, found[-1][0], ratios, rewards)
+        trials = SimpleNamespace(
+            architectures=architectures,
+            accuracy=found[-1][0],
+            ratios=ratios,
+            rewards=rewards,
+            failed=np.zeros(rewards.shape, bool),
+        )
         controller.learn(trials, reward.of_ratios)
     return (np.concatenate(rows, axis=1) for rows in zip(*found, strict=True))
 

@@ -12,6 +12,7 @@ and what they say; without arguments the first command makes all of its own.
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 from hydra import compose, initialize_config_module
@@ -20,8 +21,7 @@ from searchers import best_after, queries_so_far, to_the_optimum
 
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.trials.loop import Evaluated, search
+from nas.trials.loop import search
 from nas.trials.trajectory import sample_within_limit
 from runtime.shell.keyed_table import data_folder, read_csv_table
 
@@ -75,7 +75,7 @@ class RewardsAlone:
     def learn(self, trials, score):  # noqa: ARG002 - the reward is the objective
         """Learn from rewards in place of accuracies."""
         no_costs = np.empty((*trials.rewards.shape, 0))
-        alone = Evaluated(trials.architectures, trials.rewards, no_costs, trials.rewards)
+        alone = replace(trials, accuracy=trials.rewards, ratios=no_costs)
         self._controller.learn(alone, lambda reward, _: reward)
 
 
@@ -89,20 +89,19 @@ class Searches:
         defaults = ("reward=constrained", "controller=guided", "split=test")
         overrides += [o for o in defaults if o.split("=")[0] not in given]
         experiment = build(compose("search", overrides))
-        self.limit_ms, landscape = experiment.limit_ms, experiment.landscape
-        self.optimum = 100 * landscape.accuracy[landscape.optimum]
+        self.limit_ms = experiment.problem.limit_ms
+        known = experiment.problem.survey
+        self.optimum = 100 * known.accuracy[known.optimum]
         config = experiment.config.controller
         controller = config.build(SPACE, range(seeds))
         found, done = [], np.zeros(seeds, bool)
         for step in search(
             RewardsAlone(controller) if alone else controller,
-            experiment.accuracy,
-            experiment.oracle,
-            experiment.reward,
+            experiment.problem,
             budget=budget,
             batch_size=config.batch_size,
         ):
-            numbers = NAS_BENCH_201.numbers(step.architectures)
+            numbers = SPACE.numbers(step.architectures)
             found.append((numbers, 100 * step.accuracy, step.latency_ms))
             within = np.where(step.latency_ms <= self.limit_ms, 100 * step.accuracy, 0)
             done |= within.max(1) >= self.optimum - 1e-9

@@ -39,7 +39,6 @@ from searchers import best_after, queries_so_far
 
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.loop import search
 from rewards.mnasnet import MnasReward
 
@@ -92,7 +91,7 @@ def optuna_nsga2(tables, seed, numbers):
 
 def _suggested(trial):
     choices = [trial.suggest_categorical(str(d), range(5)) for d in range(6)]
-    return int(NAS_BENCH_201.numbers(np.array(choices)))
+    return int(SPACE.numbers(np.array(choices)))
 
 
 class Cells(Problem):
@@ -103,7 +102,7 @@ class Cells(Problem):
         self.tables, self.numbers = tables, numbers
 
     def _evaluate(self, x, out, *_args, **_kwargs):
-        asked = NAS_BENCH_201.numbers(x.astype(np.int64))
+        asked = SPACE.numbers(x.astype(np.int64))
         self.numbers.extend(asked.tolist())
         out["F"] = np.stack([-self.tables.accuracy[asked], self.tables.latency_ms[asked]], axis=1)
 
@@ -129,7 +128,7 @@ def reinforce(learning_rate):
         for _ in range(BUDGET):
             policy = torch.distributions.Categorical(logits=logits)
             choices = policy.sample()
-            number = int(NAS_BENCH_201.numbers(choices.numpy()))
+            number = int(SPACE.numbers(choices.numpy()))
             numbers.append(number)
             reward = float(tables.accuracy[number])
             if tables.limit_ms is not None:
@@ -157,13 +156,11 @@ def ours(name):
         config = experiment.config
         for step in search(
             config.controller.build(SPACE, [seed]),
-            experiment.accuracy,
-            experiment.oracle,
-            experiment.reward,
+            experiment.problem,
             budget=TPE_BUDGET if name == "tpe" else BUDGET,
             batch_size=config.controller.batch_size,
         ):
-            numbers.extend(NAS_BENCH_201.numbers(step.architectures[0]).tolist())
+            numbers.extend(SPACE.numbers(step.architectures[0]).tolist())
 
     return run
 
@@ -247,7 +244,7 @@ def main():
     register()
     with initialize_config_module("conf", version_base="1.3"):
         for limit in LIMITS:
-            space = experiment_of(limit, "uniform").landscape
+            space = experiment_of(limit, "uniform").problem.survey
             limit_ms = None if limit == LIMITS[0] else space.limit_ms
             print(f"\n### {'No limit' if limit_ms is None else f'T = {limit_ms:g} ms'}\n")
             compare(report(Tables(space.accuracy, space.latency_ms, limit_ms)))

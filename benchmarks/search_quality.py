@@ -16,9 +16,7 @@ from hydra import compose, initialize_config_module
 
 from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.loop import search
-from nas.trials.survey import survey
 from nas.trials.trajectory import sample_within_limit
 
 PROBLEMS = (("jetson-nano/fp32/b1", "17ms"), ("help-raspi4", "17ms"), ("help-gold-6226", "11ms"))
@@ -38,16 +36,11 @@ def trajectories(experiment, seeds):
     controller = config.controller.build(SPACE, range(seeds))
     steps = search(
         controller,
-        experiment.accuracy,
-        experiment.oracle,
-        experiment.reward,
+        experiment.problem,
         budget=config.budget,
         batch_size=config.controller.batch_size,
     )
-    found = [
-        (NAS_BENCH_201.numbers(step.architectures), step.accuracy, step.latency_ms)
-        for step in steps
-    ]
+    found = [(SPACE.numbers(step.architectures), step.accuracy, step.latency_ms) for step in steps]
     return (np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True))
 
 
@@ -69,12 +62,12 @@ def main():
             overrides = [f"device={device}", f"T={limit}"]
             overrides += [f"controller={controller}", f"reward={reward}"]
             experiment = build(compose("search", overrides))
-            landscape = survey(experiment.accuracy, experiment.oracle, experiment.limit_ms)
-            best = landscape.accuracy[landscape.optimum]
+            problem = experiment.problem
+            best = problem.survey.accuracy[problem.survey.optimum]
             _, accuracy, latency_ms = trajectories(experiment, SEEDS)
-            within = np.where(latency_ms <= experiment.limit_ms, accuracy, 0)
+            within = np.where(latency_ms <= problem.limit_ms, accuracy, 0)
             gaps = [interval(100 * (best - within[:, :n].max(1))) for n in CHECKPOINTS]
-            settled = [sample_within_limit(row, experiment.limit_ms) for row in latency_ms]
+            settled = [sample_within_limit(row, problem.limit_ms) for row in latency_ms]
             when = [n for n in settled if n is not None]
             median = f"{np.median(when):,.0f}" if when else "-"
             row = [device, limit, controller, reward, *gaps, f"{len(when)}/{SEEDS}", median]

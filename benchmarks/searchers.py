@@ -106,11 +106,11 @@ def chance(values, mean, seeds):
 
 def report(problem, searcher, experiment, seeds):
     numbers, accuracy, latency_ms = trajectories(experiment, seeds)
-    feasible = latency_ms <= experiment.limit_ms
+    feasible = latency_ms <= experiment.problem.limit_ms
     best = np.maximum.accumulate(np.where(feasible, 100 * accuracy, 0), axis=1)
     spent = queries_so_far(numbers)
-    landscape = experiment.landscape
-    optimum = 100 * landscape.accuracy[landscape.optimum]
+    known = experiment.problem.survey
+    optimum = 100 * known.accuracy[known.optimum]
     budget = experiment.config.budget
     columns = [n for n in problem.queries if n <= budget]
     by_query = [best_after(n, best, spent) for n in columns]

@@ -29,12 +29,16 @@ from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
+from latency.base import Latencies
+from nas.accuracy.base import Accuracies
+from nas.spaces.base import everything
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.loop import search
+from nas.trials.problem import SearchProblem
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
 from runtime.shell.keyed_table import data_folder, read_csv_table
+from runtime.shell.provenance import Kind
 
 SAMPLES = 5000
 ROUNDS = 5
@@ -53,8 +57,8 @@ def one_core():
 
 def grid(column):
     """A column of a table, indexed by the choices of an architecture."""
-    found = np.empty(NAS_BENCH_201.num_choices)
-    found[tuple(NAS_BENCH_201.rows.T)] = column
+    found = np.empty(SPACE.num_choices)
+    found[tuple(everything(SPACE).T)] = column
     return found
 
 
@@ -68,46 +72,52 @@ def tables():
         latency = read_csv_table(data_folder() / "nb201_latency_ms.csv", SPACE)
         return grid(accuracy / 100), grid(latency.column("help-raspi4"))
     generator = np.random.default_rng(0)
-    return generator.random(NAS_BENCH_201.num_choices), 40 * generator.random(
-        NAS_BENCH_201.num_choices
-    )
+    return generator.random(SPACE.num_choices), 40 * generator.random(SPACE.num_choices)
 
 
 class Lookup:
-    """Accuracy and latency from arrays, without the checks of the real sources."""
+    """Accuracy or latency from an array, without the checks of the real sources."""
 
-    def __init__(self, table):
+    def __init__(self, table, answers):
         self.table = table
+        self.answers = answers
 
-    def __call__(self, architectures):
-        """Entry of each architecture."""
-        return self.table[tuple(np.moveaxis(architectures, -1, 0))]
+    def answer(self, architectures):
+        """Entry of each architecture, as measured."""
+        found = self.table[tuple(np.moveaxis(architectures, -1, 0))]
+        return self.answers(found, np.full(found.shape, Kind.measured, np.int8))
 
-    latency_ms = __call__
+
+def problem_of(tables, reward):
+    """The search for the architecture of the highest reward."""
+    accuracy, oracle = map(Lookup, tables, (Accuracies, Latencies))
+    task = SPACE.tasks[SPACE.default_task]
+    return SearchProblem(SPACE, task, accuracy, oracle, reward, reward.target_ms)
 
 
 def test_five_thousand_samples_of_the_lstm_at_batch_1(benchmark, tables):
-    accuracy, oracle = map(Lookup, tables)
-    reward = ProposedReward(17.0)
+    problem = problem_of(tables, ProposedReward(17.0))
 
     def run():
         controller = RnnConfig(batch_size=1, **SETTINGS).build(SPACE, [0])
-        for _ in search(controller, accuracy, oracle, reward, budget=SAMPLES, batch_size=1):
+        for _ in search(controller, problem, budget=SAMPLES, batch_size=1):
             pass
 
     benchmark.pedantic(run, rounds=ROUNDS, warmup_rounds=1)
 
 
 def test_five_thousand_samples_of_a_plain_torch_loop(benchmark, tables):
-    accuracy, oracle = map(Lookup, tables)
+    accuracy, latency_ms = tables
     reward = ProposedReward(17.0)
 
     def run():
         controller = PlainTorchController(6, 5, SETTINGS["hidden_size"], SETTINGS["lr"], 0)
         for _ in range(SAMPLES):
             choices, log_probability = controller.sample()
-            top1, latency_ms = accuracy(choices), oracle(choices)
-            controller.update(log_probability, reward(float(top1), float(latency_ms)))
+            where = tuple(np.moveaxis(choices, -1, 0))
+            controller.update(
+                log_probability, reward(float(accuracy[where]), float(latency_ms[where]))
+            )
 
     benchmark.pedantic(run, rounds=ROUNDS)
 
@@ -118,15 +128,12 @@ def test_five_thousand_samples_of_a_plain_torch_loop(benchmark, tables):
     ids=["uniform", "exhaustive", "evolution", "local_search"],
 )
 def test_sixty_four_replicas_of_a_whole_search(benchmark, tables, config):
-    accuracy, oracle = map(Lookup, tables)
-    reward = ConstrainedReward(17.0)
+    problem = problem_of(tables, ConstrainedReward(17.0))
     batch_size = config.batch_size
 
     def run():
         controller = config.build(SPACE, range(64))
-        for _ in search(
-            controller, accuracy, oracle, reward, budget=SAMPLES, batch_size=batch_size
-        ):
+        for _ in search(controller, problem, budget=SAMPLES, batch_size=batch_size):
             pass
 
     benchmark.pedantic(run, rounds=ROUNDS)
@@ -134,14 +141,13 @@ def test_sixty_four_replicas_of_a_whole_search(benchmark, tables, config):
 
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_sixty_four_replicas_of_a_hundred_steps(benchmark, tables, batch_size):
-    accuracy, oracle = map(Lookup, tables)
-    reward = ProposedReward(17.0)
+    problem = problem_of(tables, ProposedReward(17.0))
     budget = 100 * batch_size
 
     def run():
         config = RnnConfig(batch_size=batch_size, **SETTINGS)
         controller = config.build(SPACE, range(64))
-        for _ in search(controller, accuracy, oracle, reward, budget=budget, batch_size=batch_size):
+        for _ in search(controller, problem, budget=budget, batch_size=batch_size):
             pass
 
     benchmark.extra_info["samples"] = 64 * budget
