@@ -6,6 +6,7 @@ time only, which distinguishes slow memory from a shared core.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -17,6 +18,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from runtime.contention.contention import Contention
+from runtime.experiments.config import BenchConfig
+from runtime.experiments.deadline import time_is_left
 from runtime.machine.timing import Stopwatch
 
 TURN_S = 0.3
@@ -115,3 +118,32 @@ def _block(
         wall_ms.append(wall.ms(both))
         beat()
     return wall_ms, cpu_ms
+
+
+def measure_conditions(
+    config: BenchConfig,
+    conditions: Sequence[Condition],
+    *,
+    in_all: int | None = None,
+    beat: Callable[[], object] = lambda: None,
+) -> dict[str, ConditionTimes]:
+    """Measure all conditions in the configured number of rounds, while there is time.
+
+    Args:
+      config: numbers of rounds and inferences.
+      conditions: conditions to compare.
+      in_all: total inferences of a condition over all rounds, if `iterations` is not set; None for
+        `iterations` in each round.
+      beat: called after each inference.
+    """
+    each = config.iterations
+    if in_all is not None:
+        each = math.ceil((config.iterations or in_all) / config.repeats)
+    return measure_interleaved(
+        conditions,
+        config.repeats,
+        np.random.default_rng(0),
+        inferences=each,
+        beat=beat,
+        go_on=time_is_left,
+    )

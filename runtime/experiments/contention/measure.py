@@ -25,9 +25,8 @@ from runtime.contention.networks import on_cpu, on_one_core
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.contention import measure_gpu as contention_gpu
 from runtime.experiments.contention.comparison import SPINNER
-from runtime.experiments.contention.interleaved import Condition
+from runtime.experiments.contention.interleaved import Condition, measure_conditions
 from runtime.experiments.contention.rows import counts, curve, hog_row, rows_of
-from runtime.experiments.contention.turns import taken_in_turns
 from runtime.experiments.deadline import time_is_left
 from runtime.experiments.driver import Step
 from runtime.machine.description import usable_cores
@@ -130,7 +129,7 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
         ]
         refused = {one.name: why for one in conditions if (why := _refusal(one)) is not None}
         possible = [one for one in conditions if one.name not in refused]
-        taken = taken_in_turns(config, possible)
+        taken = measure_conditions(config, possible)
     yield from rows_of("network", name, taken)
     yield from curve(name, taken, "cpu_ms")
     for condition, why in refused.items():
@@ -162,7 +161,7 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
             Condition(f"corun{len(others)}", beside, infer),
             Condition(f"fine_lock {limit:g}", partial(beside, **_fine_lock(limit)), infer),
         ]
-        taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES)
+        taken = measure_conditions(config, conditions, in_all=_WORST_INFERENCES)
     yield from rows_of("worst", "conv32", taken)
 
 

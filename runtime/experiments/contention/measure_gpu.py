@@ -22,9 +22,8 @@ from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.networks import on_gpu
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.contention.interleaved import Condition
+from runtime.experiments.contention.interleaved import Condition, measure_conditions
 from runtime.experiments.contention.rows import curve, hog_row, rows_of
-from runtime.experiments.contention.turns import taken_in_turns
 from runtime.experiments.driver import Step
 from runtime.machine.description import usable_cores
 from runtime.machine.watchdog import Watchdog
@@ -86,7 +85,7 @@ def _victim(config: BenchConfig, name: str, watchdog: Watchdog) -> Iterator[Row]
     """A captured network: limits of the hog x no isolation, priority, partition; and the fine lock."""
     with ExitStack() as opened:
         conditions = _conditions(opened, name, _limits_mb_per_s(config))
-        taken = taken_in_turns(config, conditions, beat=watchdog.beat)
+        taken = measure_conditions(config, conditions, beat=watchdog.beat)
     yield from rows_of("network", name, taken)
     whole = {
         one: it for one, it in taken.items() if one.split(" ")[0] in {"solo", "none", "budget"}
@@ -151,7 +150,7 @@ def _cpu_hogs(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
                 conditions.append(
                     Condition(f"{mode}, {name}", partial(Contention, hogs, count=count), infer)
                 )
-        taken = taken_in_turns(config, conditions, beat=watchdog.beat)
+        taken = measure_conditions(config, conditions, beat=watchdog.beat)
     for mode in ("graph", "eager"):
         own = {name: one for name, one in taken.items() if name.startswith(mode)}
         yield from rows_of("CPU hogs", f"nb201 {mode}", own)
@@ -185,7 +184,7 @@ def _pcie(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
         for victim, prepared in victims.items():
             infer = {way: prepared(stream) for way, stream in lent.items()}
             conditions = [Condition(name, one, infer[way]) for name, (way, one) in ways.items()]
-            taken = taken_in_turns(config, conditions, beat=watchdog.beat)
+            taken = measure_conditions(config, conditions, beat=watchdog.beat)
             yield from rows_of("PCIe hog", victim, taken)
 
 
@@ -216,5 +215,5 @@ def _worst(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
                 infer,
             ),
         ]
-        taken = taken_in_turns(config, conditions, in_all=_WORST_INFERENCES, beat=watchdog.beat)
+        taken = measure_conditions(config, conditions, in_all=_WORST_INFERENCES, beat=watchdog.beat)
     yield from rows_of("worst", "conv256", taken)

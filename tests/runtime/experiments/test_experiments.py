@@ -9,11 +9,11 @@ import time
 import numpy as np
 import pytest
 import torch
-from omegaconf import OmegaConf
+from bench_settings import bench_config
 from rich.console import Console
 
 from runtime.experiments import command, driver
-from runtime.experiments.config import BenchConfig, Experiment
+from runtime.experiments.config import Experiment
 from runtime.experiments.coschedule import measure as coschedule
 from runtime.experiments.decompose import measure as decomposing
 from runtime.experiments.dispatch.modes import DispatchMode
@@ -33,7 +33,6 @@ from runtime.page.print import print_results
 from runtime.page.results import Results, read_results, summary
 from runtime.page.results_page import results_page
 from runtime.scheduling.schedule import Schedule
-from runtime.shell.conf_folder import CONF
 
 STEPS = {
     "qs": (qs, "nb201-1"),
@@ -48,12 +47,7 @@ QUIET = Console(quiet=True)
 
 
 def config(experiment, **changes):
-    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
-    values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
-    values |= {"experiment": experiment, "repeats": 2, "jobs": 6, **changes}
-    made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values))
-    made.check()
-    return made
+    return bench_config(experiment, jobs=6, **changes)
 
 
 @pytest.fixture(scope="module")

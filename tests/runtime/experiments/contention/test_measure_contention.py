@@ -3,9 +3,8 @@
 import os
 
 import pytest
-from omegaconf import OmegaConf
+from bench_settings import bench_config
 
-from runtime.experiments.config import BenchConfig
 from runtime.experiments.contention import measure as contention
 from runtime.experiments.contention import measure_gpu as contention_gpu
 from runtime.experiments.contention.interleaved import ConditionTimes
@@ -14,16 +13,11 @@ from runtime.experiments.contention.rows import rows_of as rows_of_taken
 from runtime.experiments.contention.show import CONTENTION
 from runtime.page.results import Results, read_results
 from runtime.page.results_page import results_page
-from runtime.shell.conf_folder import CONF
 
 
 def config(**changes):
-    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
-    values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
-    values |= {"experiment": "contention", "repeats": 2, "iterations": 2, "limits": [100.0, 1000.0]}
-    made = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values | changes))
-    made.check()
-    return made
+    chosen = {"iterations": 2, "limits": [100.0, 1000.0]}
+    return bench_config("contention", **{**chosen, **changes})
 
 
 def rows_of(*steps, **changes):

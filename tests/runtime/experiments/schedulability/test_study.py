@@ -5,10 +5,9 @@ from html import unescape
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
+from bench_settings import bench_config
 from rich.console import Console
 
-from runtime.experiments.config import BenchConfig
 from runtime.experiments.schedulability.measure import measure
 from runtime.experiments.schedulability.published import published_size
 from runtime.experiments.schedulability.scenarios import (
@@ -25,7 +24,6 @@ from runtime.mapping.solving.bounds import screen
 from runtime.mapping.solving.program import Answer, solve
 from runtime.page.results import Results, read_results
 from runtime.page.results_page import results_page
-from runtime.shell.conf_folder import CONF
 
 QUIET = Console(quiet=True)
 
@@ -144,13 +142,8 @@ def test_the_quick_answers_are_those_of_the_solver():
 
 
 def config(**changes):
-    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
-    values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
-    values["experiment"] = "schedulability"
-    made = OmegaConf.merge(OmegaConf.structured(BenchConfig), values)
     chosen = {"scenarios": ["gpu_rc"], "thresholds": [1.0, 1.4], "sets": 10, "workers": 1}
-    made.studying.merge_with({**chosen, **changes})
-    return OmegaConf.to_object(made)
+    return bench_config("schedulability", studying={**chosen, **changes})
 
 
 def study(folder, **changes):

@@ -3,25 +3,16 @@
 import json
 
 import pytest
-from omegaconf import OmegaConf
+from bench_settings import bench_config
 from torch import nn
 
-from runtime.experiments.config import BenchConfig
 from runtime.experiments.registry import view_of
 from runtime.experiments.streaming import measure as streaming
 from runtime.experiments.streaming.offload import is_importable
 from runtime.page.results import Results
 from runtime.page.results_page import results_page
-from runtime.shell.conf_folder import CONF
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.planning.plan import Architecture
-
-
-def config(**changes):
-    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
-    values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
-    values |= {"experiment": "stream", "repeats": 2, **changes}
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values))
 
 
 def tiny():
@@ -32,7 +23,7 @@ def tiny():
 def test_every_variant_is_exact_and_its_memory_counted(tier, monkeypatch, one_thread):  # noqa: ARG001 - which keeps torch to one core
     monkeypatch.setattr(streaming, "_CONFIGURATIONS", 3)
     case = streaming.Case("tiny", tiny, (2, 384), tier)
-    rows = [*streaming._measured(config(), case)]
+    rows = [*streaming._measured(bench_config("stream"), case)]
 
     variants = {row["variant"]: row for row in rows if "variant" in row}
     assert {"preload", "synchronous", "asynchronous", "zero-copy", "planned buffer"} <= {*variants}
@@ -69,7 +60,11 @@ def test_a_network_that_does_not_fit_as_a_whole_is_measured_all_the_same(monkeyp
         return honest(opened, plan, x)
 
     monkeypatch.setattr(streaming.StreamableNetwork, "pipeline", too_small)
-    rows = [*streaming._measured(config(), streaming.Case("tiny", tiny, (2, 384), Tier.HOST))]
+    rows = [
+        *streaming._measured(
+            bench_config("stream"), streaming.Case("tiny", tiny, (2, 384), Tier.HOST)
+        )
+    ]
 
     (failed,) = [row for row in rows if "error" in row]
     assert (failed["variant"], failed["error"]) == ("preload", "RuntimeError: out of memory")
@@ -85,4 +80,4 @@ def test_cases_have_names_of_their_own():
         names = [case.name for case in streaming.cases(on_gpu=on_gpu)]
         assert len(set(names)) == len(names)
     with pytest.raises(ValueError, match="linear24-b128-ssd"):
-        streaming.steps(config(workloads=["vgg99"]))
+        streaming.steps(bench_config("stream", workloads=["vgg99"]))

@@ -2,22 +2,17 @@
 
 import pytest
 import torch
-from omegaconf import OmegaConf
+from bench_settings import bench_config
 
-from runtime.experiments.config import BenchConfig
 from runtime.experiments.registry import view_of
 from runtime.experiments.streaming import together as streams_together
 from runtime.page.results import Results
 from runtime.page.results_page import results_page
-from runtime.shell.conf_folder import CONF
 
 
 @pytest.fixture
 def config():
-    container = OmegaConf.load(CONF / "bench" / "bench.yaml")
-    values = {name: value for name, value in container.items() if name not in {"defaults", "hydra"}}
-    values |= {"experiment": "stream", "repeats": 2}
-    return OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(BenchConfig), values))
+    return bench_config("stream")
 
 
 def test_rows_of_two_networks_in_one_budget(config, monkeypatch):
