@@ -59,11 +59,8 @@ def answers_about_all(
         train_s = np.full(space.size, np.nan)
     found = {}
     for device, oracle in oracles.items():
-        predicted = oracle.predicted(rows)
-        kind = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
-        found[device] = Answers(
-            top1.fraction, top1.kind, test, train_s, oracle.latency_ms(rows), kind
-        )
+        latency = oracle.answer(rows)
+        found[device] = Answers(top1.fraction, top1.kind, test, train_s, latency.ms, latency.kind)
     return found
 
 

@@ -28,7 +28,8 @@ from nas.study.answers import Answers, answers_about_all
 from nas.study.boards import Board
 from nas.study.config import Axis, StudyConfig
 from nas.study.problems import Problems
-from nas.trials.survey import Landscape
+from nas.trials.problem import SearchProblem
+from nas.trials.survey import Survey
 from rewards.base import Reward
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
@@ -65,11 +66,8 @@ class Job:
     """A setting and the objects that search it."""
 
     setting: Setting
-    space: SearchSpace
-    reward: Reward
+    problem: SearchProblem
     controller: ControllerConfig
-    accuracy: Accuracy
-    oracle: LatencyOracle
     exact: bool  # the study has answers about the whole space
 
 
@@ -83,7 +81,7 @@ class Plan:
     task: Task
     accuracy: Accuracy
     oracles: Mapping[str, LatencyOracle]  # by device
-    surveys: Mapping[tuple[str, float], Landscape]  # by device and limit in ms; empty if not exact
+    surveys: Mapping[tuple[str, float], Survey]  # by device and limit in ms; empty if not exact
     answers: Mapping[str, Answers]  # about the whole space, by device; empty if not exact
     why_not_exact: str  # why the optimum of the space is not known; empty if it is
     boards: tuple[Board, ...]
@@ -121,14 +119,15 @@ def make_plan(composed: DictConfig) -> Plan:
             problems.named[name], rewards, config.controllers
         ):
             setting = Setting(reward, controller, device, limit_ms, overrides)
-            made = (
-                maker.reward(reward, limit_ms, overrides),
-                maker.controller(controller, overrides),
-            )
+            scored = maker.reward(reward, limit_ms, overrides)
+            searcher = maker.controller(controller, overrides)
             same = jobs.get(replace(setting, overrides=()))
-            if overrides and same and made == (same.reward, same.controller):
+            if overrides and same and (scored, searcher) == (same.problem.reward, same.controller):
                 continue  # a point of the grid that equals the defaults
-            jobs[setting] = Job(setting, space, *made, accuracy, problems.oracles[device], exact)
+            problem = SearchProblem(
+                space, task, accuracy, problems.oracles[device], scored, limit_ms
+            )
+            jobs[setting] = Job(setting, problem, searcher, exact)
     if len({setting.key for setting in jobs}) < len(jobs):
         raise AssertionError("two settings have one key, and would have one file")
     answers = {}

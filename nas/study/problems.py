@@ -15,7 +15,7 @@ from nas.spaces.base import Enumerable, SearchSpace
 from nas.study.boards import Board, combinations, together
 from nas.study.config import StudyConfig
 from nas.trials.preflight import describe_limit, require_complete
-from nas.trials.survey import Landscape, survey
+from nas.trials.survey import Survey, survey
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.units import milliseconds
@@ -34,13 +34,13 @@ class Problems:
         self, config: StudyConfig, space: SearchSpace, task: Task, accuracy: Accuracy
     ) -> None:
         self.oracles: dict[str, LatencyOracle] = {}  # by device
-        self.surveys: dict[tuple[str, float], Landscape] = {}  # by device and limit in ms
+        self.surveys: dict[tuple[str, float], Survey] = {}  # by device and limit in ms
         self.named: dict[str, list[tuple[str, float]]] = {}  # by the device's name in the settings
         self.boards: list[Board] = []
         self.why_not_exact = ""  # why the optimum of the space is not known; empty if it is
         self._config, self._space, self._task, self._accuracy = config, space, task, accuracy
         self._by_name: dict[str, LatencyOracle] = {}
-        self._whole: dict[str, Landscape] = {}  # by device, without a limit
+        self._whole: dict[str, Survey] = {}  # by device, without a limit
         if not isinstance(space, Enumerable):
             self.why_not_exact = f"space={space.name} cannot be listed"
         elif not accuracy.tabular:
@@ -99,13 +99,13 @@ class Problems:
         assert whole is not None
         return round(float(np.quantile(whole.latency_ms, share)), 4)
 
-    def _survey(self, oracle: LatencyOracle) -> Landscape | None:
+    def _survey(self, oracle: LatencyOracle) -> Survey | None:
         if not self.why_not_exact and not oracle.tabular:
             self.why_not_exact = f"latency={oracle.source} does not answer for the whole space"
         if self.why_not_exact:
             return None
         if oracle.device not in self._whole:
-            whole = survey(self._accuracy, oracle, np.inf)
+            whole = survey(self._space, self._accuracy, oracle, np.inf)
             assert whole is not None
             require_complete(whole, oracle.device)
             self._whole[oracle.device] = whole

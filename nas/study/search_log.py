@@ -21,10 +21,11 @@ from numpy import ndarray
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.study.answers import COLUMNS, Answers
 from nas.study.plan import Job
-from nas.trials.loop import Step, search
+from nas.trials.loop import search
+from nas.trials.problem import SearchProblem
+from nas.trials.trial import Trials
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 
 @final
@@ -54,53 +55,44 @@ class SearchLog:
 
 def search_setting(job: Job, seeds: Sequence[int], budget: int) -> SearchLog:
     """Search one setting with every seed."""
-    controller = job.controller.build(job.space, seeds)
+    space, batch_size = job.problem.space, job.controller.batch_size
+    controller = job.controller.build(space, seeds)
     steps, elapsed_s = [], []
     started_s = time.perf_counter()
-    for step in search(
-        controller,
-        job.accuracy,
-        job.oracle,
-        job.reward,
-        budget=budget,
-        batch_size=job.controller.batch_size,
-    ):
-        steps.append(step)
+    for trials in search(controller, job.problem, budget=budget, batch_size=batch_size):
+        steps.append(trials)
         elapsed_s.append(time.perf_counter() - started_s)
-    seeds_, times = np.array(seeds, np.int64), np.array(elapsed_s)
-    if job.exact and isinstance(job.space, Enumerable):
-        numbers = [job.space.numbers(step.architectures) for step in steps]
-        index = np.concatenate(numbers, axis=1).astype(np.min_scalar_type(job.space.size - 1))
-        return SearchLog(seeds_, index, times)
-    index, sampled = _sampled(job, steps)
-    return SearchLog(seeds_, index, times, sampled)
+    if job.exact and isinstance(space, Enumerable):
+        numbers = [space.numbers(trials.architectures) for trials in steps]
+        index = np.concatenate(numbers, axis=1).astype(np.min_scalar_type(space.size - 1))
+        sampled = None
+    else:
+        index, sampled = _sampled(job.problem, steps)
+    return SearchLog(np.array(seeds, np.int64), index, np.array(elapsed_s), sampled)
 
 
-def _sampled(job: Job, steps: Sequence[Step]) -> tuple[Int64[ndarray, "R n"], Sampled]:
+def _sampled(
+    problem: SearchProblem, steps: Sequence[Trials]
+) -> tuple[Int64[ndarray, "R n"], Sampled]:
     """Each sampled architecture once, and the number of every sample among them."""
-    rows = job.space.normal(np.concatenate([step.architectures for step in steps], axis=1))
+    rows = problem.space.normal(np.concatenate([step.architectures for step in steps], axis=1))
     unique, first, index = np.unique(
         rows.reshape(-1, rows.shape[-1]), axis=0, return_index=True, return_inverse=True
     )
     index = index.reshape(rows.shape[:2])
-    accuracy, latency_ms = (
+    accuracy, accuracy_kind, latency_ms, latency_kind = (
         np.concatenate([getattr(step, name) for step in steps], axis=1).ravel()[first]
-        for name in ("accuracy", "latency_ms")
+        for name in ("accuracy", "accuracy_kind", "latency_ms", "latency_kind")
     )
-    feasible = (latency_ms <= job.setting.limit_ms) & ~np.isnan(accuracy)
-    best = np.take_along_axis(index, np.where(feasible, accuracy, -np.inf)[index].argmax(1), 1)
-    winners = np.unique(best[feasible[best]])
-    test = np.full(len(unique), np.nan)
-    test[winners] = job.accuracy.test(unique[winners])
-    predicted = job.oracle.predicted(unique)
-    answers = Answers(
-        accuracy,
-        job.accuracy.answer(unique).kind,
-        test,
-        np.full(len(unique), np.nan),
-        latency_ms,
-        np.where(predicted, Kind.regression, Kind.measured).astype(np.int8),
-    )
+    unknown = np.full(len(unique), np.nan)
+    test = unknown.copy()
+    feasible = (latency_ms <= problem.limit_ms) & ~np.isnan(accuracy)
+    best = np.where(feasible, accuracy, -np.inf)[index].argmax(1)
+    winners = np.unique(np.take_along_axis(index, best[:, None], axis=1))
+    winners = winners[feasible[winners]]
+    if len(winners):
+        test[winners] = problem.accuracy.test(unique[winners])
+    answers = Answers(accuracy, accuracy_kind, test, unknown, latency_ms, latency_kind)
     return index, Sampled(unique, answers)
 
 

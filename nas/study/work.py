@@ -147,7 +147,7 @@ def search_job(job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int)
         except Exception as error:  # noqa: BLE001 - any error; the other settings go on
             folder.record(job.setting, {"state": "failed", "error": _why(error)})
             return Outcome.failed
-        save_log(folder.file(job.setting), job.space, log)
+        save_log(folder.file(job.setting), job.problem.space, log)
         facts = {"seconds": round(log.seconds, 3), "process": os.getpid()}
         file = str(folder.file(job.setting).relative_to(folder.path))
         folder.record(job.setting, {"state": "finished", "file": file, **facts})

@@ -17,7 +17,7 @@ from nas.spaces.base import Enumerable, SearchSpace
 from nas.study.answers import Answers
 from nas.study.evaluation.statistics import hypervolume
 from nas.study.search_log import SearchLog
-from nas.trials.survey import Landscape
+from nas.trials.survey import Survey
 from runtime.shell.provenance import is_predicted
 
 BINS = 20
@@ -33,7 +33,7 @@ class LearningCurve:
     answers: Answers  # by the numbers of the log
     limit_ms: float
     space: SearchSpace
-    survey: Landscape | None = None  # None where the optimum of the space is not known
+    survey: Survey | None = None  # None where the optimum of the space is not known
 
     @property
     def optimum_name(self) -> str:

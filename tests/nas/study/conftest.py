@@ -1,4 +1,4 @@
-"""What the tests of studies are given: tiny studies on synthetic tables, in this process."""
+"""Fixtures for tests of studies: tiny studies on synthetic tables, in this process."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ SMALL = (
 
 @contextmanager
 def _hydra_on(tables, environment):
-    """Hydra's names, as within the command, and these tables.
+    """Register the names of settings as the command does, and use these tables.
 
-    `environment` is the test's own `monkeypatch`: of two that change one name, the one that is put back
-    last would leave what the other had set.
+    `environment` is the test's own `monkeypatch`: two of them that set one variable would not restore it.
     """
     environment.setenv("NAS_DATA", str(tables))
     register()
@@ -45,28 +44,36 @@ def _hydra_on(tables, environment):
 
 def _run(*given):
     console = Console(file=io.StringIO(), width=100, highlight=False)
-    choices = {"accuracy": "auto", "latency": "auto"}
+    chosen = dict(text.split("=", 1) for text in given)
+    choices = {name: chosen.get(name, "auto") for name in ("accuracy", "latency")}
     run_study(compose("study", list(given)), choices, given, console)
     return console.file.getvalue()
 
 
 @pytest.fixture
-def plan_of(synthetic_tables, monkeypatch):
-    """A plan, from settings as on the command line."""
+def on_tables(synthetic_tables, monkeypatch):
+    """The synthetic tables as the data folder, and Hydra's configuration."""
     with _hydra_on(synthetic_tables, monkeypatch):
-        yield lambda *overrides: make_plan(compose("study", [*SMALL, *overrides]))
+        yield
 
 
 @pytest.fixture
-def study(synthetic_tables, monkeypatch):
+def plan_of(on_tables):
+    """A plan, from settings as on the command line."""
+    del on_tables
+    return lambda *overrides: make_plan(compose("study", [*SMALL, *overrides]))
+
+
+@pytest.fixture
+def study(on_tables):
     """Run a study in this process; returns what it printed."""
-    with _hydra_on(synthetic_tables, monkeypatch):
-        yield lambda *overrides, small=SMALL: _run(*small, *overrides)
+    del on_tables
+    return lambda *overrides, small=SMALL: _run(*small, *overrides)
 
 
 @pytest.fixture(scope="session")
 def finished_study(synthetic_tables, tmp_path_factory):
-    """A folder that nothing may change, and what was printed."""
+    """A folder that no test may change, and what was printed."""
     path = tmp_path_factory.mktemp("study") / "one"
     with pytest.MonkeyPatch.context() as environment, _hydra_on(synthetic_tables, environment):
         return path, _run(*SMALL, "thesis=true", f"folder={path}")

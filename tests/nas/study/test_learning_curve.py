@@ -16,7 +16,7 @@ from nas.study.evaluation.learning_curve import (
 )
 from nas.study.evaluation.measures import measures_of
 from nas.study.search_log import SearchLog
-from nas.trials.survey import Landscape
+from nas.trials.survey import Survey
 from runtime.shell.provenance import Kind
 
 SPACE = space_named("nas_bench_201")
@@ -32,7 +32,8 @@ def curve():
     answers = Answers(accuracy, measured, accuracy + 0.1, number, number, measured)
     index = np.array([[20, 3, 3, 10, 3], [30, 40, 30, 12, 11]], np.uint16)
     log = SearchLog(np.arange(2), index, np.array([1.0, 2.0, 3.0]))
-    survey = Landscape(accuracy, number, LIMIT_MS)
+    costs = np.zeros((SPACE.size, 0))
+    survey = Survey(SPACE, accuracy, measured, number, measured, costs, LIMIT_MS)
     return LearningCurve(log, answers, LIMIT_MS, SPACE, survey)
 
 

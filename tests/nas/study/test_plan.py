@@ -34,7 +34,7 @@ def test_a_name_may_carry_settings_of_its_own(plan_of):
     )
 
     (job,) = plan.jobs
-    assert job.reward.latency_weight == 0.05
+    assert job.problem.reward.latency_weight == 0.05
     assert (job.controller.lr, job.controller.batch_size) == (0.5, 3)
 
 
@@ -49,7 +49,7 @@ def test_the_grid_is_searched_beside_the_defaults_where_it_is_wanted(plan_of):
     ]
     assert len(plan.jobs) == 4
     assert plan.jobs[-1].controller.lr == 0.2
-    assert plan.jobs[-1].reward.latency_weight == 0.3
+    assert plan.jobs[-1].problem.reward.latency_weight == 0.3
 
 
 def test_a_point_of_the_grid_that_is_the_defaults_is_searched_once(plan_of):

@@ -90,7 +90,7 @@ class TestASmallStudy:
             assert middle == pytest.approx(np.median(shares))
         job = plan_of().jobs[0]
         log = load_log(StudyFolder(path).file(job.setting), SPACE)
-        latency_ms = job.oracle.latency_ms(SPACE.architectures(log.index.astype(int)))
+        latency_ms = job.problem.oracle.answer(SPACE.architectures(log.index.astype(int))).ms
         assert (latency_ms <= 11).mean(1).tolist() == pytest.approx(
             [float(r["feasible_share"]) for r in rows if r["reward"] == job.setting.reward]
         )

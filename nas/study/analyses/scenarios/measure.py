@@ -28,7 +28,7 @@ from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import Interval, mean_interval
 from nas.study.plan import Plan, Setting
-from nas.trials.survey import Landscape
+from nas.trials.survey import Survey
 from runtime.shell.provenance import is_predicted
 
 _ALONE = "alone"
@@ -210,7 +210,7 @@ def _scenario(
     )
 
 
-def _survey(curve: LearningCurve) -> Landscape:
+def _survey(curve: LearningCurve) -> Survey:
     assert curve.survey is not None  # see `applies`
     return curve.survey
 
@@ -231,7 +231,7 @@ def _order(
     return compare(alone.latency_ms[both], here.latency_ms[both], here.accuracy[both], known)
 
 
-def _chosen(chosen: int | None, here: Landscape) -> Chosen | None:
+def _chosen(chosen: int | None, here: Survey) -> Chosen | None:
     best = here.optimum
     if chosen is None or best is None:
         return None

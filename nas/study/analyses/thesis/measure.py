@@ -19,7 +19,7 @@ from numpy import ndarray
 from nas.study.evaluation.learning_curve import BINS, LearningCurve
 from nas.study.evaluation.results import Comparison, Results
 from nas.study.plan import Plan, Setting
-from nas.trials.survey import Landscape
+from nas.trials.survey import Survey
 from runtime.shell.errors import UserError
 
 SPACE, TASK = "nas_bench_201", "cifar100"
@@ -157,7 +157,7 @@ def within_limit_counts(curve: LearningCurve, low: float, high: float) -> Float6
     return np.asarray(counted.sum(1).astype(float))
 
 
-def by_chance(survey: Landscape, published: Published) -> float | None:
+def by_chance(survey: Survey, published: Published) -> float | None:
     """Expected count of a uniform sample of the space; None for numbers that are no counts."""
     bounds = _BINS.get(published.name)
     if bounds is None:
@@ -322,7 +322,7 @@ def numbers(results: Results) -> str | None:
     return " ".join(sentences)
 
 
-def _survey(curve: LearningCurve) -> Landscape:
+def _survey(curve: LearningCurve) -> Survey:
     assert curve.survey is not None  # the space can be listed, see `findings`
     return curve.survey
 

@@ -17,7 +17,7 @@ from nas.study.answers import Answers
 from nas.study.boards import Board
 from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.evaluation.statistics import Interval, mean_interval
-from nas.trials.survey import Landscape
+from nas.trials.survey import Survey
 from runtime.shell.provenance import is_predicted
 
 TOGETHER = "all together"
@@ -162,18 +162,18 @@ def _strategy(
     )
 
 
-def _survey(curve: LearningCurve) -> Landscape:
+def _survey(curve: LearningCurve) -> Survey:
     assert curve.survey is not None  # the plan refuses boards without surveys
     return curve.survey
 
 
-def _best_accuracy(survey: Landscape) -> float:
+def _best_accuracy(survey: Survey) -> float:
     if survey.optimum is None:
         raise ValueError("no architecture meets a limit of the board")
     return float(survey.accuracy[survey.optimum])
 
 
-def mean_gap(numbers: Int64[ndarray, "R outcomes"], survey: Landscape) -> Float64[ndarray, "R"]:
+def mean_gap(numbers: Int64[ndarray, "R outcomes"], survey: Survey) -> Float64[ndarray, "R"]:
     """Mean points of each seed below the most accurate that fits; NaN if nothing was found."""
     below = _best_accuracy(survey) - survey.accuracy[numbers]
     return mean_known(np.where(numbers < 0, np.nan, 100 * below))

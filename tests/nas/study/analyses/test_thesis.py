@@ -40,7 +40,7 @@ def results_of(plan_of, tmp_path):
             start = fast_from[job.setting.reward] + np.arange(8)[:, None]
             index = np.where(np.arange(SAMPLES) < start, slow, fast).astype(np.uint16)
             log = SearchLog(np.arange(8), index, np.ones(1))
-            save_log(folder.file(job.setting), job.space, log)
+            save_log(folder.file(job.setting), job.problem.space, log)
         return gather(plan, folder)
 
     return make

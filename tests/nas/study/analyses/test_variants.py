@@ -29,7 +29,7 @@ from nas.study.boards import Board, Unit, combinations
 from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.folder import StudyFolder
 from nas.study.search_log import SearchLog
-from nas.trials.survey import Landscape
+from nas.trials.survey import Survey
 from runtime.mapping.model.platform_description import read_platform
 from runtime.mapping.model.timing_table import Bound, read_timing_table
 from runtime.mapping.solving.slack import analyse_frame
@@ -59,7 +59,15 @@ def curve(index, latency_ms, limit_ms, predicted=None):
         answers,
         float(limit_ms),
         SEARCH_SPACE,
-        Landscape(ACCURACY, latency_ms, float(limit_ms)),
+        Survey(
+            SEARCH_SPACE,
+            ACCURACY,
+            measured,
+            latency_ms,
+            kinds,
+            np.zeros((SPACE, 0)),
+            float(limit_ms),
+        ),
     )
 
 
