@@ -10,18 +10,19 @@ results/transfer.md holds the tables.
 
 from __future__ import annotations
 
+from nas.spaces.nas_bench_201.plugin import SPACE
 import argparse
 
 import numpy as np
+from latency.sources.nats import NATS_DEVICE
+from latency.sources.table import RegressionLatencyConfig
+from nas.spaces.nas_bench_201.known_devices import known_from, known_latency
 
 from latency.devices.measured import measured_on
 from latency.devices.registry import find, registered
 from latency.models.process import Known, unlike
 from latency.models.regression import embedded_models, judge
-from latency.sources.nats import NATS_DEVICE
-from latency.sources.table_source import RegressionLatencyConfig
 from nas.spaces.nas_bench_201.costs import mflops
-from nas.spaces.nas_bench_201.known_devices import known_from, known_latency
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 TRAINING = (
@@ -45,7 +46,7 @@ def measured(column):
 
 
 def shipped(device):
-    return RegressionLatencyConfig().build(device.id, TASKS["cifar100"]).latency_ms(ARCHITECTURES)
+    return RegressionLatencyConfig().build(device.id, SPACE, TASKS["cifar100"]).latency_ms(ARCHITECTURES)
 
 
 def training_tables():
@@ -236,10 +237,10 @@ def honesty(known, columns, count):
 
 def unlike_ones(count):
     """Every registered device without its board, and made-up devices, against all the others."""
-    known = known_latency()
+    known = known_latency(SPACE)
     probes = known.choose(count)
     of_known = known.held_out_of_known(probes)
-    names = [device.id for device in registered() if device.id != NATS_DEVICE]
+    names = [device.id for device in registered(SPACE) if device.id != NATS_DEVICE]
     fired = [name for name, rms in zip(names, of_known, strict=True) if unlike(rms, of_known)]
     print(
         f"\nOf {len(names)} known devices {len(fired)} would be called unlike: {', '.join(fired)}"
@@ -270,9 +271,9 @@ def main():
     honesty(known, columns, 10)
     print("\nOther sources, designed probes\n")
     head(columns)
-    models, everything = training_models(), known_latency()
-    every_model = np.stack([shipped(d) for d in registered() if _has_model(d)])
-    all_models = known_from([d for d in registered() if _has_model(d)], every_model)
+    models, everything = training_models(), known_latency(SPACE)
+    every_model = np.stack([shipped(d) for d in registered(SPACE) if _has_model(d)])
+    all_models = known_from([d for d in registered(SPACE) if _has_model(d)], every_model)
     for count in COUNTS:
         designed(f"models of HELP's nine, {count}", [models] * len(columns), columns, count)
         designed(
@@ -292,7 +293,7 @@ def main():
 
 def _has_model(device):
 
-    return device.id in embedded_models()
+    return device.id in embedded_models(SPACE)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""What every latency oracle promises."""
+"""What every latency oracle promises, and what it needs of a search space."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +21,22 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Space(Protocol):
-    """What latency needs of a search space: architectures as rows, and their networks."""
+    """What latency needs of a search space: architectures as rows, and their networks.
+
+    What is computed for all architectures of a space is cached, with the space as the key.
+    """
 
     name: str  # part of every cache key, table and device record
     num_choices: tuple[int, ...]
     tasks: Mapping[str, Task]
     feature_names: tuple[str, ...]
     resources: Path | None  # folder of `devices.yaml`, `measured/` and `regression.safetensors`
+
+    def __hash__(self) -> int:
+        """Equal spaces are one space."""
+
+    def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
+        """Set switched-off positions to 0, so that one architecture is one row."""
 
     def canonical(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
         """Map architectures that are the same network to one row of them."""
@@ -45,7 +55,10 @@ class Space(Protocol):
         """
 
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
-        """Numbers that latency is roughly linear in, named by `feature_names`."""
+        """Numbers that latency is roughly linear in, named by `feature_names`.
+
+        A feature `connected` is 0 where the output does not depend on the input.
+        """
 
     def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
         """Group number of each row; cross-validation holds out whole groups."""
@@ -84,6 +97,11 @@ class EnumerableSpace(Space, Protocol):
         """
 
 
+def every_architecture(space: EnumerableSpace) -> Int64[ndarray, "size D"]:
+    """All architectures of a space, in the order of their numbers."""
+    return space.architectures(np.arange(space.size))
+
+
 class UnmeasuredError(LookupError):
     """An architecture has no latency on this device; the message says which, and the way out."""
 
@@ -91,7 +109,7 @@ class UnmeasuredError(LookupError):
 @final
 @dataclass(frozen=True)
 class Latencies:
-    """Answers of an oracle, and how each of them came about."""
+    """Answers of an oracle, and the kind of each."""
 
     ms: Float64[ndarray, "*n"]
     kind: Int8[ndarray, "*n"]  # values of `runtime.shell.provenance.Kind`
@@ -112,7 +130,7 @@ class LatencyOracle(Protocol):
 
     @property
     def source(self) -> str:
-        """`table`, `regression`, `transfer`, `nats`, `probe`, `mapped` or `corun`; stored beside every result."""
+        """`table`, `regression`, `transfer`, `probe`, `mapped` or `corun`; stored beside every result."""
 
     @property
     def description(self) -> str:
@@ -127,33 +145,33 @@ class LatencyOracle(Protocol):
 
         Raises:
           IndexError: if an architecture lies outside the space.
-          UnmeasuredError: if this oracle does not know one of the architectures.
+          UnmeasuredError: if one of the architectures has no latency.
         """
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Which architectures `answer` has an answer for.
+        """Whether `answer` has a latency of each architecture.
 
         Raises:
-          IndexError: if an architecture lies outside the space this oracle covers.
+          IndexError: if an architecture lies outside the space.
         """
 
 
 @runtime_checkable
 class Doubtful(LatencyOracle, Protocol):
-    """May know why its numbers are not to be relied on."""
+    """May know reasons not to rely on its numbers."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a user should not overlook, a sentence each; none where nothing is wrong."""
+        """Warnings for the user, a sentence each; () if there are none."""
 
 
 @runtime_checkable
 class LiveOracle(LatencyOracle, Protocol):
-    """Measures while the search waits, so that a time can be taken again, and may come out otherwise."""
+    """Measures during the search, so that a network can be timed again, with another result."""
 
     @property
     def confirm_top(self) -> int:
-        """How many of the best networks are timed again before one of them wins; 0 for none."""
+        """Number of the best networks that are timed again before one of them wins; 0 for none."""
 
     def remember(
         self, architectures: Int64[ndarray, "n D"], latency_ms: Float64[ndarray, " n"]
@@ -161,10 +179,10 @@ class LiveOracle(LatencyOracle, Protocol):
         """Answer as an earlier part of the same search was answered."""
 
     def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, " n"]:
-        """New times, whatever is known; NaN where the device cannot run the network.
+        """Time networks anew, even those with a known time; NaN where the device cannot run one.
 
         Raises:
-          IndexError: if an architecture lies outside the space this oracle covers.
+          IndexError: if an architecture lies outside the space.
         """
 
 
@@ -190,3 +208,16 @@ class OnSeveralDevices(LatencyOracle, Protocol):
 
     def places(self, architecture: Int64[ndarray, "D"]) -> tuple[Place, ...]:
         """Every device that can run the network, the one with most room first."""
+
+
+@dataclass
+class LatencyConfig(ABC):
+    """Settings of one source of latencies; `build` opens it."""
+
+    @abstractmethod
+    def build(self, device: str, space: Space, task: Task) -> LatencyOracle:
+        """Make the oracle of a device, named by its id or its column.
+
+        Raises:
+          UserError: if this source knows no such device, or its files cannot be used.
+        """

@@ -1,4 +1,4 @@
-"""The latency of a new device, from a few architectures that were timed on it.
+"""Latencies of a new device, predicted from a few networks that were timed on it.
 
 $ python -m nas.transfer choose=10 out=probes.csv
 $ python -m nas.transfer probes=probes.csv out=my-board_ms.csv
@@ -12,9 +12,12 @@ from typing import final
 
 from rich.console import Console
 
-from latency.models.process import FEWEST_PROBES
-from latency.models.sheet import read_probes, write_sheet
-from latency.models.transferred import choose_probes, transfer_from, write_transferred
+from latency.base import EnumerableSpace
+from latency.models.calibration import read_calibration, write_calibration
+from latency.models.process import FEWEST_NETWORKS
+from latency.models.transferred import write_transferred
+from latency.sources.transfer import choose_calibration, require_known_devices, transfer_from
+from nas.spaces.registry import space_named
 from runtime.shell.errors import UserError
 from runtime.shell.hydra_command import typed_hydra_command
 
@@ -22,8 +25,9 @@ from runtime.shell.hydra_command import typed_hydra_command
 @final
 @dataclass
 class TransferConfig:
-    """What is asked for; conf/transfer.yaml holds the defaults."""
+    """Settings of the command; conf/transfer.yaml holds the defaults."""
 
+    space: str
     choose: int | None
     probes: str | None
     out: str
@@ -31,16 +35,17 @@ class TransferConfig:
 
 
 def main() -> None:
-    """Run the command line's half of a transfer."""
+    """Run the command."""
     typed_hydra_command("nas.transfer", "transfer", TransferConfig, _transfer)
 
 
 def _transfer(config: TransferConfig) -> None:
     console = Console(highlight=False, emoji=False, soft_wrap=True)
+    space = require_known_devices(space_named(config.space))
     if config.choose is not None and config.probes is None:
-        _choose(config.choose, Path(config.out), console)
+        _choose(space, config.choose, Path(config.out), console)
     elif config.probes is not None and config.choose is None:
-        _predict(config, Path(config.probes), Path(config.out), console)
+        _predict(space, config, Path(config.probes), Path(config.out), console)
     else:
         raise UserError(
             "say what to do: choose=10 names architectures to time, probes=<file> predicts "
@@ -48,10 +53,10 @@ def _transfer(config: TransferConfig) -> None:
         )
 
 
-def _choose(count: int, out: Path, console: Console) -> None:
-    if count < FEWEST_PROBES:
-        raise UserError(f"choose={count} must be at least {FEWEST_PROBES}; 10 are good")
-    write_sheet(out, choose_probes(count))
+def _choose(space: EnumerableSpace, count: int, out: Path, console: Console) -> None:
+    if count < FEWEST_NETWORKS:
+        raise UserError(f"choose={count} must be at least {FEWEST_NETWORKS}; 10 are good")
+    write_calibration(out, space, choose_calibration(space, count))
     console.print(
         f"{count} architectures to time -> {out}\n"
         f"next: fill in latency_ms, then python -m nas.transfer probes={out} "
@@ -59,11 +64,14 @@ def _choose(count: int, out: Path, console: Console) -> None:
     )
 
 
-def _predict(config: TransferConfig, probes: Path, out: Path, console: Console) -> None:
-    found = transfer_from(config.device or out.stem.removesuffix("_ms"), read_probes(probes))
+def _predict(
+    space: EnumerableSpace, config: TransferConfig, probes: Path, out: Path, console: Console
+) -> None:
+    device = config.device or out.stem.removesuffix("_ms")
+    found = transfer_from(space, device, read_calibration(probes, space))
     sidecar = write_transferred(out, found)
     console.print(
-        f"{found.told} -> {out}, {sidecar}\n"
+        f"{found.report} -> {out}, {sidecar}\n"
         f"next: python -m nas.search device={found.device} latency=transfer "
         f"latency.probes={probes}"
     )

@@ -1,9 +1,8 @@
-"""Our own measurements, in the package: in `measured/`, a table and its origin for each device.
+"""Measurements that come with a search space: a table and its origin for each device.
 
-A table is a compressed CSV with one row an architecture that was timed: `index`, its official
-number, and milliseconds. What a number stands for, this module
-does not know. The origin beside it (JSON) says where, when and how the times were taken;
-`measured/README.md` is the card of all of them. Both are written by `python -m nas.spaces.nas_bench_201.fitting.bundle`.
+They lie in the folder `measured/` of the space's resources. A table is a compressed CSV with one row
+an architecture that was timed: `index`, its number in the space, and milliseconds. The origin beside
+it (JSON) says where, when and how the times were taken; `measured/README.md` is the card of all.
 """
 
 from __future__ import annotations
@@ -22,20 +21,20 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-FOLDER = Path(__file__).parents[2] / "nas/spaces/nas_bench_201/measured"
+from latency.base import Space
 
 TABLE_SUFFIX = ".csv.gz"
 
 COLUMNS = ("index", "median_ms", "p95_ms", "p99_ms")
 
 DIGITS = 5
-"""Of a millisecond that are kept: 10 ns, less than any clock here resolves."""
+"""Decimal digits of a millisecond that are stored: 10 ns, below the resolution of the clocks."""
 
 
 @final
 @dataclass(frozen=True)
-class ShippedTable:
-    """One device's times, of the architectures that were measured and of no others."""
+class BundledTable:
+    """Times of one device, of the architectures that were measured and of no others."""
 
     path: Path
     index: Int64[ndarray, " n"]
@@ -44,30 +43,34 @@ class ShippedTable:
     p99_ms: Float64[ndarray, " n"]
 
 
+def bundled_paths(space: Space) -> dict[str, Path]:
+    """The bundled table of each device, by device id."""
+    return {} if space.resources is None else _tables_in(space.resources / "measured")
+
+
 @cache
-def shipped_paths() -> dict[str, Path]:
-    """The table of each device that comes with the package, by device id."""
+def _tables_in(folder: Path) -> dict[str, Path]:
     return {
-        str(origin_of(table)["device"]): table for table in sorted(FOLDER.glob(f"*{TABLE_SUFFIX}"))
+        str(origin_of(table)["device"]): table for table in sorted(folder.glob(f"*{TABLE_SUFFIX}"))
     }
 
 
 def origin_of(table: Path) -> dict[str, Any]:
-    """What is written beside a table: where, when and how it was measured."""
+    """Origin of a bundled table: where, when and how it was measured."""
     sidecar = table.with_name(table.name.removesuffix(TABLE_SUFFIX) + ".json")
     origin: dict[str, Any] = json.loads(sidecar.read_text(encoding="utf-8"))
     return origin
 
 
-def read_shipped(path: Path) -> ShippedTable:
-    """The times in a file of the package."""
+def read_bundled(path: Path) -> BundledTable:
+    """Read a bundled table."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     columns = np.array(rows[1:], np.float64).T
-    return ShippedTable(path, columns[0].astype(np.int64), *columns[1:])
+    return BundledTable(path, columns[0].astype(np.int64), *columns[1:])
 
 
-def write_shipped(file: BinaryIO, rows: Iterable[tuple[int, float, float, float]]) -> None:
+def write_bundled(file: BinaryIO, rows: Iterable[tuple[int, float, float, float]]) -> None:
     """Store times, in the order of the index; the same times make the same bytes."""
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed,

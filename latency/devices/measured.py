@@ -1,18 +1,18 @@
-"""Which device is meant, and what was measured on it: columns of CSV tables, and our own tables."""
+"""Which device is meant, and its measured latencies: columns of CSV tables, and bundled tables."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from latency.devices.bundled import read_shipped, shipped_paths
+from latency.base import EnumerableSpace, Space, every_architecture
+from latency.devices.bundled import bundled_paths, read_bundled
 from latency.devices.registry import (
     SITUATED,
     Device,
@@ -22,14 +22,13 @@ from latency.devices.registry import (
     solo_id,
     unregistered,
 )
-from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import Statistic
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
     PREDICTED,
     CsvTable,
+    belongs,
     data_folder,
     header,
     latency_files,
@@ -37,33 +36,36 @@ from runtime.shell.keyed_table import (
 )
 
 NEAR_ZERO_MS = 0.1
-"""Less than any runtime needs to run the layers around the cells."""
+"""Below the time that any runtime needs to start a network."""
 
 
 @final
 @dataclass(frozen=True)
 class MeasuredLatency:
-    """One column of a table, checked: every latency is positive."""
+    """One column of a table, checked: every latency is positive.
+
+    The rows are all architectures of the space, in the order of their numbers, if they have numbers;
+    else those of the table.
+    """
 
     path: Path
-    values_ms: Float64[ndarray, "15625"]  # in official order; NaN: not measured
-    predicted_ms: Float64[ndarray, "15625"] | None = None  # by `nas.transfer`, in the same file
+    architectures: Int64[ndarray, "n D"]
+    values_ms: Float64[ndarray, "n"]  # NaN: not measured
+    predicted_ms: Float64[ndarray, "n"] | None = None  # by `nas.transfer`, in the same file
 
     @property
-    def cells(self) -> int:
-        """How many cells were measured."""
+    def count(self) -> int:
+        """How many architectures were measured."""
         return int(np.isfinite(self.values_ms).sum())
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        """What its source published and a user should know: kept, not repaired."""
-        empty = int(((self.values_ms < NEAR_ZERO_MS) & without_path()).sum())
-        if not empty:
-            return ()
-        return (f"{empty} cells without a path from input to output are under {NEAR_ZERO_MS} ms",)
+        """Doubtful numbers that its source published, in words; they are kept as they are."""
+        near_zero = int((self.values_ms < NEAR_ZERO_MS).sum())
+        return (f"{near_zero} of them are under {NEAR_ZERO_MS} ms",) if near_zero else ()
 
 
-def device_named(name: str, statistic: Statistic = Statistic.median) -> Device:
+def device_named(space: Space, name: str, statistic: Statistic = Statistic.median) -> Device:
     """The device of an id, of a column's name, or of a column in the user's own file.
 
     With another statistic than the median it is the device of that statistic, `<id>@p95`, which is
@@ -73,116 +75,126 @@ def device_named(name: str, statistic: Statistic = Statistic.median) -> Device:
       UserError: if there is none; it offers the nearest names.
     """
     name, statistic = _without_statistic(name, statistic)
-    device = find(name)
-    columns = tuple(latency_files(data_folder(), SPACE))
+    device = find(space, name)
+    columns = tuple(latency_files(data_folder(), space))
     if device is None and {name, id_of_statistic(name, statistic)} & set(columns):
         device = unregistered(name)
     if device is not None:
         return device.of(statistic)
-    if in_situations := situations(name):
+    if in_scenarios := scenarios(space, name):
         raise UserError(
-            f"{name} was measured in situations only ({', '.join(in_situations)}), and what was not "
-            f"measured in one is predicted from the latency alone; measure that too, with the same "
-            f"`python -m nas.measure` without scenario= (docs/how-to/search-in-a-scenario.md)"
+            f"{name} was measured only in scenarios ({', '.join(in_scenarios)}), and an architecture "
+            f"that was not measured in one is predicted from its latency alone; measure that too, with "
+            f"the same `python -m nas.measure` without scenario= "
+            f"(docs/how-to/search-in-a-scenario.md)"
         )
-    known = {n for device in registered() for n in (device.id, device.column)}.union(columns)
+    raise UserError(_unknown(space, name, columns))
+
+
+def _unknown(space: Space, name: str, columns: tuple[str, ...]) -> str:
+    known = {n for one in registered(space) for n in (one.id, one.column)}.union(columns)
+    folder = data_folder()
+    others = [path.name for path in sorted(folder.glob("*.csv")) if not _is_table(path, space)]
+    ignored = (
+        f"; {', '.join(others)} was ignored: no column 'arch' with architectures of space={space.name}"
+        if others
+        else ""
+    )
+    if not known:
+        return (
+            f"device {name!r} is not known: space={space.name} comes without latencies, and neither "
+            f"{folder} nor {folder / space.name} has a table of them{ignored}; measure one with `python "
+            f"-m nas.measure space={space.name}`, or ask a live board with latency=probe"
+        )
     nearest = get_close_matches(name, sorted(known), cutoff=0.4)
     offer = f"; the nearest are {', '.join(nearest)}" if nearest else ""
-    ignored = [path.name for path in sorted(data_folder().glob("*.csv")) if not header(path)]
-    passed = (
-        f"; {', '.join(ignored)} was passed over for want of a column 'arch'" if ignored else ""
+    return (
+        f"device {name!r} is not known{offer}{ignored}; `python -m nas.data list` lists all devices"
     )
-    raise UserError(
-        f"device {name!r} is not known{offer}{passed}; `python -m nas.data list` lists all"
-    )
+
+
+def _is_table(path: Path, space: Space) -> bool:
+    return bool(header(path)) and belongs(path, space)
 
 
 def _without_statistic(name: str, statistic: Statistic) -> tuple[str, Statistic]:
-    alone, _, said = name.rpartition("@")
-    if not alone or said not in {Statistic.p95.value, Statistic.p99.value}:
+    alone, _, stated = name.rpartition("@")
+    if not alone or stated not in {Statistic.p95.value, Statistic.p99.value}:
         return name, statistic
-    if statistic not in {Statistic.median, Statistic(said)}:
+    if statistic not in {Statistic.median, Statistic(stated)}:
         raise UserError(
-            f"device={name} is of {said}, but latency.statistic={statistic.value}; say one of the two"
+            f"device={name} is of {stated}, but latency.statistic={statistic.value}; name one of the two"
         )
-    return alone, Statistic(said)
+    return alone, Statistic(stated)
 
 
-def situations(alone: str | None = None) -> tuple[str, ...]:
-    """Ids of all devices in a situation that a table is there of, or of one of them only.
+def scenarios(space: Space, alone: str | None = None) -> tuple[str, ...]:
+    """Ids of the devices in a scenario that have a table; only those of one device if it is given.
 
     Raises:
-      UserError: if the data folder's tables cannot be told apart.
+      UserError: if two tables have the same column.
     """
-    names = {**latency_files(data_folder(), SPACE), **shipped_paths()}
+    names = {**latency_files(data_folder(), space), **bundled_paths(space)}
     found = (name for name in names if SITUATED in name and "@" not in name)
     return tuple(sorted(name for name in found if alone in {None, solo_id(name)}))
 
 
-def measured_on(device: Device) -> MeasuredLatency | None:
-    """What is held of a device: its column in the data folder, else its table in the package.
-
-    None where there is neither.
+def measured_on(space: Space, device: Device) -> MeasuredLatency | None:
+    """Latencies of a device: its column in the data folder, else its bundled table, else None.
 
     Raises:
       UserError: if a file is malformed, or a latency is not positive.
     """
-    files = latency_files(data_folder(), SPACE)
+    files = latency_files(data_folder(), space)
     path = files.get(device.column) or files.get(device.id)
     if path is None:
-        return _shipped(device)
+        return _bundled(space, device)
     column = device.column if path == files.get(device.column) else device.id
-    table = read_csv_table(path, SPACE)
+    table = read_csv_table(path, space)
     predicted = f"{column}{PREDICTED}"
     return MeasuredLatency(
         path,
-        _positive(table, column),
-        _positive(table, predicted) if predicted in table.columns else None,
+        table.architectures,
+        _positive(table, column, space),
+        _positive(table, predicted, space) if predicted in table.columns else None,
     )
 
 
-def _positive(table: CsvTable, column: str) -> Float64[ndarray, "15625"]:
+def _positive(table: CsvTable, column: str, space: Space) -> Float64[ndarray, "n"]:
     values_ms = table.column(column)
     wrong = values_ms <= 0
     if wrong.any():
         first = int(np.argmax(wrong))
         raise UserError(
-            f"{table.path}: {column} of {NAS_BENCH_201.strings[first]} is "
-            f"{values_ms[first]:g} ms; a latency is positive, a cell not measured is left empty"
+            f"{table.path}: {column} of {space.text(table.architectures[first])} is "
+            f"{values_ms[first]:g} ms; a latency is positive, a field not measured is left empty"
         )
     return values_ms
 
 
-def _shipped(device: Device) -> MeasuredLatency | None:
-    """Our own table of a device; the cells that were not timed are not in it."""
+def _bundled(space: Space, device: Device) -> MeasuredLatency | None:
+    """The bundled table of a device; it has numbers, and so a space that has them."""
     paths = {
-        id_of_statistic(name, device.statistic): path for name, path in shipped_paths().items()
+        id_of_statistic(name, device.statistic): path for name, path in bundled_paths(space).items()
     }
     path = paths.get(device.id)
-    if path is None:
+    if path is None or not isinstance(space, EnumerableSpace):
         return None
-    table = read_shipped(path)
-    values_ms = np.full(NAS_BENCH_201.size, np.nan)
+    table = read_bundled(path)
+    values_ms = np.full(space.size, np.nan)
     values_ms[table.index] = {
         Statistic.median: table.median_ms,
         Statistic.p95: table.p95_ms,
         Statistic.p99: table.p99_ms,
     }[device.statistic]
-    return MeasuredLatency(path, values_ms)
+    return MeasuredLatency(path, every_architecture(space), values_ms)
 
 
-@cache
-def without_path() -> Bool[ndarray, "15625"]:
-    """Which cells have no path from input to output, in official order; 341 of them."""
-    live = NAS_BENCH_201.live_edges(NAS_BENCH_201.rows)
-    return np.logical_not(live.any(axis=-1))
-
-
-def input_caveats(device: Device, task: Task) -> list[str]:
-    """What to know where the search's data set is not the one that was timed."""
+def input_caveats(device: Device, space: Space, task: Task) -> list[str]:
+    """Differences between the task that was timed and the one that is searched for, in words."""
     if device.dataset is None:
         return ["input size not stated by the source"]
-    timed = TASKS[device.dataset]
+    timed = space.tasks[device.dataset]
     if timed == task:
         return []
     if timed.image_side != task.image_side:

@@ -1,4 +1,8 @@
-"""The registry of devices (`devices.yaml`): what is known of each column of the public tables."""
+"""The registry of devices of a search space: facts about each column of its public tables.
+
+It is the file `devices.yaml` among the space's resources; a space without one has no registered
+device.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
+from latency.base import Space
 from runtime.machine.timing import Statistic
 
-_REGISTRY = Path(__file__).parents[2] / "nas/spaces/nas_bench_201/devices.yaml"
 
-
-class Kind(Enum):
-    """The unit that ran the network."""
+class Processor(Enum):
+    """The kind of processor that ran the network."""
 
     gpu = "gpu"
     cpu = "cpu"
@@ -29,29 +32,30 @@ class Kind(Enum):
 @final
 @dataclass(frozen=True)
 class Device:
-    """One column of a latency table. None stands for what its source does not state."""
+    """One column of a latency table; None where its source does not state a fact."""
 
     id: str
     column: str  # in the CSV files; an alias of the id
     board: str
-    kind: Kind
+    kind: Processor
     source: str
     runtime: str | None = None
     precision: str | None = None
     batch: int | None = None
-    dataset: str | None = None  # that the timed networks were built for
-    once_per_network: bool = False
-    flaws: tuple[str, ...] = ()  # what to know before trusting a number
-    found: tuple[str, ...] = ()  # where these facts were read, and what is not stated
-    statistic: Statistic = Statistic.median  # of its times; sources that state none count as this
+    dataset: str | None = None  # task that the timed networks were built for
+    once_per_network: bool = False  # one of several equal networks was timed, for all of them
+    for_transfer: bool = True  # whether a new device is predicted from this one
+    flaws: tuple[str, ...] = ()  # reasons to doubt a number
+    found: tuple[str, ...] = ()  # where these facts were read, and which are not stated
+    statistic: Statistic = Statistic.median  # of the times; the median if its source states none
 
     @property
     def is_situated(self) -> bool:
-        """Whether something goes on beside the network, as its id says."""
+        """Whether its id names a scenario, in which the network was timed."""
         return SITUATED in self.id
 
     def of(self, statistic: Statistic) -> Device:
-        """The same device with another statistic of its times, under an id that says so."""
+        """The same device with another statistic of its times, which is part of the id."""
         return replace(
             self,
             id=id_of_statistic(self.id, statistic),
@@ -61,12 +65,12 @@ class Device:
 
 
 def id_of_statistic(name: str, statistic: Statistic) -> str:
-    """An id or column that says whose tail it is, so that two statistics are never mixed."""
+    """An id or column with the statistic in it, so that two statistics are never mixed."""
     return name if statistic is Statistic.median else f"{name}@{statistic.value}"
 
 
 def tail_in_words(name: str) -> str | None:
-    """What a latency of this id means, where it is not the median."""
+    """Meaning of a latency of this id; None if it is the median."""
     tail = name.rpartition("@")[2] if "@" in name else ""
     if tail not in {Statistic.p95.value, Statistic.p99.value}:
         return None
@@ -74,44 +78,49 @@ def tail_in_words(name: str) -> str | None:
 
 
 SITUATED = "|"
-"""Between the id of a device and what goes on beside the network; `runtime.contention.scenario` writes it."""
+"""Separates the id of a device from the scenario; `runtime.contention.scenario` writes it."""
 
 
 def solo_id(name: str) -> str:
-    """The id of the same device when a network has it to itself."""
+    """The id of the same device without a scenario."""
     return name.partition(SITUATED)[0]
 
 
 def unregistered(column: str) -> Device:
     """A column of the user's own file: its name is its id, and nothing else is known."""
-    return Device(column, column, column, Kind.unknown, "a local file")
+    return Device(column, column, column, Processor.unknown, "a local file")
+
+
+def registered(space: Space) -> tuple[Device, ...]:
+    """Every device of a space's registry, in its order; () if it has none."""
+    registry = None if space.resources is None else space.resources / "devices.yaml"
+    return () if registry is None or not registry.exists() else _read(registry)
 
 
 @cache
-def registered() -> tuple[Device, ...]:
-    """Every device of the registry, in its order."""
-    from omegaconf import OmegaConf  # noqa: PLC0415 - 80 ms that only a look-up pays
+def _read(registry: Path) -> tuple[Device, ...]:
+    from omegaconf import OmegaConf  # noqa: PLC0415 - 80 ms, for a look-up only
 
     # OmegaConf's loader is PyYAML's safe one: a registry makes strings and numbers, no objects.
-    groups: Any = OmegaConf.to_container(OmegaConf.load(_REGISTRY))
+    groups: Any = OmegaConf.to_container(OmegaConf.load(registry))
     return tuple(_device(group, entry) for group in groups for entry in group["devices"])
 
 
-def find(name: str) -> Device | None:
-    """The device of this id or column name, in its situation if the name says one."""
+def find(space: Space, name: str) -> Device | None:
+    """The registered device of this id or column name, with the scenario that the name states."""
     alone, bar, situation = name.partition(SITUATED)
-    found = next((one for one in registered() if alone in {one.id, one.column}), None)
+    found = next((one for one in registered(space) if alone in {one.id, one.column}), None)
     if found is None or not bar:
         return found
     return replace(
         found,
         id=f"{found.id}{bar}{situation}",
         column=f"{found.column}{bar}{situation}",
-        source=f"{found.source}, in a situation",
+        source=f"{found.source}, in a scenario",
     )
 
 
 def _device(group: dict[str, Any], entry: dict[str, Any]) -> Device:
     shared = {"source": group["source"], "dataset": group.get("dataset")}
     lists = {name: (*group.get(name, ()), *entry.get(name, ())) for name in ("flaws", "found")}
-    return Device(**{**shared, **entry, **lists, "kind": Kind(entry["kind"])})
+    return Device(**{**shared, **entry, **lists, "kind": Processor(entry["kind"])})

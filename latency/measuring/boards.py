@@ -1,4 +1,4 @@
-"""Live boards as what is measured: timed by the agent that the probe sends them."""
+"""Measuring live boards: the agent that is sent to them times the networks."""
 
 from __future__ import annotations
 
@@ -7,29 +7,32 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, final
 
+from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, read
+from latency.measuring.settings import MeasureConfig, OnDisturbance
 from latency.probe import agent
 from latency.probe.board import BoardError, Timed
 from latency.probe.config import require_times
 from latency.probe.farm import Outcome
 from latency.probe.link import LinkError
 from latency.probe.settings import Precision
-from nas.measure.plan import MeasureConfig, OnDisturbance, require_quiet
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.description import versions
 from runtime.machine.monitors import loaded
 from runtime.machine.stability import Watch
 from runtime.machine.timing import Samples
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 
 @final
 class LiveBoards:
-    """A `Subject` of `nas.measure.command_`: one board, or several of one kind with one queue."""
+    """A `Subject` of `nas.measure.command`: one board, or several of one kind with one queue."""
 
-    def __init__(self, config: MeasureConfig, tell: Callable[[str], None]) -> None:
-        """Connects; `tell` takes a line for the user.
+    def __init__(
+        self, config: MeasureConfig, space: Space, task: Task, tell: Callable[[str], None]
+    ) -> None:
+        """Connect; `tell` prints a line for the user.
 
         Raises:
           UserError: if an address or a setting is malformed.
@@ -37,8 +40,8 @@ class LiveBoards:
         """
         if config.backend is not None:
             raise UserError(
-                f"backend={config.backend.value} is of this machine; of a board name "
-                f"latency.runtime={config.backend.value}, or nothing and take what is there"
+                f"backend={config.backend.value} is for this machine; for a board set "
+                f"latency.runtime={config.backend.value}, or leave it out to take what is there"
             )
         names = [one.value for one in Precision]
         if config.precision.value not in names:
@@ -49,7 +52,8 @@ class LiveBoards:
         self._config, self._tell = config, tell
         connected = config.latency.connect(
             config.addresses,
-            config.task,
+            space,
+            task,
             tell,
             precision=Precision(config.precision.value),
             batch_size=config.batch_size,
@@ -58,7 +62,7 @@ class LiveBoards:
             timing=config.timing,
             quiet=config.quiet,
         )
-        self._farm, self._networks = connected.farm, connected.networks
+        self._farm, self._export = connected.farm, connected.export
         self._boards = connected.farm.boards
         found = self._boards[0].identity
         board, _, rest = found.device(connected.settings).partition("/")
@@ -66,15 +70,16 @@ class LiveBoards:
         self.deciding: dict[str, Any] = {
             "identity": asdict(found),
             "asked": connected.settings.request(found.runtime),
-            "dataset": config.task.name,
+            "space": space.name,
+            "dataset": task.name,
             "agent": agent.VERSION,
         }
         self._states: dict[str, dict[str, Any]] = {}
 
     def facts(self) -> dict[str, Any]:
-        """What the agents told of their boards, for the origin of the table."""
+        """Facts that the agents reported, for the origin of the table."""
         return {
-            "measured": "over the probe, by the agent that it sends",
+            "measured": "on live boards, by the agent that is sent to them",
             **self.deciding,
             "boards": {board.address: board.facts for board in self._boards},
             "states_at_the_end": self._states,
@@ -83,13 +88,13 @@ class LiveBoards:
         }
 
     def journals(self, folder: MeasurementFolder) -> list[Path]:
-        """Those of all boards, of earlier ones too: whatever is in them need not be measured."""
+        """Journals of all boards, earlier ones too: their networks need not be measured again."""
         return folder.journals
 
     def rounds(
-        self, pending: Sequence[int], folder: MeasurementFolder
+        self, pending: Sequence[str], folder: MeasurementFolder
     ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
-        """How many rounds there will be, and each as it comes: its journal and what was measured.
+        """Number of rounds, and each round as it ends: its journal and its measurements.
 
         Raises:
           UserError: if no board is left, or one is disturbed or cannot run a network where the
@@ -98,18 +103,18 @@ class LiveBoards:
         return len(pending), self._measured(pending, folder)
 
     def _measured(
-        self, pending: Sequence[int], folder: MeasurementFolder
+        self, pending: Sequence[str], folder: MeasurementFolder
     ) -> Generator[tuple[Path, list[Measurement]], None, None]:
         journals = {board.address: folder.journal_of(board.address) for board in self._boards}
         watches = {address: self._watch(journal) for address, journal in journals.items()}
         try:
-            for outcome in self._farm.measure(pending, self._networks.content_of):
+            for outcome in self._farm.measure(pending, self._export):
                 address = outcome.board
                 if outcome.timed is None:
                     self._refuse(outcome)
                     yield journals[address], []
                     continue
-                measured = self._judged(outcome.number, outcome.timed, address, watches[address])
+                measured = self._judged(outcome.network, outcome.timed, address, watches[address])
                 yield journals[address], [measured]
         except (LinkError, BoardError) as error:
             raise UserError(
@@ -128,7 +133,7 @@ class LiveBoards:
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
         )
 
-    def _judged(self, number: int, timed: Timed, address: str, watch: Watch) -> Measurement:
+    def _judged(self, network: str, timed: Timed, address: str, watch: Watch) -> Measurement:
         self._states[address] = timed.told
         mhz = timed.state.clock_mhz
         drift = tuple(watch.drift(timed.control_median_ms))
@@ -136,17 +141,15 @@ class LiveBoards:
             *watch.disturbances(mhz),
             *loaded(timed.state.other_load, self._config.quiet.other_load),
         )
-        require_quiet(self._config, drift, disturbances, address)
+        self._config.require_quiet(drift, disturbances, address)
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
-        return Measurement(number, samples, timed.control_median_ms, mhz, drift, disturbances)
+        return Measurement(network, samples, timed.control_median_ms, mhz, drift, disturbances)
 
     def _refuse(self, outcome: Outcome) -> None:
-        said = (
-            f"{outcome.board} cannot run {NAS_BENCH_201.strings[outcome.number]}: {outcome.refused}"
-        )
+        said = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"
         if self._config.on_disturbance is OnDisturbance.stop:
             raise UserError(
-                f"{said}; on_disturbance=flag leaves its cell empty and goes on, and what was "
+                f"{said}; on_disturbance=flag leaves its field empty and goes on, and what was "
                 f"measured is kept"
             )
-        self._tell(f"flagged: {said}; its cell stays empty")
+        self._tell(f"flagged: {said}; its field stays empty")

@@ -1,4 +1,4 @@
-"""The folder of a measurement: what lies in it under which name, and that nothing is mixed."""
+"""The folder of a measurement: the names of its files, and the settings that they were made with."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from omegaconf import OmegaConf
 
 from latency.devices.registry import solo_id
 from latency.measuring.journal import judged, read
-from nas.measure.plan import MeasureConfig
+from latency.measuring.settings import MeasureConfig
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 
 _OF_A_PART = ("core", "shard")
-"""Settings in which the parts of one measurement differ."""
+"""Settings that may differ between the parts of one measurement."""
 
 
 @final
 class MeasurementFolder:
-    """Paths of one device's measurement; a part of it has a journal and settings of its own."""
+    """Paths of one device's measurement; each part of it has its own journal and settings."""
 
     def __init__(self, config: MeasureConfig, device_id: str, deciding: dict[str, Any]) -> None:
-        """Makes the folder; `deciding` are the settings that decide a time."""
+        """Make the folder; `deciding` are the settings that a time depends on."""
         self.device_id = device_id
         self._quiet = config.quiet
         self._deciding = json.loads(json.dumps(deciding))  # as it will be read again
@@ -45,17 +45,17 @@ class MeasurementFolder:
         self.transferred = self.path / f"{self.slug}{tail}-transferred.csv"
 
     def journal_of(self, address: str) -> Path:
-        """The journal of one of several boards, each of which has its own control."""
+        """Journal of one of several boards, each of which has its own control times."""
         name = f"{_slug(address)[:40].strip('-')}-{sha256(address.encode()).hexdigest()[:6]}"
         return self.path / f"{self.slug}.part-{name}-of-boards.journal.csv"
 
     @property
     def journals(self) -> list[Path]:
-        """Those of all parts."""
+        """Journals of all parts."""
         return parts_of(self.path, self.slug, "journal.csv")
 
     def require_same(self) -> None:
-        """Keep what decides a time beside the journal, and refuse to mix in times of other settings.
+        """Store the settings beside the journal, and refuse to mix in times of other settings.
 
         Raises:
           UserError: if this part, or another, has been measured with other settings.

@@ -11,51 +11,47 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 from omegaconf import OmegaConf
 
+from latency.base import Space
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.machine import ThisMachine
-from nas.measure.plan import MeasureConfig, OnDisturbance
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from latency.measuring.machine import RUNTIMES, ThisMachine
+from latency.measuring.settings import MeasureConfig, OnDisturbance
 from runtime.machine.timing import Statistic
-from runtime.network.backend import Backend, Device, Precision
+from runtime.network.backend import Device, Precision
 from runtime.network.task import Task
 from runtime.shell.conf_folder import CONF
 from runtime.shell.errors import UserError
 
-_BACKENDS = {
-    "torch": Backend.torch,
-    "torch-graph": Backend.graph,
-    "onnxruntime": Backend.onnxruntime,
-}
+_BACKENDS = {runtime: backend for backend, runtime in RUNTIMES.items()}
 
 
 def timed_here(
-    device: str, scenario: str, task: Task, here: Device
-) -> Callable[[Statistic, Int64[ndarray, "n 6"]], Float64[ndarray, " n"]]:
-    """What times architectures here, as the device's id says: board/runtime/precision/batch.
+    device: str, scenario: str, space: Space, task: Task, here: Device
+) -> Callable[[Statistic, Int64[ndarray, "n D"]], Float64[ndarray, " n"]]:
+    """A function that times architectures here, as the device's id says: board/runtime/precision/batch.
 
     Raises:
       UserError: if the id says too little, or this machine cannot do it.
     """
-    config = _config(device, scenario, task, here)
+    config = _config(device, scenario, space, task, here)
     try:
-        machine = ThisMachine(config)
+        machine = ThisMachine(config, space, task)
     except UserError as error:
         raise UserError(
             f"latency.confirm_top times networks on this machine, with latency.here={here.value}: {error}"
         ) from error
 
-    def timed(statistic: Statistic, architectures: Int64[ndarray, "n 6"]) -> Float64[ndarray, " n"]:
-        numbers = NAS_BENCH_201.numbers(architectures).tolist()
+    def timed(statistic: Statistic, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, " n"]:
+        texts = [space.text(one) for one in architectures]
         with TemporaryDirectory() as place:
             folder = MeasurementFolder(replace(config, out=place), machine.device_id, {})
-            _, rounds = machine.rounds(numbers, folder)
+            _, rounds = machine.rounds(texts, folder)
             found = [float(statistic.of(one.samples.ms)) for _, some in rounds for one in some]
         return np.array(found)
 
     return timed
 
 
-def _config(device: str, scenario: str, task: Task, here: Device) -> MeasureConfig:
+def _config(device: str, scenario: str, space: Space, task: Task, here: Device) -> MeasureConfig:
     values = OmegaConf.load(CONF / "measure.yaml")
     merged = OmegaConf.merge(
         OmegaConf.structured(MeasureConfig),
@@ -72,6 +68,7 @@ def _config(device: str, scenario: str, task: Task, here: Device) -> MeasureConf
             backend=_BACKENDS[runtime],
             precision=Precision(precision),
             batch_size=int(batch.removeprefix("b")),
+            space=space.name,
             dataset=task.name,
             scenario=scenario,
             on_disturbance=OnDisturbance.flag,

@@ -1,4 +1,4 @@
-"""The journal of a measurement: a line a network with all its times, on disk before the next."""
+"""The journal of a measurement: a line a network with all its times, written before the next."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.stability import drifted, undisturbed_control_ms
 from runtime.machine.timing import Samples, Statistic
 from runtime.shell.atomic_file import naming
 from runtime.shell.errors import UserError
 
 _FIELDS = (
-    "index",
     "arch",
     "median_ms",
     "p95_ms",
@@ -37,8 +35,8 @@ _FIELDS = (
     "beside_gb_per_s",
 )
 
-_OLD_FIELDS = _FIELDS[:-1]
-"""Of journals begun before what goes on beside was in them; they go on as they are."""
+_LAYOUTS = {_FIELDS, ("index", *_FIELDS), ("index", *_FIELDS[:-1])}
+"""Columns of this version and of earlier ones, whose journals are continued as they are."""
 
 _TIMES = ("median_ms", "p95_ms", "p99_ms", "median_low_ms", "median_high_ms")
 
@@ -48,20 +46,19 @@ _TIMES = ("median_ms", "p95_ms", "p99_ms", "median_low_ms", "median_high_ms")
 class Measurement:
     """One network, timed once."""
 
-    index: int  # official number of the architecture
+    arch: str  # text of the architecture
     samples: Samples
     control_ms: float  # median of the control network, timed in turns with this one
-    clock_mhz: float | None  # of the processor or GPU, right after; None where it is not told
-    drift: tuple[str, ...]  # of the control, as far as it was known then; judged again when read
-    disturbances: tuple[str, ...]  # what else was not quiet
-    beside_gb_per_s: tuple[float, ...] = ()  # what each that ran beside took meanwhile
+    clock_mhz: float | None  # of the processor or GPU, right after; None if unknown
+    drift: tuple[str, ...]  # of the control, as known then; judged again when read
+    disturbances: tuple[str, ...]  # other disturbances
+    beside_gb_per_s: tuple[float, ...] = ()  # bandwidth of each process beside, meanwhile
 
-    def fields(self) -> list[object]:
+    def fields(self) -> dict[str, object]:
         """One line of the journal."""
         ms = self.samples.ms
-        return [
-            self.index,
-            NAS_BENCH_201.strings[self.index],
+        values = (
+            self.arch,
             *(float(statistic.of(ms)) for statistic in Statistic),
             *self.samples.interval(Statistic.median),
             self.samples.warm_up_calls,
@@ -71,7 +68,8 @@ class Measurement:
             "; ".join(self.disturbances),
             " ".join(f"{each:.5f}" for each in ms),  # to 10 ns; in the order they were taken
             " ".join(f"{each:.3f}" for each in self.beside_gb_per_s),
-        ]
+        )
+        return dict(zip(_FIELDS, values, strict=True))
 
 
 def append(path: Path, measurements: list[Measurement]) -> None:
@@ -79,11 +77,13 @@ def append(path: Path, measurements: list[Measurement]) -> None:
     if not measurements:
         return
     text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
     names = _names(path)
+    writer = csv.DictWriter(
+        text, names or _FIELDS, extrasaction="ignore", restval="", lineterminator="\n"
+    )
     if names is None:
-        writer.writerow(_FIELDS)
-    writer.writerows(one.fields()[: len(names or _FIELDS)] for one in measurements)
+        writer.writeheader()
+    writer.writerows(one.fields() for one in measurements)
     with naming(path), path.open("ab", buffering=0) as file:
         left = memoryview(text.getvalue().encode())
         while left:  # one write; more only where the first falls short, as on a full disk
@@ -114,7 +114,7 @@ def read(path: Path) -> list[dict[str, str]]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} is no journal: {error}; {way_out}") from error
     names = tuple(lines[0].strip().split(",")) if lines else _FIELDS
-    if names not in {_FIELDS, _OLD_FIELDS}:
+    if names not in _LAYOUTS:
         raise UserError(f"{path} is not the journal of a measurement; {way_out}")
     for number, row in enumerate(rows, start=2):
         if {*row} != {*names} or not _is_sound(row):
@@ -128,13 +128,13 @@ def _is_sound(row: dict[str, str]) -> bool:
     """Whether a line has all its fields, and numbers where they belong."""
     try:
         times_ms = [float(row[name]) for name in _TIMES]
-        told = float(row["clock_mhz"] or 1.0)
+        clock_mhz = float(row["clock_mhz"] or 1.0)
         beside = [float(each) for each in row.get("beside_gb_per_s", "").split()]
         return (
-            0 <= int(row["index"]) < NAS_BENCH_201.size
+            bool(row["arch"])
             and all(0 <= ms < math.inf for ms in times_ms)
             and 0 < float(row["control_ms"]) < math.inf
-            and 0 < told < math.inf
+            and 0 < clock_mhz < math.inf
             and all(0 <= each < math.inf for each in beside)
             and None not in row.values()
         )
@@ -152,10 +152,10 @@ def mend(path: Path) -> None:
 
 
 def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, str]]:
-    """The lines of one journal, each also disturbed where the control is off its quiet time.
+    """The lines of one journal; a line whose control deviates from its quiet time is disturbed.
 
-    While it was measured, that time was not known; with all lines it is. `control_drift` is added:
-    how far off, relative.
+    The quiet time is known only from all lines. A field `control_drift` is added: the relative
+    deviation.
     """
     control_ms = {float(row["control_ms"]) for row in rows if not row["disturbances"]}
     if not control_ms:
@@ -164,47 +164,44 @@ def judged(rows: list[dict[str, str]], control_drift: float) -> list[dict[str, s
     verdicts = []
     for row in rows:
         now_ms = float(row["control_ms"])
-        told = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
-        verdict = "; ".join(filter(None, told))
+        found = [*drifted(now_ms, quiet_ms, control_drift), row["disturbances"]]
+        verdict = "; ".join(filter(None, found))
         drift = f"{now_ms / quiet_ms - 1:.5f}"
         verdicts.append({**row, "control_drift": drift, "disturbances": verdict})
     return verdicts
 
 
-def latency_of_space(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, "15625"]:
-    """Milliseconds of every architecture that was measured undisturbed, else NaN.
+def measured_ms(rows: list[dict[str, str]], statistic: Statistic) -> dict[str, float]:
+    """Milliseconds of every architecture that was measured undisturbed, by its text.
 
-    One that was measured several times counts with the median of them. Cells that are the same
-    network do not get its time: no runtime here finds out that they are (docs/explanation/timing.md).
+    One that was measured several times has the median of them. Architectures that are the same network
+    do not share a time: no runtime here finds out that they are (docs/explanation/timing.md).
     """
-    taken: dict[int, list[float]] = {}
+    taken: dict[str, list[float]] = {}
     for row in rows:
         if not row["disturbances"]:
-            taken.setdefault(int(row["index"]), []).append(float(row[f"{statistic.value}_ms"]))
-    of_space = np.full(NAS_BENCH_201.size, np.nan)
-    for index, times in taken.items():
-        of_space[index] = np.median(times)
-    return of_space
+            taken.setdefault(row["arch"], []).append(float(row[f"{statistic.value}_ms"]))
+    return {arch: float(np.median(times)) for arch, times in taken.items()}
 
 
 def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Float64[ndarray, " n"]:
-    """Later measurement of a network over its first, less 1: relative, with its sign; undisturbed."""
+    """Relative difference of each later undisturbed measurement of a network to its first."""
     first: dict[str, float] = {}
     differences = []
     for row in rows:
         if row["disturbances"]:
             continue
         ms = float(row[f"{statistic.value}_ms"])
-        if row["index"] in first:
-            differences.append(ms / first[row["index"]] - 1)
+        if row["arch"] in first:
+            differences.append(ms / first[row["arch"]] - 1)
         else:
-            first[row["index"]] = ms
+            first[row["arch"]] = ms
     return np.array(differences)
 
 
 def taken_beside(rows: list[dict[str, str]]) -> list[float] | None:
-    """GB/s that each of what ran beside took, the mean of undisturbed rows; None if none is told."""
-    told = [row.get("beside_gb_per_s", "").split() for row in rows if not row["disturbances"]]
-    most = max(map(len, told), default=0)
-    taken = np.array([[float(each) for each in one] for one in told if len(one) == most])
+    """Mean GB/s of each process beside, over undisturbed rows; None if none is recorded."""
+    recorded = [row.get("beside_gb_per_s", "").split() for row in rows if not row["disturbances"]]
+    most = max(map(len, recorded), default=0)
+    taken = np.array([[float(each) for each in one] for one in recorded if len(one) == most])
     return taken.mean(0).round(3).tolist() if most else None

@@ -1,4 +1,4 @@
-"""This machine as what is measured: pinned, watched, and its networks run in this process."""
+"""Measuring this machine: the process is pinned and watched, and runs the networks itself."""
 
 from __future__ import annotations
 
@@ -10,35 +10,49 @@ from functools import partial
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
+
+from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, judged, read
-from nas.measure.plan import MeasureConfig, measure
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from latency.measuring.settings import MeasureConfig
 from runtime.contention.contention import Contention
 from runtime.contention.scenario import SOLO, Scenario, scenario_named
 from runtime.machine.description import machine_facts
 from runtime.machine.monitors import OtherLoad, Stolen, Throttles, cpu_mhz, gpu_mhz, gpu_throttling
 from runtime.machine.stability import Monitor, Watch
-from runtime.machine.timing import Stopwatch
+from runtime.machine.timing import Stopwatch, settle, time_interleaved
 from runtime.network.backend import Backend, Device, Precision
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
+
+RUNTIMES = {
+    Backend.torch: "torch",
+    Backend.graph: "torch-graph",
+    Backend.onnxruntime: "onnxruntime",
+}
+"""Name of each backend in device ids."""
 
 _FREE = (
     *("networks", "repeats", "probes", "transfer", "latency", "minutes"),
     *("statistic", "on_disturbance", "out", "quiet"),
-    "scenario",  # the device id says all of it, whatever its file is called
+    "scenario",  # all of it is in the device id
 )
-"""Settings that decide no time; they may change when a measurement goes on."""
+"""Settings that no time depends on; they may change when a measurement is continued."""
 
 
 @final
 class ThisMachine:
-    """A `Subject` of `nas.measure.command_`."""
+    """A `Subject` of `nas.measure.command`."""
 
     def __init__(
-        self, config: MeasureConfig, tell: Callable[[str], None] = lambda _line: None
+        self,
+        config: MeasureConfig,
+        space: Space,
+        task: Task,
+        tell: Callable[[str], None] = lambda _line: None,
     ) -> None:
-        """Fills in what is not set; `tell` hears what a user should know before it begins.
+        """Complete the settings; `tell` prints notes for the user.
 
         Raises:
           UserError: if the board has no name, or the device is none.
@@ -52,7 +66,7 @@ class ThisMachine:
                 f"device={config.addresses} is none of {', '.join(one.value for one in Device)}, "
                 f"nor the address of a board, as in device=ssh://jetson"
             ) from error
-        self._tell = tell
+        self._space, self._task, self._tell = space, task, tell
         self._core = config.core or 0
         self._allowed = os.sched_getaffinity(0)
         self._backend = config.backend or Backend.torch
@@ -67,11 +81,7 @@ class ThisMachine:
                 f"scenario={config.scenario} streams weights through {self._scenario.memory_budget} "
                 f"of memory: take device=cpu backend=torch precision=fp32"
             )
-        runtime = {
-            Backend.torch: "torch",
-            Backend.graph: "torch-graph",
-            Backend.onnxruntime: "onnxruntime",
-        }[self._backend]
+        runtime = RUNTIMES[self._backend]
         threads = "" if config.threads == 1 else f"-t{config.threads}"
         self.device_id = (
             f"{config.board}/{runtime}{threads}/{config.precision.value}/b{config.batch_size}"
@@ -79,11 +89,11 @@ class ThisMachine:
         )
 
     def _require_runnable(self) -> None:
-        """Refuse what this device cannot be in, before a folder is made for it."""
+        """Refuse a scenario that this device cannot be in, before a folder is made for it."""
         named, of = f"scenario={self._config.scenario}", self._scenario
         if of.needs_gpu and self._device is not Device.cuda:
             raise UserError(
-                f"{named} speaks of a GPU's means; take device=cuda, or another scenario "
+                f"{named} uses functions of a GPU; take device=cuda, or another scenario "
                 f"(docs/how-to/search-in-a-scenario.md)"
             )
         if of.needs_stream and self._backend is Backend.onnxruntime:
@@ -94,11 +104,11 @@ class ThisMachine:
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """The settings that decide a time."""
+        """The settings that a time depends on."""
         return {k: v for k, v in settings_of(self._config).items() if k not in _FREE}
 
     def facts(self) -> dict[str, Any]:
-        """What this machine is, for the origin of the table."""
+        """Facts about this machine, for the origin of the table."""
         return {
             **({"scenario": self._scenario.facts()} if self._scenario.suffix else {}),
             **machine_facts(self._core, gpu=self._device is Device.cuda),
@@ -107,16 +117,17 @@ class ThisMachine:
         }
 
     def journals(self, folder: MeasurementFolder) -> list[Path]:
-        """That of this process's part."""
+        """Journal of this process's part."""
         return [folder.journal]
 
     def rounds(
-        self, pending: Sequence[int], folder: MeasurementFolder
+        self, pending: Sequence[str], folder: MeasurementFolder
     ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
-        """How many rounds there will be, and each as it comes: its journal and what was measured.
+        """Number of rounds, and each round as it ends: its journal and its measurements.
 
         Raises:
-          UserError: as `nas.measure.measure` does, or if this machine cannot do what is asked.
+          UserError: if the machine is not quiet and the settings say to stop, or it cannot run a
+            network.
           OSError: if the clock goes back.
         """
         config = self._config
@@ -133,17 +144,21 @@ class ThisMachine:
         crowding = self._scenario.crowding(spare)
         if crowding is not None:
             self._tell(f"note: {crowding}")
-        rounds = self._situated(pending, watch, spare)
+        rounds = self._in_scenario(pending, watch, spare)
         return total, ((folder.journal, measured) for measured in rounds)
 
-    def _situated(
-        self, pending: Sequence[int], watch: Watch, spare: Sequence[int]
+    def _in_scenario(
+        self, pending: Sequence[str], watch: Watch, spare: Sequence[int]
     ) -> Iterator[list[Measurement]]:
         """Measured while the scenario's hogs and networks run beside, on the spare processors."""
         if not self._scenario.suffix:
             inference, stopwatch, clock_mhz = self._prepared(None)
-            yield from measure(
-                pending, self._config, inference, stopwatch, watch, clock_mhz=clock_mhz
+            yield from self._timed(
+                pending,
+                inference=inference,
+                stopwatch=stopwatch,
+                watch=watch,
+                clock_mhz=clock_mhz,
             )
             return
         with ExitStack() as opened:
@@ -153,15 +168,49 @@ class ThisMachine:
             except ValueError as error:
                 raise UserError(f"scenario={self._config.scenario}: {error}") from error
             inference, stopwatch, clock_mhz = self._prepared(beside)
-            yield from measure(
+            yield from self._timed(
                 pending,
-                self._config,
-                inference,
-                stopwatch,
-                watch,
+                inference=inference,
+                stopwatch=stopwatch,
+                watch=watch,
                 clock_mhz=clock_mhz,
                 beside_gb_per_s=partial(self._taken, beside),
             )
+
+    def _timed(
+        self,
+        pending: Sequence[str],
+        *,
+        inference: Callable[[str], Callable[[], object]],
+        stopwatch: Stopwatch,
+        watch: Watch,
+        clock_mhz: Callable[[], float | None],
+        beside_gb_per_s: Callable[[], Sequence[float]] = tuple,
+    ) -> Iterator[list[Measurement]]:
+        """Time networks, a few at a time in turns with the control.
+
+        `beside_gb_per_s` returns the bandwidth of each process beside since its last call.
+        """
+        config = self._config
+        generator = np.random.default_rng(config.seed)
+        control = inference(self._space.text(self._space.control()))
+        settle(control, config.timing, stopwatch)
+        for start in range(0, len(pending), config.together):
+            texts = pending[start : start + config.together]
+            subjects = [control, *(inference(text) for text in texts)]
+            beside_gb_per_s()  # counts from here: networks were built before
+            control_samples, *timed = time_interleaved(
+                subjects, config.timing, generator, stopwatch
+            )
+            taken = tuple(beside_gb_per_s())
+            mhz = clock_mhz()
+            control_ms = float(np.median(control_samples.ms))
+            drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
+            config.require_quiet(drift, disturbances, "the machine")
+            yield [
+                Measurement(text, samples, control_ms, mhz, drift, disturbances, taken)
+                for text, samples in zip(texts, timed, strict=True)
+            ]
 
     def _taken(self, beside: Contention) -> list[float]:
         try:
@@ -202,20 +251,20 @@ class ThisMachine:
 
     def _prepared(
         self, beside: Contention | None
-    ) -> tuple[Callable[[int], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
-        import torch  # noqa: PLC0415 - after its threads have been told how to wait
+    ) -> tuple[Callable[[str], Callable[[], object]], Stopwatch, Callable[[], float | None]]:
+        import torch  # noqa: PLC0415 - after the environment of its threads is set
 
-        from nas.spaces.nas_bench_201.network import build_network, example_images  # noqa: PLC0415 - imports torch
         from runtime.network.inference import prepare  # noqa: PLC0415 - imports torch
         from runtime.weight_streaming.streamed import streamed_inference  # noqa: PLC0415 - imports torch
 
         config, device, core = self._config, self._device, self._core
         torch.set_num_threads(config.threads)
-        images = example_images(config.task, batch_size=config.batch_size)
         stream = beside.stream if beside is not None and device is Device.cuda else None
 
-        def inference(index: int) -> Callable[[], object]:
-            network = build_network(NAS_BENCH_201.rows[index], config.task)
+        def inference(text: str) -> Callable[[], object]:
+            architecture = self._space.parse(text)
+            network = self._space.network(architecture, self._task)
+            images = self._space.example_input(architecture, self._task, config.batch_size)
             try:
                 if self._scenario.memory_budget is not None:
                     prepared = streamed_inference(network, images, self._scenario.memory_budget)

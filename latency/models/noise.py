@@ -1,4 +1,4 @@
-"""The noise of a latency table, by the networks that were measured twice, as its origin tells."""
+"""Noise of a latency table, from the networks that were measured twice, as stored in its origin."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from latency.base import Space
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import Device
 from latency.models.order import FEWEST_REPEATS, Noise
@@ -15,30 +16,30 @@ from runtime.machine.timing import Statistic
 from runtime.shell.keyed_table import origin_beside
 
 _NORMAL_MEDIAN = 0.6745
-"""Of the absolute value of what is distributed normally, in standard deviations."""
+"""Median of the absolute value of a normal variable, in standard deviations."""
 
 
-def noise_of(device: str) -> Noise | None:
-    """Of single measurements of a device, in the situation and of the statistic that its id says.
+def noise_of(space: Space, device: str) -> Noise | None:
+    """Noise of single measurements of a device, in the scenario and of the statistic of its id.
 
-    None where its table has no origin beside it, or the origin tells of too few repeats.
+    None if its table has no origin beside it, or the origin has too few repeats.
 
     Raises:
       UserError: if the table is malformed.
     """
-    found = device_named(device)
-    measured = measured_on(found)
+    found = device_named(space, device)
+    measured = measured_on(space, found)
     origin = {} if measured is None else origin_beside(measured.path)
     try:
         differences = _differences(origin, found)
     except (AttributeError, KeyError, TypeError, ValueError):
-        return None  # no origin of ours
+        return None  # not written by nas.measure
     sound = len(differences) >= FEWEST_REPEATS and bool((differences > -1).all())
     return Noise(np.log1p(differences)) if sound else None
 
 
 def _differences(origin: dict[str, Any], device: Device) -> Float64[ndarray, " n"]:
-    """Relative differences; of a table that tells only their median, normal ones of that median."""
+    """Relative differences of repeats; normally distributed ones if only their median is stored."""
     each = origin.get("repeats_relative_differences")
     if each is not None:
         return np.array(each[device.statistic.value], float)

@@ -1,8 +1,7 @@
-"""Latency as a linear function of what a cell consists of: `E = w_1 x_1 + ... + b`.
+"""Latency as a linear function of an architecture's features: `E = w_1 x_1 + ... + b`.
 
-The form of the layer-wise predictors of CPU-GPU co-scheduling, for a whole network. What x is,
-the caller says: this module knows numbers, no architectures. The embedded models were fitted on
-public tables by `python -m nas.spaces.nas_bench_201.fitting.latency`; `regression.md` is their card.
+The form of the layer-wise predictors of CPU-GPU co-scheduling, for a whole network. A space may come
+with models that were fitted on public tables: `regression.safetensors` among its resources.
 """
 
 from __future__ import annotations
@@ -10,15 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-MODELS = Path(__file__).parents[2] / "nas/spaces/nas_bench_201/regression.safetensors"
+from latency.base import EnumerableSpace, Space, every_architecture
+from latency.devices.measured import MeasuredLatency
+from latency.devices.registry import Device
+from runtime.shell.errors import UserError
+
+FEWEST_MEASURED = 50
+"""Fewer architectures than that leave the held-out quality uncertain."""
+
+MODELS = "regression.safetensors"
+"""Name of the file of embedded models among the resources of a space."""
 
 _RIDGE = 1.0  # holds weights of collinear features; 0.3 and 3 predict held-out cells alike
 _FOLDS = 5
@@ -28,7 +36,7 @@ _SEED = 201
 @final
 @dataclass(frozen=True)
 class LinearLatency:
-    """One device's weights. Predictions never fall below the fastest cell it was fitted on."""
+    """Weights for one device; no prediction is below the fastest architecture of the fit."""
 
     weights_ms: Float64[ndarray, " features"]
     intercept_ms: float
@@ -43,11 +51,11 @@ class LinearLatency:
 @final
 @dataclass(frozen=True)
 class Quality:
-    """How well held-out cells are predicted; see `cross_validate`."""
+    """How well held-out architectures are predicted; see `cross_validate`."""
 
     r2: float
     spearman: float
-    within_10_percent: float  # share of the cells
+    within_10_percent: float  # share of the architectures
     median_error: float  # |predicted / measured - 1|
 
     def __str__(self) -> str:
@@ -60,13 +68,13 @@ class Quality:
 @final
 @dataclass(frozen=True)
 class EmbeddedModel:
-    """A device's model as it is stored, with what is known of its fit."""
+    """A device's model and the facts of its fit, as they are stored."""
 
     device: str
     model: LinearLatency
     quality: Quality
-    measured_cells: int
-    saw_disconnected: bool  # else cells without a path are extrapolated
+    measured_count: int  # architectures that it was fitted on
+    saw_disconnected: bool  # else architectures that are not `connected` are extrapolated
     features: tuple[str, ...]
 
 
@@ -86,7 +94,7 @@ def cross_validate(
     latency_ms: Float64[ndarray, " n"],
     groups: Int64[ndarray, " n"],
 ) -> Quality:
-    """Quality of predictions by fits that saw neither the cell nor another of its group."""
+    """Quality of predictions by fits on none of the architecture's group."""
     names, group = np.unique(groups, return_inverse=True)
     fold = np.random.default_rng(_SEED).permutation(len(names))[group] % _FOLDS
     predicted_ms = np.empty_like(latency_ms)
@@ -105,7 +113,7 @@ def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
         "devices": [
             {
                 "device": one.device,
-                "measured_cells": one.measured_cells,
+                "measured_cells": one.measured_count,
                 "saw_disconnected": one.saw_disconnected,
                 "quality": asdict(one.quality),
             }
@@ -121,12 +129,17 @@ def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
     save_file(single, path, metadata={"card": json.dumps(card)})
 
 
+def embedded_models(space: Space) -> dict[str, EmbeddedModel]:
+    """Models that come with the space, by device id; {} if there are none."""
+    path = None if space.resources is None else space.resources / MODELS
+    return {} if path is None or not path.exists() else _load_models(path)
+
+
 @cache
-def embedded_models() -> dict[str, EmbeddedModel]:
-    """The models that come with the package, by device id."""
+def _load_models(path: Path) -> dict[str, EmbeddedModel]:
     from safetensors import safe_open  # noqa: PLC0415 - a run with a complete table needs none
 
-    with safe_open(MODELS, framework="numpy") as file:
+    with safe_open(path, framework="numpy") as file:
         card = json.loads(file.metadata()["card"])
         tensors = {name: file.get_tensor(name).astype(np.float64) for name in file.keys()}  # noqa: SIM118 - a file, not a dict
     columns = zip(*(tensors[n] for n in ("weights_ms", "intercept_ms", "fastest_ms")), strict=True)
@@ -143,6 +156,74 @@ def embedded_models() -> dict[str, EmbeddedModel]:
             card["devices"], columns, strict=True
         )
     }
+
+
+def model_of(
+    space: Space, device: Device, measured: MeasuredLatency | None
+) -> tuple[EmbeddedModel, bool]:
+    """The embedded model of a device, or one fitted now on its measured latencies (True).
+
+    Raises:
+      UserError: if there is neither.
+    """
+    embedded = embedded_models(space).get(device.id)
+    if embedded is not None:
+        return embedded, False
+    if measured is None:
+        raise UserError(
+            f"device {device.id} has no embedded latency model, and no latency file has its "
+            f"column {device.column}; `python -m nas.data list` lists what each device has"
+        )
+    if measured.count < FEWEST_MEASURED:
+        raise UserError(
+            f"{measured.path}: {device.column} has {measured.count} measured architectures, "
+            f"regression needs {FEWEST_MEASURED}; measure more, with the same `python -m "
+            f"nas.measure` and networks={2 * FEWEST_MEASURED}"
+        )
+    return fitted_model(space, device, measured), True
+
+
+def fitted_model(space: Space, device: Device, measured: MeasuredLatency) -> EmbeddedModel:
+    """Fit a model on the measured latencies of a device, with its cross-validated quality."""
+    known = np.isfinite(measured.values_ms)
+    architectures, latency_ms = measured.architectures[known], measured.values_ms[known]
+    features = features_timed(space, device, architectures)
+    return EmbeddedModel(
+        device=device.id,
+        model=fit(features, latency_ms),
+        quality=cross_validate(features, latency_ms, space.groups(architectures)),
+        measured_count=measured.count,
+        saw_disconnected=bool(disconnected(space, features).any()),
+        features=tuple(space.feature_names),
+    )
+
+
+def features_timed(
+    space: Space, device: Device, architectures: Int64[ndarray, "n D"] | None
+) -> Float64[ndarray, "n F"]:
+    """Features of the networks that were timed: of each architecture, or of the one it equals.
+
+    None stands for every architecture of a space that can be listed.
+    """
+    if architectures is None:
+        assert isinstance(space, EnumerableSpace)
+        return _every_feature(space, device.once_per_network)
+    if device.once_per_network:
+        architectures = space.canonical(architectures)
+    return space.features(architectures)
+
+
+@lru_cache(maxsize=4)
+def _every_feature(space: EnumerableSpace, once_per_network: bool) -> Float64[ndarray, "size F"]:
+    rows = every_architecture(space)
+    return space.features(space.canonical(rows) if once_per_network else rows)
+
+
+def disconnected(space: Space, features: Float64[ndarray, "n F"]) -> Bool[ndarray, "n"]:
+    """True where the feature `connected` is 0; False everywhere in a space without it."""
+    if "connected" not in space.feature_names:
+        return np.zeros(len(features), bool)
+    return np.asarray(features[:, space.feature_names.index("connected")] == 0)
 
 
 def judge(predicted: Float64[ndarray, " n"], measured: Float64[ndarray, " n"]) -> Quality:

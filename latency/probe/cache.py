@@ -1,7 +1,7 @@
-"""Times that were taken on a device, on disk: a line a network, written when it is measured.
+"""Cache of measured times on disk: a line a network, written when it is measured.
 
-A file holds the times of one device under one set of settings; its name is a hash of both. A line
-that a kill has cut off is left out.
+A file holds the times of one device, one space and one set of settings; its name is a hash of these.
+A line that a kill has cut off is ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from latency.probe.board import Timed
 
 
 class CacheError(OSError):
-    """What is measured could not be kept."""
+    """A measured time could not be stored."""
 
 
 def require_writable(folder: Path) -> None:
@@ -40,15 +40,15 @@ def require_writable(folder: Path) -> None:
 
 @final
 class Cache:
-    """Numbers of networks, to what was timed; the last line of a number counts."""
+    """Times by the text of the architecture; the last line of an architecture counts."""
 
     def __init__(self, folder: Path, key: dict[str, Any], about: dict[str, Any]) -> None:
-        """Read what is there.
+        """Read the cached times.
 
         Args:
           folder: of all caches.
           key: all that decides a time.
-          about: kept beside it in the first line, for a reader.
+          about: stored beside it in the first line, for a reader.
 
         Raises:
           CacheError: if the file cannot be read, or is there and cannot be written.
@@ -57,7 +57,7 @@ class Cache:
         name = "".join(c if c.isalnum() or c in ".-" else "-" for c in str(key["device"]))
         self.path = folder / f"{name}-{sha256(text.encode()).hexdigest()[:16]}.jsonl"
         self._first = {"key": key, "about": about}
-        self._found: dict[int, Timed] = {}
+        self._found: dict[str, Timed] = {}
         try:
             if self.path.exists():
                 with self.path.open("r+b") as file:
@@ -71,22 +71,22 @@ class Cache:
         return len(self._found)
 
     def all(self) -> Iterable[Timed]:
-        """What was timed of every network."""
+        """Times of every network."""
         return self._found.values()
 
-    def get(self, number: int) -> Timed | None:
-        """What was timed of a network."""
-        return self._found.get(number)
+    def get(self, network: str) -> Timed | None:
+        """Times of a network; None if there are none."""
+        return self._found.get(network)
 
-    def add(self, number: int, timed: Timed, board: str) -> None:
-        """Keep what was timed, in memory and on disk.
+    def add(self, network: str, timed: Timed, board: str) -> None:
+        """Store times, in memory and on disk.
 
         Raises:
           OSError: if it cannot be written.
         """
-        self._found[number] = timed
+        self._found[network] = timed
         entry = {
-            "network": number,
+            "network": network,
             "ms": timed.ms.tolist(),
             "control_ms": timed.control_ms.tolist(),
             "warm_up_calls": timed.warm_up_calls,
@@ -117,7 +117,7 @@ class Cache:
                 bool(entry["is_stable"]),
                 dict(entry["state"]),
             )
-            number = int(entry["network"])
+            network = str(entry["network"])
         except (ValueError, KeyError, TypeError):
             return  # empty, the first line, or cut off
         if (
@@ -125,4 +125,4 @@ class Cache:
             and timed.control_ms.size
             and min(timed.ms.min(), timed.control_ms.min()) > 0
         ):
-            self._found[number] = timed
+            self._found[network] = timed

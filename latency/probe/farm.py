@@ -17,9 +17,9 @@ from runtime.machine.stability import StabilityConfig, drifted
 @final
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one network: its times, or why there are none."""
+    """Times of one network, or the reason why there are none."""
 
-    number: int
+    network: str  # text of the architecture
     board: str  # address
     timed: Timed | None
     refused: str = ""
@@ -28,7 +28,7 @@ class Outcome:
 
 @final
 class Farm:
-    """Boards that may stand for each other. One that is lost is left out while there is another."""
+    """Equal boards. A lost board is left out as long as there is another."""
 
     def __init__(
         self, boards: Sequence[Board], quiet: StabilityConfig, tell: Callable[[str], None]
@@ -56,26 +56,26 @@ class Farm:
 
     @property
     def boards(self) -> tuple[Board, ...]:
-        """Those that are still in use."""
+        """Boards still in use."""
         return tuple(self._boards)
 
     def measure(
-        self, numbers: Sequence[int], network: Callable[[int, str], bytes]
+        self, networks: Sequence[str], export: Callable[[str, str], bytes]
     ) -> Iterator[Outcome]:
-        """Outcomes as they come; `network` gives a number's content in a format.
+        """Outcomes as they come; `export` writes a network in a format.
 
         Raises:
           LinkError, BoardError: if no board is left; what was yielded before is not lost.
         """
         if len(self._boards) == 1:
-            for number in numbers:
-                yield self._take(self._boards[0], number, network)
+            for network in networks:
+                yield self._take(self._boards[0], network, export)
         else:
-            yield from self._share(numbers, network)
+            yield from self._share(networks, export)
 
-    def _take(self, board: Board, number: int, network: Callable[[int, str], bytes]) -> Outcome:
+    def _take(self, board: Board, network: str, export: Callable[[str, str], bytes]) -> Outcome:
         """Time one network; once more if the board was disturbed meanwhile."""
-        content = network(number, board.takes)
+        content = export(network, board.takes)
         try:
             for _ in range(2):
                 timed = board.measure(content)
@@ -83,24 +83,24 @@ class Farm:
                 if not disturbances:
                     break
         except UnrunnableError as error:
-            return Outcome(number, board.address, None, str(error))
-        return Outcome(number, board.address, timed, disturbances=disturbances)
+            return Outcome(network, board.address, None, str(error))
+        return Outcome(network, board.address, timed, disturbances=disturbances)
 
     def _share(
-        self, numbers: Sequence[int], network: Callable[[int, str], bytes]
+        self, networks: Sequence[str], export: Callable[[str, str], bytes]
     ) -> Iterator[Outcome]:
-        export = threading.Lock()  # torch writes one network at a time
+        lock = threading.Lock()  # torch exports one network at a time
 
-        def locked(number: int, takes: str) -> bytes:
-            with export:
-                return network(number, takes)
+        def locked(network: str, takes: str) -> bytes:
+            with lock:
+                return export(network, takes)
 
-        shared = _Shared(lambda board, number: self._take(board, number, locked))
-        for number in numbers:
-            shared.waiting.put(number)
+        shared = _Shared(lambda board, network: self._take(board, network, locked))
+        for network in networks:
+            shared.waiting.put(network)
         for board in self._boards:
             threading.Thread(target=shared.work, args=(board,), daemon=True).start()
-        left = len(numbers)
+        left = len(networks)
         try:
             while left:
                 outcome = shared.done.get()
@@ -109,7 +109,7 @@ class Farm:
                     yield outcome
                 else:
                     self._leave_out(outcome)
-                    shared.waiting.put(outcome.number)
+                    shared.waiting.put(outcome.network)
         finally:
             shared.stop.set()
 
@@ -128,27 +128,27 @@ class _Lost:
     """A board that ended with an error, and the network it was at."""
 
     board: Board
-    number: int
+    network: str
     error: Exception
 
 
 @final
 class _Shared:
-    """What a thread a board takes from and adds to."""
+    """Queues between the thread of each board and the caller."""
 
-    def __init__(self, take: Callable[[Board, int], Outcome]) -> None:
-        self.waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    def __init__(self, take: Callable[[Board, str], Outcome]) -> None:
+        self.waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
         self.done: queue.SimpleQueue[Outcome | _Lost] = queue.SimpleQueue()
         self.stop = threading.Event()
         self._take = take
 
     def work(self, board: Board) -> None:
-        """Take networks until told to stop, or the board is lost."""
+        """Time networks until `stop` is set or the board is lost."""
         while not self.stop.is_set():
             with suppress(queue.Empty):
-                number = self.waiting.get(timeout=0.05)
+                network = self.waiting.get(timeout=0.05)
                 try:
-                    self.done.put(self._take(board, number))
+                    self.done.put(self._take(board, network))
                 except Exception as error:  # noqa: BLE001 - raised again by the thread that waits
-                    self.done.put(_Lost(board, number, error))
+                    self.done.put(_Lost(board, network, error))
                     return

@@ -1,4 +1,4 @@
-"""Latency measured on a live board while the search waits: what is known first, then the board."""
+"""Latency measured on a live board during the search: cached times first, then the board."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from enum import Enum
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from latency.base import Latencies, UnmeasuredError
+from latency.base import Latencies, Space, UnmeasuredError
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
 from latency.probe.farm import Farm, Outcome
@@ -21,7 +21,7 @@ from runtime.shell.provenance import Kind
 
 
 class OnDisturbance(Enum):
-    """What happens when a board is not quiet, and is not when the network is timed once more."""
+    """What to do if a board is disturbed, and again when the network is timed once more."""
 
     flag = "flag"  # a line for the user
     stop = "stop"
@@ -29,139 +29,122 @@ class OnDisturbance(Enum):
 
 @final
 @dataclass(frozen=True)
-class Networks:
-    """What the oracle is told of the search space, which it does not know.
-
-    `number_of` gives the same number to architectures that are the same network, that of one of
-    them; `own_number_of` to each its own. Both raise IndexError outside the space. `content_of`
-    writes a number's network in a format (onnx, torchscript); `name_of` is for messages.
-    """
-
-    number_of: Callable[[Int64[ndarray, "*n D"]], Int64[ndarray, "*n"]]
-    own_number_of: Callable[[Int64[ndarray, "*n D"]], Int64[ndarray, "*n"]]
-    content_of: Callable[[int, str], bytes]
-    name_of: Callable[[int], str]
-
-
-@final
-@dataclass(frozen=True)
 class ProbeLatency:
-    """Asks the boards for each new network once; a `LiveOracle`."""
+    """Times each new network once on the boards; a `LiveOracle`.
+
+    Networks are named by the text of their canonical architecture.
+    """
 
     device: str
     description: str
+    space: Space
     farm: Farm
     cache: Cache
-    networks: Networks
-    tell: Callable[[str], None]  # takes a line for the user
+    export: Callable[[str, str], bytes]  # (text of an architecture, format) -> file
+    tell: Callable[[str], None]  # prints a line for the user
     statistic: Statistic = Statistic.median
     quiet: StabilityConfig = field(default_factory=StabilityConfig)
     on_disturbance: OnDisturbance = OnDisturbance.flag
-    unrunnable_ms: float | None = None  # what a network counts as that the board cannot run
+    unrunnable_ms: float | None = None  # latency of a network that the board cannot run
     confirm_top: int = 5
     source: str = "probe"
     tabular: bool = False
-    _known_ms: dict[int, float] = field(default_factory=dict, repr=False)
-    _unrunnable: set[int] = field(default_factory=set, repr=False)
+    _known_ms: dict[str, float] = field(default_factory=dict, repr=False)
+    _unrunnable: set[str] = field(default_factory=set, repr=False)
 
-    def latency_ms(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
-        """Milliseconds per inference of the device's batch.
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds per inference of the device's batch; new networks are timed.
 
         Raises:
           IndexError: if an architecture lies outside the space.
           UnmeasuredError: if the board cannot run an architecture's network.
           LinkError, BoardError: if the boards are lost, or disturbed where that is to stop.
         """
-        numbers, position = np.unique(self.networks.number_of(architectures), return_inverse=True)
-        self._learn([number for number in numbers.tolist() if number not in self._known_ms])
-        found_ms = np.array([self._known_ms[number] for number in numbers.tolist()], np.float64)
-        return np.asarray(found_ms[position.reshape(architectures.shape[:-1])])
-
-    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Milliseconds per inference of the device's batch, and the kind of each.
-
-        Raises:
-          IndexError: if an architecture lies outside the space.
-          UnmeasuredError: if an architecture has no latency.
-        """
-        ms = self.latency_ms(architectures)
-        predicted = self.predicted(architectures)
-        return Latencies(ms, np.where(predicted, Kind.penalty, Kind.measured).astype(np.int8))
+        names = self._names(architectures)
+        self._learn([name for name in dict.fromkeys(names) if name not in self._known_ms])
+        ms = np.array([self._known_ms[name] for name in names], np.float64)
+        shape = architectures.shape[:-1]
+        return Latencies(ms.reshape(shape), self._kinds(names).reshape(shape))
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """All of them: the board is asked.
+        """Return True everywhere: the board can be asked.
 
         Raises:
           IndexError: if an architecture lies outside the space.
         """
-        return np.ones(self.networks.number_of(architectures).shape, bool)
-
-    def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Those that the board cannot run, which count as `unrunnable_ms`."""
-        numbers = self.networks.number_of(architectures)
-        return np.asarray(np.isin(numbers, sorted(self._unrunnable)))
+        self.space.canonical(architectures)
+        return np.ones(architectures.shape[:-1], bool)
 
     def remember(
         self, architectures: Int64[ndarray, "n D"], latency_ms: Float64[ndarray, " n"]
     ) -> None:
-        """Answer as an earlier part of the same search was answered."""
-        numbers = self.networks.number_of(architectures)
-        for number, ms in zip(numbers.tolist(), latency_ms.tolist(), strict=True):
-            self._known_ms[number] = ms
+        """Take over the answers of an earlier part of the same search."""
+        for name, ms in zip(self._names(architectures), latency_ms.tolist(), strict=True):
+            self._known_ms[name] = ms
             if ms == self.unrunnable_ms:
-                self._unrunnable.add(number)
+                self._unrunnable.add(name)
 
     def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, " n"]:
-        """New times, whatever is known; NaN where the board cannot run it. They are not kept.
+        """Time networks anew, even known ones; NaN where the board cannot run one.
 
-        Each architecture is timed as it is, and not as another that is the same network.
+        Each architecture is timed as it is, and not as its canonical one. Nothing is cached.
 
         Raises:
           IndexError: if an architecture lies outside the space.
           LinkError, BoardError: if the boards are lost, or disturbed where that is to stop.
         """
-        numbers = self.networks.own_number_of(architectures)
-        again_ms = dict.fromkeys(numbers.tolist(), np.nan)
-        for outcome in self.farm.measure(list(again_ms), self.networks.content_of):
+        self.space.canonical(architectures)  # refuses what lies outside
+        names = [self.space.text(one) for one in self.space.normal(architectures)]
+        again_ms = dict.fromkeys(names, np.nan)
+        for outcome in self.farm.measure(list(again_ms), self.export):
             if outcome.timed is not None:
                 self._judge(outcome)
-                again_ms[outcome.number] = self._ms(outcome.timed)
-        return np.array([again_ms[number] for number in numbers.tolist()], np.float64)
+                again_ms[outcome.network] = self._ms(outcome.timed)
+        return np.array([again_ms[name] for name in names], np.float64)
+
+    def _names(self, architectures: Int64[ndarray, "*n D"]) -> list[str]:
+        rows = self.space.canonical(architectures).reshape(-1, architectures.shape[-1])
+        return [self.space.text(row) for row in rows]
+
+    def _kinds(self, names: Sequence[str]) -> Int8[ndarray, " n"]:
+        kinds = [Kind.penalty if name in self._unrunnable else Kind.measured for name in names]
+        return np.array(kinds, np.int8)
 
     def still_holds(self, cached: Timed) -> bool:
-        """Whether the control takes now what it took then; else the board is not what it was."""
+        """Whether the control network takes the same time now as when a time was cached."""
         now_ms = np.median([board.control_ms for board in self.farm.boards])
         limit = self.quiet.control_drift
         return not drifted(cached.control_median_ms, float(now_ms), limit)
 
-    def _learn(self, numbers: Sequence[int]) -> None:
+    def _learn(self, names: Sequence[str]) -> None:
         unknown = []
-        for number in numbers:
-            cached = self.cache.get(number)
+        for name in names:
+            cached = self.cache.get(name)
             if cached is None or not self.still_holds(cached):
-                unknown.append(number)
+                unknown.append(name)
             else:
-                self._known_ms[number] = self._ms(cached)
-        for outcome in self.farm.measure(unknown, self.networks.content_of):
+                self._known_ms[name] = self._ms(cached)
+        for outcome in self.farm.measure(unknown, self.export):
             if outcome.timed is None:
                 self._refuse(outcome)
                 continue
             self._judge(outcome)
             if not outcome.disturbances:
-                self.cache.add(outcome.number, outcome.timed, outcome.board)
-            self._known_ms[outcome.number] = self._ms(outcome.timed)
+                self.cache.add(outcome.network, outcome.timed, outcome.board)
+            self._known_ms[outcome.network] = self._ms(outcome.timed)
 
     def _ms(self, timed: Timed) -> float:
         return float(self.statistic.of(timed.ms))
 
     def _judge(self, outcome: Outcome) -> None:
         if outcome.timed is not None and not outcome.timed.is_stable:
-            name = self.networks.name_of(outcome.number)
-            self.tell(f"flagged: {outcome.board}: {name} did not settle while it was warmed up")
+            self.tell(
+                f"flagged: {outcome.board}: {outcome.network} did not settle while it was warmed up"
+            )
         if not outcome.disturbances:
             return
         said = (
-            f"{outcome.board} was not quiet while {self.networks.name_of(outcome.number)} was "
+            f"{outcome.board} was not quiet while {outcome.network} was "
             f"timed, twice: {'; '.join(outcome.disturbances)}"
         )
         if self.on_disturbance is OnDisturbance.stop:
@@ -169,14 +152,12 @@ class ProbeLatency:
         self.tell(f"flagged: {said}; its time is used, and not kept for later runs")
 
     def _refuse(self, outcome: Outcome) -> None:
-        said = (
-            f"{outcome.board} cannot run {self.networks.name_of(outcome.number)}: {outcome.refused}"
-        )
+        said = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"
         if self.unrunnable_ms is None:
             raise UnmeasuredError(
                 f"{said}; latency.unrunnable_ms=<milliseconds beyond T> counts such networks as "
                 f"that slow and goes on, and what was measured is kept for that run"
             )
-        self._known_ms[outcome.number] = self.unrunnable_ms
-        self._unrunnable.add(outcome.number)
+        self._known_ms[outcome.network] = self.unrunnable_ms
+        self._unrunnable.add(outcome.network)
         self.tell(f"{said}; it counts as {self.unrunnable_ms:g} ms")

@@ -1,7 +1,8 @@
-"""A situation that was not measured, between others that were: the same hogs held to other limits.
+"""A scenario that was not measured, between measured ones: the same hogs held to other limits.
 
-How much slower each architecture is in the nearest of them is known; how that grows with what the
-hogs take is a curve through the median slowdowns of all of them (`runtime.contention.sensitivity`).
+The slowdown of each architecture in the nearest of them is known; how it grows with the bandwidth
+that the hogs take is a curve through the median slowdowns of all of them
+(`runtime.contention.sensitivity`).
 """
 
 from __future__ import annotations
@@ -14,12 +15,11 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from latency.devices.bundled import shipped_paths
+from latency.base import Space, every_architecture
+from latency.devices.bundled import bundled_paths
 from latency.devices.registry import SITUATED, id_of_statistic
-from latency.sources.table import TableLatency
-from latency.sources.table_source import AutoLatencyConfig, by_architecture
-from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from latency.sources.lookup import Table, TableLatency
+from latency.sources.table import AutoLatencyConfig
 from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.scenario import Scenario
@@ -28,6 +28,7 @@ from runtime.machine.timing import Statistic
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import data_folder, latency_files, origin_beside
+from runtime.shell.provenance import Kind
 
 _WAY_OUT = "measure it: python -m nas.measure board=... scenario=... networks=200"
 
@@ -37,83 +38,88 @@ _HOLDING = {one.value for one in Isolation}
 @final
 @dataclass(frozen=True)
 class _Level:
-    """A situation that was measured: what its hogs took, and how much slower each cell is."""
+    """A measured scenario: bandwidth taken by its hogs, and slowdown of each architecture."""
 
     device: str
     taken_gb_per_s: float
-    slowdown: Float64[ndarray, "15625"]
+    slowdown: Float64[ndarray, "size"]
 
 
 def simulated(
-    device: str, scenario: Scenario, solo: TableLatency, statistic: Statistic, task: Task
-) -> TableLatency:
-    """Every latency predicted, unless the limit is above what the hogs take without one.
+    device: str, scenario: Scenario, solo: Table, statistic: Statistic, task: Task
+) -> Table:
+    """Predict every latency; no prediction is needed if the limit is above the hogs' free bandwidth.
 
     Args:
       device: id of the device in the scenario.
       scenario: hogs held to a limit.
       solo: latencies alone.
-      statistic: of all of them.
+      statistic: of all latencies.
       task: that the networks are for.
 
     Raises:
-      UserError: if no situation like it was measured.
+      UserError: if no scenario like it was measured, or the space cannot be listed.
     """
     limit = scenario.limit_mb_per_s
-    unlimited = _unlimited(device, scenario, statistic, task)
+    unlimited = _unlimited(device, scenario, solo.space, statistic, task)
     if unlimited is not None:
         return unlimited
-    # what networks beside take has no limit to count with
-    between = limit is not None and not scenario.beside
-    levels = _levels(device, len(scenario.hogs), solo, statistic, task) if between else []
-    if not levels or limit is None:
+    # networks beside take a bandwidth without a limit, between which nothing can be drawn
+    levels = (
+        _levels(device, len(scenario.hogs), solo, statistic, task)
+        if limit is not None and not scenario.beside and isinstance(solo, TableLatency)
+        else []
+    )
+    if not levels or limit is None or not isinstance(solo, TableLatency):
         raise UserError(
-            f"nothing is known of {device}: it was not measured, nor were the same hogs under another "
-            f"limit; {_WAY_OUT}"
+            f"no latency of {device} is known: it was not measured, nor were the same hogs under "
+            f"another limit; {_WAY_OUT}"
         )
     taken = limit * MB / GB * len(scenario.hogs)
     nearest = min(levels, key=lambda one: abs(one.taken_gb_per_s - taken))
     share = _share(levels, taken, nearest)
     ratio = 1 + (nearest.slowdown - 1) * share
-    told = ", ".join(f"{one.device} at {one.taken_gb_per_s:.3g} GB/s" for one in levels)
-    return TableLatency(
+    known = ", ".join(f"{one.device} at {one.taken_gb_per_s:.3g} GB/s" for one in levels)
+    return replace(
+        solo,
         device=id_of_statistic(device, statistic),
         source="corun",
         description=(
-            f"simulated: {solo.device} alone, slowed as between {told}, at {taken:.3g} GB/s; every "
+            f"simulated: {solo.device} alone, slowed as between {known}, at {taken:.3g} GB/s; every "
             f"latency is predicted"
         ),
-        table_ms=by_architecture(solo.latency_ms(NAS_BENCH_201.rows) * ratio),
-        is_predicted=by_architecture(np.ones(NAS_BENCH_201.size, bool)),
+        ms=solo.ms * ratio,
+        kind=np.full(solo.space.size, Kind.slowdown, np.int8),
+        warnings=(),
     )
 
 
 def _unlimited(
-    device: str, scenario: Scenario, statistic: Statistic, task: Task
-) -> TableLatency | None:
-    """The table of the same hogs without their limit, where none of them took more than that."""
+    device: str, scenario: Scenario, space: Space, statistic: Statistic, task: Task
+) -> Table | None:
+    """The table of the same hogs without their limit, if none of them took more than the limit."""
     if scenario.limit_mb_per_s is None:
         return None
     name = f"{device.partition(SITUATED)[0]}{scenario.unlimited.suffix}"
-    path = {**shipped_paths(), **latency_files(data_folder(), SPACE)}.get(name)
+    path = {**bundled_paths(space), **latency_files(data_folder(), space)}.get(name)
     taken = [] if path is None else _taken_by_each_gb_per_s(path)
     limit = scenario.limit_mb_per_s * MB / GB
     if not taken or max(taken) > limit:
         return None
-    table = AutoLatencyConfig(statistic).build(name, task)
+    table = AutoLatencyConfig(statistic).build(name, space, task)
     return replace(
         table,
         device=id_of_statistic(device, statistic),
         source="corun",
         description=(
             f"the limit of {limit:.3g} GB/s is above the {max(taken):.3g} that a hog takes without one, "
-            f"so this is {name}: {table.description}"
+            f"so these are the latencies of {name}: {table.description}"
         ),
     )
 
 
 def _share(levels: list[_Level], taken: float, nearest: _Level) -> float:
-    """Of the nearest level's slowdown, at so many GB/s."""
+    """Share of the nearest level's slowdown at a bandwidth of `taken` GB/s."""
     stolen = np.array([0.0, *(one.taken_gb_per_s for one in levels)])
     if not taken <= stolen.max() * 1.1:
         raise UserError(
@@ -131,35 +137,35 @@ def _share(levels: list[_Level], taken: float, nearest: _Level) -> float:
 def _levels(
     device: str, hogs: int, solo: TableLatency, statistic: Statistic, task: Task
 ) -> list[_Level]:
-    """Of the same hogs and the same all else, whatever held them."""
-    architectures = NAS_BENCH_201.rows
-    solo_ms = solo.latency_ms(architectures)
+    """Measured scenarios of the same hogs on the same device, whatever limits them."""
+    space = solo.space
     found = []
-    for name, path in {**latency_files(data_folder(), SPACE), **shipped_paths()}.items():
+    for name, path in {**latency_files(data_folder(), space), **bundled_paths(space)}.items():
         if SITUATED in name and "@" not in name and _unheld(name) == _unheld(device):
             taken = _limit_gb_per_s(name, hogs) or sum(_taken_by_each_gb_per_s(path))
             if taken:
-                table = AutoLatencyConfig(statistic).build(name, task)
-                found.append(_Level(name, taken, table.latency_ms(architectures) / solo_ms))
+                table = AutoLatencyConfig(statistic).build(name, space, task)
+                slowdown = table.answer(every_architecture(space)).ms / solo.ms
+                found.append(_Level(name, taken, slowdown))
     return found
 
 
 def _unheld(device: str) -> tuple[str, tuple[str, ...]]:
-    """A device and what goes on beside, without what holds it back."""
-    alone, _, situation = device.partition(SITUATED)
-    said = (word for word in situation.split("+") if word not in _HOLDING)
-    return alone, tuple(word for word in said if not word.startswith("limit:"))
+    """A device and the words of its scenario, without those of limits."""
+    alone, _, scenario = device.partition(SITUATED)
+    words = (word for word in scenario.split("+") if word not in _HOLDING)
+    return alone, tuple(word for word in words if not word.startswith("limit:"))
 
 
 def _limit_gb_per_s(device: str, hogs: int) -> float | None:
-    """What so many hogs may take while the network runs; between two runs a lock lets them take more."""
+    """Bandwidth that the hogs may take while the network runs (a lock allows more between two runs)."""
     words = device.partition(SITUATED)[2].split("+")
     limits = [float(word.removeprefix("limit:")) for word in words if word.startswith("limit:")]
     return limits[0] * MB / GB * hogs if limits else None
 
 
 def _taken_by_each_gb_per_s(table: Path) -> list[float]:
-    """What each that ran beside took, by the table's origin; nothing if it does not say."""
+    """Bandwidth that each process beside took, from the table's origin; [] if it is not stored."""
     try:
         return [float(each) for each in origin_beside(table)["taken_by_each_beside_gb_per_s"]]
     except (KeyError, TypeError, ValueError):

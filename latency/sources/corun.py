@@ -1,32 +1,48 @@
-"""Latency of an architecture while others run beside it: a table, and live times of the best."""
+"""`latency=corun scenario=hog`: latency while other work runs beside, in one of three fidelities.
+
+A table measured in the scenario (its holes filled from the latency alone and a fitted slowdown), else
+tables of the same hogs held to other limits, between which a curve is drawn; and at the end the best
+networks timed here, in the scenario. docs/how-to/search-in-a-scenario.md is for the user.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import final
 
-import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from latency.base import Latencies
-from latency.sources.table import TableLatency
-from runtime.shell.provenance import Kind
+from latency.base import Latencies, LatencyConfig, LatencyOracle, Space
+from latency.devices.measured import device_named, measured_on
+from latency.devices.registry import SITUATED
+from latency.measuring.here import timed_here
+from latency.sources.between_limits import simulated
+from latency.sources.lookup import Table
+from latency.sources.table import AutoLatencyConfig
+from runtime.contention.scenario import Scenario, scenario_named
+from runtime.machine.timing import Statistic
+from runtime.network.backend import Device
+from runtime.network.task import Task
+from runtime.shell.errors import UserError
+
+_TAILS = tuple(f"@{one.value}" for one in Statistic if one is not Statistic.median)
 
 
 @final
 @dataclass(frozen=True)
 class CorunLatency:
-    """A `LiveOracle`: the table answers every question of a search, the device those of its end."""
+    """A `LiveOracle`: a table answers during the search, the device times the best at its end."""
 
-    table: TableLatency
+    table: Table
     confirm_top: int
     measure_again: Callable[[Int64[ndarray, "n D"]], Float64[ndarray, " n"]]
 
     @property
     def device(self) -> str:
-        """With the situation in it."""
+        """Id of the device, with the scenario in it."""
         return self.table.device
 
     @property
@@ -36,48 +52,93 @@ class CorunLatency:
 
     @property
     def description(self) -> str:
-        """Of the table, and of what comes after."""
+        """Description of the table, and how many networks are timed at the end."""
         return f"{self.table.description}; the best {self.confirm_top} are timed here at the end"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Of the table."""
+        """Warnings of the table."""
         return self.table.warnings
 
     @property
     def tabular(self) -> bool:
-        """As the table is."""
+        """Whether the table has the whole space."""
         return self.table.tabular
 
-    def latency_ms(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
-        """Milliseconds per inference of the device's batch, in the situation.
-
-        Raises:
-          IndexError: if an architecture lies outside the table.
-          UnmeasuredError: if an architecture has no latency.
-        """
-        return self.table.latency_ms(architectures)
-
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Milliseconds per inference of the device's batch, and the kind of each.
+        """Milliseconds per inference of the device's batch, in the scenario.
 
         Raises:
           IndexError: if an architecture lies outside the space.
           UnmeasuredError: if an architecture has no latency.
         """
-        predicted = self.predicted(architectures)
-        kind = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
-        return Latencies(self.latency_ms(architectures), kind)
+        return self.table.answer(architectures)
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Which architectures have a latency."""
+        """Whether each architecture has a latency."""
         return self.table.known(architectures)
-
-    def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Which of these latencies are a model's predictions, not measurements."""
-        return self.table.predicted(architectures)
 
     def remember(
         self, architectures: Int64[ndarray, "n D"], latency_ms: Float64[ndarray, " n"]
     ) -> None:
-        """Nothing: a table answers as it did."""
+        """Do nothing: a table gives the same answers again."""
+
+
+@final
+@dataclass
+class CorunLatencyConfig(LatencyConfig):
+    """The scenario, and how many of the best networks are timed in it on this machine."""
+
+    scenario: str | None = "${scenario}"  # a name, or the path of a file
+    statistic: Statistic = Statistic.median
+    confirm_top: int = 0
+    here: Device = Device.cpu  # where the networks run that are timed at the end
+
+    def build(self, device: str, space: Space, task: Task) -> LatencyOracle:
+        """The oracle of a device, named by its id without a scenario.
+
+        Raises:
+          UserError: if there is no such scenario, or the device has no latencies in it.
+        """
+        scenario = self._scenario()
+        if SITUATED in device:
+            raise UserError(
+                f"device={device} has a scenario in its name already; with latency=corun name the "
+                f"device alone, or take latency=auto"
+            )
+        if device.endswith(_TAILS):
+            raise UserError(
+                f"device={device} has a statistic in its name; with latency=corun name the device "
+                f"alone, and latency.statistic="
+            )
+        if self.confirm_top < 0:
+            raise UserError(f"latency.confirm_top={self.confirm_top} must not be negative")
+        table = self._table(device, scenario, space, task)
+        if not self.confirm_top:
+            return table
+        here = timed_here(device, str(self.scenario), space, task, self.here)
+        return CorunLatency(table, self.confirm_top, partial(here, self.statistic))
+
+    def _scenario(self) -> Scenario:
+        if self.scenario is None:
+            raise UserError("latency=corun needs a scenario, as in scenario=hog")
+        try:
+            return scenario_named(self.scenario)
+        except ValueError as error:
+            raise UserError(str(error)) from error
+
+    def _table(self, device: str, scenario: Scenario, space: Space, task: Task) -> Table:
+        alone_id = device_named(space, device, self.statistic).id.partition("@")[0]
+        name = f"{alone_id}{scenario.suffix}"
+        auto = AutoLatencyConfig(self.statistic)
+        if not scenario.suffix or self._is_measured(name, space):
+            return replace(auto.build(name, space, task), source="corun")
+        alone = auto.build(device, space, task)
+        return simulated(name, scenario, alone, self.statistic, task)
+
+    def _is_measured(self, name: str, space: Space) -> bool:
+        try:
+            device = device_named(space, name, self.statistic)
+        except UserError:
+            return False  # no table, here or among the bundled ones, has a column of this name
+        return measured_on(space, device) is not None

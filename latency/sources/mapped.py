@@ -1,115 +1,156 @@
-"""One network, several devices that could run it, each with time left of its own.
+"""`latency=mapped`: one network, several devices that could run it, each with its own slack.
 
-With the first device's time as the limit T, the latency is `T * min_j latency_j / left_j`
+With the first device's slack as the limit T, the latency is `T * min_j latency_j / slack_j`
 (`runtime.mapping.model.effective_latency`): within T if and only if some device has room.
+`python -m runtime.map` computes the slack of each; docs/how-to/find-the-time-left.md is for the user.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from latency.base import Latencies, Place
-from latency.sources.table import TableLatency
+from latency.base import Latencies, LatencyConfig, Place, Space, UnmeasuredError
+from latency.devices.measured import device_named
+from latency.sources.lookup import Table
+from latency.sources.table import AutoLatencyConfig
+from runtime.machine.timing import Statistic
 from runtime.mapping.model.effective_latency import effective_ms
+from runtime.network.task import Task
+from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
+from runtime.shell.units import milliseconds
 
 
 @final
 @dataclass(frozen=True)
 class Left:
-    """What one device has left."""
+    """The latencies of one device, and the time that it has left."""
 
-    latency: TableLatency
+    latency: Table
     ms: float
 
 
 @final
 @dataclass(frozen=True)
 class MappedLatency:
-    """The best of them, as milliseconds of the first."""
+    """The latency on the best of several devices, as milliseconds of the first."""
 
     devices: tuple[Left, ...]
-    tabular: bool = True
 
     @property
     def device(self) -> str:
-        """All of them, with what each leaves: with other times it is another device."""
+        """All devices with their slack: with another slack it is another device."""
         return " or ".join(f"{one.latency.device} ({one.ms:.12g} ms)" for one in self.devices)
 
     @property
     def source(self) -> str:
-        """`mapped`, whatever each device's is."""
+        """`mapped`, whatever the source of each device is."""
         return "mapped"
 
     @property
     def description(self) -> str:
-        """What each device leaves, and where its latencies come from."""
+        """Slack of each device, and the source of its latencies."""
         said = [f"{one.latency.device} leaves {one.ms:g} ms" for one in self.devices]
         said += [f"{one.latency.device}: {one.latency.description}" for one in self.devices]
         return f"mapped, as ms of {self.devices[0].latency.device}: {'; '.join(said)}"
 
-    def latency_ms(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+    @property
+    def tabular(self) -> bool:
+        """Whether the latencies of all devices are free for the whole space."""
+        return all(one.latency.tabular for one in self.devices)
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds of the first device.
 
         Raises:
-          IndexError: if an architecture lies outside the tables.
+          IndexError: if an architecture lies outside the space.
           UnmeasuredError: if one was measured on no device.
         """
-        return self._best.latency_ms(architectures)
-
-    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Milliseconds per inference of the device's batch, and the kind of each.
-
-        Raises:
-          IndexError: if an architecture lies outside the space.
-          UnmeasuredError: if an architecture has no latency.
-        """
-        predicted = self.predicted(architectures)
-        kind = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
-        return Latencies(self.latency_ms(architectures), kind)
+        found = self._look_up(architectures)
+        unknown = np.isnan(found.ms)
+        if unknown.any():
+            text = self.devices[0].latency.space.text(architectures[unknown][0])
+            raise UnmeasuredError(f"architecture {text} was not measured on {self.device}")
+        return found
 
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Which architectures some device knows."""
-        return self._best.known(architectures)
-
-    def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Of which the best device's latency is a prediction."""
-        return self._best.predicted(architectures)
+        """Whether some device has a latency of each architecture."""
+        return np.asarray(~np.isnan(self._look_up(architectures).ms))
 
     def places(self, architecture: Int64[ndarray, "D"]) -> tuple[Place, ...]:
         """Every device that has a latency of the network, the one with most room first."""
-        row = architecture[None]
-        found = [
-            Place(
-                one.latency.device,
-                float(one.latency.latency_ms(row)[0]),
-                Kind.regression if one.latency.predicted(row)[0] else Kind.measured,
-                one.ms,
-            )
-            for one in self.devices
-            if one.latency.known(row)[0]
+        found = [(one, one.latency.look_up(architecture)) for one in self.devices]
+        places = [
+            Place(one.latency.device, float(each.ms), Kind(int(each.kind)), one.ms)
+            for one, each in found
+            if not np.isnan(each.ms)
         ]
-        return tuple(sorted(found, key=lambda place: place.latency_ms / place.limit_ms))
+        return tuple(sorted(places, key=lambda place: place.latency_ms / place.limit_ms))
 
-    @cached_property
-    def _best(self) -> TableLatency:
+    def _look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         left_ms = np.array([one.ms for one in self.devices])
-        tables_ms = np.stack([one.latency.table_ms for one in self.devices], -1)
-        predicted = np.stack([one.latency.is_predicted for one in self.devices], -1)
-        ratios = tables_ms / left_ms
-        # of a device that did not measure a cell another one is the best
+        each = [one.latency.look_up(architectures) for one in self.devices]
+        ms = np.stack([one.ms for one in each], -1)
+        kinds = np.stack([one.kind for one in each], -1)
+        ratios = ms / left_ms
+        # where a device did not measure an architecture, another one is the best
         best = np.where(np.isnan(ratios), np.inf, ratios).argmin(-1)[..., None]
-        nowhere = np.isnan(tables_ms).all(-1)
-        return TableLatency(
-            device=self.device,
-            source=self.source,
-            description=self.description,
-            table_ms=np.where(nowhere, np.nan, effective_ms(tables_ms, left_ms, left_ms[0])),
-            is_predicted=np.take_along_axis(predicted, best, -1)[..., 0],
+        nowhere = np.isnan(ms).all(-1)
+        return Latencies(
+            np.where(nowhere, np.nan, effective_ms(ms, left_ms, left_ms[0])),
+            np.take_along_axis(kinds, best, -1)[..., 0],
         )
+
+
+@final
+@dataclass
+class MappedLatencyConfig(LatencyConfig):
+    """The slack of `device` is T; `left` has the others, as `latency.left=[xeon/b1 9ms]`.
+
+    A latency is that on the best of them, as milliseconds of the first: within T if and only if the
+    network is within the slack of one of them.
+    """
+
+    left: list[str] = field(default_factory=list)  # "<device> <time>"
+    limit: str = "${T}"
+    statistic: Statistic = Statistic.median
+
+    def build(self, device: str, space: Space, task: Task) -> MappedLatency:
+        """All tables, measured or predicted as by `latency=auto`, as one."""
+        named = [_named(text) for text in self.left]
+        names = [device, *(name for name, _ in named)]
+        left_ms = [milliseconds(self.limit), *(ms for _, ms in named)]
+        ids = [device_named(space, name, self.statistic).id for name in names]
+        if not named or len({*ids}) < len(ids):
+            raise UserError(
+                f"latency.left=[{', '.join(self.left)}] must name devices beside device={device}, "
+                f"whose time is T, each once; {_WRITE}"
+            )
+        auto = AutoLatencyConfig(self.statistic)
+        return MappedLatency(
+            tuple(
+                Left(auto.build(name, space, task), ms)
+                for name, ms in zip(names, left_ms, strict=True)
+            )
+        )
+
+
+_WRITE = "write 'latency.left=[<device> 9ms]', with the time that runtime.map computes"
+
+
+def _named(text: str) -> tuple[str, float]:
+    device, _, left = text.strip().rpartition(" ")
+    if not device:
+        raise UserError(f"latency.left={text} is not a device and a time; {_WRITE}")
+    try:
+        return device.strip(), milliseconds(left)
+    except UserError as error:
+        raise UserError(
+            f"latency.left={text}: {left} is not a positive time in s, ms or us; {_WRITE}, "
+            f"and leave out a device that has no time left"
+        ) from error

@@ -1,74 +1,254 @@
-"""Latency of the whole space as an array indexed by architecture: a measured lookup."""
+"""`latency=table` and `latency=auto`: measured latencies, and models where there are none."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64, Shaped
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from latency.base import Latencies, UnmeasuredError
+from latency.base import EnumerableSpace, LatencyConfig, Space, every_architecture
+from latency.devices.bundled import bundled_paths
+from latency.devices.measured import (
+    MeasuredLatency,
+    device_named,
+    input_caveats,
+    measured_on,
+    scenarios,
+)
+from latency.devices.registry import SITUATED, Device, solo_id
+from latency.models.regression import EmbeddedModel, disconnected, features_timed, model_of
+from latency.models.slowdown import FEWEST_BOTH_WAYS, fit, quality
+from latency.sources.lookup import Fill, Table, make_table, predicting
+from runtime.machine.timing import Statistic
+from runtime.network.task import Task
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import data_folder
 from runtime.shell.provenance import Kind
+
+_DOUBTFUL_ERROR = 0.1
+"""A median error on held-out architectures above this is worth a warning."""
+
+
+class Unmeasured(Enum):
+    """What a table answers for an architecture that was not measured."""
+
+    error = "error"
+    regression = "regression"  # a model's prediction, marked as one
 
 
 @final
-@dataclass(frozen=True)
-class TableLatency:
-    """A lookup. NaN stands for a cell that was not measured.
+@dataclass
+class AutoLatencyConfig(LatencyConfig):
+    """Measurements where a file has them, predictions for the rest."""
 
-    `is_predicted` marks the entries that a model filled in; a table of measurements has none.
-    """
+    statistic: Statistic = Statistic.median
 
-    device: str
-    source: str
-    description: str
-    table_ms: Float64[ndarray, "*choices"]
-    is_predicted: Bool[ndarray, "*choices"]
-    tabular: bool = True
-    warnings: tuple[str, ...] = ()  # what a user should not overlook, a sentence each
+    def build(self, device: str, space: Space, task: Task) -> Table:
+        """A table with its holes filled, or the linear model if no file has the device."""
+        found, measured = find_measured(space, device, self.statistic)
+        if measured is None:
+            return predicted_table(space, found, None, task)
+        return _measured_table(space, found, measured, task, Unmeasured.regression)
 
-    def latency_ms(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
-        """Milliseconds per inference of the device's batch.
 
-        Raises:
-          IndexError: if an architecture lies outside the table.
-          UnmeasuredError: if an architecture was not measured on this device.
-        """
-        found = _look_up(self.table_ms, architectures)
-        if np.isnan(found).any():
-            choices = architectures[np.isnan(found)][0].tolist()
-            raise UnmeasuredError(
-                f"architecture {choices} was not measured on {self.device}; "
-                f"latency.unmeasured=regression predicts such cells and marks them"
+@final
+@dataclass
+class TableLatencyConfig(LatencyConfig):
+    """Measurements in any latency CSV of the data folder; see `runtime.shell.keyed_table`."""
+
+    unmeasured: Unmeasured = Unmeasured.error
+    statistic: Statistic = Statistic.median
+
+    def build(self, device: str, space: Space, task: Task) -> Table:
+        """Read the device's column."""
+        found, measured = find_measured(space, device, self.statistic)
+        if measured is None:
+            raise UserError(
+                f"no latency file in {data_folder()} has column {found.column} of device "
+                f"{found.id}; `python -m nas.data list` lists the devices that have one, "
+                f"latency=auto falls back to predictions"
             )
-        return found
-
-    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Milliseconds per inference of the device's batch, and the kind of each.
-
-        Raises:
-          IndexError: if an architecture lies outside the space.
-          UnmeasuredError: if an architecture has no latency.
-        """
-        predicted = self.predicted(architectures)
-        kind = np.where(predicted, Kind.regression, Kind.measured).astype(np.int8)
-        return Latencies(self.latency_ms(architectures), kind)
-
-    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Which architectures were measured, or filled in by a model."""
-        return np.asarray(~np.isnan(_look_up(self.table_ms, architectures)))
-
-    def predicted(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Which of these latencies are a model's predictions, not measurements."""
-        return _look_up(self.is_predicted, architectures)
+        return _measured_table(space, found, measured, task, self.unmeasured)
 
 
-def _look_up(
-    table: Shaped[ndarray, "*choices"], architectures: Int64[ndarray, "*n D"]
-) -> Shaped[ndarray, "*n"]:
-    """The entries of a table, one an architecture; an array even where there is one only."""
-    if architectures.size and architectures.min() < 0:
-        raise IndexError(f"choice {architectures.min()} is negative")
-    return np.asarray(table[tuple(np.moveaxis(architectures, -1, 0))])
+def find_measured(
+    space: Space, name: str, statistic: Statistic
+) -> tuple[Device, MeasuredLatency | None]:
+    """A device and its measurements; None if only a model can know the device.
+
+    Raises:
+      UserError: if there is no such device, or it has no measurements in this scenario or of this
+        statistic.
+    """
+    device = device_named(space, name, statistic)
+    measured = measured_on(space, device)
+    if measured is None and device.is_situated:
+        known = ", ".join(scenarios(space, solo_id(device.id))) or "none"
+        raise UserError(
+            f"{device.id} was not measured; scenarios of this device with a table: {known} "
+            f"(docs/how-to/search-in-a-scenario.md)"
+        )
+    if measured is None and device.statistic is not Statistic.median:
+        tail = device.statistic.value
+        bundled = ", ".join(name for name in bundled_paths(space) if SITUATED not in name)
+        raise UserError(
+            f"latency.statistic={tail}, but no table has column {device.column}: public tables have one "
+            f"number for an architecture; for your own measurement, `python -m nas.measure` with the "
+            f"same settings and statistic={tail} writes {tail} to another file, from the times it has; "
+            f"bundled devices with tails: {bundled or 'none'}"
+        )
+    return device, measured
+
+
+def predicted_table(
+    space: Space, device: Device, measured: MeasuredLatency | None, task: Task
+) -> Table:
+    """Latencies from the device's linear model alone.
+
+    Raises:
+      UserError: if the device has no model, and too few measurements to fit one.
+    """
+    model, fitted_now = model_of(space, device, measured)
+    fitted = "fitted now on" if fitted_now else "an embedded linear model of"
+    fill = _regression(space, device, model)
+    how = (
+        f"regression: every latency is predicted by {fitted} {model.measured_count:,} architectures "
+        f"of {device.source} ({model.quality})"
+    )
+    said = [
+        how,
+        *_extrapolation(space, device, model, None),
+        *device.flaws,
+        *input_caveats(device, space, task),
+    ]
+    return predicting(space, device.id, "regression", "; ".join(said), fill)
+
+
+def _measured_table(
+    space: Space, device: Device, measured: MeasuredLatency, task: Task, unmeasured: Unmeasured
+) -> Table:
+    missing = np.isnan(measured.values_ms) if isinstance(space, EnumerableSpace) else None
+    others = "all others" if missing is None else f"{missing.sum():,}"
+    said = [f"table: {device.source}, {measured.count:,} measured architectures"]
+    fill = None
+    if missing is None or missing.any():
+        if unmeasured is Unmeasured.regression:
+            fill = _fill(space, device, measured, missing, task)
+        said.append(f"{others} {'not measured' if fill is None else fill.description}")
+    said += [*measured.flaws, *device.flaws, *input_caveats(device, space, task)]
+    return make_table(
+        space,
+        measured.architectures,
+        measured.values_ms,
+        fill,
+        device=device.id,
+        source="table",
+        description="; ".join(said),
+    )
+
+
+def _fill(
+    space: Space,
+    device: Device,
+    measured: MeasuredLatency,
+    missing: Bool[ndarray, "size"] | None,
+    task: Task,
+) -> Fill:
+    """The model of what was not measured: stored in the table, of the scenario, or linear."""
+    if measured.predicted_ms is not None:
+        return Fill(
+            Kind.transfer,
+            f"predicted from them by nas.transfer, as stored in {measured.path}",
+            _stored(space, measured.architectures, measured.predicted_ms),
+        )
+    if device.is_situated:
+        alone = AutoLatencyConfig(device.statistic).build(solo_id(device.id), space, task)
+        return _slowed(space, device, measured, alone)
+    model, _ = model_of(space, device, measured)
+    extrapolated = "".join(f"; {one}" for one in _extrapolation(space, device, model, missing))
+    return _regression(
+        space, device, model, f"predicted by regression ({model.quality}){extrapolated}"
+    )
+
+
+def _regression(space: Space, device: Device, model: EmbeddedModel, description: str = "") -> Fill:
+    def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
+        return model.model.predict_ms(features_timed(space, device, architectures))
+
+    return Fill(Kind.regression, description, predict)
+
+
+def _stored(
+    space: Space, architectures: Int64[ndarray, "n D"], stored_ms: Float64[ndarray, "n"]
+) -> Callable[[Int64[ndarray, "n D"] | None], Float64[ndarray, "n"]]:
+    """Predictions that were computed before; NaN for an architecture that has none."""
+
+    def predict(rows: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
+        if rows is None:
+            return stored_ms
+        return make_table(space, architectures, stored_ms).look_up(rows).ms
+
+    return predict
+
+
+def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: Table) -> Fill:
+    """Latencies in a scenario: those without it times a slowdown, learned where both were timed.
+
+    The slowdown is the fitted one, or one factor for all if that errs less on held-out architectures.
+
+    Raises:
+      UserError: if too few were timed both ways.
+    """
+    solo = alone.look_up(measured.architectures)
+    both = np.isfinite(measured.values_ms) & (solo.kind == Kind.measured)
+    if both.sum() < FEWEST_BOTH_WAYS:
+        raise UserError(
+            f"{measured.path}: {device.column} and {alone.device} have {both.sum()} measured "
+            f"architectures in common, and a slowdown is learned from {FEWEST_BOTH_WAYS}; measure both "
+            f"with the same `python -m nas.measure`, once with scenario= and once without, and "
+            f"networks={2 * FEWEST_BOTH_WAYS}"
+        )
+    rows = measured.architectures[both]
+    known = solo.ms[both], measured.values_ms[both], space.features(rows), space.groups(rows)
+    how_good = quality(*known)
+    model = fit(*known) if how_good.ridge_is_better else None
+
+    def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
+        if architectures is None:
+            assert isinstance(space, EnumerableSpace)
+            architectures = every_architecture(space)
+        solo_ms = alone.look_up(architectures).ms
+        if model is None:
+            return np.asarray(solo_ms * how_good.median_ratio)
+        return model.predict_ms(solo_ms, space.features(architectures))
+
+    error = how_good.chosen.median_error
+    warning = (
+        f"latencies in this scenario are predicted with a median error of {error:.0%} on architectures "
+        f"that were held out; measure more networks in it, or, where this machine is the device, time "
+        f"the best in it with latency=corun latency.confirm_top=5"
+    )
+    return Fill(
+        Kind.slowdown,
+        f"predicted from {alone.device} by the slowdown of {both.sum():,} architectures ({how_good})",
+        predict,
+        (warning,) if error > _DOUBTFUL_ERROR else (),
+    )
+
+
+def _extrapolation(
+    space: Space, device: Device, model: EmbeddedModel, predicted: Bool[ndarray, "size"] | None
+) -> list[str]:
+    """Says how many predictions are of architectures that are not `connected`, if none was fitted."""
+    if model.saw_disconnected or not isinstance(space, EnumerableSpace):
+        return []
+    apart = disconnected(space, features_timed(space, device, None))
+    guessed = int((apart if predicted is None else apart & predicted).sum())
+    if not guessed:
+        return []
+    return [f"{guessed} of them, whose output does not depend on the input, are extrapolated"]

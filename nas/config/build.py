@@ -19,15 +19,14 @@ from controller.local_search import LocalSearchConfig
 from controller.model_based.guided import GuidedConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
+from latency.base import LatencyConfig
 from latency.probe.config import addresses
-from latency.sources.corun_source import CorunLatencyConfig
-from latency.sources.live import ProbeLatencyConfig
-from latency.sources.mapped_source import MappedLatencyConfig
-from latency.sources.table_source import (
+from latency.sources.corun import CorunLatencyConfig
+from latency.sources.mapped import MappedLatencyConfig
+from latency.sources.probe import ProbeLatencyConfig
+from latency.sources.regression import RegressionLatencyConfig
+from latency.sources.table import (
     AutoLatencyConfig,
-    LatencyConfig,
-    NatsLatencyConfig,
-    RegressionLatencyConfig,
     TableLatencyConfig,
 )
 from latency.sources.transfer import TransferLatencyConfig
@@ -74,7 +73,6 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "auto": AutoLatencyConfig,
         "table": TableLatencyConfig,
         "regression": RegressionLatencyConfig,
-        "nats": NatsLatencyConfig,
         "probe": ProbeLatencyConfig,
         "transfer": TransferLatencyConfig,
         "mapped": MappedLatencyConfig,
@@ -176,7 +174,7 @@ def build(composed: DictConfig) -> Experiment:
         space,
         task,
         config.accuracy.build(space, task, config.split, config.epochs),
-        config.latency.build(_device(config, limit_ms), task),
+        config.latency.build(_device(config, limit_ms), space, task),
         config.reward,
         limit_ms,
         limits_of(config.E, config.P, config.device, space, task),

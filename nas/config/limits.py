@@ -26,7 +26,7 @@ def limits_of(
                 f"out E"
             )
         bound_mj = millijoules(energy)
-        measured = energy_of(device)
+        measured = energy_of(space, device)
         numbers, values_mj = space.numbers, measured.values_mj
         source = measured.source(task)
         each.append(

@@ -93,7 +93,7 @@ def _list(space: Enumerable, folder: Path) -> None:
 
     console = Console()
     rows = list(accuracy_rows(space, folder))
-    console.print(devices_table(known_devices()))
+    console.print(devices_table(known_devices(space)))
     if rows:
         console.print(accuracy_table(rows))
     else:

@@ -73,7 +73,7 @@ def devices_table(rows: Iterable[DeviceRow]) -> Table:
         table.add_row(
             f"{row.device.id}\n  {row.device.column}",
             "\n".join(row.sources),
-            "" if row.measured_cells is None else f"{row.measured_cells:,}",
+            "" if row.measured_count is None else f"{row.measured_count:,}",
             "" if row.quality is None else f"{row.quality.r2:.3f}",
             ", ".join(map(str, numbers)),
         )

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from hydra.core.hydra_config import HydraConfig
-from jaxtyping import Int64
-from numpy import ndarray
 from rich.console import Console
 from rich.progress import track
 
@@ -21,10 +19,13 @@ from latency.measuring.boards import LiveBoards
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import Measurement, append, judged, mend, read
 from latency.measuring.machine import ThisMachine
-from latency.models.transferred import require_new
-from nas.measure.plan import MeasureConfig, completed, plan
+from latency.measuring.settings import MeasureConfig
+from latency.sources.transfer import require_new
+from nas.measure.plan import completed, plan
 from nas.measure.table import write_measured_table
 from nas.measure.transferred_table import write_predicted_table
+from nas.spaces.base import task_named
+from nas.spaces.registry import space_named
 from runtime.shell.file_lock import held
 from runtime.shell.hydra_command import typed_hydra_command
 
@@ -36,7 +37,7 @@ def main() -> None:
 
 def _run(config: MeasureConfig) -> None:
     given = HydraConfig.get().overrides.task
-    _measure(completed(config), given, Console(highlight=False, emoji=False))
+    _measure(config, given, Console(highlight=False, emoji=False))
 
 
 @runtime_checkable
@@ -47,18 +48,18 @@ class Subject(Protocol):
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """The settings, and what else is known, that decide a time."""
+        """The settings and facts that a time depends on."""
 
     def facts(self) -> dict[str, Any]:
-        """What it is, for the origin of the table."""
+        """Facts about it, for the origin of the table."""
 
     def journals(self, folder: MeasurementFolder) -> list[Path]:
-        """Those whose networks need not be measured again; nobody else writes them."""
+        """Journals whose networks need not be measured again; no other process writes them."""
 
     def rounds(
-        self, pending: Sequence[int], folder: MeasurementFolder
+        self, pending: Sequence[str], folder: MeasurementFolder
     ) -> tuple[int, Generator[tuple[Path, list[Measurement]], None, None]]:
-        """How many rounds there will be, and each as it comes: its journal and what was measured.
+        """Number of rounds, and each round as it ends: its journal and its measurements.
 
         Raises:
           UserError: if it cannot be measured; nothing that was yielded before is lost.
@@ -66,39 +67,56 @@ class Subject(Protocol):
 
 
 def _measure(config: MeasureConfig, words: Sequence[str], console: Console) -> None:
-    order = plan(config)
+    space = space_named(config.space)
+    task = task_named(space, config.dataset)
+    config = completed(config, task)
+    architectures = plan(config, space)
+    order = [space.text(one) for one in architectures]
 
     def tell(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
-    subject = LiveBoards(config, tell) if config.is_remote else ThisMachine(config, tell)
+    subject = (
+        LiveBoards(config, space, task, tell)
+        if config.is_remote
+        else ThisMachine(config, space, task, tell)
+    )
     if config.transfer:
-        require_new(id_of_statistic(subject.device_id, config.statistic), "board")
+        require_new(space, id_of_statistic(subject.device_id, config.statistic), "board")
     folder = MeasurementFolder(config, subject.device_id, subject.deciding)
     folder.require_same()
     with held(folder.settings):
         _measure_pending(config, subject, folder, order, console)
         if config.transfer:
-            write_predicted_table(config, folder, order, subject.facts(), console)
+            write_predicted_table(
+                config,
+                space,
+                folder,
+                order=architectures,
+                facts=subject.facts(),
+                console=console,
+            )
         else:
-            write_measured_table(config, folder, subject.facts(), words, console)
+            write_measured_table(
+                config, space, folder, facts=subject.facts(), words=words, console=console
+            )
 
 
 def _measure_pending(
     config: MeasureConfig,
     subject: Subject,
     folder: MeasurementFolder,
-    order: Int64[ndarray, " n"],
+    order: list[str],
     console: Console,
 ) -> None:
     journals = subject.journals(folder)
     for journal in journals:
         mend(journal)
     rows = [row for path in journals for row in judged(read(path), config.quiet.control_drift)]
-    quiet = [int(row["index"]) for row in rows if not row["disturbances"]]
-    pending = _pending(order.tolist(), quiet)  # what was disturbed is measured again
+    quiet = [row["arch"] for row in rows if not row["disturbances"]]
+    pending = _pending(order, quiet)  # disturbed networks are measured again
     console.print(
-        f"{folder.device_id}: {len(order):,} measurements of {len(set(order.tolist())):,} networks, "
+        f"{folder.device_id}: {len(order):,} measurements of {len(set(order)):,} networks, "
         f"{len(pending):,} to go -> {folder.path}",
         soft_wrap=True,
     )
@@ -122,12 +140,12 @@ def _measure_pending(
                 return
 
 
-def _pending(order: list[int], measured: list[int]) -> list[int]:
-    """What is left of the order: each number as often as it has not been measured yet."""
+def _pending(order: list[str], measured: list[str]) -> list[str]:
+    """The rest of the order: each network as often as it has not been measured yet."""
     left = Counter(order) - Counter(measured)
     pending = []
-    for index in reversed(order):
-        if left[index] > 0:
-            left[index] -= 1
-            pending.append(index)
+    for arch in reversed(order):
+        if left[arch] > 0:
+            left[arch] -= 1
+            pending.append(arch)
     return pending[::-1]

@@ -1,4 +1,4 @@
-"""What to do with a table that was measured: search by it, or first measure what a search needs."""
+"""What to do with a measured table: search by it, or first measure what a search needs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 from numpy import ndarray
 
+from latency.base import Space
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import SITUATED, id_of_statistic, solo_id
 from latency.measuring.folder import MeasurementFolder
-from latency.models.cell_regression import FEWEST_CELLS
-from latency.models.slowdown import FEWEST_CELLS as FEWEST_BOTH_WAYS
-from nas.measure.plan import MeasureConfig
-from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from latency.measuring.journal import measured_ms
+from latency.measuring.settings import MeasureConfig
+from latency.models.regression import FEWEST_MEASURED
+from latency.models.slowdown import FEWEST_BOTH_WAYS
 from runtime.machine.timing import Statistic
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import read_csv_table
@@ -25,85 +25,96 @@ from runtime.shell.keyed_table import read_csv_table
 
 def next_step(
     config: MeasureConfig,
+    space: Space,
     folder: MeasurementFolder,
-    latency_ms: Float64[ndarray, "15625"],
+    latency_ms: Float64[ndarray, " n"],
     words: Sequence[str],
 ) -> str:
-    """Commands that can do their work, after `next:`.
+    """The next commands, after `next:`; each has all that it needs.
 
     Args:
       config: of the measurement.
+      space: of the measured networks.
       folder: of the measurement.
-      latency_ms: what was measured, NaN elsewhere.
+      latency_ms: of each measured network.
       words: settings as the user wrote them, `name=value`.
     """
-    known = np.isfinite(latency_ms)
     if SITUATED in folder.device_id:
-        return _in_a_situation(config, folder, latency_ms, words)
-    if known.sum() >= FEWEST_CELLS:
-        return search_by(config, folder, latency_ms, [folder.table])
+        return _in_a_scenario(config, space, folder, latency_ms, words)
+    if len(latency_ms) >= FEWEST_MEASURED:
+        return search_by(config, space, folder, latency_ms, [folder.table])
     return (
-        f"next: measure more; a search predicts what was not measured from {FEWEST_CELLS} cells on, and "
-        f"here are {known.sum()}:\n  {_again(words, config, 2 * FEWEST_CELLS)}"
+        f"next: measure more; a search predicts what was not measured from {FEWEST_MEASURED} "
+        f"architectures on, and here are {len(latency_ms)}:\n"
+        f"  {_again(words, config, 2 * FEWEST_MEASURED)}"
     )
 
 
 def search_by(
     config: MeasureConfig,
+    space: Space,
     folder: MeasurementFolder,
-    latency_ms: Float64[ndarray, "15625"],
+    latency_ms: Float64[ndarray, " n"],
     tables: Sequence[Path],
 ) -> str:
-    """How tables are used; each has its origin beside it. T is what half of the cells are within."""
-    told = [f"device={folder.device_id}", f"T={np.nanmedian(latency_ms):.3g}ms"]
+    """The command that searches with these tables. T is the median latency."""
+    settings = [
+        f"space={space.name}",
+        f"device={folder.device_id}",
+        f"T={np.median(latency_ms):.3g}ms",
+    ]
     if config.statistic is not Statistic.median:
-        told.append(f"latency.statistic={config.statistic.value}")
+        settings.append(f"latency.statistic={config.statistic.value}")
     files = [str(path) for table in tables for path in (table, table.with_suffix(".json"))]
     return (
         f"next: copy them: cp {shlex.join(files)} <your folder of tables>, then search: "
-        f"NAS_DATA=<that folder> python -m nas.search {shlex.join(told)}"
+        f"NAS_DATA=<that folder> python -m nas.search {shlex.join(settings)}"
     )
 
 
-def _in_a_situation(
+def _in_a_scenario(
     config: MeasureConfig,
+    space: Space,
     folder: MeasurementFolder,
-    latency_ms: Float64[ndarray, "15625"],
+    latency_ms: Float64[ndarray, " n"],
     words: Sequence[str],
 ) -> str:
-    known = np.isfinite(latency_ms)
-    alone, tables, is_filled = _alone(config, folder)
-    both = int((known & alone).sum())
+    timed = set(measured_ms(folder.rows(), config.statistic))
+    alone, tables, is_filled = _alone(config, space, folder)
+    both = len(timed & alone)
     commands = []
-    if (alone.sum() < FEWEST_CELLS and not is_filled) or both < FEWEST_BOTH_WAYS <= known.sum():
-        commands.append(_again(words, config, 2 * FEWEST_CELLS, alone=True))
-    if known.sum() < FEWEST_BOTH_WAYS:
+    if (len(alone) < FEWEST_MEASURED and not is_filled) or both < FEWEST_BOTH_WAYS <= len(timed):
+        commands.append(_again(words, config, 2 * FEWEST_MEASURED, alone=True))
+    if len(timed) < FEWEST_BOTH_WAYS:
         commands.append(_again(words, config, 2 * FEWEST_BOTH_WAYS))
     if not commands:
-        return search_by(config, folder, latency_ms, [*tables, folder.table])
+        return search_by(config, space, folder, latency_ms, [*tables, folder.table])
     missing = (
-        f"next: measure more; a search predicts what was not measured in a situation from "
-        f"{FEWEST_BOTH_WAYS} cells timed both in it and alone (here are {both}), and alone from "
-        f"{FEWEST_CELLS} (here are {alone.sum()}):"
+        f"next: measure more; a search predicts what was not measured in a scenario from "
+        f"{FEWEST_BOTH_WAYS} architectures timed both in it and alone (here are {both}), and alone from "
+        f"{FEWEST_MEASURED} (here are {len(alone)}):"
     )
     return "\n  ".join([missing, *commands])
 
 
 def _alone(
-    config: MeasureConfig, folder: MeasurementFolder
-) -> tuple[Bool[ndarray, "15625"], list[Path], bool]:
-    """Which cells were measured alone, in which table to be copied, and if it foretells the others."""
+    config: MeasureConfig, space: Space, folder: MeasurementFolder
+) -> tuple[set[str], list[Path], bool]:
+    """Architectures measured without the scenario, the table to copy, and if it predicts the others."""
     name = id_of_statistic(solo_id(folder.device_id), config.statistic)
     try:
         if folder.table_alone.exists():
-            found = np.isfinite(read_csv_table(folder.table_alone, SPACE).column(name))
-            return found, [folder.table_alone], False
-        measured = measured_on(device_named(solo_id(folder.device_id), config.statistic))
+            table = read_csv_table(folder.table_alone, space)
+            found = table.architectures[np.isfinite(table.column(name))]
+            return {space.text(one) for one in found}, [folder.table_alone], False
+        device = device_named(space, solo_id(folder.device_id), config.statistic)
+        measured = measured_on(space, device)
     except (KeyError, UserError):
         measured = None  # no table of it, or none that can be used
     if measured is None:
-        return np.zeros(NAS_BENCH_201.size, bool), [], False
-    return np.isfinite(measured.values_ms), [], measured.predicted_ms is not None
+        return set(), [], False
+    found = measured.architectures[np.isfinite(measured.values_ms)]
+    return {space.text(one) for one in found}, [], measured.predicted_ms is not None
 
 
 def _again(words: Sequence[str], config: MeasureConfig, least: int, *, alone: bool = False) -> str:

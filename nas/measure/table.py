@@ -1,4 +1,4 @@
-"""What a measurement leaves: a table in the open layout, and where it comes from."""
+"""The result of a measurement: a table in the open layout, and its origin."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from datetime import datetime, timezone
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 from rich.console import Console
 
+from latency.base import EnumerableSpace, Space
 from latency.devices.registry import id_of_statistic
 from latency.measuring.folder import MeasurementFolder
-from latency.measuring.journal import latency_of_space, repeat_differences, taken_beside
+from latency.measuring.journal import measured_ms, repeat_differences, taken_beside
+from latency.measuring.settings import MeasureConfig
 from nas.measure.next_step import next_step
-from nas.measure.plan import CONTROL, MeasureConfig, chosen
-from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.measure.plan import chosen_in_words, distinct
 from runtime.machine.timing import Statistic
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
@@ -30,14 +30,16 @@ Rows = list[dict[str, str]]
 
 def write_measured_table(
     config: MeasureConfig,
+    space: Space,
     folder: MeasurementFolder,
+    *,
     facts: dict[str, Any],
     words: Sequence[str],
     console: Console,
 ) -> None:
     """Write the table of all that was measured so far, by whichever parts, and its origin.
 
-    `facts` are those of what was measured, `words` the settings as the user wrote them.
+    `facts` describe the device, `words` are the settings as the user wrote them.
 
     Raises:
       UserError: if everything was disturbed.
@@ -45,56 +47,67 @@ def write_measured_table(
     lock = folder.path / f"{folder.slug}.lock"
     lock.touch()
     with held(lock, wait=True):  # parts that end together: the last one writes what all have
-        latency_ms, origin = measured(config, folder, facts)
-        write_csv_table(folder.table, SPACE, {str(origin["device"]): latency_ms})
+        architectures, latency_ms, origin = measured(config, space, folder, facts)
+        column = {str(origin["device"]): latency_ms}
+        write_csv_table(folder.table, space, column, architectures)
         with replacing(folder.origin) as file:
             file.write((json.dumps(origin, indent=2) + "\n").encode())
     console.print(f"{in_words(origin)} -> {folder.table}, {folder.origin}", soft_wrap=True)
-    console.print(next_step(config, folder, latency_ms, words), soft_wrap=True, markup=False)
+    console.print(next_step(config, space, folder, latency_ms, words), soft_wrap=True, markup=False)
 
 
 def measured(
-    config: MeasureConfig, folder: MeasurementFolder, facts: dict[str, Any]
-) -> tuple[Float64[ndarray, "15625"], dict[str, Any]]:
-    """The times of the space, NaN where there is none, and where they come from.
+    config: MeasureConfig, space: Space, folder: MeasurementFolder, facts: dict[str, Any]
+) -> tuple[Int64[ndarray, "n D"], Float64[ndarray, " n"], dict[str, Any]]:
+    """Architectures that were measured, their milliseconds, and the origin of these.
 
     Raises:
       UserError: if everything was disturbed.
     """
     rows = folder.rows()
-    latency_ms = latency_of_space(rows, config.statistic)
-    cells = int((~np.isnan(latency_ms)).sum())
-    if not cells:
+    found = measured_ms(rows, config.statistic)
+    if not found:
         raise UserError(
             f"every one of the {len(rows)} measurements in {folder.path} was disturbed, as the journals "
             f"there say; make the machine quiet, or allow more with quiet.other_load= and the like "
             f"(docs/how-to/measure-a-machine.md)"
         )
-    return latency_ms, {
-        "device": id_of_statistic(folder.device_id, config.statistic),
-        "statistic": config.statistic.value,
-        "networks_measured": cells,
-        "networks_distinct": int(np.unique(NAS_BENCH_201.network_class).size),
-        "chosen": chosen(config, np.flatnonzero(~np.isnan(latency_ms))),
-        **_quality(rows, config),
-        "control": NAS_BENCH_201.strings[CONTROL],
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        **facts,
-    }
-
-
-def in_words(origin: dict[str, Any]) -> str:
-    """What was measured and how well, in one clause."""
-    spread = origin["repeats_median_relative_difference"]
-    noise = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
+    architectures = np.stack([space.parse(arch) for arch in found])
+    latency_ms = np.array(list(found.values()))
+    if isinstance(space, EnumerableSpace):  # the table is in the order of the numbers
+        order = np.argsort(space.numbers(architectures))
+        architectures, latency_ms = architectures[order], latency_ms[order]
     return (
-        f"{origin['networks_measured']:,} of {origin['networks_distinct']:,} networks measured "
-        f"undisturbed{noise}"
+        architectures,
+        latency_ms,
+        {
+            "space": space.name,
+            "device": id_of_statistic(folder.device_id, config.statistic),
+            "statistic": config.statistic.value,
+            "networks_measured": len(found),
+            "networks_distinct": len(distinct(space))
+            if isinstance(space, EnumerableSpace)
+            else None,
+            "chosen": chosen_in_words(config, space, set(found)),
+            **_quality(rows, config),
+            "control": space.text(space.control()),
+            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **facts,
+        },
     )
 
 
+def in_words(origin: dict[str, Any]) -> str:
+    """Number of measured networks and their noise, in one clause."""
+    spread = origin["repeats_median_relative_difference"]
+    noise = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
+    distinct_networks = origin["networks_distinct"]
+    of = "" if distinct_networks is None else f" of {distinct_networks:,}"
+    return f"{origin['networks_measured']:,}{of} networks measured undisturbed{noise}"
+
+
 def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
-    """What the journal says of the times: how often, how steady, how disturbed."""
+    """Quality of the times in the journal: repeats, spread and disturbances."""
     kept = [row for row in rows if not row["disturbances"]]
     signed = {one.value: repeat_differences(rows, one) for one in Statistic}
     differences = np.abs(signed[config.statistic.value])

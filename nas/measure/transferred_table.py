@@ -1,4 +1,4 @@
-"""What a measurement of a few probes leaves: a table whose other times are predicted, and marked."""
+"""The result of measuring a few calibration networks: a table whose other times are predicted, and marked."""
 
 from __future__ import annotations
 
@@ -9,41 +9,47 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
+from latency.base import Space
 from latency.measuring.folder import MeasurementFolder
-from latency.models.sheet import Probes
-from latency.models.transferred import transfer_from, write_transferred
+from latency.measuring.settings import MeasureConfig
+from latency.models.calibration import Calibration
+from latency.models.transferred import write_transferred
+from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.next_step import search_by
-from nas.measure.plan import MeasureConfig
 from nas.measure.table import in_words, measured
 
 
 def write_predicted_table(
     config: MeasureConfig,
+    space: Space,
     folder: MeasurementFolder,
-    order: Int64[ndarray, " n"],
+    *,
+    order: Int64[ndarray, "n D"],
     facts: dict[str, Any],
     console: Console,
 ) -> None:
-    """Predict the space from those of the ordered networks that were measured undisturbed.
+    """Predict the space from the ordered networks that were measured undisturbed.
 
     Raises:
       UserError: if these are too few.
     """
-    latency_ms, origin = measured(config, folder, facts)
-    wanted = np.unique(order)
-    probes = wanted[np.isfinite(latency_ms[wanted])]
-    found = transfer_from(str(origin["device"]), Probes(probes, latency_ms[probes]))
+    listed = require_known_devices(space)
+    architectures, latency_ms, origin = measured(config, space, folder, facts)
+    wanted, timed = np.unique(listed.numbers(order)), listed.numbers(architectures)
+    ordered = np.isin(timed, wanted)
+    calibration = Calibration(timed[ordered], latency_ms[ordered])
+    found = transfer_from(listed, str(origin["device"]), calibration)
     sidecar = write_transferred(folder.transferred, found, origin)
-    lost = len(wanted) - len(probes)
+    lost = len(wanted) - len(calibration.index)
     if lost:
         console.print(
-            f"{lost} of {len(wanted)} probes are missing, see the flagged lines; the same command "
-            f"measures them again",
+            f"{lost} of {len(wanted)} calibration networks are missing, see the flagged lines; the same "
+            f"command measures them again",
             soft_wrap=True,
         )
     console.print(
-        f"{in_words(origin)}; all else is predicted from the probes\n"
-        f"{found.told} -> {folder.transferred}, {sidecar}\n"
-        f"{search_by(config, folder, latency_ms, [folder.transferred])}",
+        f"{in_words(origin)}; all others are predicted from these\n"
+        f"{found.report} -> {folder.transferred}, {sidecar}\n"
+        f"{search_by(config, space, folder, latency_ms, [folder.transferred])}",
         soft_wrap=True,
     )

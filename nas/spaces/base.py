@@ -38,6 +38,9 @@ class SearchSpace(Protocol):
     feature_names: tuple[str, ...]
     resources: Path | None  # folder of the tables and models that come with the space, or None
 
+    def __hash__(self) -> int:
+        """Equal spaces are one space: what is computed for all of it is cached by the space."""
+
     def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
         """Set switched-off positions to 0, so that one architecture is one row."""
 

@@ -12,8 +12,8 @@ from itertools import product
 from typing import final
 
 from latency.base import LatencyOracle
+from latency.sources.lookup import TableLatency
 from latency.sources.mapped import Left, MappedLatency
-from latency.sources.table import TableLatency
 from runtime.shell.errors import UserError
 
 

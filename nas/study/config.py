@@ -8,7 +8,7 @@ from typing import final
 
 from omegaconf import MISSING
 
-from latency.sources.table_source import LatencyConfig
+from latency.base import LatencyConfig
 from nas.accuracy.base import AccuracyConfig, Split
 
 

@@ -20,7 +20,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from controller.base import ControllerConfig
 from latency.base import LatencyOracle
-from latency.sources.mapped_source import MappedLatencyConfig
+from latency.sources.mapped import MappedLatencyConfig
 from nas.accuracy.base import Accuracy
 from nas.spaces.base import Enumerable, SearchSpace, task_named
 from nas.spaces.registry import space_named

@@ -66,7 +66,7 @@ class Problems:
 
     def _add_named(self, name: str, limit: str) -> tuple[LatencyOracle, float]:
         if name not in self._by_name:
-            self._by_name[name] = self._config.latency.build(name, self._task)
+            self._by_name[name] = self._config.latency.build(name, self._space, self._task)
         oracle = self._by_name[name]
         limit_ms = self._limit_ms(limit, oracle)
         self._add(name, oracle, limit_ms)

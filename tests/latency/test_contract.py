@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from latency.sources.nats import NatsLatency
 
 from latency.base import LatencyOracle, UnmeasuredError
 from latency.sources.mapped import Left, MappedLatency
-from latency.sources.nats import NatsLatency
 from latency.sources.table import TableLatency
 
 CHOICES = (3, 2, 4)

@@ -6,20 +6,20 @@ import subprocess
 
 import numpy as np
 import pytest
+from latency.models.sheet import Probes, read_probes, write_sheet
+from nas.spaces.nas_bench_201.known_devices import known_latency
 
 import nas.search.command
 import nas.transfer
 from latency.models.regression import judge
-from latency.models.sheet import Probes, read_probes, write_sheet
 from latency.models.transferred import (
     _most_telling,
     choose_probes,
     transfer_from,
     write_transferred,
 )
-from latency.sources.table_source import AutoLatencyConfig, TableLatencyConfig
+from latency.sources.table import AutoLatencyConfig, TableLatencyConfig
 from latency.sources.transfer import TransferLatencyConfig
-from nas.spaces.nas_bench_201.known_devices import known_latency
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
@@ -42,7 +42,7 @@ def nothing_is_known_from_before(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("NAS_DATA", str(tmp_path_factory.mktemp("bare")))
         forget()
-        known_latency()
+        known_latency(SPACE)
     yield
     forget()
 
@@ -55,7 +55,7 @@ def forget():
 @pytest.fixture(scope="module")
 def board_ms(nothing_is_known_from_before):  # noqa: ARG001 - before it
     """A synthetic board: a known one, with 3 % noise and at another level."""
-    known = known_latency()
+    known = known_latency(SPACE)
     noise = np.random.default_rng(0).normal(0, 0.03, len(STRINGS))
     return 2.5 * np.exp(known.log_ms[30] + noise)
 
@@ -104,7 +104,7 @@ def transfer(in_process):
 
 
 def test_every_device_is_known_on_a_bare_machine():
-    known = known_latency()
+    known = known_latency(SPACE)
 
     assert known.log_ms.shape == (DEVICES, len(STRINGS))
     assert np.isfinite(known.log_ms).all()
@@ -152,8 +152,8 @@ def test_a_predicted_table_never_passes_as_measured(tmp_path, found):
     write_transferred(tmp_path / "any name.csv", found)
 
     assert tuple(latency_files(tmp_path, SPACE)) == ("my-board",)
-    strict = TableLatencyConfig().build("my-board", TASKS["cifar100"])
-    auto = AutoLatencyConfig().build("my-board", TASKS["cifar100"])
+    strict = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar100"])
+    auto = AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar100"])
     assert np.flatnonzero(strict.known(ARCHITECTURES)).tolist() == sorted(probes.index.tolist())
     assert np.array_equal(auto.predicted(ARCHITECTURES), ~strict.known(ARCHITECTURES))
     assert auto.latency_ms(ARCHITECTURES) == pytest.approx(found.latency_ms, abs=1e-6)
@@ -161,7 +161,7 @@ def test_a_predicted_table_never_passes_as_measured(tmp_path, found):
 
 
 def test_the_oracle_measures_nothing_but_the_probes(filled):
-    oracle = TransferLatencyConfig(str(filled)).build("my-board", TASKS["cifar100"])
+    oracle = TransferLatencyConfig(str(filled)).build("my-board", SPACE, TASKS["cifar100"])
 
     probes = read_probes(filled)
     expected = np.ones(len(STRINGS), bool)

@@ -3,9 +3,10 @@
 CIFAR-10, cells by their official number; the CSV rounds to five digits after the point.
 """
 
+from nas.spaces.nas_bench_201.plugin import SPACE
 import pytest
+from latency.sources.table import TableLatencyConfig
 
-from latency.sources.table_source import TableLatencyConfig
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 PUBLISHED_MS = [
@@ -32,7 +33,7 @@ def published(nas_data, monkeypatch, tmp_path_factory):
     cache = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("NAS_DATA", str(nas_data))
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(cache))
-    return lambda device: TableLatencyConfig().build(device, TASKS["cifar10"])
+    return lambda device: TableLatencyConfig().build(device, SPACE, TASKS["cifar10"])
 
 
 @pytest.mark.data

@@ -8,23 +8,24 @@ import pytest
 from latency.devices.bundled import (
     COLUMNS,
     FOLDER,
+    bundled_paths,
     origin_of,
-    read_shipped,
-    shipped_paths,
-    write_shipped,
+    read_bundled,
+    write_bundled,
 )
 from latency.devices.registry import Kind, find
+from nas.spaces.nas_bench_201.plugin import SPACE
 
-PATHS = pytest.mark.parametrize("path", shipped_paths().values(), ids=lambda path: path.stem)
+PATHS = pytest.mark.parametrize("path", bundled_paths(SPACE).values(), ids=lambda path: path.stem)
 
 
 def test_what_is_written_is_read_back_in_the_order_of_the_index(tmp_path):
     path = tmp_path / "board.csv.gz"
 
     with path.open("wb") as file:
-        write_shipped(file, [(7, 1.5, 1.625, 2.0), (3, 0.5, 0.75, 1.0)])
+        write_bundled(file, [(7, 1.5, 1.625, 2.0), (3, 0.5, 0.75, 1.0)])
 
-    table = read_shipped(path)
+    table = read_bundled(path)
     assert table.index.tolist() == [3, 7]
     assert table.median_ms.tolist() == [0.5, 1.5]
     assert table.p95_ms.tolist() == [0.75, 1.625]
@@ -36,7 +37,7 @@ def test_the_same_times_make_the_same_bytes(tmp_path):
 
     for name, given in (("a", rows), ("b", rows[::-1])):
         with (tmp_path / name).open("wb") as file:
-            write_shipped(file, given)
+            write_bundled(file, given)
 
     content = (tmp_path / "a").read_bytes()
     assert content == (tmp_path / "b").read_bytes()
@@ -45,7 +46,7 @@ def test_the_same_times_make_the_same_bytes(tmp_path):
 
 @PATHS
 def test_a_table_is_small_positive_and_each_architecture_is_in_it_once(path):
-    table = read_shipped(path)
+    table = read_bundled(path)
 
     assert path.stat().st_size < 400_000
     assert len(np.unique(table.index)) == len(table.index)
@@ -61,7 +62,7 @@ def test_an_origin_says_where_when_and_how(path):
     device = find(origin["device"])
     assert device is not None
     assert origin["statistic"] == "median"
-    assert origin["rows_measured"] == len(read_shipped(path).index)
+    assert origin["rows_measured"] == len(read_bundled(path).index)
     told = {Kind.gpu: ("gpu",), Kind.cpu: ("cpu", "cpu_clock", "threads")}[device.kind]
     if device.is_situated:
         told = (*told, "scenario")
@@ -79,6 +80,6 @@ def test_an_origin_says_where_when_and_how(path):
 def test_the_card_names_every_table():
     card = (FOLDER / "README.md").read_text(encoding="utf-8")
 
-    for device, path in shipped_paths().items():
+    for device, path in bundled_paths(SPACE).items():
         assert f"`{device}`" in card
         assert path.name in card

@@ -1,6 +1,7 @@
 """The registry of devices."""
 
 import pytest
+from latency.sources.nats import NATS_DEVICE
 
 from latency.devices.registry import (
     Kind,
@@ -10,17 +11,17 @@ from latency.devices.registry import (
     tail_in_words,
     unregistered,
 )
-from latency.sources.nats import NATS_DEVICE
+from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.machine.timing import Statistic
 
 
 def test_no_name_means_two_devices():
-    names = [name for device in registered() for name in (device.id, device.column)]
+    names = [name for device in registered(SPACE) for name in (device.id, device.column)]
 
     assert len(set(names)) == len(names)
 
 
-@pytest.mark.parametrize("device", registered(), ids=lambda device: device.id)
+@pytest.mark.parametrize("device", registered(SPACE), ids=lambda device: device.id)
 def test_an_id_says_what_is_known_and_nothing_more(device):
     parts = device.id.partition("@")[0].split("/")
     said = [part for part in (device.precision, f"b{device.batch}") if part is not None]

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from latency.devices.bundled import origin_of, read_shipped
+from latency.devices.bundled import origin_of, read_bundled
 from latency.measuring.journal import Measurement, append
 from nas.spaces.nas_bench_201.fitting.bundle import main, ship
 from runtime.machine.timing import Samples
@@ -29,7 +29,7 @@ def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):
 
     path = ship(tmp_path / "board_ms.json", tmp_path / "package")
 
-    table = read_shipped(path)
+    table = read_bundled(path)
     assert (table.index.tolist(), table.median_ms.tolist()) == ([5], [1.25])
     assert origin_of(path) == {**named, "settings": decisive, "rows_measured": 1}
     assert len(list((tmp_path / "package").iterdir())) == 2
@@ -78,7 +78,7 @@ def test_a_table_is_not_replaced_by_one_with_fewer_cells(tmp_path):
     with pytest.raises(UserError, match=r"has more cells than the 1 of .*; remove it first"):
         ship(origin, tmp_path / "package")
 
-    assert read_shipped(path).median_ms.tolist() == [1.0, 2.0]
+    assert read_bundled(path).median_ms.tolist() == [1.0, 2.0]
 
 
 ORIGIN = {"device": "x", "statistic": "median", "settings": {"quiet": {"control_drift": 0.05}}}

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from latency.sources.nats import NATS_DEVICE
 
-from latency.devices.bundled import shipped_paths
+from latency.devices.bundled import bundled_paths
 from latency.devices.registry import registered
 from latency.models.regression import (
     MODELS,
@@ -17,7 +18,7 @@ from latency.models.regression import (
     fit,
     save_models,
 )
-from latency.sources.nats import NATS_DEVICE
+from nas.spaces.nas_bench_201.plugin import SPACE
 
 
 @pytest.fixture
@@ -86,22 +87,22 @@ def test_a_stored_model_is_read_back_as_it_was(tmp_path, monkeypatch):
 
     assert read.model.weights_ms == pytest.approx([1.0, 2.5])
     assert (read.model.intercept_ms, read.model.fastest_ms) == (0.25, 0.5)
-    assert (read.quality, read.measured_cells, read.features) == (quality, 123, ("a", "b"))
+    assert (read.quality, read.measured_count, read.features) == (quality, 123, ("a", "b"))
     assert not read.saw_disconnected
 
 
 def test_every_registered_device_has_an_embedded_model_or_a_table_in_the_package():
-    others = {NATS_DEVICE, *shipped_paths()}
+    others = {NATS_DEVICE, *bundled_paths(SPACE)}
 
-    assert set(embedded_models()) == {device.id for device in registered()} - others
+    assert set(embedded_models(SPACE)) == {device.id for device in registered(SPACE)} - others
 
 
 def test_the_card_prints_the_numbers_of_the_models():
     card = MODELS.with_suffix(".md").read_text(encoding="utf-8")
 
-    for model in embedded_models().values():
+    for model in embedded_models(SPACE).values():
         (row,) = [line for line in card.splitlines() if line.split(" ")[1:2] == [model.device]]
-        assert f"| {model.measured_cells:,} | {model.quality.r2:.4f} |" in row
+        assert f"| {model.measured_count:,} | {model.quality.r2:.4f} |" in row
         assert f"| {model.quality.within_10_percent:.1%} |" in row
 
 

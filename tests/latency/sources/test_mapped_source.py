@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 
-from latency.sources.mapped_source import MappedLatencyConfig
+from latency.sources.mapped import MappedLatencyConfig
 from nas.config.build import build, register
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.conf_folder import CONF
 from runtime.shell.errors import UserError
@@ -18,7 +19,7 @@ GPU, CPU = "h200/torch-graph/fp32/b1", "xeon-emerald-rapids/onnxruntime/fp32/b1"
 
 
 def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
-    oracle = MappedLatencyConfig([f"{CPU} 2ms"], limit="0.8ms").build(GPU, TASKS["cifar10"])
+    oracle = MappedLatencyConfig([f"{CPU} 2ms"], limit="0.8ms").build(GPU, SPACE, TASKS["cifar10"])
 
     every = NAS_BENCH_201.rows
     gpu_ms, cpu_ms = (one.latency.latency_ms(every) for one in oracle.devices)
@@ -49,7 +50,7 @@ def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
 )
 def test_other_devices_are_named_once_each_with_a_time(left, said):
     with pytest.raises(UserError, match=said) as refused:
-        MappedLatencyConfig(left, limit="1ms").build(GPU, TASKS["cifar10"])
+        MappedLatencyConfig(left, limit="1ms").build(GPU, SPACE, TASKS["cifar10"])
 
     assert "\n" not in str(refused.value)
 

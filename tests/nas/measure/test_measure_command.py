@@ -17,7 +17,7 @@ import nas.measure.command
 import nas.search.command
 from latency.measuring.journal import read
 from latency.models.transferred import choose_probes
-from latency.sources.table_source import AutoLatencyConfig, TableLatencyConfig
+from latency.sources.table import AutoLatencyConfig, TableLatencyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import Statistic
@@ -272,7 +272,7 @@ def test_the_tail_goes_into_a_table_of_its_own_and_is_read_as_what_it_is(
     assert np.nansum(tail.values - median.values) > 0
     monkeypatch.setenv("NAS_DATA", str(tmp_path))
     oracle = TableLatencyConfig(statistic=Statistic.p95).build(
-        "here/torch/fp32/b1", TASKS["imagenet16"]
+        "here/torch/fp32/b1", SPACE, TASKS["imagenet16"]
     )
     assert oracle.device == "here/torch/fp32/b1@p95"
     assert np.nansum(oracle.table_ms) == pytest.approx(np.nansum(tail.values))
@@ -299,7 +299,7 @@ def test_a_few_probes_are_measured_and_no_prediction_passes_for_a_measurement(
     tables.mkdir()
     path.rename(tables / path.name)
     monkeypatch.setenv("NAS_DATA", str(tables))
-    oracle = AutoLatencyConfig().build(name, TASKS["imagenet16"])
+    oracle = AutoLatencyConfig().build(name, SPACE, TASKS["imagenet16"])
     assert oracle.is_predicted.sum() == NAS_BENCH_201.size - 3
     assert "predicted from them by nas.transfer" in oracle.description
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from latency.measuring.folder import MeasurementFolder
-from latency.sources.corun_source import CorunLatencyConfig
-from latency.sources.table_source import AutoLatencyConfig
+from latency.sources.corun import CorunLatencyConfig
+from latency.sources.table import AutoLatencyConfig
 from nas.measure.next_step import next_step
 from nas.measure.plan import MeasureConfig, OnDisturbance, plan
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -121,11 +121,11 @@ def test_with_enough_both_ways_the_search_that_is_named_can_be_built(tmp_path, d
     words = dict(word.split("=", 1) for word in shlex.split(search)[3:])
     assert words["device"] == HOG
     assert words.get("latency.statistic", "median") == statistic.value
-    oracle = AutoLatencyConfig(statistic).build(words["device"], TASKS["cifar100"])
+    oracle = AutoLatencyConfig(statistic).build(words["device"], SPACE, TASKS["cifar100"])
     limit_ms = float(words["T"].removesuffix("ms"))
     within = oracle.latency_ms(NAS_BENCH_201.rows) <= limit_ms
     assert within.any()
-    assert CorunLatencyConfig("hog", statistic).build(BOARD, TASKS["cifar100"]).source == "corun"
+    assert CorunLatencyConfig("hog", statistic).build(BOARD, SPACE, TASKS["cifar100"]).source == "corun"
 
 
 def test_a_table_alone_among_the_users_tables_counts(tmp_path, data):

@@ -16,13 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from latency.devices.bundled import FOLDER, TABLE_SUFFIX, read_shipped, write_shipped
+from latency.devices.bundled import TABLE_SUFFIX, read_bundled, write_bundled
 from latency.measuring.folder import rows_of
+from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import one_line_errors
+
+FOLDER = Path(__file__).parents[1] / "measured"
 
 _MACHINE_ONLY = ("out", "core", "shard", "on_disturbance", "minutes")
 """Settings that say nothing of the times."""
@@ -51,20 +54,21 @@ def ship(origin: Path, folder: Path) -> Path:
     for row in rows_of(origin.parent, slug, quiet):
         if not row["disturbances"]:
             times_ms = [float(row[name]) for name in ("median_ms", "p95_ms", "p99_ms")]
-            taken.setdefault(int(row["index"]), []).append(times_ms)
+            number = int(SPACE.numbers(SPACE.parse(row["arch"])))
+            taken.setdefault(number, []).append(times_ms)
     if not taken:
         raise UserError(
             f"no {slug}*.journal.csv beside {origin} holds an undisturbed measurement; leave the "
             f"origin in the folder where nas.measure wrote it, under its name"
         )
     table = folder / f"{slug}{TABLE_SUFFIX}"
-    if table.exists() and len(read_shipped(table).index) > len(taken):
+    if table.exists() and len(read_bundled(table).index) > len(taken):
         raise UserError(
             f"{table} has more cells than the {len(taken)} of {origin}; remove it first if these shall "
             f"replace it"
         )
     with replacing(table) as file:
-        write_shipped(
+        write_bundled(
             file, ((index, *np.median(times_ms, axis=0)) for index, times_ms in taken.items())
         )
     facts["rows_measured"] = len(taken)

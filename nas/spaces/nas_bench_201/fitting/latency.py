@@ -7,17 +7,19 @@ Reads `nb201_latency_ms.csv`, writes `nas/spaces/nas_bench_201/regression.safete
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
-from latency.devices.bundled import shipped_paths
+from latency.devices.bundled import bundled_paths
 from latency.devices.measured import measured_on
 from latency.devices.registry import registered
-from latency.models.cell_regression import fitted_model
-from latency.models.regression import MODELS, EmbeddedModel, save_models
+from latency.models.regression import MODELS, EmbeddedModel, fitted_model, save_models
+from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import one_line_errors
 from runtime.shell.keyed_table import data_folder
 
-CARD = MODELS.with_suffix(".md")
+WEIGHTS = Path(__file__).parents[1] / MODELS
+CARD = WEIGHTS.with_suffix(".md")
 
 _ABOUT = """\
 # Embedded latency models
@@ -46,18 +48,20 @@ The same numbers are in the metadata of `regression.safetensors`, which is what 
 def main() -> None:
     """Fit every registered device that the data folder holds."""
     models, rows = [], []
-    for device in registered():
-        measured = measured_on(device)
-        if measured is None or device.id in shipped_paths():  # a table that is here needs no model
+    for device in registered(SPACE):
+        measured = measured_on(SPACE, device)
+        if measured is None or device.id in bundled_paths(
+            SPACE
+        ):  # a table that is here needs no model
             continue
-        model = fitted_model(device, measured)
+        model = fitted_model(SPACE, device, measured)
         models.append(model)
         mark = " *" if device.once_per_network else ""
         rows.append(_row(model, mark, device.source))
         sys.stdout.write(rows[-1])
     if not models:
         raise UserError(f"no latency file in {data_folder()} has a registered device")
-    save_models(models, MODELS)
+    save_models(models, WEIGHTS)
     CARD.write_text(_ABOUT + "".join(rows), encoding="utf-8")
 
 
@@ -65,7 +69,7 @@ def _row(model: EmbeddedModel, mark: str, source: str) -> str:
     quality = model.quality
     disconnected = "measured" if model.saw_disconnected else "extrapolated"
     return (
-        f"| {model.device}{mark} | {source} | {model.measured_cells:,} | {quality.r2:.4f} "
+        f"| {model.device}{mark} | {source} | {model.measured_count:,} | {quality.r2:.4f} "
         f"| {quality.spearman:.4f} | {quality.within_10_percent:.1%} "
         f"| {quality.median_error:.1%} | {disconnected} |\n"
     )

@@ -23,7 +23,7 @@ from numpy import ndarray
 from latency.devices.registry import SITUATED, solo_id
 from latency.models.noise import noise_of
 from latency.models.order import Order, compare
-from latency.models.slowdown import FEWEST_CELLS, kendall_tau
+from latency.models.slowdown import FEWEST_BOTH_WAYS, kendall_tau
 from nas.study.evaluation.learning_curve import LearningCurve
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import Interval, mean_interval
@@ -203,7 +203,7 @@ def _scenario(
         kendall_tau=kendall_tau(alone.latency_ms, here.latency_ms),
         scaled=_chosen(replace(alone, limit_ms=here.limit_ms / ratio).optimum, here),
         order=None
-        if setting is first or both.sum() < FEWEST_CELLS
+        if setting is first or both.sum() < FEWEST_BOTH_WAYS
         else _order(setting, first, curves, both),
         predicted_share=float(is_predicted(curve.answers.latency_kind).mean()),
         found=mean_interval(test) if len(test) else None,
@@ -226,7 +226,8 @@ def _order(
     both: Bool[ndarray, "size"],
 ) -> Order:
     here, alone = _survey(curves[setting]), _survey(curves[first])
-    noises = noise_of(first.device), noise_of(setting.device)
+    space = curves[first].space
+    noises = noise_of(space, first.device), noise_of(space, setting.device)
     known = None if noises[0] is None or noises[1] is None else (noises[0], noises[1])
     return compare(alone.latency_ms[both], here.latency_ms[both], here.accuracy[both], known)
 

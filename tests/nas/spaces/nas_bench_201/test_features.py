@@ -1,5 +1,6 @@
 """Features of a cell for models of latency."""
 
+from nas.spaces.nas_bench_201.plugin import SPACE
 import numpy as np
 import pytest
 
@@ -26,7 +27,7 @@ def test_leading_axes_are_kept():
 
 
 def test_the_embedded_models_were_fitted_on_these_features():
-    assert {model.features for model in embedded_models().values()} == {FEATURES}
+    assert {model.features for model in embedded_models(SPACE).values()} == {FEATURES}
 
 
 def test_an_operation_whose_result_is_dropped_is_written_but_not_needed():

@@ -1,6 +1,6 @@
-"""The sheet of probes: which architectures to time on a new device, and what came out.
+"""The calibration file: architectures to time on a new device, and their times.
 
-A CSV file with the columns `arch` (the benchmark's string) and `latency_ms`; others are passed over.
+A CSV file with the columns `arch` and `latency_ms`; others are ignored.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from latency.models.process import FEWEST_PROBES
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from latency.base import EnumerableSpace
+from latency.models.process import FEWEST_NETWORKS
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 
@@ -26,32 +26,32 @@ _COLUMNS = ("arch", "latency_ms")
 
 @final
 @dataclass(frozen=True)
-class Probes:
-    """Architectures by their official numbers, each once, and their milliseconds."""
+class Calibration:
+    """Calibration networks, each once: number of the architecture, and milliseconds."""
 
-    index: Int64[ndarray, " probes"]
-    latency_ms: Float64[ndarray, " probes"]
+    index: Int64[ndarray, " n"]
+    latency_ms: Float64[ndarray, " n"]
 
     def __post_init__(self) -> None:
-        """Checks that something can be predicted from them.
+        """Check that they are enough to predict from.
 
         Raises:
           UserError: if they are too few, or all took the same time.
         """
-        if len(self.index) < FEWEST_PROBES:
+        if len(self.index) < FEWEST_NETWORKS:
             raise UserError(
-                f"{len(self.index)} probes, but at least {FEWEST_PROBES} are needed and 10 are "
-                f"good; `python -m nas.transfer choose=10 out=<file>` names some"
+                f"{len(self.index)} calibration networks, but at least {FEWEST_NETWORKS} are needed and 10 "
+                f"are good; `python -m nas.transfer choose=10 out=<file>` names some"
             )
         if (self.latency_ms == self.latency_ms[0]).all():
             raise UserError(
-                f"every probe took {self.latency_ms[0]:g} ms, which tells no two of them apart; "
+                f"every calibration network took {self.latency_ms[0]:g} ms, so that no two can be ordered; "
                 f"time them with a finer clock"
             )
 
 
-def write_sheet(path: Path, index: Int64[ndarray, " probes"]) -> None:
-    """Write a sheet whose times are still to be filled in.
+def write_calibration(path: Path, space: EnumerableSpace, index: Int64[ndarray, " n"]) -> None:
+    """Write a file whose times are still to be filled in.
 
     Raises:
       UserError: if there is a file already: it may hold times.
@@ -62,21 +62,21 @@ def write_sheet(path: Path, index: Int64[ndarray, " probes"]) -> None:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    writer.writerows([NAS_BENCH_201.strings[i], ""] for i in index.tolist())
+    writer.writerows([space.text(one), ""] for one in space.architectures(index))
     with replacing(path) as file:
         file.write(text.getvalue().encode())
 
 
-def read_probes(path: Path) -> Probes:
-    """Read a sheet that was filled in.
+def read_calibration(path: Path, space: EnumerableSpace) -> Calibration:
+    """Read a file that was filled in.
 
     Raises:
-      UserError: if the file is missing or is no such sheet, an architecture is none or has two
+      UserError: if the file is missing or lacks a column, an architecture is none or has two
         times, a time is missing or not positive, or there are too few to predict from.
     """
     taken: dict[int, float] = {}
     for where, arch, text in _rows(path):
-        index = int(NAS_BENCH_201.numbers(_architecture(arch, where)))
+        index = _number(arch, where, space)
         latency_ms = _milliseconds(text, arch, where)
         if taken.setdefault(index, latency_ms) != latency_ms:
             raise UserError(
@@ -84,13 +84,13 @@ def read_probes(path: Path) -> Probes:
                 f"keep one of them, or their median"
             )
     try:
-        return Probes(np.array(list(taken), np.int64), np.array(list(taken.values())))
+        return Calibration(np.array(list(taken), np.int64), np.array(list(taken.values())))
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
 
 
 def _rows(path: Path) -> list[tuple[str, str, str]]:
-    """(where it stands, architecture, time) of each line."""
+    """(place in the file, architecture, time) of each line."""
     try:
         text = path.read_text(encoding="utf-8-sig")
         reader = csv.DictReader(text.splitlines(), strict=True)
@@ -108,17 +108,17 @@ def _rows(path: Path) -> list[tuple[str, str, str]]:
     names = tuple(reader.fieldnames or ())
     if any(names.count(name) != 1 for name in _COLUMNS):
         raise UserError(
-            f"{path} has the columns {', '.join(names) or '(none)'}; a sheet of probes has "
-            f"{' and '.join(_COLUMNS)}, each once"
+            f"{path} has the columns {', '.join(names) or '(none)'}; a file of calibration "
+            f"networks has {' and '.join(_COLUMNS)}, each once"
         )
     return [
         (f"{path}, line {line}", row["arch"] or "", row["latency_ms"] or "") for line, row in rows
     ]
 
 
-def _architecture(arch: str, where: str) -> Int64[ndarray, "6"]:
+def _number(arch: str, where: str, space: EnumerableSpace) -> int:
     try:
-        return NAS_BENCH_201.parse(arch)
+        return int(space.numbers(space.parse(arch)))
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
 

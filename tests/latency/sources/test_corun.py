@@ -10,9 +10,10 @@ import pytest
 import nas.search.command
 from latency.base import LiveOracle
 from latency.measuring.here import timed_here
-from latency.sources.corun_source import CorunLatencyConfig
-from latency.sources.table_source import AutoLatencyConfig
+from latency.sources.corun import CorunLatencyConfig
+from latency.sources.table import AutoLatencyConfig
 from nas.data.devices_report import known_devices
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.machine.timing import Statistic
@@ -56,7 +57,7 @@ def held_to(tmp_path, mb_per_s):
 
 
 def test_a_measured_situation_is_a_table_and_its_holes_are_predicted():
-    oracle = CorunLatencyConfig("hog").build(BOARD, TASKS["cifar10"])
+    oracle = CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
 
     assert (oracle.device, oracle.source) == (HOG, "corun")
     assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(HOG_MS, rel=0.02)
@@ -67,7 +68,7 @@ def test_a_measured_situation_is_a_table_and_its_holes_are_predicted():
 def test_between_two_situations_the_slowdown_is_drawn(tmp_path):
     half = held_to(tmp_path, TAKEN_GB_PER_S / 2 * GB / MB)
 
-    oracle = CorunLatencyConfig(half).build(BOARD, TASKS["cifar10"])
+    oracle = CorunLatencyConfig(half).build(BOARD, SPACE, TASKS["cifar10"])
 
     # one level beside the network alone: a line, of which this is the middle
     expected_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) / 2)
@@ -86,7 +87,7 @@ def test_with_three_levels_the_curve_bends(tmp_path, folder):
     write_table(folder, "half", {named: gentle_ms}, some, TAKEN_GB_PER_S / 2)
     quarter = held_to(tmp_path, TAKEN_GB_PER_S / 4 * GB / MB)
 
-    oracle = CorunLatencyConfig(quarter).build(BOARD, TASKS["cifar10"])
+    oracle = CorunLatencyConfig(quarter).build(BOARD, SPACE, TASKS["cifar10"])
 
     slower = oracle.latency_ms(ARCHITECTURES) / SOLO_MS - 1
     assert (slower < 0.1 * (HOG_MS / SOLO_MS - 1)).all()
@@ -102,7 +103,7 @@ def test_beyond_what_was_measured_nothing_is_told(tmp_path, folder):
     with pytest.raises(
         UserError, match=r"the most that was measured is 20 GB/s of the hogs, not 40"
     ):
-        CorunLatencyConfig(twice).build(BOARD, TASKS["cifar10"])
+        CorunLatencyConfig(twice).build(BOARD, SPACE, TASKS["cifar10"])
 
 
 @pytest.mark.parametrize("isolation", ["budget", "fine_lock"])
@@ -112,9 +113,9 @@ def test_a_limit_above_what_the_hog_takes_without_one_is_answered_with_that_tabl
     path = tmp_path / "held.yaml"
     path.write_text(f"hogs: [memory]\nisolation: {isolation}\nlimit_mb_per_s: 30000\n")
 
-    oracle = CorunLatencyConfig(str(path)).build(BOARD, TASKS["cifar10"])
+    oracle = CorunLatencyConfig(str(path)).build(BOARD, SPACE, TASKS["cifar10"])
 
-    unlimited = CorunLatencyConfig("hog").build(BOARD, TASKS["cifar10"])
+    unlimited = CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
     assert (oracle.table_ms == unlimited.table_ms).all()
     assert (oracle.is_predicted == unlimited.is_predicted).all()
     assert oracle.device == f"{HOG}+{isolation}+limit:30000"
@@ -143,13 +144,13 @@ def test_a_device_that_does_not_say_how_it_runs_cannot_be_timed_here(folder):
     write_table(folder, "short", {"board|hog:memory": HOG_MS, "board": SOLO_MS}, range(15_625))
 
     with pytest.raises(UserError, match="device=board does not say how"):
-        CorunLatencyConfig("hog", confirm_top=2).build("board", TASKS["cifar10"])
+        CorunLatencyConfig("hog", confirm_top=2).build("board", SPACE, TASKS["cifar10"])
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_the_best_are_timed_here_beside_the_hog():
     before = os.sched_getaffinity(0)
-    oracle = CorunLatencyConfig("hog", confirm_top=1).build(BOARD, TASKS["cifar10"])
+    oracle = CorunLatencyConfig("hog", confirm_top=1).build(BOARD, SPACE, TASKS["cifar10"])
     assert isinstance(oracle, LiveOracle)
     smallest = ARCHITECTURES[np.flatnonzero((ARCHITECTURES == 0).all(1))]
 
@@ -168,18 +169,18 @@ def test_what_networks_beside_take_cannot_be_drawn_between_limits(tmp_path):
     path.write_text("hogs: [memory]\nbeside: [nb201]\nisolation: budget\nlimit_mb_per_s: 1000\n")
 
     with pytest.raises(UserError, match=r"nothing is known of .*beside:nb201"):
-        CorunLatencyConfig(str(path)).build(BOARD, TASKS["cifar10"])
+        CorunLatencyConfig(str(path)).build(BOARD, SPACE, TASKS["cifar10"])
 
 
 def test_a_situation_that_was_not_measured_is_answered_with_those_that_were():
     with pytest.raises(UserError, match=r"hog:memroy was not measured; of this .*hog:gpu_memory,"):
-        AutoLatencyConfig().build("h200/torch-graph/fp32/b1|hog:memroy", TASKS["cifar10"])
+        AutoLatencyConfig().build("h200/torch-graph/fp32/b1|hog:memroy", SPACE, TASKS["cifar10"])
     with pytest.raises(UserError, match=r"xeon.* was not measured; .* is it in no situation"):
-        AutoLatencyConfig().build("xeon-emerald-rapids/torch/fp32/b1|x", TASKS["cifar10"])
+        AutoLatencyConfig().build("xeon-emerald-rapids/torch/fp32/b1|x", SPACE, TASKS["cifar10"])
 
 
 def test_what_was_measured_in_situations_is_listed():
-    listed = {row.device.id: row.measured_cells for row in known_devices()}
+    listed = {row.device.id: row.measured_count for row in known_devices(SPACE)}
 
     assert listed["h200/torch-graph/fp32/b1|sm:16"] == 300
     assert listed[HOG] == 391
@@ -197,7 +198,7 @@ def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
     assert by_id.device == by_setting.device == "h200/torch-graph/fp32/b1|sm:16@p99"
     assert (by_id.table_ms == by_setting.table_ms).all()
     with pytest.raises(UserError, match=r"is of p99, but latency\.statistic=p95"):
-        AutoLatencyConfig(Statistic.p95).build(f"{HOG}@p99", TASKS["cifar10"])
+        AutoLatencyConfig(Statistic.p95).build(f"{HOG}@p99", SPACE, TASKS["cifar10"])
 
 
 def test_a_gpu_that_is_not_asked_for_is_told_in_the_words_of_a_search():
@@ -209,7 +210,7 @@ def test_a_damaged_table_is_named_and_not_taken_for_none(folder):
     write_table(folder, "hog", {HOG: -HOG_MS}, range(100))
 
     with pytest.raises(UserError, match="a latency is positive"):
-        CorunLatencyConfig("hog").build(BOARD, TASKS["cifar10"])
+        CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
 
 
 def searched(in_process, tmp_path, *words):

@@ -9,10 +9,10 @@ import pytest
 from omegaconf import OmegaConf
 
 from latency.base import UnmeasuredError
-from latency.devices.bundled import shipped_paths
+from latency.devices.bundled import bundled_paths
 from latency.devices.registry import registered
 from latency.models.regression import fit
-from latency.sources.table_source import (
+from latency.sources.table import (
     AutoLatencyConfig,
     NatsLatencyConfig,
     RegressionLatencyConfig,
@@ -21,6 +21,7 @@ from latency.sources.table_source import (
 )
 from nas.data.devices_report import known_devices
 from nas.spaces.nas_bench_201.features import cell_features
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.machine.timing import Statistic
 from runtime.shell.errors import UserError
@@ -49,7 +50,7 @@ def write_column(folder, column, values_ms, indices):
 def test_a_table_answers_with_what_the_file_holds(folder):
     write_column(folder, "my-board", LAW_MS, range(15_625))
 
-    oracle = TableLatencyConfig().build("my-board", TASKS["cifar10"])
+    oracle = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
     assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
     assert not oracle.predicted(ARCHITECTURES).any()
@@ -60,9 +61,9 @@ def test_a_table_answers_with_what_the_file_holds(folder):
 def test_an_id_and_its_column_name_the_same_device(folder):
     write_column(folder, "latbench-embedded-gpu-jetson-nano-fp32", LAW_MS, range(100))
 
-    by_id = TableLatencyConfig().build(JETSON, TASKS["cifar100"])
+    by_id = TableLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
     by_column = TableLatencyConfig().build(
-        "latbench-embedded-gpu-jetson-nano-fp32", TASKS["cifar100"]
+        "latbench-embedded-gpu-jetson-nano-fp32", SPACE, TASKS["cifar100"]
     )
 
     assert by_id.device == by_column.device == JETSON
@@ -72,8 +73,8 @@ def test_an_id_and_its_column_name_the_same_device(folder):
 def test_a_cell_that_was_not_measured_is_an_error_until_predictions_are_asked_for(folder):
     write_column(folder, "my-board", LAW_MS, range(1_000))
 
-    strict = TableLatencyConfig().build("my-board", TASKS["cifar10"])
-    filled = TableLatencyConfig(Unmeasured.regression).build("my-board", TASKS["cifar10"])
+    strict = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
+    filled = TableLatencyConfig(Unmeasured.regression).build("my-board", SPACE, TASKS["cifar10"])
 
     assert "14,625 not measured" in strict.description
     with pytest.raises(UnmeasuredError, match="my-board"):
@@ -87,8 +88,8 @@ def test_a_cell_that_was_not_measured_is_an_error_until_predictions_are_asked_fo
 def test_predictions_fill_a_registered_device_from_its_embedded_model(folder):
     write_column(folder, "latbench-embedded-gpu-jetson-nano-fp32", LAW_MS, range(3))
 
-    table = AutoLatencyConfig().build(JETSON, TASKS["cifar100"])
-    embedded = RegressionLatencyConfig().build(JETSON, TASKS["cifar100"])
+    table = AutoLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
+    embedded = RegressionLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
 
     assert table.source == "table"
     assert np.array_equal(table.latency_ms(ARCHITECTURES[:3]), LAW_MS[:3])
@@ -98,7 +99,7 @@ def test_predictions_fill_a_registered_device_from_its_embedded_model(folder):
 
 
 def test_without_any_file_auto_predicts_and_says_so():
-    oracle = AutoLatencyConfig().build(JETSON, TASKS["cifar100"])
+    oracle = AutoLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
 
     assert oracle.source == "regression"
     assert oracle.predicted(ARCHITECTURES).all()
@@ -109,9 +110,9 @@ def test_without_any_file_auto_predicts_and_says_so():
     )
 
 
-@pytest.mark.parametrize("device", registered()[:-1], ids=lambda device: device.id)
+@pytest.mark.parametrize("device", registered(SPACE)[:-1], ids=lambda device: device.id)
 def test_every_prediction_of_every_embedded_model_is_positive(device):
-    oracle = RegressionLatencyConfig().build(device.id, TASKS["cifar10"])
+    oracle = RegressionLatencyConfig().build(device.id, SPACE, TASKS["cifar10"])
 
     assert (oracle.table_ms > 0).all()
     assert oracle.tabular
@@ -120,7 +121,7 @@ def test_every_prediction_of_every_embedded_model_is_positive(device):
 def test_an_embedded_model_needs_no_file_that_can_be_broken(folder):
     (folder / "own.csv").write_text("arch,help-fpga\nnot an architecture,1\n", encoding="utf-8")
 
-    oracle = RegressionLatencyConfig().build("help-fpga", TASKS["cifar10"])
+    oracle = RegressionLatencyConfig().build("help-fpga", SPACE, TASKS["cifar10"])
 
     assert "an embedded linear model of 15,625 cells" in oracle.description
 
@@ -128,7 +129,7 @@ def test_an_embedded_model_needs_no_file_that_can_be_broken(folder):
 def test_regression_fits_a_device_that_has_no_embedded_model(folder):
     write_column(folder, "my-board", LAW_MS, range(2_000))
 
-    oracle = RegressionLatencyConfig().build("my-board", TASKS["cifar10"])
+    oracle = RegressionLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
     assert oracle.predicted(ARCHITECTURES).all()
     assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(LAW_MS, abs=0.5)
@@ -141,21 +142,21 @@ def test_regression_refuses_to_guess_from_a_handful_of_cells(folder):
     with pytest.raises(
         UserError, match=r"49 measured cells, regression needs 50; measure more.*networks=100"
     ):
-        AutoLatencyConfig().build("my-board", TASKS["cifar10"])
+        AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
 
 def test_an_unknown_device_is_answered_with_the_nearest_names(folder):
     write_column(folder, "my-board", LAW_MS, range(3))
 
     with pytest.raises(UserError, match=r"'jetson-nano' is not known.*jetson-nano/fp32/b1.*list"):
-        AutoLatencyConfig().build("jetson-nano", TASKS["cifar10"])
+        AutoLatencyConfig().build("jetson-nano", SPACE, TASKS["cifar10"])
     with pytest.raises(UserError, match="my-board"):
-        AutoLatencyConfig().build("my-bord", TASKS["cifar10"])
+        AutoLatencyConfig().build("my-bord", SPACE, TASKS["cifar10"])
 
 
 def test_a_table_that_is_not_there_is_answered_with_the_way_out():
     with pytest.raises(UserError, match=r"no latency file.*latency=auto"):
-        TableLatencyConfig().build(JETSON, TASKS["cifar10"])
+        TableLatencyConfig().build(JETSON, SPACE, TASKS["cifar10"])
 
 
 @pytest.mark.parametrize("wrong_ms", [0.0, -1.5])
@@ -165,7 +166,7 @@ def test_a_latency_that_is_not_positive_is_named(folder, wrong_ms):
     write_column(folder, "my-board", values_ms, range(100))
 
     with pytest.raises(UserError) as error:
-        AutoLatencyConfig().build("my-board", TASKS["cifar10"])
+        AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
     for part in ("own.csv", "my-board", NAS_BENCH_201.strings[7], f"{wrong_ms:g} ms"):
         assert part in str(error.value)
@@ -175,7 +176,7 @@ H200 = "h200/torch-graph/fp32/b1"
 
 
 def test_our_own_table_is_found_on_a_bare_machine():
-    oracle = AutoLatencyConfig().build(H200, TASKS["cifar100"])
+    oracle = AutoLatencyConfig().build(H200, SPACE, TASKS["cifar100"])
 
     assert (oracle.device, oracle.source) == (H200, "table")
     assert not oracle.predicted(ARCHITECTURES).any()
@@ -183,10 +184,10 @@ def test_our_own_table_is_found_on_a_bare_machine():
     assert "15,625 measured cells" in oracle.description
 
 
-@pytest.mark.parametrize("device", shipped_paths())
+@pytest.mark.parametrize("device", bundled_paths(SPACE))
 def test_what_our_own_tables_lack_is_predicted_and_marked(device):
-    strict = TableLatencyConfig().build(device, TASKS["cifar100"])
-    filled = AutoLatencyConfig().build(device, TASKS["cifar100"])
+    strict = TableLatencyConfig().build(device, SPACE, TASKS["cifar100"])
+    filled = AutoLatencyConfig().build(device, SPACE, TASKS["cifar100"])
 
     lacking = ~strict.known(ARCHITECTURES)
     assert np.array_equal(filled.predicted(ARCHITECTURES), lacking)
@@ -199,14 +200,14 @@ def test_what_our_own_tables_lack_is_predicted_and_marked(device):
 def test_a_file_of_the_user_comes_before_our_own_table(folder, column):
     write_column(folder, column, LAW_MS, range(100))
 
-    oracle = TableLatencyConfig().build(H200, TASKS["cifar100"])
+    oracle = TableLatencyConfig().build(H200, SPACE, TASKS["cifar100"])
 
     assert "100 measured cells" in oracle.description
     assert np.array_equal(oracle.latency_ms(ARCHITECTURES[:100]), LAW_MS[:100])
 
 
 def test_a_cell_as_written_is_predicted_better_than_copied_from_one_that_is_the_same_network():
-    times_ms = TableLatencyConfig().build(H200, TASKS["cifar100"]).latency_ms(ARCHITECTURES)
+    times_ms = TableLatencyConfig().build(H200, SPACE, TASKS["cifar100"]).latency_ms(ARCHITECTURES)
     networks = np.unique(NAS_BENCH_201.network_class)
     others = np.setdiff1d(np.arange(15_625), networks)
     model = fit(cell_features(ARCHITECTURES[networks]), times_ms[networks])
@@ -223,8 +224,8 @@ def test_a_cell_as_written_is_predicted_better_than_copied_from_one_that_is_the_
 
 def test_a_tail_of_our_own_tables_is_another_device_and_longer():
     device = "xeon-emerald-rapids/onnxruntime/fp32/b1"
-    median = AutoLatencyConfig().build(device, TASKS["cifar100"])
-    tail = AutoLatencyConfig(Statistic.p95).build(device, TASKS["cifar100"])
+    median = AutoLatencyConfig().build(device, SPACE, TASKS["cifar100"])
+    tail = AutoLatencyConfig(Statistic.p95).build(device, SPACE, TASKS["cifar100"])
 
     measured = ~median.is_predicted
     assert tail.device == f"{device}@p95"
@@ -236,7 +237,7 @@ def test_near_zero_latencies_are_kept_and_counted(folder):
     connected = NAS_BENCH_201.live_edges(ARCHITECTURES).any(axis=1)
     write_column(folder, "my-board", np.where(connected, LAW_MS, 0.02), range(15_625))
 
-    oracle = TableLatencyConfig().build("my-board", TASKS["cifar10"])
+    oracle = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
     assert oracle.table_ms.min() == 0.02
     assert "341 cells without a path from input to output are under 0.1 ms" in oracle.description
@@ -251,7 +252,7 @@ def test_near_zero_latencies_are_kept_and_counted(folder):
     ],
 )
 def test_another_data_set_than_the_measured_one_is_said(dataset, said):
-    description = AutoLatencyConfig().build(JETSON, dataset).description
+    description = AutoLatencyConfig().build(JETSON, SPACE, dataset).description
 
     assert ("measured for" in description) == (said is not None)
     assert said is None or said in description
@@ -260,13 +261,13 @@ def test_another_data_set_than_the_measured_one_is_said(dataset, said):
 def test_whole_milliseconds_are_said():
     assert (
         "whole milliseconds"
-        in AutoLatencyConfig().build("help-pixel2", TASKS["cifar10"]).description
+        in AutoLatencyConfig().build("help-pixel2", SPACE, TASKS["cifar10"]).description
     )
 
 
 def test_the_archive_knows_one_device(tmp_path):
     with pytest.raises(UserError, match="choose device=gtx-1080ti/nats/b256"):
-        NatsLatencyConfig(tmp_path).build(JETSON, TASKS["cifar10"])
+        NatsLatencyConfig(tmp_path).build(JETSON, SPACE, TASKS["cifar10"])
 
 
 @pytest.mark.parametrize(
@@ -287,29 +288,29 @@ def test_unmeasured_is_chosen_by_its_name():
 def test_every_device_has_a_row_with_what_a_search_can_use_now(folder):
     write_column(folder, "help-fpga", LAW_MS, range(10))
 
-    rows = {row.device.id: row for row in known_devices()}
+    rows = {row.device.id: row for row in known_devices(SPACE)}
 
     assert rows["fpga/b1"].sources == ("table", "regression")
-    assert rows["fpga/b1"].measured_cells == 10
+    assert rows["fpga/b1"].measured_count == 10
     assert rows[JETSON].sources == ("regression",)
-    assert rows[JETSON].measured_cells is None
+    assert rows[JETSON].measured_count is None
     assert rows[JETSON].quality.r2 > 0.95
     assert rows["pixel-2/b1"].flaws[-1] == "whole milliseconds"
     assert rows[H200].sources == ("table",)
-    assert rows[H200].measured_cells == 15_625
+    assert rows[H200].measured_count == 15_625
 
 
 def test_a_column_that_cannot_be_used_is_listed_with_the_reason(folder):
     write_column(folder, "my-board", np.zeros(15_625), range(10))
 
-    row = known_devices()[-1]
+    row = known_devices(SPACE)[-1]
 
     assert (row.device.id, row.sources, row.quality) == ("my-board", (), None)
     assert "0 ms" in row.flaws[0]
 
 
 def test_importing_the_sources_imports_no_slow_package():
-    code = "import sys, latency.sources.table_source; print({'torch', 'scipy', 'pyarrow'} & set(sys.modules))"
+    code = "import sys, latency.sources.table; print({'torch', 'scipy', 'pyarrow'} & set(sys.modules))"
 
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 
@@ -320,7 +321,7 @@ def test_importing_the_sources_imports_no_slow_package():
 def test_the_default_device_is_measured_but_for_341_cells(nas_data, monkeypatch):
     monkeypatch.setenv("NAS_DATA", str(nas_data))
 
-    oracle = AutoLatencyConfig().build(JETSON, TASKS["cifar100"])
+    oracle = AutoLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
 
     without_path = ~NAS_BENCH_201.live_edges(ARCHITECTURES).any(axis=1)
     assert np.array_equal(oracle.predicted(ARCHITECTURES), without_path)
@@ -333,8 +334,8 @@ def test_every_published_column_is_registered_and_usable(nas_data, monkeypatch):
 
     rows = [
         row
-        for row in known_devices()
-        if row.measured_cells is not None and row.device.id not in shipped_paths()
+        for row in known_devices(SPACE)
+        if row.measured_count is not None and row.device.id not in bundled_paths(SPACE)
     ]
 
     assert len(rows) == 40
@@ -346,7 +347,7 @@ def test_every_published_column_is_registered_and_usable(nas_data, monkeypatch):
 def test_known_near_zero_cells_are_said(nas_data, monkeypatch, column, cells):
     monkeypatch.setenv("NAS_DATA", str(nas_data))
 
-    description = TableLatencyConfig().build(column, TASKS["cifar10"]).description
+    description = TableLatencyConfig().build(column, SPACE, TASKS["cifar10"]).description
 
     assert f"{cells} cells without a path" in description
 
@@ -369,7 +370,7 @@ class TestInASituation:
         return some
 
     def test_the_rest_is_predicted_from_the_latency_alone(self, both):
-        oracle = AutoLatencyConfig().build(self.SITUATED, TASKS["cifar10"])
+        oracle = AutoLatencyConfig().build(self.SITUATED, SPACE, TASKS["cifar10"])
 
         assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(self.SLOW_MS, rel=0.02)
         assert np.flatnonzero(~oracle.predicted(ARCHITECTURES)).tolist() == both
@@ -378,13 +379,13 @@ class TestInASituation:
 
     @pytest.mark.usefixtures("both")
     def test_alone_the_same_board_is_another_device(self):
-        oracle = AutoLatencyConfig().build("my-board", TASKS["cifar10"])
+        oracle = AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
         assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
         assert oracle.device == "my-board"
 
     def test_a_table_alone_says_nothing_of_cells_that_were_not_timed(self, both):
-        oracle = TableLatencyConfig().build(self.SITUATED, TASKS["cifar10"])
+        oracle = TableLatencyConfig().build(self.SITUATED, SPACE, TASKS["cifar10"])
 
         assert oracle.known(ARCHITECTURES).sum() == len(both)
 
@@ -396,11 +397,11 @@ class TestInASituation:
                 writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], 9.0 if i < 5 else ""])
 
         with pytest.raises(UserError, match=r"5 measured cells in common.*learned from 20"):
-            AutoLatencyConfig().build(self.SITUATED, TASKS["cifar10"])
+            AutoLatencyConfig().build(self.SITUATED, SPACE, TASKS["cifar10"])
 
     def test_a_known_board_is_known_in_a_situation_too(self):
         with pytest.raises(UserError, match=r"jetson-nano/fp32/b1\|hog:memory"):
-            TableLatencyConfig().build(f"{JETSON}|hog:memory", TASKS["cifar100"])
+            TableLatencyConfig().build(f"{JETSON}|hog:memory", SPACE, TASKS["cifar100"])
 
     def _oracle(self, folder, situated_ms, cells):
         with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
@@ -409,7 +410,7 @@ class TestInASituation:
             for i in range(15_625):
                 told = situated_ms[i] if i in cells else ""
                 writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], told])
-        return AutoLatencyConfig().build(self.SITUATED, TASKS["cifar10"])
+        return AutoLatencyConfig().build(self.SITUATED, SPACE, TASKS["cifar10"])
 
     def test_one_factor_is_taken_where_it_errs_less_on_held_out_cells(self, folder):
         rng = np.random.default_rng(3)
@@ -436,13 +437,13 @@ class TestInASituation:
         write_column(folder, self.SITUATED, LAW_MS, range(100))
 
         with pytest.raises(UserError, match=r"my-board was measured in situations only.*that too"):
-            AutoLatencyConfig().build(self.SITUATED, TASKS["cifar10"])
+            AutoLatencyConfig().build(self.SITUATED, SPACE, TASKS["cifar10"])
         with pytest.raises(UserError, match="without scenario="):
-            AutoLatencyConfig().build("my-board", TASKS["cifar10"])
+            AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
     def test_a_tail_that_is_in_no_table_names_the_step_that_makes_one(self, both):
         assert both
         with pytest.raises(
             UserError, match=r"nas.measure` with the same settings and statistic=p99"
         ):
-            AutoLatencyConfig(Statistic.p99).build("my-board", TASKS["cifar10"])
+            AutoLatencyConfig(Statistic.p99).build("my-board", SPACE, TASKS["cifar10"])

@@ -1,7 +1,6 @@
-"""`latency=probe`: the search's networks are written here, and timed on a live board.
+"""`latency=probe`: the networks of the search are exported here and timed on a live board.
 
-What the board is and how it is reached, `latency/probe/config.py` and `latency/probe/` know;
-docs/how-to/search-on-a-live-board.md is for its user.
+`latency/probe/` connects to the board; docs/how-to/search-on-a-live-board.md is for its user.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from typing import Any, final
 import platformdirs
 from rich.console import Console
 
+from latency.base import LatencyConfig, Space
 from latency.probe import agent
 from latency.probe.cache import Cache, CacheError, require_writable
 from latency.probe.config import BoardsConfig, require_times
 from latency.probe.oracle import OnDisturbance, ProbeLatency
 from latency.probe.settings import Precision
-from latency.sources.table_source import LatencyConfig
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 from runtime.network.task import Task
@@ -29,7 +28,7 @@ from runtime.shell.exit_status import reason
 @final
 @dataclass
 class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
-    """How a board is asked, and what is made of its answers."""
+    """How a board is reached, what it times, and how its times become latencies."""
 
     precision: Precision = Precision.fp32
     batch_size: int = 1
@@ -42,11 +41,11 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
     clock_drop: float = 0.1
     on_disturbance: OnDisturbance = OnDisturbance.flag
     confirm_top: int = 5
-    unrunnable_ms: float | None = None  # beyond T
+    unrunnable_ms: float | None = None  # latency of a network that cannot run there, beyond T
     cache: Path | None = None
 
-    def build(self, device: str, task: Task) -> ProbeLatency:
-        """The oracle over the boards at the addresses in `device`.
+    def build(self, device: str, space: Space, task: Task) -> ProbeLatency:
+        """Connect to the boards at the addresses in `device`.
 
         Raises:
           UserError: if an address or a setting is malformed, or the cache cannot be written.
@@ -55,14 +54,14 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
         self._check()
         folder = (self.cache or Path(platformdirs.user_cache_dir("edgenas")) / "probe").expanduser()
         try:
-            return self._build(device, task, folder)
+            return self._build(device, space, task, folder)
         except CacheError as error:
             raise UserError(
-                f"what is measured cannot be kept: {reason(error)}; name another folder with "
+                f"measured times cannot be stored: {reason(error)}; name another folder with "
                 f"latency.cache=<folder>"
             ) from error
 
-    def _build(self, device: str, task: Task, folder: Path) -> ProbeLatency:
+    def _build(self, device: str, space: Space, task: Task, folder: Path) -> ProbeLatency:
         require_writable(folder)  # before a board is kept busy
         console = Console(highlight=False, emoji=False)
 
@@ -76,6 +75,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
         )
         connected = self.connect(
             device,
+            space,
             task,
             tell,
             precision=self.precision,
@@ -89,6 +89,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
         found = boards[0].identity
         about = {board.address: board.facts for board in boards}
         key: dict[str, Any] = {
+            "space": space.name,
             "device": found.device(settings),
             "identity": asdict(found),
             "settings": settings.request(found.runtime),
@@ -106,7 +107,8 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             ),
             farm=connected.farm,
             cache=kept,
-            networks=connected.networks,
+            space=space,
+            export=connected.export,
             tell=tell,
             statistic=self.statistic,
             quiet=quiet,

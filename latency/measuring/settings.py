@@ -1,0 +1,90 @@
+"""Settings of a measurement, of this machine or of boards; conf/measure.yaml holds the defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, final
+
+from latency.probe.config import BoardsConfig, addresses
+from runtime.machine.stability import StabilityConfig
+from runtime.machine.timing import Statistic, TimingConfig
+from runtime.network.backend import Backend, Precision
+from runtime.shell.errors import UserError
+
+
+class OnDisturbance(Enum):
+    """What to do if the machine is disturbed."""
+
+    stop = "stop"
+    flag = "flag"  # go on; the field of a disturbed architecture stays empty in the table
+
+
+@final
+@dataclass
+class MeasureConfig:
+    """Which networks to time, on which device, and how."""
+
+    board: str | None  # None: the name that the board gives itself
+    device: Any  # cpu, cuda, or the address of a board, or a list of them
+    backend: Backend | None  # of this machine
+    space: str
+    dataset: str  # a task of the space
+    batch_size: int
+    core: int | None
+    shard: str
+    networks: int | None
+    repeats: int | None
+    together: int
+    statistic: Statistic
+    on_disturbance: OnDisturbance
+    seed: int
+    out: str
+    precision: Precision = Precision.fp32
+    threads: int = 1
+    probes: int | None = None  # number of calibration networks, chosen as `nas.transfer` does
+    transfer: bool = False
+    scenario: str | None = None  # other work beside the networks; None: none
+    minutes: float | None = None  # no round begins after that; None: everything is measured
+    timing: TimingConfig = field(default_factory=TimingConfig)
+    quiet: StabilityConfig = field(default_factory=StabilityConfig)
+    latency: BoardsConfig = field(default_factory=BoardsConfig)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether boards are measured, named by their addresses."""
+        return "://" in self.addresses
+
+    @property
+    def addresses(self) -> str:
+        """The device, or the addresses of the boards, separated by space."""
+        return addresses(self.device)
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Part that this process measures, counted from 1, and the number of parts.
+
+        Raises:
+          UserError: if there is no such part.
+        """
+        match = re.fullmatch(r"(\d+)/(\d+)", self.shard)
+        number, parts = map(int, match.groups()) if match else (0, 0)
+        if not 1 <= number <= parts:
+            raise UserError(f"shard={self.shard} is not a part like 1/4, 2/4, 3/4 or 4/4")
+        return number, parts
+
+    def require_quiet(
+        self, drift: Sequence[str], disturbances: Sequence[str], measured: str
+    ) -> None:
+        """Stop at a disturbance of what is `measured`, if the settings say so.
+
+        Raises:
+          UserError: if there is one; it names the disturbance.
+        """
+        if (drift or disturbances) and self.on_disturbance is OnDisturbance.stop:
+            raise UserError(
+                f"{measured} is not quiet: {'; '.join((*drift, *disturbances))}; make it so and run the "
+                f"same command again to go on, or take on_disturbance=flag"
+            )

@@ -1,0 +1,81 @@
+"""What the known devices of a space say about a new one: the input of `latency.models.process`.
+
+Features named `<operation> on <position>` are summed over the positions: `... written` are operations
+of the architecture as it is written, `... needed` and `... live` those that a runtime may have to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from numpy import ndarray
+
+from latency.base import EnumerableSpace, every_architecture
+from latency.devices.registry import Device
+from latency.models.process import Known
+from latency.models.regression import disconnected
+
+_WRITTEN_SD, _FLOPS_SD = 0.15, 0.085  # of one operation more, and of FLOPs, both standardised
+
+
+def known_from(
+    space: EnumerableSpace, devices: Sequence[Device], latency_ms: Float64[ndarray, "devices size"]
+) -> Known:
+    """Combine the latencies of known devices with the features of the architectures.
+
+    Some devices have near-zero times of architectures whose output does not depend on the input, which
+    say nothing about another device: no architecture counts with less than the fastest of the others.
+    """
+    rows = every_architecture(space)
+    features = space.features(rows)
+    connected = np.logical_not(disconnected(space, features))
+    fastest = latency_ms[:, connected].min(axis=1, keepdims=True)
+    task = next(iter(space.tasks.values()))
+    flops = np.log(space.costs(rows, task)["flops"])[:, None]
+    written = _summed(space, features, "written")
+    linear = np.concatenate(
+        [
+            _WRITTEN_SD / np.sqrt(max(1, written.shape[1])) * _standardised(written, connected),
+            _FLOPS_SD * _standardised(flops, connected),
+        ],
+        axis=1,
+    )
+    live, needed = (_summed(space, features, form) for form in ("live", "needed"))
+    return Known(
+        boards=tuple(device.board for device in devices),
+        log_ms=np.log(np.maximum(latency_ms, fastest)),
+        linear=linear,
+        counts=np.concatenate([live, needed], axis=1),
+        wanted=connected,
+        eligible=connected & is_canonical(space),
+    )
+
+
+@lru_cache(maxsize=4)
+def is_canonical(space: EnumerableSpace) -> Bool[ndarray, "size"]:
+    """True for one architecture of each set of equal networks."""
+    rows = every_architecture(space)
+    return np.asarray((space.canonical(rows) == rows).all(axis=-1))
+
+
+def _summed(
+    space: EnumerableSpace, features: Float64[ndarray, "size F"], form: str
+) -> Float64[ndarray, "size operations"]:
+    """Each operation of one form, counted over all positions."""
+    columns: dict[str, list[int]] = {}
+    for column, name in enumerate(space.feature_names):
+        operation, on, _ = name.partition(" on ")
+        if on and operation.endswith(f" {form}"):
+            columns.setdefault(operation, []).append(column)
+    counts = [features[:, one].sum(axis=1) for one in columns.values()]
+    return np.stack(counts, axis=1) if counts else np.empty((len(features), 0))
+
+
+def _standardised(
+    values: Float64[ndarray, "size n"], among: Bool[ndarray, "size"]
+) -> Float64[ndarray, "size n"]:
+    spread = values[among].std(axis=0)
+    return np.asarray((values - values[among].mean(axis=0)) / np.where(spread > 0, spread, 1.0))
