@@ -10,19 +10,19 @@ results/transfer.md holds the tables.
 
 from __future__ import annotations
 
-from nas.spaces.nas_bench_201.plugin import SPACE
 import argparse
 
 import numpy as np
 from latency.sources.nats import NATS_DEVICE
-from latency.sources.table import RegressionLatencyConfig
 from nas.spaces.nas_bench_201.known_devices import known_from, known_latency
 
 from latency.devices.measured import measured_on
 from latency.devices.registry import find, registered
 from latency.models.process import Known, unlike
 from latency.models.regression import embedded_models, judge
+from latency.sources.table import RegressionLatencyConfig
 from nas.spaces.nas_bench_201.costs import mflops
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 TRAINING = (
@@ -46,7 +46,11 @@ def measured(column):
 
 
 def shipped(device):
-    return RegressionLatencyConfig().build(device.id, SPACE, TASKS["cifar100"]).latency_ms(ARCHITECTURES)
+    return (
+        RegressionLatencyConfig()
+        .build(device.id, SPACE, TASKS["cifar100"])
+        .latency_ms(ARCHITECTURES)
+    )
 
 
 def training_tables():

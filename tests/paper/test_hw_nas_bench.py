@@ -3,10 +3,10 @@
 CIFAR-10, cells by their official number; the CSV rounds to five digits after the point.
 """
 
-from nas.spaces.nas_bench_201.plugin import SPACE
 import pytest
-from latency.sources.table import TableLatencyConfig
 
+from latency.sources.table import TableLatencyConfig
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 PUBLISHED_MS = [

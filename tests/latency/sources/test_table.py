@@ -310,7 +310,9 @@ def test_a_column_that_cannot_be_used_is_listed_with_the_reason(folder):
 
 
 def test_importing_the_sources_imports_no_slow_package():
-    code = "import sys, latency.sources.table; print({'torch', 'scipy', 'pyarrow'} & set(sys.modules))"
+    code = (
+        "import sys, latency.sources.table; print({'torch', 'scipy', 'pyarrow'} & set(sys.modules))"
+    )
 
     found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
 

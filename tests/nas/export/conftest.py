@@ -48,7 +48,7 @@ def run(tmp_path_factory):
         samples,
         accuracy_test=experiment.accuracy.test(samples.architectures),
         accuracy_predicted=True,
-        latency_predicted=experiment.oracle.predicted(samples.architectures),
+        latency_predicted=experiment.oracle.answer(samples.architectures).is_predicted,
         feasible=samples.latency_ms <= 17.0,
     )
     write_summary(folder / "summary.json", summary)

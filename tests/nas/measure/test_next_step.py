@@ -125,7 +125,10 @@ def test_with_enough_both_ways_the_search_that_is_named_can_be_built(tmp_path, d
     limit_ms = float(words["T"].removesuffix("ms"))
     within = oracle.latency_ms(NAS_BENCH_201.rows) <= limit_ms
     assert within.any()
-    assert CorunLatencyConfig("hog", statistic).build(BOARD, SPACE, TASKS["cifar100"]).source == "corun"
+    assert (
+        CorunLatencyConfig("hog", statistic).build(BOARD, SPACE, TASKS["cifar100"]).source
+        == "corun"
+    )
 
 
 def test_a_table_alone_among_the_users_tables_counts(tmp_path, data):

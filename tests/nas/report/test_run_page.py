@@ -9,7 +9,7 @@ import pytest
 
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
-from latency.sources.table import TableLatency
+from latency.sources.lookup import TableLatency
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.report.front import front
@@ -60,9 +60,11 @@ def evidence_of(
     accuracy = TabularAccuracy(
         SPACE, source, "made up", KINDS[source], split, ACCURACY[ROWS], tested[ROWS]
     )
-    oracle = TableLatency(device, "table", "made up", latency_ms, np.full(GRID, predicted))
+    kind = np.full(SPACE.size, Kind.regression if predicted else Kind.measured, np.int8)
+    official_ms = latency_ms[tuple(NAS_BENCH_201.rows.T)]
+    oracle = TableLatency(SPACE, device, "table", "made up", official_ms, kind)
     architectures = NAS_BENCH_201.rows[np.asarray(indices)]
-    latencies = oracle.latency_ms(architectures)
+    latencies = oracle.answer(architectures).ms
     samples = Samples(architectures, accuracy(architectures), latencies, latencies)
     landscape = survey(accuracy, oracle, limit_ms, limits) if knows_space else None
     searcher = (controller or UniformConfig(batch_size=1)).build(SPACE, [0])
@@ -94,7 +96,7 @@ def evidence_of(
         summary,
         samples,
         accuracy.test(architectures),
-        oracle.predicted(architectures),
+        oracle.answer(architectures).is_predicted,
         (samples.latency_ms <= limit_ms) & limits.met(architectures),
         landscape,
         history,

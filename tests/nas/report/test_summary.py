@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from latency.sources.lookup import TableLatency
 from latency.sources.mapped import Left, MappedLatency
-from latency.sources.table import TableLatency
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.report.summary import print_summary, summarise
@@ -26,7 +26,10 @@ LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
 
 
 def board(name="board", latency_ms=LATENCY_MS, *, predicted=False):
-    return TableLatency(name, "table", "synthetic", latency_ms, np.broadcast_to(predicted, GRID))
+    kind = np.full(SPACE.size, Kind.regression if predicted else Kind.measured, np.int8)
+    return TableLatency(
+        SPACE, name, "table", "synthetic", latency_ms[tuple(NAS_BENCH_201.rows.T)], kind
+    )
 
 
 def summary_of(
@@ -38,7 +41,7 @@ def summary_of(
     )
     oracle = board(predicted=predicted) if oracle is None else oracle
     architectures = NAS_BENCH_201.rows[indices]
-    latency_ms = oracle.latency_ms(architectures)
+    latency_ms = oracle.answer(architectures).ms
     samples = Samples(architectures, accuracy(architectures), latency_ms, latency_ms)
     return summarise(
         samples,

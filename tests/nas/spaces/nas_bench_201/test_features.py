@@ -1,11 +1,11 @@
 """Features of a cell for models of latency."""
 
-from nas.spaces.nas_bench_201.plugin import SPACE
 import numpy as np
 import pytest
 
 from latency.models.regression import embedded_models
 from nas.spaces.nas_bench_201.features import FEATURES, cell_features
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 
 
