@@ -44,9 +44,8 @@ def read_json(path: Path, kind: type[T]) -> T:
 def _checked(value: Any, kind: Any, where: str) -> Any:
     origin, inner = get_origin(kind), get_args(kind)
     if origin in {Union, types.UnionType}:
-        if value is None and type(None) in inner:
-            return None
-        return _checked(value, next(one for one in inner if one is not type(None)), where)
+        other = next(one for one in inner if one is not type(None))
+        return None if value is None and type(None) in inner else _checked(value, other, where)
     if dataclasses.is_dataclass(kind):
         return _record(value, kind, where)
     if origin is tuple:

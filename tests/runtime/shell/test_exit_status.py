@@ -28,6 +28,16 @@ def test_what_a_user_can_mend_is_one_line_and_a_status(capsys, error, status, li
     assert capsys.readouterr().err == line
 
 
+def test_a_command_names_further_errors_of_the_user(capsys):
+    with pytest.raises(SystemExit) as ended, one_line_errors(ValueError):
+        raise ValueError("repeats=0 must be at least 1")
+
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "edgenas: repeats=0 must be at least 1\n"
+    with pytest.raises(ValueError, match="a bug"), one_line_errors():
+        raise ValueError("a bug")
+
+
 def test_a_bug_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError), one_line_errors():
         raise ZeroDivisionError

@@ -1,0 +1,72 @@
+"""The Hydra entry of all commands, with a command of one setting."""
+
+import sys
+from dataclasses import dataclass
+
+import pytest
+
+from runtime.shell import hydra_command as module
+from runtime.shell.hydra_command import typed_hydra_command
+
+
+@dataclass
+class Settings:
+    count: int
+    name: str
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch, capsys):
+    (tmp_path / "tiny.yaml").write_text(
+        "defaults: [tiny_schema, _self_]\ncount: 1\nname: ???\n"
+        "hydra: {output_subdir: null, run: {dir: .}}\n"
+    )
+    monkeypatch.setattr(module, "CONF", tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words, task=lambda _settings: None, also=()):
+        monkeypatch.setattr(sys, "argv", ["tiny", *words])
+        status = 0
+        try:
+            typed_hydra_command("some.tiny", "tiny", Settings, task, *also)
+        except SystemExit as ended:
+            status = ended.code
+        return status, capsys.readouterr().err
+
+    return call
+
+
+def test_the_task_gets_the_settings_as_an_object(run):
+    seen = []
+
+    assert run("name=a", "count=3", task=seen.append) == (0, "")
+    assert seen == [Settings(3, "a")]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ((), "name is not set"),
+        (("name=a", "count=many"), "many"),
+        (("name=a", "colour=blue"), "colour"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_status_2(run, words, named):
+    status, error = run(*words)
+
+    assert status == 2
+    assert named in error
+    assert error.count("\n") == 1
+
+
+def test_errors_of_the_task_end_as_the_command_says(run):
+    def fail(error):
+        def task(_settings):
+            raise error
+
+        return task
+
+    assert run("name=a", task=fail(KeyboardInterrupt())) == (130, "edgenas: interrupted\n")
+    assert run("name=a", task=fail(ValueError("odd")), also=[ValueError]) == (2, "edgenas: odd\n")
+    with pytest.raises(ValueError, match="a bug"):
+        run("name=a", task=fail(ValueError("a bug")))
