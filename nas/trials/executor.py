@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import multiprocessing
+import os
 import queue
 import time
 from collections.abc import Callable
@@ -171,7 +172,7 @@ def _maker(workers: Workers) -> Callable[[], Executor]:
 
 @final
 class _RayExecutor(Executor):
-    """Runs each call as a Ray task: on this machine, or on the cluster of `RAY_ADDRESS`.
+    """Runs each call as a Ray task: on this machine's loopback, or on the cluster of `RAY_ADDRESS`.
 
     Ray itself runs a task again whose node died; a task that crashes its worker again and again
     ends with an error.
@@ -185,7 +186,8 @@ class _RayExecutor(Executor):
                 "executor=ray needs Ray, which is not installed; pip install 'edgenas[ray]'"
             ) from error
         if not ray.is_initialized():
-            ray.init(include_dashboard=False, log_to_driver=False)
+            here = {} if "RAY_ADDRESS" in os.environ else {"_node_ip_address": "127.0.0.1"}
+            ray.init(include_dashboard=False, log_to_driver=False, **here)
         self._ray = ray
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
