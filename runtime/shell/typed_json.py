@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import types
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -48,15 +47,19 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
         return None if value is None and type(None) in inner else _checked(value, other, where)
     if dataclasses.is_dataclass(kind):
         return _record(value, kind, where)
-    if origin is tuple:
-        items = _of(value, list, where)
-        return tuple(_checked(one, inner[0], f"{where}[{i}]") for i, one in enumerate(items))
-    if origin in {dict, Mapping}:
-        items = _of(value, dict, where)
-        return {name: _checked(one, inner[1], f"{where}.{name}") for name, one in items.items()}
+    if origin in {tuple, dict}:
+        return _items(value, origin, inner[-2:], where)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     return _of(value, kind, where)
+
+
+def _items(value: Any, origin: type, inner: tuple[Any, ...], where: str) -> Any:
+    if origin is tuple:  # of any length: tuple[T, ...]
+        texts = _of(value, list, where)
+        return tuple(_checked(one, inner[0], f"{where}[{i}]") for i, one in enumerate(texts))
+    named = _of(value, dict, where)
+    return {name: _checked(one, inner[1], f"{where}.{name}") for name, one in named.items()}
 
 
 def _record(value: Any, kind: Any, where: str) -> Any:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from hydra.core.config_store import ConfigStore
+from latency.sources.table_source import LatencyConfig
 
 from latency.base import Latencies
-from latency.sources.table_source import LatencyConfig
 from nas.spaces.registry import space_named
 from nas.study.folder import StudyFolder
 from nas.study.search_log import load_log

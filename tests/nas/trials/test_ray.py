@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from synthetic import problem
 
 from controller.uniform import UniformConfig
 from nas.accuracy.slow import Fidelity
@@ -12,7 +13,6 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.asynchronous import Asynchronous, Budget
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.trial import State
-from synthetic import problem
 
 TRIALS = 12
 
@@ -36,7 +36,6 @@ def cluster():
 def test_a_search_goes_on_when_a_node_is_killed(cluster):
     def evaluate(_architecture, _fidelity, seed):
         import time  # noqa: PLC0415 - runs on another node
-
 
         from nas.accuracy.slow import Evaluation  # noqa: PLC0415 - as above
         from runtime.shell.provenance import Kind  # noqa: PLC0415 - as above
