@@ -137,8 +137,8 @@ class LatencyOracle(Protocol):
         """One line for the user: where the numbers come from, and how much of it is predicted."""
 
     @property
-    def tabular(self) -> bool:
-        """Whether asking for the whole space is free, so that the exact optimum is known."""
+    def instant(self) -> bool:
+        """Whether asking is free, so that a whole space may be asked for."""
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds per inference of the device's batch, and the kind of each.

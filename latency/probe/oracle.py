@@ -48,7 +48,7 @@ class ProbeLatency:
     unrunnable_ms: float | None = None  # latency of a network that the board cannot run
     confirm_top: int = 5
     source: str = "probe"
-    tabular: bool = False
+    instant: bool = False
     _known_ms: dict[str, float] = field(default_factory=dict, repr=False)
     _unrunnable: set[str] = field(default_factory=set, repr=False)
 

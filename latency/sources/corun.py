@@ -61,9 +61,9 @@ class CorunLatency:
         return self.table.warnings
 
     @property
-    def tabular(self) -> bool:
+    def instant(self) -> bool:
         """Whether the table has the whole space."""
-        return self.table.tabular
+        return self.table.instant
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds per inference of the device's batch, in the scenario.

@@ -37,7 +37,7 @@ class TableLatency:
     description: str
     ms: Float64[ndarray, "size"]  # NaN: not known
     kind: Int8[ndarray, "size"]
-    tabular: bool = True
+    instant: bool = True
     warnings: tuple[str, ...] = ()
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
@@ -70,7 +70,7 @@ class PartialLatency:
     description: str
     measured_ms: Mapping[bytes, float]  # by the bytes of the `normal` row
     fill: Fill | None
-    tabular: bool = False
+    instant: bool = True
     warnings: tuple[str, ...] = ()
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:

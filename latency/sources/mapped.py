@@ -60,9 +60,9 @@ class MappedLatency:
         return f"mapped, as ms of {self.devices[0].latency.device}: {'; '.join(said)}"
 
     @property
-    def tabular(self) -> bool:
+    def instant(self) -> bool:
         """Whether the latencies of all devices are free for the whole space."""
-        return all(one.latency.tabular for one in self.devices)
+        return all(one.latency.instant for one in self.devices)
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds of the first device.

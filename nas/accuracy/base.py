@@ -139,8 +139,8 @@ class Accuracy(Protocol):
         """The split that `answer` is of: `valid` or `test`, never `auto`."""
 
     @property
-    def tabular(self) -> bool:
-        """Whether asking for the whole space is free, so that the exact optimum is known."""
+    def instant(self) -> bool:
+        """Whether asking is free, so that a whole space may be asked for."""
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
         """Top-1 accuracy on the split that is searched on, and the kind of each number.

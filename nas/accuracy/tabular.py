@@ -26,7 +26,7 @@ class TabularAccuracy:
     split: Split
     searched: Float64[ndarray, "size"]  # fractions, on the split that is searched on
     tested: Float64[ndarray, "size"]  # fractions, on the test split; NaN where there are none
-    tabular: bool = True
+    instant: bool = True
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
         """Top-1 accuracy on the split that is searched on.

@@ -277,7 +277,7 @@ class _Reporter:
             return self._trial(int(np.argmax(same)))
         accuracy, oracle = self.problem.accuracy, self.problem.oracle
         row = mode[None]
-        if not (accuracy.tabular and oracle.tabular):
+        if not (accuracy.instant and oracle.instant):
             return None
         if not (accuracy.known(row)[0] and oracle.known(row)[0]):
             return None

@@ -97,7 +97,7 @@ def check_answers(recorded: Trials, problem: SearchProblem) -> None:
         ("accuracy", problem.accuracy, done.accuracy),
         ("latency", problem.oracle, done.latency_ms),
     ):
-        if not source.tabular:
+        if not source.instant:
             continue
         if source is problem.accuracy:
             now = problem.accuracy.answer(done.architectures).fraction

@@ -98,7 +98,7 @@ def run_study(
 
 def _workers(plan: Plan) -> int:
     """Number of processes; one where a source is not a table, as it may be a single live board."""
-    if not (plan.accuracy.tabular and all(one.tabular for one in plan.oracles.values())):
+    if not (plan.accuracy.instant and all(one.instant for one in plan.oracles.values())):
         return 1
     return plan.config.workers or len(os.sched_getaffinity(0))
 

@@ -43,7 +43,7 @@ class Problems:
         self._whole: dict[str, Survey] = {}  # by device, without a limit
         if not isinstance(space, Enumerable):
             self.why_not_exact = f"space={space.name} cannot be listed"
-        elif not accuracy.tabular:
+        elif not accuracy.instant:
             self.why_not_exact = f"accuracy={accuracy.source} does not answer for the whole space"
         for name, limit in _single(config):
             self._add_named(name, limit)
@@ -100,7 +100,7 @@ class Problems:
         return round(float(np.quantile(whole.latency_ms, share)), 4)
 
     def _survey(self, oracle: LatencyOracle) -> Survey | None:
-        if not self.why_not_exact and not oracle.tabular:
+        if not self.why_not_exact and not oracle.instant:
             self.why_not_exact = f"latency={oracle.source} does not answer for the whole space"
         if self.why_not_exact:
             return None

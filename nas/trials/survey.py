@@ -142,7 +142,7 @@ def survey(
     limits: Limits = NO_FURTHER_LIMITS,
 ) -> Survey | None:
     """The survey, or None where the space cannot be listed or asking for all of it is not free."""
-    if not (isinstance(space, Enumerable) and accuracy.tabular and oracle.tabular):
+    if not (isinstance(space, Enumerable) and accuracy.instant and oracle.instant):
         return None
     rows = everything(space)
     known = oracle.known(rows)
@@ -167,7 +167,7 @@ def estimated_share(
     space: SearchSpace, oracle: LatencyOracle, limit_ms: float, limits: Limits
 ) -> EstimatedShare | None:
     """The feasible share by uniform sampling; None where latencies are not free."""
-    if not oracle.tabular:
+    if not oracle.instant:
         return None
     rows = space.sample(np.random.default_rng(0), ESTIMATED_FROM)
     rows = rows[oracle.known(rows)]

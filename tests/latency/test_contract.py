@@ -79,7 +79,7 @@ def test_it_refuses_an_architecture_outside_its_space(oracle):
 
 
 def test_only_the_archive_has_to_be_asked_cell_by_cell(oracle):
-    assert oracle.tabular == (oracle.source != "nats")
+    assert oracle.instant == (oracle.source != "nats")
 
 
 def test_a_table_names_the_cell_that_it_lacks_and_the_way_out():

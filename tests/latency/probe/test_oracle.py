@@ -115,7 +115,7 @@ def test_it_is_a_live_oracle_of_which_nothing_is_free(make):
 
     assert isinstance(oracle, LatencyOracle)
     assert isinstance(oracle, LiveOracle)
-    assert not oracle.tabular
+    assert not oracle.instant
     assert oracle.source == "probe"
     with pytest.raises(IndexError):
         oracle.latency_ms(rows((0, 4)))

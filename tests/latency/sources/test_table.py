@@ -115,7 +115,7 @@ def test_every_prediction_of_every_embedded_model_is_positive(device):
     oracle = RegressionLatencyConfig().build(device.id, SPACE, TASKS["cifar10"])
 
     assert (oracle.table_ms > 0).all()
-    assert oracle.tabular
+    assert oracle.instant
 
 
 def test_an_embedded_model_needs_no_file_that_can_be_broken(folder):

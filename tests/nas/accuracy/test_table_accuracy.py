@@ -44,7 +44,7 @@ def test_it_keeps_the_promise_of_every_accuracy_source():
     accuracy = build()
 
     assert isinstance(accuracy, Accuracy)
-    assert (accuracy.source, accuracy.tabular) == ("table", True)
+    assert (accuracy.source, accuracy.instant) == ("table", True)
     assert accuracy.answer(TWO).kind.tolist() == [Kind.measured, Kind.measured]
 
 

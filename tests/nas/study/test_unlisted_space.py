@@ -43,7 +43,7 @@ class FeatureLatency:
 
     space: object
     device: str
-    tabular: bool
+    instant: bool
     asked: list = field(default_factory=list)
     source = "by_features"
     description = "by_features: a formula for tests"
@@ -61,11 +61,11 @@ class FeatureLatency:
 
 @dataclass
 class FeatureLatencyConfig(LatencyConfig):
-    tabular: bool = True
+    instant: bool = True
     space: str = "toy_space"
 
     def build(self, device, *_):
-        return FeatureLatency(space_named(self.space), device, self.tabular)
+        return FeatureLatency(space_named(self.space), device, self.instant)
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def test_a_listable_space_with_a_slow_source_is_studied_without_its_optimum(stud
 
     printed = study(
         "latency=by_features",
-        "latency.tabular=false",
+        "latency.instant=false",
         "latency.space=nas_bench_201",
         f"folder={folder.path}",
     )

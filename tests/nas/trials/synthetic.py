@@ -27,7 +27,7 @@ class Oracle:
     device: str = "board"
     source: str = "table"
     description: str = "synthetic"
-    tabular: bool = True
+    instant: bool = True
     kind: Kind = Kind.measured
 
     def answer(self, architectures):
@@ -47,7 +47,7 @@ class Accuracy:
     split: Split = Split.valid
     source: str = "table"
     description: str = "synthetic"
-    tabular: bool = True
+    instant: bool = True
     kind: Kind = Kind.measured
     tests_asked: int = 0
 

@@ -182,7 +182,7 @@ class SyntheticAccuracy:
     split: Split
     source: str = "surrogate"
     description: str = "surrogate: a synthetic formula for tests"
-    tabular: bool = True
+    instant: bool = True
 
     def answer(self, architectures):
         flops = self.space.costs(architectures, self.task)["flops"]

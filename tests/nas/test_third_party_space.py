@@ -1,0 +1,214 @@
+"""A third party's space (tests/plugins/toy_space) through every command, without a line changed.
+
+It has conditional choices and more than 2^63 rows, cannot be listed, builds networks of its own, and
+comes with no table.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import nas.export.command
+import nas.measure.command
+import nas.search.command
+import nas.study.command
+import nas.transfer
+from nas.spaces.base import Enumerable
+from nas.spaces.registry import space_named
+
+DEVICE = "here/torch/fp32/b1"
+MEASURE = (
+    "space=toy_space",
+    "board=here",
+    "networks=60",
+    "repeats=1",
+    "together=30",
+    "timing.samples=3",
+    "timing.warm_up_window=1",
+    "timing.warm_up_most=2",
+    "timing.settle_s=0.001",
+    "on_disturbance=flag",
+    "quiet.control_drift=1000",  # a test machine is not quiet; this is no measurement
+    "quiet.other_load=1000",
+    "quiet.stolen=1000",
+    "quiet.clock_drop=1",
+)
+
+
+@pytest.fixture(scope="module")
+def space():
+    return space_named("toy_space")
+
+
+@pytest.fixture
+def tables(tmp_path, monkeypatch, space):
+    """A synthetic latency table of 80 networks, named by their texts."""
+    folder = tmp_path / "data" / "toy_space"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("NAS_DATA", str(folder.parent))
+    rows = np.unique(space.sample(np.random.default_rng(1), 80), axis=0)
+    latency_ms = 0.2 + 0.1 * space.features(rows)[..., 0] + 3 * space.features(rows)[..., 1]
+    lines = [f"{space.text(row)},{ms:.6f}" for row, ms in zip(rows, latency_ms, strict=True)]
+    (folder / "synthetic_ms.csv").write_text("\n".join([f"arch,{DEVICE}", *lines, ""]))
+    return folder
+
+
+@pytest.fixture
+def search(in_process, tmp_path):
+    def run(*words):
+        common = ["space=toy_space", "accuracy=surrogate", f"device={DEVICE}", "T=1.1ms"]
+        return in_process(
+            nas.search.command.main,
+            ["nas.search", *common, "budget=120", f"runs={tmp_path / 'runs'}", *words],
+        )
+
+    return run
+
+
+def only_run(tmp_path):
+    (summary,) = (tmp_path / "runs").glob("*/*/summary.json")
+    return summary.parent
+
+
+def test_the_space_is_what_the_house_was_not_built_for(space):
+    assert math.prod(space.num_choices) > 2**63
+    assert not isinstance(space, Enumerable)
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    "controller", ["rnn", "uniform", "evolution", "local_search", "guided", "nsga2", "tpe"]
+)
+def test_every_controller_searches_it(controller, search, tmp_path, space):
+    status, told, error = search(f"controller={controller}", "reward=constrained")
+
+    assert status == 0, error
+    folder = only_run(tmp_path)
+    record = pq.read_table(folder / "samples.parquet").to_pydict()
+    assert len(record["arch"]) == 120
+    assert "index" not in record
+    assert set(record["latency_kind"]) <= {"measured", "regression"}
+    assert space.valid(np.array([space.parse(text) for text in record["arch"]])).all()
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["settings"]["space"] == "toy_space"
+    assert summary["best"]["latency_ms"] <= 1.1
+    assert summary["optimum"] is None
+    low, high = summary["space_feasible_interval"]
+    assert low < summary["space_feasible_share"] < high
+    assert "optimum is unknown" in told
+    page = (folder / "report.html").read_text()
+    assert summary["best"]["arch"] in page
+    assert "NAS-Bench" not in page
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_controller_that_lists_the_space_refuses_it_in_one_line(search):
+    status, _, error = search("controller=exhaustive")
+
+    assert status == 2
+    assert len(error.strip().splitlines()) == 1
+    assert "exhaustive" in error
+
+
+@pytest.mark.usefixtures("tables")
+def test_several_evaluations_run_at_once_on_a_simulated_clock(search, tmp_path):
+    status, _, error = search("workers=4", "controller=local_search")
+
+    assert status == 0, error
+    record = pq.read_table(only_run(tmp_path) / "samples.parquet").to_pydict()
+    assert sorted(record["sample"]) == list(range(120))
+    assert record["sample"] != sorted(record["sample"])
+
+
+@pytest.mark.usefixtures("tables")
+def test_what_was_found_is_exported_and_checked(search, in_process, tmp_path):
+    assert search("controller=local_search", "reward=constrained")[0] == 0
+    folder = only_run(tmp_path)
+
+    status, told, error = in_process(
+        nas.export.command.main,
+        ["nas.export", f"run={folder}", "timing.samples=3", "timing.warm_up_most=5"],
+    )
+
+    assert status == 0, error
+    assert "bit-exact" in told
+    exported = json.loads((folder / "export" / "export.json").read_text())
+    summary = json.loads((folder / "summary.json").read_text())
+    assert exported["space"] == "toy_space"
+    assert exported["architecture"]["arch"] == summary["best"]["arch"]
+    assert (folder / "export" / "network.onnx").stat().st_size > 1000
+
+
+def test_its_networks_are_measured_on_this_machine_and_searched(
+    in_process, search, tmp_path, monkeypatch
+):
+    data = tmp_path / "measured" / "toy_space"
+    status, _, error = in_process(
+        nas.measure.command.main, ["nas.measure", f"out={data}", *MEASURE]
+    )
+    assert status == 0, error
+    origin = json.loads((data / "here-torch-fp32-b1_ms.json").read_text())
+    assert origin["space"] == "toy_space"
+    monkeypatch.setenv("NAS_DATA", str(data.parent))
+
+    status, _, error = search("T=1000ms", "controller=uniform", "seed=5")
+
+    assert status == 0, error
+    summary = json.loads((only_run(tmp_path) / "summary.json").read_text())
+    assert summary["latency_kinds"]["regression"] > 0.5
+    assert summary["feasible_share"] > 0
+
+
+@pytest.mark.usefixtures("tables")
+def test_transfer_refuses_it_in_one_line(in_process, tmp_path):
+    status, _, error = in_process(
+        nas.transfer.main,
+        ["nas.transfer", "space=toy_space", "choose=10", f"out={tmp_path / 'sheet.csv'}"],
+    )
+
+    assert status == 2
+    assert len(error.strip().splitlines()) == 1
+    assert "toy_space" in error
+
+
+@pytest.mark.usefixtures("tables")
+def test_a_study_compares_searchers_on_it(in_process, tmp_path):
+    status, told, error = in_process(
+        nas.study.command.main,
+        [
+            "nas.study",
+            "name=toy",
+            "space=toy_space",
+            "accuracy=surrogate",
+            "rewards=[constrained]",
+            "controllers=[uniform,local_search]",
+            "compare=controller",
+            "reference=uniform",
+            f"devices=[{DEVICE}]",
+            "limits=[1.1ms]",
+            "seeds=3",
+            "budget=60",
+            "workers=1",
+            f"folder={tmp_path / 'study'}",
+        ],
+    )
+
+    assert status == 0, error
+    assert "local_search" in told
+    assert (tmp_path / "study" / "report.html").is_file()
+
+
+def test_numbers_of_another_space_are_not_taken_for_its_own(tables, search):
+    (tables / "synthetic_ms.csv").unlink()
+    text = "|nor_conv_3x3~0|+|nor_conv_3x3~0|none~1|+|none~0|none~1|none~2|"
+    (tables.parent / "other_ms.csv").write_text(f"arch,{DEVICE}\n{text},5.0\n")
+
+    status, _, error = search()
+
+    assert status == 2
+    assert DEVICE in error
