@@ -36,11 +36,11 @@ class EvolutionController:
         shape = len(seeds), config.population_size
         self._population = np.zeros((*shape, len(space.num_choices)), np.int64)
         self._rewards = np.full(shape, -np.inf)
-        self._told = 0  # architectures that have ever been in the population
+        self._entered = 0  # architectures that have ever been in the population
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
         """Random architectures until the population is full, then children of it."""
-        if self._told < self._config.population_size:
+        if self._entered < self._config.population_size:
             return self._draw(batch_size)
         u = self._generators.uniform(batch_size, self._config.sample_size + 2)
         parents = self._parents(u[..., 2:])
@@ -91,13 +91,13 @@ class EvolutionController:
         architectures = self._space.normal(trials.architectures)
         size = self._config.population_size
         count = architectures.shape[1]
-        slots = np.arange(self._told, self._told + count)[-size:] % size
+        slots = np.arange(self._entered, self._entered + count)[-size:] % size
         self._population[:, slots] = architectures[:, -size:]
         rewards, failed = trials.rewards, trials.failed
         if failed.any():
             rewards = np.where(failed, -np.inf, rewards)
         self._rewards[:, slots] = rewards[:, -size:]
-        self._told += count
+        self._entered += count
 
     def mode(self) -> Int64[ndarray, "R D"] | None:
         """The best of the population; None while a replica has none that was evaluated."""
@@ -110,7 +110,7 @@ class EvolutionController:
 
     def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
         """The best and the mean reward of the population, without failed trials."""
-        living = self._rewards[:, : self._told]
+        living = self._rewards[:, : self._entered]
         best = living.max(-1, initial=-np.inf)
         if np.isneginf(best).any():
             return {}
@@ -124,7 +124,7 @@ class EvolutionController:
         return {
             "population": self._population.copy(),
             "rewards": self._rewards.copy(),
-            "told": np.array(self._told),
+            "told": np.array(self._entered),
             "generators": self._generators.state(),
         }
 
@@ -137,7 +137,7 @@ class EvolutionController:
         require_shapes(state, {name: array.shape for name, array in self.state().items()})
         self._population = state["population"].copy()
         self._rewards = state["rewards"].copy()
-        self._told = int(state["told"])
+        self._entered = int(state["told"])
         self._generators.restore(state["generators"])
 
 

@@ -17,7 +17,6 @@ from controller.rows import Listing, keys_of, listing, packed, rows_of, unpacked
 from controller.state import require_shapes
 
 _FAILED = -math.inf  # reward of a failed trial
-_LISTABLE = 1_000_000  # a larger space is not listed: a random architecture is as good as new
 _ATTEMPTS = 1_000  # random architectures that are tried for a new one where none are listed
 
 
@@ -133,7 +132,7 @@ class LocalSearchController:
         self._space = space
         self._positions = len(space.num_choices)
         self._generators = ReplicaGenerators(seeds)
-        listed = listing(space, _LISTABLE)
+        listed = listing(space)
         self._climbs = [_Climb(space, listed, generator) for generator in self._generators.each]
 
     def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:

@@ -12,6 +12,8 @@ from numpy import ndarray
 
 from controller.base import Choices, EnumerableChoices
 
+_LISTABLE = 1_000_000  # architectures; in a larger space a random one is as good as new
+
 
 def keys_of(architectures: Int64[ndarray, "n D"]) -> list[bytes]:
     """Dictionary key of each row; equal architectures have equal keys once they are `normal`."""
@@ -60,8 +62,8 @@ class Listing:
         return self._space.architectures(self._order[numbers])
 
 
-def listing(space: Choices, at_most: int) -> Listing | None:
-    """List a space, or return None if it cannot be listed or has more architectures."""
-    if isinstance(space, EnumerableChoices) and space.size <= at_most:
+def listing(space: Choices) -> Listing | None:
+    """List a space, or return None if it cannot be listed or is too large to be worth it."""
+    if isinstance(space, EnumerableChoices) and space.size <= _LISTABLE:
         return Listing(space)
     return None

@@ -65,8 +65,8 @@ class PymooNsga2:
         )
         self._algorithm.setup(problem, termination=NoTermination())
         self._algorithm.random_state = self._generator
-        self._ahead = np.empty((0, len(self._num_choices)), np.int64)
-        self._told = Population.new(X=self._ahead)
+        self._children = np.empty((0, len(self._num_choices)), np.int64)
+        self._evaluated = Population.new(X=self._children)
 
     @property
     def shapes(self) -> Mapping[str, tuple[int | None, ...]]:
@@ -81,9 +81,9 @@ class PymooNsga2:
 
     def propose(self, count: int) -> Int64[ndarray, "B D"]:
         """The next of this generation."""
-        while len(self._ahead) < count:
-            self._ahead = np.concatenate([self._ahead, self._bred()])
-        proposed, self._ahead = np.split(self._ahead, [count])
+        while len(self._children) < count:
+            self._children = np.concatenate([self._children, self._bred()])
+        proposed, self._children = np.split(self._children, [count])
         return proposed
 
     def _bred(self) -> Int64[ndarray, "size D"]:
@@ -112,51 +112,53 @@ class PymooNsga2:
         objectives[failed] = 0  # never compared, because they are infeasible
         excess = np.maximum(ratios - 1, 0).sum(-1) * self._constrained
         excess[failed] = _FAILED_EXCESS
-        self._told = Population.merge(self._told, _people(architectures, objectives, excess))
-        if len(self._told) >= self._size:
-            self._algorithm.tell(infills=self._told)
-            self._told = self._told[:0]
-            self._ahead = self._ahead[:0]
+        self._evaluated = Population.merge(
+            self._evaluated, _individuals(architectures, objectives, excess)
+        )
+        if len(self._evaluated) >= self._size:
+            self._algorithm.tell(infills=self._evaluated)
+            self._evaluated = self._evaluated[:0]
+            self._children = self._children[:0]
 
     def state(self) -> dict[str, ndarray]:
         """The population, the trials of this generation, and its children not yet proposed."""
-        living = self._algorithm.pop if self._algorithm.is_initialized else self._told[:0]
+        living = self._algorithm.pop if self._algorithm.is_initialized else self._evaluated[:0]
         return {
-            "ahead": self._ahead.copy(),
+            "ahead": self._children.copy(),
             **self._arrays("living", living),
             "living_rank": np.array([one.get("rank") for one in living], float),
             "living_crowding": np.array([one.get("crowding") for one in living], float),
-            **self._arrays("told", self._told),
+            **self._arrays("told", self._evaluated),
         }
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
         """A new algorithm with the same population."""
         self._begin()
-        self._ahead = state["ahead"].copy()
-        self._told = _people_of("told", state)
+        self._children = state["ahead"].copy()
+        self._evaluated = _individuals_of("told", state)
         if len(state["living"]):
-            living = _people_of("living", state)
+            living = _individuals_of("living", state)
             living.set("rank", state["living_rank"])
             living.set("crowding", state["living_crowding"])
             self._algorithm.pop = living
             self._algorithm.is_initialized = True
             self._algorithm.n_iter = 1  # a number of generations that nothing here reads
 
-    def _arrays(self, name: str, people: Population) -> dict[str, ndarray]:
-        count, positions = len(people), len(self._num_choices)
-        objectives = np.array([one.F for one in people], float)
+    def _arrays(self, name: str, individuals: Population) -> dict[str, ndarray]:
+        count, positions = len(individuals), len(self._num_choices)
+        objectives = np.array([one.F for one in individuals], float)
         return {
-            name: np.array([one.X for one in people], np.int64).reshape(count, positions),
+            name: np.array([one.X for one in individuals], np.int64).reshape(count, positions),
             f"{name}_objectives": objectives.reshape(count, -1 if count else 0),
-            f"{name}_excess": np.array([one.G[0] for one in people], float),
+            f"{name}_excess": np.array([one.G[0] for one in individuals], float),
         }
 
 
-def _people_of(name: str, state: Mapping[str, ndarray]) -> Population:
-    return _people(state[name], state[f"{name}_objectives"], state[f"{name}_excess"])
+def _individuals_of(name: str, state: Mapping[str, ndarray]) -> Population:
+    return _individuals(state[name], state[f"{name}_objectives"], state[f"{name}_excess"])
 
 
-def _people(
+def _individuals(
     architectures: Int64[ndarray, "n D"],
     objectives: Float64[ndarray, "n O"],
     excess: Float64[ndarray, "n"],

@@ -24,7 +24,6 @@ from controller.rows import keys_of, listing, packed, unpacked
 from controller.state import require_shapes
 from controller.uniform import UniformDraws
 
-_LISTABLE = 1_000_000  # architectures of a space from which uniform ones are drawn by number
 _DEPTH = 16  # queries planned at least, for asynchronous workers beyond the batch
 
 
@@ -59,7 +58,7 @@ class GuidedController:
         self._updates = 0
         self._entropy = np.full(len(seeds), math.log(math.prod(space.num_choices)))
         self._draw = UniformDraws(space, self._generators)
-        self._listed = listing(space, _LISTABLE)
+        self._listed = listing(space)
 
     def _empty_model(self) -> OutcomeModel:
         return OutcomeModel(self._positions, self._config.reach, self._config.noise)
@@ -129,8 +128,8 @@ class GuidedController:
     def _teach(self, score: Score) -> None:
         """Draw a new pool, and move the policy towards the best that the model expects.
 
-        Some draws give way to the best that are known, lest a policy that has settled on less never
-        draws them (self-imitation: Oh et al., ICML 2018).
+        The best known architectures replace some draws, because a policy that has settled on worse
+        ones may never draw them (self-imitation: Oh et al., ICML 2018).
         """
         u = self._generators.uniform(self._config.pool, self._positions)
         choices = self._space.normal(self._policy.draw(u).choices)
@@ -242,7 +241,7 @@ class GuidedConfig(ControllerConfig):
     entropy_weight: float
     teach_every: int  # updates from one step of the policy to the next
     pool: int  # architectures that the policy draws for the model to predict
-    anywhere: int  # architectures drawn uniformly beside them, lest the policy narrows the view
+    anywhere: int  # architectures drawn uniformly beside them, for variety
     polish: int  # best known architectures, whose neighbours are predicted too
     imitate: int  # best known architectures that the policy learns from beside its draws
     random: int  # first queries, drawn by the untrained policy

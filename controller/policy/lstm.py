@@ -41,7 +41,7 @@ class Weights(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """What a forward pass leaves behind; `backward` needs all of it."""
+    """Arrays of one forward pass; `backward` needs all of them."""
 
     choices: Int64[ndarray, "R B D"]
     probabilities: Float[ndarray, "R D B K"]

@@ -1,4 +1,4 @@
-"""What every controller promises, asked of each of them."""
+"""The laws that every controller obeys, tested on each of them."""
 
 from __future__ import annotations
 

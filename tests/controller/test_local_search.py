@@ -85,7 +85,7 @@ def reachable(here, evaluated):
 
 
 def is_local_optimum(here, evaluated):
-    """Whether all its neighbours are known, and none is better."""
+    """Return True if all its neighbours are known, and none is better."""
     around = [reward for other, reward in evaluated.items() if distance(other, here) == 1]
     return len(around) == sum(SMALL) - len(SMALL) and max(around) <= evaluated[here]
 
