@@ -28,7 +28,7 @@ import onnx
 import onnxruntime
 import torch
 
-from nas.spaces.nas_bench_201.network import build_network, example_images
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import Stopwatch, TimingConfig, time_interleaved
 from runtime.network.backend import Backend, Device
@@ -36,11 +36,11 @@ from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.inference import prepare
 
 PAIRS = 10
-IMAGES = example_images(TASKS["cifar100"])
+IMAGES = SPACE.example_input(SPACE.control(), TASKS["cifar100"], 1)
 
 
 def network(index):
-    return build_network(NAS_BENCH_201.rows[index], TASKS["cifar100"])
+    return SPACE.network(NAS_BENCH_201.rows[index], TASKS["cifar100"])
 
 
 def optimised_operations(index):

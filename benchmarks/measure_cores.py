@@ -56,12 +56,12 @@ def core_worker(core, connection):
     # Torch asks how its threads shall wait when it is imported.
     import torch  # noqa: PLC0415
 
-    from nas.spaces.nas_bench_201.network import build_network, example_images  # noqa: PLC0415
+    from nas.spaces.nas_bench_201.plugin import SPACE  # noqa: PLC0415
     from runtime.network.inference import prepare  # noqa: PLC0415
 
     torch.set_num_threads(1)
-    images = example_images(TASKS["cifar100"])
-    network = build_network(NAS_BENCH_201.rows[CONTROL], TASKS["cifar100"])
+    images = SPACE.example_input(SPACE.control(), TASKS["cifar100"], 1)
+    network = SPACE.network(NAS_BENCH_201.rows[CONTROL], TASKS["cifar100"])
     control = {name: prepare(network, images, Device.cpu, Backend(name)) for name in BACKENDS}
     stopwatch = Stopwatch()
     connection.send("ready")

@@ -84,11 +84,11 @@ def _parser(space: Enumerable) -> argparse.ArgumentParser:
 def _list(space: Enumerable, folder: Path) -> None:
     from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
 
-    from nas.data.devices_report import known_devices  # noqa: PLC0415 - slow to import, and not always needed
     from nas.data.listing import (  # noqa: PLC0415 - slow to import, and not always needed
         accuracy_rows,
         accuracy_table,
         devices_table,
+        known_devices,
     )
 
     console = Console()

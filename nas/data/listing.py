@@ -1,4 +1,4 @@
-"""`list`: which accuracies and which devices a search can use here, as tables."""
+"""`list`: the accuracies and devices that a search can use, as tables."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from typing import final
 import numpy as np
 from rich.table import Table
 
+from latency.base import Space
+from latency.devices.measured import measured_on, scenarios
+from latency.devices.registry import Device, find, registered, unregistered
+from latency.models.regression import Quality, embedded_models
 from nas.accuracy.base import HasAccuracyTable
-from nas.data.devices_report import DeviceRow
 from nas.spaces.base import SearchSpace
-from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import data_folder, latency_files, read_csv_table
 
 _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
 
@@ -22,17 +26,17 @@ _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<spl
 @final
 @dataclass(frozen=True)
 class AccuracyRow:
-    """One data set of one source."""
+    """Accuracies of one data set."""
 
     source: str  # as in `accuracy=`
     dataset: str
-    splits: tuple[str, ...]  # each with its epochs
+    splits: tuple[str, ...]  # as in "valid @ 200", with the epochs
     rows: int
-    where: str  # below the data folder
+    where: str  # file, relative to the data folder
 
 
 def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[AccuracyRow]:
-    """What the accuracy table in the data folder holds, a row for each task.
+    """Data sets of the accuracy table in the data folder.
 
     Raises:
       UserError: if the table exists but cannot be read.
@@ -52,8 +56,52 @@ def accuracy_rows(space: SearchSpace, folder: Path) -> Iterator[AccuracyRow]:
             yield AccuracyRow("table", dataset, splits, int(filled.sum()), path.name)
 
 
+@final
+@dataclass(frozen=True)
+class DeviceRow:
+    """One device, and its latencies that need no download."""
+
+    device: Device
+    sources: tuple[str, ...]  # of table, regression
+    measured_count: int | None  # architectures; None: no file has its column
+    quality: Quality | None  # of the embedded regression
+    flaws: tuple[str, ...]
+
+
+def known_devices(space: Space) -> list[DeviceRow]:
+    """The registered devices, those measured in scenarios, then the user's own columns."""
+    columns = latency_files(data_folder(), space)
+    in_scenarios = [
+        device for name in scenarios(space) if (device := find(space, name)) is not None
+    ]
+    own = [unregistered(name) for name in columns if find(space, name) is None]
+    return [_row(space, device) for device in (*registered(space), *in_scenarios, *own)]
+
+
+def _row(space: Space, device: Device) -> DeviceRow:
+    flaws = device.flaws
+    try:
+        measured = measured_on(space, device)
+    except UserError as error:  # the list also has devices whose table cannot be read
+        measured, flaws = None, (*flaws, str(error))
+    if measured is not None:
+        flaws = (*flaws, *measured.flaws)
+    embedded = embedded_models(space).get(device.id)
+    usable = {
+        "table": measured is not None,
+        "regression": embedded is not None,
+    }
+    return DeviceRow(
+        device=device,
+        sources=tuple(name for name, is_there in usable.items() if is_there),
+        measured_count=None if measured is None else measured.count,
+        quality=None if embedded is None else embedded.quality,
+        flaws=flaws,
+    )
+
+
 def accuracy_table(rows: Iterable[AccuracyRow]) -> Table:
-    """One line a source and data set."""
+    """Table with a line for each data set."""
     table = Table("accuracy", "data set", "split @ epochs", "cells", "in", title="Accuracy")
     for row in rows:
         cells = f"{row.rows:,}"
@@ -62,9 +110,9 @@ def accuracy_table(rows: Iterable[AccuracyRow]) -> Table:
 
 
 def devices_table(rows: Iterable[DeviceRow]) -> Table:
-    """A device's id with its alias below it; flaws are numbered, and said once at the end."""
+    """Table with a line for each device; flaws are numbered, and listed once below the table."""
     table = Table(title="Devices", caption_justify="left")
-    table.add_column("device, alias", overflow="fold", ratio=1)  # for copying, so whole
+    table.add_column("device, alias", overflow="fold", ratio=1)  # whole, so that it can be copied
     for name in ("latency", "measured", "R2", "flaws"):
         table.add_column(name)
     number_of: dict[str, int] = {}

@@ -12,7 +12,7 @@ import torch
 from nats_bench import create
 
 from nas.spaces.nas_bench_201 import costs as cost
-from nas.spaces.nas_bench_201.network import build_network
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 ARCHIVE_NAME = {
@@ -45,7 +45,7 @@ def test_flops_and_parameters_of_the_open_cells(number, dataset, mflops, million
 @pytest.mark.parametrize(("number", "dataset", "_", "million_parameters"), PUBLISHED)
 def test_parameters_of_the_torch_networks_of_the_open_cells(number, dataset, _, million_parameters):
     with torch.device("meta"):
-        network = build_network(NAS_BENCH_201.rows[number], dataset)
+        network = SPACE.network(NAS_BENCH_201.rows[number], dataset)
 
     count = sum(parameter.numel() for parameter in network.parameters())
 

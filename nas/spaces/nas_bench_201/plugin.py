@@ -78,9 +78,9 @@ class NasBench201Space(NasBench201, ChoiceSpace):
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The untrained network that the benchmark trained."""
-        from nas.spaces.nas_bench_201.network import build_network  # noqa: PLC0415 - imports torch
+        from runtime.network.models.nas_bench_201 import CellNetwork  # noqa: PLC0415 - imports torch
 
-        return build_network(architecture, task)
+        return CellNetwork(self.operations(architecture), num_classes=task.num_classes)
 
     def example_input(
         self,
@@ -89,9 +89,9 @@ class NasBench201Space(NasBench201, ChoiceSpace):
         batch_size: int,
     ) -> Tensor:
         """Noise in the shape of the task's images."""
-        from nas.spaces.nas_bench_201.network import example_images  # noqa: PLC0415 - as above
+        from runtime.network.models.nas_bench_201 import example_input  # noqa: PLC0415 - as above
 
-        return example_images(task, batch_size=batch_size)
+        return example_input(task.image_side, batch_size=batch_size)
 
     def control(self) -> Int64[ndarray, "D"]:
         """The slowest network: six 3x3 convolutions."""

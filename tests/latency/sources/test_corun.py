@@ -12,7 +12,7 @@ from latency.base import LiveOracle
 from latency.measuring.here import timed_here
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.table import AutoLatencyConfig
-from nas.data.devices_report import known_devices
+from nas.data.listing import known_devices
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.contention.isolation.bandwidth import GB, MB

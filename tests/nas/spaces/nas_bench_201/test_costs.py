@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from nas.spaces.nas_bench_201 import costs as cost
-from nas.spaces.nas_bench_201.network import build_network
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
 numbers = st.integers(0, NAS_BENCH_201.size - 1)
@@ -18,7 +18,7 @@ datasets = st.sampled_from(list(TASKS.values()))
 def shapes_only(number, dataset):
     """The network of an architecture without memory or arithmetic behind it."""
     with torch.device("meta"):
-        return build_network(NAS_BENCH_201.rows[number], dataset).eval()
+        return SPACE.network(NAS_BENCH_201.rows[number], dataset).eval()
 
 
 @settings(max_examples=10, deadline=None)

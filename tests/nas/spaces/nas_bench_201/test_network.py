@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from nas.spaces.nas_bench_201.network import build_network, example_images
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.network.models.nas_bench_201 import CellNetwork
 
@@ -21,8 +21,8 @@ numbers = st.integers(0, NAS_BENCH_201.size - 1)
     [(TASKS["cifar10"], 10, 32), (TASKS["cifar100"], 100, 32), (TASKS["imagenet16"], 120, 16)],
 )
 def test_a_network_has_the_classes_and_takes_the_images_of_its_data_set(dataset, classes, size):
-    network = build_network(NAS_BENCH_201.rows[0], dataset).eval()
-    images = example_images(dataset, batch_size=2)
+    network = SPACE.network(NAS_BENCH_201.rows[0], dataset).eval()
+    images = SPACE.example_input(SPACE.control(), dataset, 2)
 
     with torch.no_grad():
         logits = network(images)
@@ -36,7 +36,7 @@ def test_each_edge_runs_the_operation_that_its_choice_names():
         "|none~0|+|skip_connect~0|nor_conv_1x1~1|+|nor_conv_3x3~0|avg_pool_3x3~1|none~2|"
     )
 
-    network = build_network(architecture, TASKS["cifar10"])
+    network = SPACE.network(architecture, TASKS["cifar10"])
 
     kinds = [type(layer).__name__ for layer in network.cells[0].layers]
     assert kinds == ["Zero", "Identity", "ReluConvBn", "ReluConvBn", "AvgPool2d", "Zero"]
@@ -64,7 +64,7 @@ def test_architectures_of_one_function_class_compute_the_same_once_kernels_are_e
     classes = NAS_BENCH_201.function_class
     others = np.flatnonzero(classes == classes[number])
     other = data.draw(st.sampled_from(others.tolist()))
-    images = example_images(TASKS["imagenet16"]).double()
+    images = SPACE.example_input(SPACE.control(), TASKS["imagenet16"], 1).double()
 
     with torch.no_grad():
         a, b = (with_equal_kernels(NAS_BENCH_201.rows[i])(images) for i in (number, other))
