@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64, Int8, Int64
 from numpy import ndarray
 
 from latency.base import Latencies, LatencyOracle
@@ -63,12 +63,13 @@ class SearchProblem:
     ) -> Trials:
         """Make finished trials of answers; `seconds` is shared evenly among them."""
         shape = architectures.shape[:-1]
+        same = _constant_columns(shape)
         costs = self.limits.costs(architectures)
-        further = costs / self.limits.bounds
+        further = costs / self.limits.bounds if self.limits else costs
         return Trials(
-            number=np.broadcast_to(first + np.arange(shape[-1]), shape),
+            number=same.number + first,
             architectures=architectures,
-            state=np.full(shape, State.done, np.int8),
+            state=same.done,
             accuracy=accuracies.fraction,
             accuracy_kind=accuracies.kind,
             latency_ms=latencies.ms,
@@ -76,9 +77,9 @@ class SearchProblem:
             costs=costs,
             ratios=self.reward.ratios(latencies.ms, further),
             rewards=self.reward(accuracies.fraction, latencies.ms, further),
-            fidelity=np.zeros(shape, np.int8),
+            fidelity=same.fidelity,
             seconds=np.full(shape, seconds / max(1, math.prod(shape))),
-            error=np.full(shape, "", object),
+            error=same.error,
         )
 
     def score(
@@ -86,3 +87,27 @@ class SearchProblem:
     ) -> Float64[ndarray, "*n"]:
         """The reward of an accuracy and of costs, each divided by its limit."""
         return self.reward.of_ratios(accuracy, ratios)
+
+
+@final
+@dataclass(frozen=True)
+class _ConstantColumns:
+    """What is the same in all finished batches of a shape; at batch 1 making it anew would show."""
+
+    number: Int64[ndarray, "*n"]
+    done: Int8[ndarray, "*n"]
+    fidelity: Int8[ndarray, "*n"]
+    error: ndarray
+
+
+@lru_cache(maxsize=8)
+def _constant_columns(shape: tuple[int, ...]) -> _ConstantColumns:
+    columns = _ConstantColumns(
+        np.broadcast_to(np.arange(shape[-1]) if shape else 0, shape).copy(),
+        np.full(shape, State.done, np.int8),
+        np.zeros(shape, np.int8),
+        np.full(shape, "", object),
+    )
+    for column in vars(columns).values():
+        column.setflags(write=False)
+    return columns
