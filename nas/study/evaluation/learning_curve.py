@@ -36,6 +36,17 @@ class LearningCurve:
     survey: Survey | None = None  # None where the optimum of the space is not known
 
     @property
+    def whole(self) -> Survey:
+        """The survey.
+
+        Raises:
+          ValueError: if the optimum of the space is not known.
+        """
+        if self.survey is None:
+            raise ValueError("the optimum of the space is not known")
+        return self.survey
+
+    @property
     def optimum_name(self) -> str:
         """`exact optimum`, or `predicted optimum` where a model gave some number of it."""
         optimum = self.survey.optimum if self.survey else None
@@ -86,9 +97,9 @@ class LearningCurve:
         Raises:
           ValueError: if the optimum is not known, or no architecture meets the limit.
         """
-        optimum = self.survey.optimum if self.survey else None
+        optimum = self.whole.optimum
         if optimum is None:
-            raise ValueError("the optimum is not known, or no architecture meets the limit")
+            raise ValueError("no architecture meets the limit")
         return np.asarray(100 * (self.answers.accuracy[optimum] - self.best))
 
     def found(self, samples: int | None = None) -> Int64[ndarray, "R"]:

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 from hydra.core.config_store import ConfigStore
-from latency.sources.table_source import LatencyConfig
 
-from latency.base import Latencies
+from latency.base import Latencies, LatencyConfig
 from nas.spaces.registry import space_named
 from nas.study.folder import StudyFolder
 from nas.study.search_log import load_log
@@ -43,7 +42,7 @@ class FeatureLatency:
 
     space: object
     device: str
-    instant: bool
+    tabular: bool
     asked: list = field(default_factory=list)
     source = "by_features"
     description = "by_features: a formula for tests"
@@ -61,11 +60,10 @@ class FeatureLatency:
 
 @dataclass
 class FeatureLatencyConfig(LatencyConfig):
-    instant: bool = True
-    space: str = "toy_space"
+    tabular: bool = True
 
-    def build(self, device, *_):
-        return FeatureLatency(space_named(self.space), device, self.instant)
+    def build(self, device, space, task):  # noqa: ARG002 - one formula for all tasks
+        return FeatureLatency(space, device, self.tabular)
 
 
 @pytest.fixture(autouse=True)
@@ -144,8 +142,7 @@ def test_a_listable_space_with_a_slow_source_is_studied_without_its_optimum(stud
 
     printed = study(
         "latency=by_features",
-        "latency.instant=false",
-        "latency.space=nas_bench_201",
+        "latency.tabular=false",
         f"folder={folder.path}",
     )
 

@@ -187,7 +187,7 @@ def _scenario(
     found: Int64[ndarray, " R"],
 ) -> Scenario:
     curve = curves[setting]
-    here, alone = _survey(curve), _survey(curves[first])
+    here, alone = curve.whole, curves[first].whole
     both = _measured(curve) & _measured(curves[first])
     test = 100 * curve.answers.accuracy_test[found[found >= 0]]
     best = here.optimum
@@ -210,11 +210,6 @@ def _scenario(
     )
 
 
-def _survey(curve: LearningCurve) -> Survey:
-    assert curve.survey is not None  # see `applies`
-    return curve.survey
-
-
 def _measured(curve: LearningCurve) -> Bool[ndarray, "size"]:
     return ~is_predicted(curve.answers.latency_kind)
 
@@ -225,7 +220,7 @@ def _order(
     curves: Mapping[Setting, LearningCurve],
     both: Bool[ndarray, "size"],
 ) -> Order:
-    here, alone = _survey(curves[setting]), _survey(curves[first])
+    here, alone = curves[setting].whole, curves[first].whole
     space = curves[first].space
     noises = noise_of(space, first.device), noise_of(space, setting.device)
     known = None if noises[0] is None or noises[1] is None else (noises[0], noises[1])
@@ -245,7 +240,7 @@ def _best_measured(searched: LearningCurve, runs: LearningCurve) -> Chosen | Non
     both = _measured(searched) & _measured(runs)
     there, here = (
         replace(survey, latency_ms=np.where(both, survey.latency_ms, np.nan))
-        for survey in (_survey(searched), _survey(runs))
+        for survey in (searched.whole, runs.whole)
     )
     return _chosen(there.optimum, here)
 

@@ -309,7 +309,7 @@ def numbers(results: Results) -> str | None:
             f"on {_place(widest.setting)}{of_all}"
         ),
     ]
-    space = _survey(results.curves[found[0].setting])
+    space = results.curves[found[0].setting].whole
     for published in PUBLISHED:
         chance = by_chance(replace(space, limit_ms=np.inf), published)
         if chance is not None and published.value > chance:
@@ -320,11 +320,6 @@ def numbers(results: Results) -> str | None:
                 f"differ from those of this source."
             )
     return " ".join(sentences)
-
-
-def _survey(curve: LearningCurve) -> Survey:
-    assert curve.survey is not None  # the space can be listed, see `findings`
-    return curve.survey
 
 
 def _place(setting: Setting) -> str:

@@ -125,12 +125,12 @@ def searched(board: Board, curves: Mapping[str, LearningCurve]) -> Searched:
     """Results of every strategy with all samples."""
     found = found_by(board, curves)
     *single, together = curves
-    surveys = [_survey(curves[name]) for name in single]
+    surveys = [curves[name].whole for name in single]
     return Searched(
         board=board,
         optimum=tuple(_best_accuracy(survey) for survey in surveys),
         within=tuple(survey.feasible_share for survey in surveys),
-        within_any=_survey(curves[together]).feasible_share,
+        within_any=curves[together].whole.feasible_share,
         strategies=tuple(_strategy(name, board, curves, found) for name in found),
         choosing=_choosing(board, [curves[name].answers for name in single]),
     )
@@ -142,7 +142,7 @@ def _strategy(
     curves: Mapping[str, LearningCurve],
     found: Mapping[str, Int64[ndarray, "R outcomes"]],
 ) -> Strategy:
-    numbers, survey, answers = found[name], _survey(curves[TOGETHER]), curves[TOGETHER].answers
+    numbers, survey, answers = found[name], curves[TOGETHER].whole, curves[TOGETHER].answers
     below = _best_accuracy(survey) - np.where(numbers < 0, -np.inf, survey.accuracy[numbers])
     units = [curves[alone(unit.device)] for unit in board.units]
     on = [unit.answers.latency_ms[numbers] <= unit.limit_ms for unit in units]
@@ -160,11 +160,6 @@ def _strategy(
         if name == TOGETHER
         else known_interval(mean_test(found[TOGETHER], answers) - test),
     )
-
-
-def _survey(curve: LearningCurve) -> Survey:
-    assert curve.survey is not None  # the plan refuses boards without surveys
-    return curve.survey
 
 
 def _best_accuracy(survey: Survey) -> float:

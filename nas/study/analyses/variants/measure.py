@@ -161,12 +161,10 @@ def _after(
     for one, own in zip(boards, curves, strict=True):
         together = own[TOGETHER]
         found = found_by(one.board, own, samples)
-        survey = together.survey
-        assert survey is not None  # the plan refuses boards without surveys
         test = {name: mean_test(which, together.answers) for name, which in found.items()}
         for title, name in {TOGETHER: TOGETHER, **one.baselines}.items():
             fits.setdefault(title, []).append(float((found[name] >= 0).mean()))
-            gaps.setdefault(title, []).append(mean_gap(found[name], survey))
+            gaps.setdefault(title, []).append(mean_gap(found[name], together.whole))
             if name != TOGETHER:
                 gains.setdefault(title, []).append(test[TOGETHER] - test[name])
     return After(
