@@ -85,5 +85,5 @@ def _compared(found: Found, here: dict[str, Any]) -> dict[str, Any]:
     ratio = here["median_ms"] / found.latency_ms
     return {
         "ratio_to_oracle": ratio,
-        "comparison": f"{ratio:.3f} times the oracle's {found.latency_kind.words} value",
+        "comparison": f"{ratio:.3f} times the oracle's value, {found.latency_kind.words}",
     }

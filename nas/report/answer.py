@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
-from nas.report.summary import Network, Summary
+from nas.report.summary import Network, Summary, predicted_shares
 from nas.report.terminal import on_device
 from nas.report.wording import NO_BREAK, Wording, milliseconds, percent
 from nas.trials.limits import cost_text
@@ -250,34 +250,22 @@ def _notes(summary: Summary, wording: Wording) -> list[str]:
         notes.append("These numbers are synthetic: they say nothing about real networks.")
     if (words := tail_in_words(summary.device)) is not None:
         notes.append(f"{words[0].upper()}{words[1:]}.")
-    if summary.accuracy_is_predicted:
-        notes.append(
-            "Accuracies are predicted by the embedded surrogate, not measured by training; the "
-            "optimum is that of the predictions."
-        )
-    for kind, share in summary.predicted_latency_shares.items():
-        of = (
-            "Latencies are"
-            if share == 1
-            else f"The latencies of {percent(share, 1)} of the samples are"
-        )
-        notes.append(f"{of} {kind.words}, not measured on {summary.device}.")
-    penalties = summary.latency_kinds.get(Kind.penalty.name, 0.0)
-    if penalties:
-        notes.append(
-            f"{percent(penalties, 1)} of the samples are networks that the device cannot run; they "
-            f"count as a latency beyond T, which is a penalty and no measurement."
-        )
+    notes += _kinds(summary)
     space = summary.space_latency_predicted
     if summary.optimum_exact is False and space and space < 1:
         notes.append(
             f"The optimum and the ranks are among measured and predicted latencies: of the space, "
             f"{percent(space, 1)} are predicted."
         )
-    failed = summary.states.get("failed", 0)
+    failed, pruned = (summary.states.get(name, 0) for name in ("failed", "pruned"))
     if failed:
         notes.append(
             f"{failed:,} of the {summary.samples:,} samples failed; their errors are in samples.parquet."
+        )
+    if pruned:
+        notes.append(
+            f"{pruned:,} of the {summary.samples:,} samples were pruned: their latency was so far "
+            f"beyond T that their accuracy was not asked for."
         )
     if summary.split == Split.test.value:
         notes.append(
@@ -290,3 +278,25 @@ def _notes(summary: Summary, wording: Wording) -> list[str]:
             f"after {settings.test_epochs}."
         )
     return notes
+
+
+def _kinds(summary: Summary) -> list[str]:
+    """What was predicted and by what, and what is a penalty."""
+    notes = []
+    for kind, share in predicted_shares(summary.accuracy_kinds).items():
+        notes.append(f"{_share('Accuracies', share)} {kind.words}, not measured by training.")
+    for kind, share in predicted_shares(summary.latency_kinds).items():
+        notes.append(
+            f"{_share('Latencies', share)} {kind.words}, not measured on {summary.device}."
+        )
+    if summary.penalty_share:
+        notes.append(
+            f"{percent(summary.penalty_share, 1)} of the samples are networks that the device "
+            f"cannot run; their latency is a penalty beyond T, not a measurement."
+        )
+    return notes
+
+
+def _share(what: str, share: float) -> str:
+    """The subject of a note: all of them, or a share of the samples'."""
+    return f"{what} are" if share == 1 else f"{what} of {percent(share, 1)} of the samples are"

@@ -27,16 +27,18 @@ _INK, _LIMIT = "#1f3b57", "#c0392b"
 
 def draw_figures(
     folder: Path,
-    trials: Trials,
+    done: Trials,
     *,
     limit_ms: float,
     title: str,
     limits: Limits = NO_FURTHER_LIMITS,
 ) -> dict[str, Path]:
-    """Draw every figure as PNG; returns their paths by name."""
+    """Draw every figure as PNG; returns their paths by name: none where no trial was finished."""
+    if not len(done):
+        return {}
     drawn = {
-        "heatmap": _heat_map(trials, limit_ms, title),
-        "curves": _curves(trials, limit_ms, title, limits),
+        "heatmap": _heat_map(done, limit_ms, title),
+        "curves": _curves(done, limit_ms, title, limits),
     }
     paths = {}
     for name, figure in drawn.items():
@@ -57,10 +59,10 @@ def _new(title: str, rows: int = 1) -> tuple[Figure, list[Axes]]:
     return figure, list(axes)
 
 
-def _heat_map(trials: Trials, limit_ms: float, title: str) -> Figure:
+def _heat_map(done: Trials, limit_ms: float, title: str) -> Figure:
     """Trials by accuracy and by latency in whole milliseconds (17.00 to 17.99 is 17)."""
     figure, (axes,) = _new(title)
-    percent, whole_ms = trials.accuracy * 100, np.floor(trials.latency_ms)
+    percent, whole_ms = done.accuracy * 100, np.floor(done.latency_ms)
     accuracy_edges = np.arange(0, 101, 10)
     latency_edges = np.arange(whole_ms.min(), whole_ms.max() + 2)
     counts, _, _ = np.histogram2d(whole_ms, percent, bins=[latency_edges, accuracy_edges])
@@ -84,18 +86,18 @@ def _heat_map(trials: Trials, limit_ms: float, title: str) -> Figure:
     return figure
 
 
-def _curves(trials: Trials, limit_ms: float, title: str, limits: Limits) -> Figure:
+def _curves(done: Trials, limit_ms: float, title: str, limits: Limits) -> Figure:
     """Mean accuracy, latency and further limited costs of 20 bins of samples, in order."""
     figure, (above, below, *others) = _new(title, rows=2 + len(limits.each))
-    bins = np.array_split(np.arange(len(trials)), min(BINS, len(trials)))
+    bins = np.array_split(np.arange(len(done)), min(BINS, len(done)))
     ends = [indices[-1] + 1 for indices in bins]
-    above.plot(ends, [trials.accuracy[i].mean() * 100 for i in bins], "o-", color=_INK)
+    above.plot(ends, [done.accuracy[i].mean() * 100 for i in bins], "o-", color=_INK)
     above.set_ylabel("mean accuracy (%)")
-    below.plot(ends, [trials.latency_ms[i].mean() for i in bins], "o-", color=_INK)
+    below.plot(ends, [done.latency_ms[i].mean() for i in bins], "o-", color=_INK)
     below.axhline(limit_ms, color=_LIMIT, linestyle="--", label=f"T = {limit_ms:g} ms")
     below.set_ylabel("mean latency (ms)")
     below.legend()
-    for axes, limit, costs in zip(others, limits.each, trials.costs.T, strict=True):
+    for axes, limit, costs in zip(others, limits.each, done.costs.T, strict=True):
         axes.plot(ends, [costs[i].mean() for i in bins], "o-", color=_INK)
         axes.axhline(limit.bound, color=_LIMIT, linestyle="--", label=str(limit))
         axes.set_ylabel(f"mean {limit.title}")

@@ -79,7 +79,7 @@ def front(
                 **_points(
                     survey.latency_ms[there],
                     survey.accuracy[there] * 100,
-                    [_text(survey, i) for i in there],
+                    [_text(survey, number) for number in there.tolist()],
                     [""] * len(there),
                 ),
                 "mode": "lines+markers",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from latency.base import OnSeveralDevices
@@ -131,7 +131,8 @@ class Summary:
     latency_description: str
     samples: int  # trials
     states: dict[str, int]
-    latency_kinds: dict[str, float]  # shares of the finished trials
+    accuracy_kinds: dict[str, float]  # shares of the finished trials
+    latency_kinds: dict[str, float]
     distinct_architectures: int
     distinct_networks: int
     seconds: float
@@ -156,15 +157,16 @@ class Summary:
 
     @property
     def accuracy_is_predicted(self) -> bool:
-        """Whether a model answered for the reported networks instead of a training."""
+        """Whether a model gave any accuracy of a trial or of a reported network."""
         reported = (self.best, self.optimum, self.mode)
-        return any(one is not None and one.accuracy_is_predicted for one in reported)
+        return bool(predicted_shares(self.accuracy_kinds)) or any(
+            one is not None and one.accuracy_is_predicted for one in reported
+        )
 
     @property
-    def predicted_latency_shares(self) -> dict[Kind, float]:
-        """Share of the finished trials by kind of prediction."""
-        kinds = {Kind[name]: share for name, share in self.latency_kinds.items()}
-        return {kind: share for kind, share in kinds.items() if kind.is_predicted}
+    def penalty_share(self) -> float:
+        """Share of the finished trials whose network the device cannot run."""
+        return self.latency_kinds.get(Kind.penalty.name, 0.0)
 
     @property
     def optimum_name(self) -> str:
@@ -196,7 +198,6 @@ def summarise(
         optimum = reporter.surveyed(survey, survey.optimum)
     rows = space.normal(trials.architectures)
     states = Counter(State(value).name for value in trials.state.tolist())
-    kinds = Counter(Kind(value).name for value in done.latency_kind.tolist())
     return Summary(
         schema=SCHEMA,
         settings=settings,
@@ -210,7 +211,8 @@ def summarise(
         latency_description=problem.oracle.description,
         samples=len(trials),
         states=dict(states),
-        latency_kinds={name: count / len(done) for name, count in kinds.items()},
+        accuracy_kinds=_shares(done.accuracy_kind),
+        latency_kinds=_shares(done.latency_kind),
         distinct_architectures=len(np.unique(rows, axis=0)),
         distinct_networks=len(np.unique(space.canonical(rows), axis=0)),
         seconds=seconds,
@@ -228,6 +230,17 @@ def summarise(
         mode=None if mode is None else reporter.mode(mode),
         mode_arch=None if mode is None else space.text(mode),
     )
+
+
+def predicted_shares(kinds: dict[str, float]) -> dict[Kind, float]:
+    """The shares of those kinds that are predictions."""
+    named = {Kind[name]: share for name, share in kinds.items()}
+    return {kind: share for kind, share in named.items() if kind.is_predicted}
+
+
+def _shares(kinds: Int8[ndarray, "n"]) -> dict[str, float]:
+    counts = Counter(Kind(value).name for value in kinds.tolist())
+    return {name: count / len(kinds) for name, count in counts.items()}
 
 
 def feasible_of(trials: Trials, problem: SearchProblem) -> Bool[ndarray, "n"]:

@@ -102,7 +102,9 @@ def choice_by_choice(architectures: Mapping[str, Int64[ndarray, "D"]], space: Se
         [f"`{position}`", *(f"`{text}`" for text in texts)]
         for position, *texts in zip(space.positions, *columns, strict=True)
     ]
-    return Table(["position", *architectures], rows, "`-`: switched off by another choice.")
+    is_off = any("-" in texts for texts in columns)
+    caption = "`-`: switched off by another choice." if is_off else ""
+    return Table(["position", *architectures], rows, caption)
 
 
 def _number(architecture: Int64[ndarray, "D"], space: SearchSpace) -> str:

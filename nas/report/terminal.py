@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.table import Table
 
@@ -85,17 +87,28 @@ def _legend(summary: Summary) -> list[str]:
     words = tail_in_words(summary.device)
     lines = [] if words is None else [words]
     rows = [row for row in (summary.best, summary.optimum, summary.mode) if row is not None]
-    kinds = [Kind[name] for row in rows for name in (row.accuracy_kind, row.latency_kind)]
-    kinds += [Kind[on.latency_kind] for row in rows for on in row.on]
-    by = sorted({kind.words.removeprefix("predicted ") for kind in kinds if kind.is_predicted})
+    latencies = [row.latency_kind for row in rows]
+    latencies += [on.latency_kind for row in rows for on in row.on]
+    by = _by("accuracy", [row.accuracy_kind for row in rows]) + _by("latency", latencies)
     if by:
-        lines.append(f"~ predicted {', '.join(by)}, not measured")
+        lines.append(f"~ predicted, not measured: {', '.join(by)}")
+    if summary.penalty_share:
+        lines.append(
+            f"{summary.penalty_share:.1%} of the latencies are penalties: the device cannot run "
+            f"these networks"
+        )
     if summary.optimum_name == "partly predicted optimum":
         lines.append(
             f"the optimum and the ranks are among measured and predicted latencies: of the space, "
             f"{summary.space_latency_predicted:.1%} are predicted"
         )
     return lines
+
+
+def _by(what: str, kinds: Sequence[str]) -> list[str]:
+    """What predicted some of these numbers: `latency by regression`."""
+    predicted = {Kind[name] for name in kinds if Kind[name].is_predicted}
+    return [f"{what} {kind.words.removeprefix('predicted ')}" for kind in sorted(predicted)]
 
 
 def _verdict(summary: Summary) -> str:
@@ -112,16 +125,16 @@ def _verdict(summary: Summary) -> str:
 
 
 def _facts(summary: Summary) -> list[str]:
+    unfinished = {name: count for name, count in summary.states.items() if name != "done"}
     facts = [
         (
             f"{summary.samples:,} trials of {summary.distinct_networks:,} distinct networks in "
             f"{summary.seconds:.1f} s"
         ),
-        f"{summary.feasible_share:.1%} of them within {summary.label}",
+        *(f"{count:,} {name}" for name, count in unfinished.items()),
+        f"{summary.feasible_share:.1%} of {'the others' if unfinished else 'them'} within {summary.label}",
         _settled(summary),
     ]
-    failed = {name: count for name, count in summary.states.items() if name != "done"}
-    facts[1:1] = [f"{count:,} {name}" for name, count in failed.items()]
     if summary.gap is not None:
         facts.insert(0, f"gap to the {summary.optimum_name} {summary.gap * 100:.2f} points")
     return facts

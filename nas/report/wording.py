@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-from nas.report.summary import Network, Summary
+from nas.report.summary import Network, Summary, predicted_shares
 from nas.trials.limits import cost_text
 from runtime.shell.provenance import Kind
 
@@ -52,7 +52,7 @@ class Wording:
     @property
     def latency_axis(self) -> str:
         """Title of an axis of latencies."""
-        shares = self.summary.predicted_latency_shares
+        shares = predicted_shares(self.summary.latency_kinds)
         words = [kind.words for kind, share in shares.items() if share == 1]
         return f"latency (ms){''.join(f', {one}' for one in words)}"
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from latency.base import Doubtful
 from nas.config.build import Experiment
-from nas.report.summary import Summary
+from nas.report.summary import Summary, predicted_shares
 from nas.trials.preflight import describe_limit, describe_reward, require_complete
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import estimated_share
@@ -81,7 +81,7 @@ def short_sources(summary: Summary) -> str:
     accuracy = summary.accuracy_source
     if summary.accuracy_is_predicted:
         accuracy = f"predicted by the {accuracy}"
-    shares = summary.predicted_latency_shares
+    shares = predicted_shares(summary.latency_kinds)
     latency = summary.latency_source
     said = [f"{share:.1%} {kind.words}" for kind, share in shares.items()]
     if sum(shares.values()) == 1 and len(shares) == 1:

@@ -35,8 +35,8 @@ def load_checkpoint(
 ) -> int:
     """Restore a controller and its history, and return the events they have learned.
 
-    Without a checkpoint, or with one that is ahead of the events that were recorded, both are
-    left as they are, and 0 returned.
+    Without a checkpoint, or with one that is ahead of the `recorded` events of the journal, both
+    are left as they are, and 0 returned.
 
     Raises:
       UserError: if the file is corrupt or of another controller.
@@ -63,7 +63,7 @@ def load_checkpoint(
 
 @final
 class Checkpointer:
-    """Saves the controller once a second; a consumer of the loop."""
+    """Saves the controller once a second; `asked` and the call itself are consumers of the loop."""
 
     def __init__(
         self, path: Path, controller: Controller, history: ChoiceHistory, events: int
@@ -74,13 +74,17 @@ class Checkpointer:
         self._events = events
         self._saved_s = time.monotonic()
 
+    def asked(self) -> None:
+        """Count an event of the journal."""
+        self._events += 1
+
     def __call__(self, _trials: Trials) -> None:
-        """Count what was asked and answered; save if the last time is long enough ago."""
-        self._events += 2
+        """Count an event of the journal; save if the last time is long enough ago."""
+        self._events += 1
         if time.monotonic() - self._saved_s >= INTERVAL_S:
             self.save()
 
     def save(self) -> None:
-        """Save now."""
+        """Save the state after the events so far."""
         save_checkpoint(self._path, self._controller, self._history, self._events)
         self._saved_s = time.monotonic()

@@ -84,11 +84,11 @@ def read_journal(path: Path, problem: SearchProblem) -> list[Event]:
       UserError: if the file cannot be read, or is no journal of this version and space.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = _complete_lines(path)
         if not lines:
             return []
         _check_header(lines[0], problem.space)
-        return list(_events(lines[1:], problem))
+        return [_event(line, problem) for line in lines[1:]]
     except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise UserError(
             f"{path} is not the journal of a search of space={problem.space.name}: {error}"
@@ -97,9 +97,14 @@ def read_journal(path: Path, problem: SearchProblem) -> list[Event]:
 
 def cut_journal(path: Path, events: int) -> None:
     """Keep the first events of a journal; a line that a kill cut off goes too."""
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = _complete_lines(path)[: events + 1]
     with replacing(path) as file:
-        file.write("".join(lines[: events + 1]).encode())
+        file.write("".join(lines).encode())
+
+
+def _complete_lines(path: Path) -> list[str]:
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    return lines if not lines or lines[-1].endswith("\n") else lines[:-1]
 
 
 def _check_header(line: str, space: SearchSpace) -> None:
@@ -134,18 +139,14 @@ _TYPES = {
 }
 
 
-def _events(lines: Sequence[str], problem: SearchProblem) -> Iterator[Event]:
-    for line in lines:
-        if not line.endswith("\n"):
-            return
-        name, *values = json.loads(line)
-        if name == _ASKED:
-            first, rows = values
-            yield Asked(int(first), _in_space(np.array(rows, np.int64), problem)[None])
-        elif name == _TOLD:
-            yield _trials(values, problem)
-        else:
-            raise ValueError(f"{name!r} is no event")
+def _event(line: str, problem: SearchProblem) -> Event:
+    name, *values = json.loads(line)
+    if name == _ASKED:
+        first, rows = values
+        return Asked(int(first), _in_space(np.array(rows, np.int64), problem)[None])
+    if name == _TOLD:
+        return _trials(values, problem)
+    raise ValueError(f"{name!r} is no event")
 
 
 def _trials(values: Sequence[Any], problem: SearchProblem) -> Trials:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import final
 
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
@@ -19,7 +19,7 @@ from nas.report.summary import Settings, Summary, feasible_of, summarise
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.report.terminal import print_summary
 from nas.search.announcement import print_sources, short_sources, sources
-from nas.search.checkpoint import Checkpointer, load_checkpoint, save_checkpoint
+from nas.search.checkpoint import Checkpointer, load_checkpoint
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
 from nas.search.interruption import Interruption
@@ -97,10 +97,10 @@ class Run:
         if not folder.journal.is_file():
             return NOTHING
         events: Sequence[Event] = read_journal(folder.journal, problem)
-        controller, learned = self.experiment.controller, 0
-        if self.experiment.source is None:  # else some answers are still to come, none is lost
+        if self.experiment.source is None:  # else each trial is answered on its own, none is lost
             events = complete(events)
-            learned = load_checkpoint(folder.checkpoint, controller, history, len(events))
+        controller = self.experiment.controller
+        learned = load_checkpoint(folder.checkpoint, controller, history, len(events))
         cut_journal(folder.journal, len(events))
         replayed = replay(controller, problem, events, history, learned=learned)
         if replayed.trials is None:
@@ -125,26 +125,22 @@ class Run:
         budget = experiment.config.budget
         found = [] if replayed.trials is None else [replayed.trials]
         bar = ProgressBar(self.console, tracker, problem.limit_ms, budget)
+        checkpointer = Checkpointer(
+            folder.checkpoint, experiment.controller, history, replayed.events
+        )
         with Journal(folder.journal, problem.space) as journal, bar:
 
             def asked(first: int, architectures: Int64[ndarray, "R B D"]) -> None:
                 journal.asked(first, architectures)
+                checkpointer.asked()
                 history(first, architectures)
 
-            consumers: list[Callable[[Trials], None]] = [journal, tracker, bar, log]
-            if experiment.source is None:
-                consumers.insert(
-                    1,
-                    Checkpointer(
-                        folder.checkpoint, experiment.controller, history, replayed.events
-                    ),
-                )
             for trials in self._loop(replayed, asked):
-                for consume in consumers:
+                for consume in (journal, checkpointer, tracker, bar, log):
                     consume(trials)
                 found.append(trials.replica(0))
                 interruption.check()
-        save_checkpoint(folder.checkpoint, experiment.controller, history, 0)
+        checkpointer.save()
         return Trials.joined(found)
 
     def _loop(self, replayed: Replayed, asked: OnAsked) -> Iterator[Trials]:
@@ -182,7 +178,7 @@ class Run:
         """Write the results, the summary last: where there is one, the run has finished."""
         problem, folder, config = self._problem, self.folder, self.experiment.config
         mode = self.experiment.controller.mode()
-        feasible = feasible_of(trials, problem)
+        done = trials.rows(trials.state == State.done)
         summary = summarise(
             trials,
             None if mode is None else mode[0],
@@ -190,15 +186,17 @@ class Run:
             self._settings(),
             seconds=seconds,
             resumed_at=resumed_at,
-            confirmed=self._confirm(trials, feasible),
+            confirmed=self._confirm(done),
             estimated=None
             if problem.survey is not None
             else estimated_share(problem.space, problem.oracle, problem.limit_ms, problem.limits),
         )
-        write_record(folder.samples, trials, feasible, problem.space, problem.limits)
+        write_record(
+            folder.samples, trials, feasible_of(trials, problem), problem.space, problem.limits
+        )
         figures = draw_figures(
             folder.figures,
-            trials,
+            done,
             limit_ms=problem.limit_ms,
             limits=problem.limits,
             title=f"{self.choices['reward']} on {problem.oracle.device}, {problem.task.name}, "
@@ -254,15 +252,15 @@ class Run:
             budget=config.budget,
         )
 
-    def _confirm(self, trials: Trials, feasible: Bool[ndarray, "n"]) -> Confirmation | None:
+    def _confirm(self, done: Trials) -> Confirmation | None:
         """Time the best again where that can come out otherwise; None where it was not done."""
         oracle = self._problem.oracle
         if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
             return None
         self.console.print("timing the best within T again", soft_wrap=True)
         return confirm(
-            trials,
-            feasible,
+            done,
+            feasible_of(done, self._problem),
             oracle.measure_again,
             top=oracle.confirm_top,
             limit_ms=self._problem.limit_ms,

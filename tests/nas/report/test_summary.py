@@ -1,173 +1,216 @@
 from __future__ import annotations
 
-import io
-import re
+import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
-from rich.console import Console
+from searched import ACCURACY, BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
 
-from latency.sources.lookup import TableLatency
-from latency.sources.mapped import Left, MappedLatency
+from latency.base import Place
 from nas.accuracy.base import Split
-from nas.accuracy.tabular import TabularAccuracy
-from nas.report.summary import print_summary, summarise
+from nas.report.summary import SCHEMA, Summary, summarise
+from nas.search.announcement import short_sources
 from nas.spaces.nas_bench_201.plugin import SPACE
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from nas.trials.survey import survey
-from nas.trials.trial import Samples
+from nas.trials.confirmation import Confirmation
+from nas.trials.trial import State
 from runtime.shell.provenance import Kind
-
-GRID = NAS_BENCH_201.num_choices
-ROWS = tuple(NAS_BENCH_201.rows.T)
-KINDS = {"table": Kind.measured, "surrogate": Kind.surrogate}
-ACCURACY = np.random.default_rng(0).uniform(0.1, 0.7, GRID)
-LATENCY_MS = np.random.default_rng(1).uniform(2, 40, GRID)
+from runtime.shell.typed_json import read_json, write_json
 
 
-def board(name="board", latency_ms=LATENCY_MS, *, predicted=False):
-    kind = np.full(SPACE.size, Kind.regression if predicted else Kind.measured, np.int8)
-    return TableLatency(
-        SPACE, name, "table", "synthetic", latency_ms[tuple(NAS_BENCH_201.rows.T)], kind
-    )
+def test_repeats_and_equal_networks_are_counted_apart():
+    twins = np.flatnonzero(SPACE.network_class == SPACE.network_class[0])[:2]
+
+    summary = searched([*twins, twins[0], 7]).summary
+
+    assert summary.samples == 4
+    assert summary.distinct_architectures == 3
+    assert summary.distinct_networks == 2
 
 
-def summary_of(
-    indices, *, source="table", split=Split.valid, predicted=False, limit_ms=17.0, oracle=None
+@pytest.mark.parametrize("instant", [False, True])
+def test_nothing_is_asked_again_for_summary_and_page_but_the_test_accuracy_of_their_networks(
+    instant,
 ):
-    """Of synthetic numbers."""
-    accuracy = TabularAccuracy(
-        SPACE, source, "synthetic", KINDS[source], split, ACCURACY[ROWS], ACCURACY[ROWS] - 0.01
-    )
-    oracle = board(predicted=predicted) if oracle is None else oracle
-    architectures = NAS_BENCH_201.rows[indices]
-    latency_ms = oracle.answer(architectures).ms
-    samples = Samples(architectures, accuracy(architectures), latency_ms, latency_ms)
-    return summarise(
-        samples,
-        architectures[-1],
-        accuracy,
-        oracle,
-        survey(accuracy, oracle, limit_ms),
-        limit_ms=limit_ms,
-        settings={"reward": "proposed", "epochs": 200},
-        seconds=1.0,
-        resumed_at=0,
-    )
+    oracle, accuracy = Oracle(instant=instant), Accuracy()
+    problem = problem_of(oracle, accuracy)
+    assert (problem.survey is not None) is instant
+    before = oracle.asked, accuracy.asked
+
+    made = searched(range(200), problem)
+    made.page().html()
+
+    assert (oracle.asked - before[0], accuracy.asked - before[1]) == (200, 200)
+    reported = [made.summary.best, made.summary.optimum, made.summary.mode]
+    assert accuracy.tests_asked == sum(one is not None for one in reported) == 2 + instant
 
 
-def printed(summary, width=200):
-    console = Console(file=io.StringIO(), width=width)
-    print_summary(console, summary)
-    return console.file.getvalue()
+def test_a_mode_that_was_no_trial_is_reported_only_where_asking_is_free():
+    made = searched(range(50))
+    other = SPACE.architectures(np.array(60))
+    settings = {"seconds": 1.0, "resumed_at": 0}
+
+    oracle = Oracle(instant=False)
+    live = problem_of(oracle)
+    asked = summarise(made.trials, other, live, made.summary.settings, **settings)
+    free = summarise(made.trials, other, made.problem, made.summary.settings, **settings)
+
+    assert (asked.mode, oracle.asked) == (None, 0)
+    assert asked.mode_arch == free.mode.arch == SPACE.text(other)
+    assert (free.mode.index, free.mode.sample) == (60, None)
+    assert free.mode.latency_ms == LATENCY_MS[60]
 
 
-def test_repeats_and_isomorphic_cells_are_told_apart():
-    twins = np.flatnonzero(NAS_BENCH_201.network_class == NAS_BENCH_201.network_class[0])[:2]
+@pytest.mark.parametrize("kind", [Kind.regression, Kind.transfer, Kind.slowdown])
+def test_the_kind_of_every_latency_is_kept(kind):
+    summary = searched(range(50), problem_of(Oracle(kind=kind))).summary
 
-    summary = summary_of([*twins, twins[0], 7])
-
-    assert summary["samples"] == 4
-    assert summary["distinct_architectures"] == 3
-    assert summary["distinct_networks"] == 2
-
-
-def test_a_predicted_latency_and_accuracy_are_marked_on_the_terminal():
-    text = printed(summary_of(range(50), source="surrogate", predicted=True))
-
-    assert re.search(r"~\d+\.\d\d ms", text)
-    assert "~valid" in text
-    assert "~ predicted, not measured" in text
-    assert "predicted optimum" in text
+    assert summary.latency_kinds == {kind.name: 1.0}
+    for network in (summary.best, summary.optimum, summary.mode):
+        assert network.latency_kind == kind.name
+    assert summary.optimum_name == "predicted optimum"
+    assert kind.words in short_sources(summary)
 
 
-def test_no_mark_is_cut_off_where_the_terminal_is_narrow():
-    text = printed(summary_of(range(50), predicted=True, limit_ms=3.0), width=60)
+def test_a_share_of_predictions_is_given_and_a_penalty_is_no_prediction():
+    kinds = np.full(SPACE.size, Kind.measured)
+    kinds[:10], kinds[10:15] = Kind.transfer, Kind.penalty
 
-    assert "…" not in text
-    assert "~" in text
+    summary = searched(range(50), problem_of(Oracle(kind=kinds))).summary
 
-
-def test_an_optimum_is_exact_only_where_no_prediction_can_change_it():
-    everything = NAS_BENCH_201.rows
-    accuracies = ACCURACY[tuple(everything.T)]
-    within = np.flatnonzero(LATENCY_MS[tuple(everything.T)] <= 3)
-    best = within[np.argmax(accuracies[within])]
-    better = np.flatnonzero(accuracies > accuracies[best])[0]
-    worse = np.flatnonzero(accuracies < accuracies[best])[0]
-    for cell, exact, name in ((better, False, "partly predicted"), (worse, True, "exact")):
-        predicted = np.zeros(GRID, bool)
-        predicted[tuple(everything[cell])] = True
-
-        summary = summary_of(range(50), predicted=predicted, limit_ms=3.0)
-
-        assert summary["optimum_exact"] is exact
-        assert summary["space_latency_predicted"] == 1 / 15625
-        assert f"{name} optimum" in printed(summary)
-        assert ("measured and predicted cells" in printed(summary)) is not exact
+    assert summary.latency_kinds == {"measured": 0.7, "transfer": 0.2, "penalty": 0.1}
+    assert "20.0% predicted by transfer" in short_sources(summary)
+    assert summary.penalty_share == 0.1
 
 
-def test_fewer_samples_than_a_window_are_too_few_to_tell():
-    assert "it takes 100 samples to tell" in printed(summary_of(range(50)))
-    assert "to tell" not in printed(summary_of(range(150)))
+def test_failed_and_pruned_trials_are_counted_and_take_no_part():
+    best = int(np.argmax(np.where(LATENCY_MS[:50] <= 17, ACCURACY[:50], -1)))
+    states = {best: State.failed, (best + 1) % 50: State.pruned, (best + 2) % 50: State.pruned}
+
+    whole, summary = searched(range(50)).summary, searched(range(50), states=states).summary
+
+    assert summary.states == {"done": 47, "failed": 1, "pruned": 2}
+    assert summary.samples == 50
+    assert sum(summary.latency_kinds.values()) == pytest.approx(1)
+    assert whole.best.index == best != summary.best.index
+    assert summary.best.sample == summary.best.index + 1
+    assert summary.gap > whole.gap
 
 
-def test_a_measured_one_is_not():
-    assert "predicted" not in printed(summary_of(range(50)))
+def test_a_search_of_which_every_trial_failed_has_a_summary():
+    summary = searched(range(3), states=dict.fromkeys(range(3), State.failed)).summary
 
-
-def test_a_search_on_the_test_split_says_so_and_reports_no_validation_accuracy():
-    summary = summary_of(range(50), split=Split.test)
-
-    assert summary["best"]["accuracy_valid"] is None
-    assert "test, searched on" in printed(summary)
-
-
-def test_a_search_that_never_met_the_limit_has_no_best_and_says_what_to_do():
-    slow = np.argsort(LATENCY_MS[tuple(NAS_BENCH_201.rows.T)])[-5:]
-
-    summary = summary_of(slow)
-
-    assert summary["best"] is None
-    assert summary["gap"] is None
-    assert summary["feasible_share"] == 0
-    assert "raise T or the budget" in printed(summary)
+    assert summary.states == {"failed": 3}
+    assert summary.best is None
+    assert summary.feasible_share == 0.0
 
 
 @pytest.mark.parametrize("limit_ms", [5.0, 17.0, 30.0])
-def test_the_gap_is_to_the_most_accurate_cell_within_the_limit(limit_ms):
-    summary = summary_of(range(2000), limit_ms=limit_ms)
+def test_the_gap_is_to_the_most_accurate_architecture_within_the_limit(limit_ms):
+    summary = searched(range(2000), problem_of(limit_ms=limit_ms)).summary
 
-    feasible = np.less_equal(LATENCY_MS, limit_ms)
-    best = summary["best"]["accuracy_valid"]
-    assert summary["optimum"]["accuracy_valid"] == ACCURACY[feasible].max()
-    assert summary["gap"] == pytest.approx(ACCURACY[feasible].max() - best)
-    assert summary["best"]["rank"] == 1 + (ACCURACY[feasible] > best).sum()
-
-
-def test_twelve_epochs_are_told_apart_from_the_two_hundred_of_the_test_accuracy():
-    text = printed({**summary_of(range(50)), "epochs": 12})
-
-    assert "valid @12 epochs" in text
-    assert "test @200 epochs" in text
+    feasible = limit_ms >= LATENCY_MS
+    best = summary.best.accuracy_searched
+    assert summary.optimum.accuracy_searched == ACCURACY[feasible].max()
+    assert summary.gap == pytest.approx(ACCURACY[feasible].max() - best)
+    assert summary.best.rank == 1 + (ACCURACY[feasible] > best).sum()
 
 
-def test_a_network_for_several_devices_is_told_where_it_fits_and_in_how_much():
-    place = np.argwhere((LATENCY_MS > 30) & (LATENCY_MS < 34))[0]
-    slow, own_ms = int(NAS_BENCH_201.numbers(place)), LATENCY_MS[tuple(place)]
-    other = board("other board", LATENCY_MS / 2)
-    oracle = MappedLatency((Left(board(predicted=True), 17.0), Left(other, 17.0)))
+def test_a_search_that_never_met_the_limit_has_no_best():
+    summary = searched(BY_LATENCY[-5:]).summary
 
-    summary = summary_of([slow], oracle=oracle)
+    assert (summary.best, summary.gap, summary.feasible_share) == (None, None, 0)
 
-    same = {"T_ms": 17.0}
-    measured, predicted = ({"latency_predicted": which} for which in (False, True))
-    assert summary["best"]["on"] == [
-        {"device": "other board", "latency_ms": own_ms / 2, "fits": True, **measured, **same},
-        {"device": "board", "latency_ms": own_ms, "fits": False, **predicted, **same},
-    ]
-    assert summary["best"]["latency_ms"] == pytest.approx(own_ms / 2)
-    assert f"it fits on other board: {own_ms / 2:.3f} ms of T = 17 ms there" in printed(summary)
-    assert f"it does not fit on board: ~{own_ms:.3f} ms of T" in printed(summary)
-    assert "~ predicted, not measured" in printed(summary)
-    assert "on" not in summary_of([slow], limit_ms=50.0)["best"]
+
+def test_an_optimum_is_exact_only_where_no_prediction_can_change_it():
+    within = np.flatnonzero(LATENCY_MS <= 3)
+    best = within[np.argmax(ACCURACY[within])]
+    better = np.flatnonzero(ACCURACY[best] < ACCURACY)[0]
+    worse = np.flatnonzero(ACCURACY[best] > ACCURACY)[0]
+    for number, exact, name in ((better, False, "partly predicted"), (worse, True, "exact")):
+        kinds = np.full(SPACE.size, Kind.measured)
+        kinds[number] = Kind.regression
+
+        summary = searched(range(50), problem_of(Oracle(kind=kinds), limit_ms=3.0)).summary
+
+        assert summary.optimum_exact is exact
+        assert summary.space_latency_predicted == 1 / SPACE.size
+        assert summary.optimum_name == f"{name} optimum"
+
+
+def test_the_split_that_was_searched_on_is_kept():
+    summary = searched(range(50), problem_of(accuracy=Accuracy(split=Split.test))).summary
+
+    assert summary.split == "test"
+
+
+class OnTwoBoards(Oracle):
+    def places(self, architecture):
+        ms = float(LATENCY_MS[SPACE.numbers(architecture)])
+        return (
+            Place("other board", ms / 2, Kind.measured, 17.0),
+            Place("board", ms, Kind.regression, 17.0),
+        )
+
+
+def test_a_network_for_several_devices_has_its_place_on_each():
+    number = int(np.flatnonzero((LATENCY_MS > 30) & (LATENCY_MS < 34))[0])
+    oracle = OnTwoBoards(ms=LATENCY_MS / 2, source="mapped")
+
+    other, own = searched([number], problem_of(oracle)).summary.best.on
+
+    assert (other.device, other.latency_ms, other.fits) == (
+        "other board",
+        LATENCY_MS[number] / 2,
+        True,
+    )
+    assert (own.device, own.latency_kind, own.fits, own.T_ms) == ("board", "regression", False, 17)
+
+
+def test_the_best_of_those_timed_again_wins_with_its_second_time():
+    first, second, _ = order = np.argsort(-np.where(LATENCY_MS[:50] <= 17, ACCURACY[:50], -1))[:3]
+    states = {first: State.failed}  # positions are those of the trials that were done
+    shift = (order > first).astype(int)
+    confirmed = Confirmation((order - shift)[1:], np.array([18.0, 16.5]), 17.0)
+
+    summary = searched(range(50), states=states, confirmed=confirmed).summary
+
+    timed = SPACE.architectures(order[1:])
+    assert [one.arch for one in summary.confirmation] == [SPACE.text(one) for one in timed]
+    assert [one.within_T for one in summary.confirmation] == [False, True]
+    assert summary.confirmation[0].sample == second + 1
+    assert summary.best.index == order[2]
+    assert summary.best.latency_ms == summary.best.latency_again_ms == 16.5
+    assert summary.best.latency_first_ms == LATENCY_MS[order[2]]
+
+
+class TestTheFile:
+    @pytest.fixture
+    def path(self, tmp_path):
+        made = searched(range(200), states={3: State.failed})
+        write_json(tmp_path / "summary.json", made.summary)
+        return tmp_path / "summary.json"
+
+    def test_is_read_as_it_was_written(self, path):
+        made = searched(range(200), states={3: State.failed})
+
+        assert read_json(path, Summary) == made.summary
+        assert json.loads(path.read_text())["schema"] == SCHEMA == asdict(made.summary)["schema"]
+
+    @pytest.mark.parametrize(
+        ("change", "named"),
+        [
+            (lambda summary: summary.pop("settings"), "settings"),
+            (lambda summary: summary["settings"].pop("seed"), "settings.seed"),
+            (lambda summary: summary["best"].update(latency_ms="fast"), "best.latency_ms"),
+            (lambda summary: summary.update(optimum=[1]), "optimum"),
+            (lambda summary: summary["latency_kinds"].update(measured=None), "latency_kinds"),
+        ],
+    )
+    def test_that_is_no_summary_is_refused_with_the_name_of_the_field(self, path, change, named):
+        summary = json.loads(path.read_text())
+        change(summary)
+        path.write_text(json.dumps(summary))
+
+        with pytest.raises(ValueError, match=named.replace(".", r"\.")):
+            read_json(path, Summary)

@@ -1,0 +1,123 @@
+"""What is printed of a search."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pytest
+from rich.console import Console
+from searched import BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
+from test_summary import OnTwoBoards
+
+from nas.accuracy.base import Split
+from nas.report.terminal import print_summary
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.trial import State
+from runtime.shell.provenance import Kind
+
+
+def printed(made, width=200):
+    console = Console(file=io.StringIO(), width=width)
+    print_summary(console, made.summary)
+    return console.file.getvalue()
+
+
+def test_what_a_surrogate_and_a_regression_predicted_is_marked_and_named():
+    text = printed(
+        searched(range(50), problem_of(Oracle(kind=Kind.regression), Accuracy(kind=Kind.surrogate)))
+    )
+
+    assert re.search(r"~\d+\.\d\d ms", text)
+    assert "~valid" in text
+    (legend,) = (line for line in text.splitlines() if line.startswith("~ "))
+    assert "accuracy by the surrogate" in legend
+    assert "latency by regression" in legend
+    assert "predicted optimum" in text
+
+
+@pytest.mark.parametrize("kind", [Kind.transfer, Kind.slowdown])
+def test_the_legend_names_what_predicted_the_latency(kind):
+    text = printed(searched(range(50), problem_of(Oracle(kind=kind))))
+
+    assert f"latency {kind.words.removeprefix('predicted ')}" in text
+    assert "~valid" not in text
+
+
+def test_a_measured_number_is_not_called_predicted():
+    assert "predicted" not in printed(searched(range(50)))
+
+
+def test_a_penalty_is_called_one():
+    kinds = np.full(SPACE.size, Kind.measured)
+    kinds[:5] = Kind.penalty
+
+    text = printed(searched(range(50), problem_of(Oracle(kind=kinds))))
+
+    assert "10.0% of the latencies are penalties" in text
+    assert "predicted" not in text
+
+
+def test_no_mark_is_cut_off_where_the_terminal_is_narrow():
+    made = searched(range(50), problem_of(Oracle(kind=Kind.regression), limit_ms=3.0))
+
+    text = printed(made, width=60)
+
+    assert "…" not in text
+    assert "~" in text
+
+
+def test_an_optimum_among_predictions_is_called_so_with_the_share_of_the_space():
+    kinds = np.full(SPACE.size, Kind.measured)
+    kinds[::2] = Kind.regression
+
+    text = printed(searched(range(50), problem_of(Oracle(kind=kinds))))
+
+    assert "partly predicted optimum" in text
+    assert f"{(kinds == Kind.regression).mean():.1%}" in text
+
+
+def test_fewer_trials_than_a_window_are_too_few_for_a_settled_mean():
+    assert "100 trials are needed" in printed(searched(range(50)))
+    assert "are needed" not in printed(searched(range(150)))
+
+
+def test_failed_and_pruned_trials_are_counted():
+    text = printed(searched(range(50), states={1: State.failed, 2: State.pruned, 3: State.pruned}))
+
+    assert re.search(r"50 trials .*1 failed; 2 pruned", text)
+    assert "failed" not in printed(searched(range(50)))
+
+
+def test_a_search_on_the_test_split_says_so():
+    text = printed(searched(range(50), problem_of(accuracy=Accuracy(split=Split.test))))
+
+    assert "test, searched on" in text
+    assert "valid" not in text
+
+
+def test_a_search_that_never_met_the_limit_names_it_and_the_way_out():
+    text = printed(searched(BY_LATENCY[-5:]))
+
+    assert "T = 17 ms" in text
+    assert "raise T or the budget" in text
+
+
+def test_twelve_epochs_are_told_apart_from_the_two_hundred_of_the_test_accuracy():
+    text = printed(searched(range(50), epochs=12))
+
+    assert "valid @12 epochs" in text
+    assert "test @200 epochs" in text
+
+
+def test_a_network_for_several_devices_has_a_line_for_each():
+    number = int(np.flatnonzero((LATENCY_MS > 30) & (LATENCY_MS < 34))[0])
+    oracle = OnTwoBoards(ms=LATENCY_MS / 2, source="mapped")
+
+    text = printed(searched([number], problem_of(oracle)))
+
+    own_ms = LATENCY_MS[number]
+    assert f"fits on other board: {own_ms / 2:.3f} ms of T = 17 ms" in text
+    assert f"does not fit on board: ~{own_ms:.3f} ms of T = 17 ms" in text
+    assert "latency by regression" in text
