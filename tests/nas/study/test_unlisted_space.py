@@ -42,7 +42,7 @@ class FeatureLatency:
 
     space: object
     device: str
-    tabular: bool
+    instant: bool
     asked: list = field(default_factory=list)
     source = "by_features"
     description = "by_features: a formula for tests"
@@ -60,10 +60,10 @@ class FeatureLatency:
 
 @dataclass
 class FeatureLatencyConfig(LatencyConfig):
-    tabular: bool = True
+    instant: bool = True
 
     def build(self, device, space, task):  # noqa: ARG002 - one formula for all tasks
-        return FeatureLatency(space, device, self.tabular)
+        return FeatureLatency(space, device, self.instant)
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +142,7 @@ def test_a_listable_space_with_a_slow_source_is_studied_without_its_optimum(stud
 
     printed = study(
         "latency=by_features",
-        "latency.tabular=false",
+        "latency.instant=false",
         f"folder={folder.path}",
     )
 
