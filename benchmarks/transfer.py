@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from latency.sources.nats import NATS_DEVICE
 from nas.spaces.nas_bench_201.known_devices import known_from, known_latency
 
 from latency.devices.measured import measured_on
@@ -49,7 +48,7 @@ def shipped(device):
     return (
         RegressionLatencyConfig()
         .build(device.id, SPACE, TASKS["cifar100"])
-        .latency_ms(ARCHITECTURES)
+        .answer(ARCHITECTURES).ms
     )
 
 

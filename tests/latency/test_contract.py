@@ -51,7 +51,7 @@ def test_it_answers_each_row_whatever_the_axes_before(oracle, shape):
     rng = np.random.default_rng(0)
     rows = np.stack([rng.integers(0, n, shape) for n in CHOICES], axis=-1).astype(np.int64)
 
-    latency_ms = oracle.latency_ms(rows)
+    latency_ms = oracle.answer(rows).ms
 
     assert latency_ms.shape == shape
     assert latency_ms.dtype == np.float64
@@ -65,7 +65,7 @@ def test_it_knows_every_architecture_that_it_answers(oracle):
 def test_it_says_which_latencies_are_predictions(oracle):
     rows = np.zeros((4, 3), np.int64)
 
-    found = oracle.predicted(rows)
+    found = oracle.look_up(rows).is_predicted
 
     assert found.shape == (4,)
     assert found.dtype == bool
@@ -75,7 +75,7 @@ def test_it_says_which_latencies_are_predictions(oracle):
 
 def test_it_refuses_an_architecture_outside_its_space(oracle):
     with pytest.raises(IndexError):
-        oracle.latency_ms(np.array([[0, 0, 4]], np.int64))
+        oracle.answer(np.array([[0, 0, 4]], np.int64)).ms
 
 
 def test_only_the_archive_has_to_be_asked_cell_by_cell(oracle):
@@ -87,7 +87,7 @@ def test_a_table_names_the_cell_that_it_lacks_and_the_way_out():
     oracle = TableLatency("board/b1", "table", "23 cells", holes, np.zeros(CHOICES, bool))
 
     with pytest.raises(UnmeasuredError, match=r"\[2, 1, 3\].*unmeasured=regression"):
-        oracle.latency_ms(np.array([[0, 0, 0], [2, 1, 3]], np.int64))
+        oracle.answer(np.array([[0, 0, 0], [2, 1, 3]], np.int64)).ms
 
 
 def test_the_archive_is_asked_once_for_each_cell():
@@ -101,8 +101,8 @@ def test_the_archive_is_asked_once_for_each_cell():
         "", lambda rows: rows[..., 0], latency_ms_of=latency_ms_of, holds=lambda _: True
     )
 
-    oracle.latency_ms(np.array([[7], [3], [7]], np.int64))
-    latency_ms = oracle.latency_ms(np.array([[3], [7]], np.int64))
+    oracle.answer(np.array([[7], [3], [7]], np.int64)).ms
+    latency_ms = oracle.answer(np.array([[3], [7]], np.int64)).ms
 
     assert latency_ms.tolist() == [3, 7]
     assert sorted(asked) == [3, 7]

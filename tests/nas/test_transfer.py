@@ -155,8 +155,8 @@ def test_a_predicted_table_never_passes_as_measured(tmp_path, found):
     strict = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar100"])
     auto = AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar100"])
     assert np.flatnonzero(strict.known(ARCHITECTURES)).tolist() == sorted(probes.index.tolist())
-    assert np.array_equal(auto.predicted(ARCHITECTURES), ~strict.known(ARCHITECTURES))
-    assert auto.latency_ms(ARCHITECTURES) == pytest.approx(found.latency_ms, abs=1e-6)
+    assert np.array_equal(auto.look_up(ARCHITECTURES).is_predicted, ~strict.known(ARCHITECTURES))
+    assert auto.answer(ARCHITECTURES).ms == pytest.approx(found.latency_ms, abs=1e-6)
     assert "15,615 predicted from them by nas.transfer" in auto.description
 
 
@@ -167,8 +167,8 @@ def test_the_oracle_measures_nothing_but_the_probes(filled):
     expected = np.ones(len(STRINGS), bool)
     expected[probes.index] = False
     assert (oracle.device, oracle.source) == ("my-board", "transfer")
-    assert np.array_equal(oracle.predicted(ARCHITECTURES), expected)
-    assert np.array_equal(oracle.latency_ms(ARCHITECTURES[probes.index]), probes.latency_ms)
+    assert np.array_equal(oracle.look_up(ARCHITECTURES).is_predicted, expected)
+    assert np.array_equal(oracle.answer(ARCHITECTURES[probes.index]).ms, probes.latency_ms)
     assert "all but the probes are predicted" in oracle.description
 
 

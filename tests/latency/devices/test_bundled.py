@@ -1,4 +1,4 @@
-"""Our own tables, as they lie in the package."""
+"""The tables that come with NAS-Bench-201."""
 
 import gzip
 
@@ -7,13 +7,12 @@ import pytest
 
 from latency.devices.bundled import (
     COLUMNS,
-    FOLDER,
     bundled_paths,
     origin_of,
     read_bundled,
     write_bundled,
 )
-from latency.devices.registry import Kind, find
+from latency.devices.registry import Processor, find
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 PATHS = pytest.mark.parametrize("path", bundled_paths(SPACE).values(), ids=lambda path: path.stem)
@@ -59,18 +58,18 @@ def test_a_table_is_small_positive_and_each_architecture_is_in_it_once(path):
 def test_an_origin_says_where_when_and_how(path):
     origin = origin_of(path)
 
-    device = find(origin["device"])
+    device = find(SPACE, origin["device"])
     assert device is not None
     assert origin["statistic"] == "median"
     assert origin["rows_measured"] == len(read_bundled(path).index)
-    told = {Kind.gpu: ("gpu",), Kind.cpu: ("cpu", "cpu_clock", "threads")}[device.kind]
+    stated = {Processor.gpu: ("gpu",), Processor.cpu: ("cpu", "cpu_clock", "threads")}[device.kind]
     if device.is_situated:
-        told = (*told, "scenario")
-    elif device.kind is Kind.gpu:
-        told = (*told, "driver", "cuda", "clocks")
-    for name in ("date", "versions", "control", "chosen", *told):
+        stated = (*stated, "scenario")
+    elif device.kind is Processor.gpu:
+        stated = (*stated, "driver", "cuda", "clocks")
+    for name in ("date", "versions", "control", "chosen", *stated):
         assert origin[name], name
-    noise = {Kind.gpu: 0.02, Kind.cpu: 0.04}[device.kind]  # virtual machines share caches
+    noise = {Processor.gpu: 0.02, Processor.cpu: 0.04}[device.kind]  # virtual machines share caches
     if device.is_situated:
         noise = 0.06  # what runs beside is not as steady
     assert (origin["repeats_median_relative_difference"] or 0) < noise
@@ -78,7 +77,7 @@ def test_an_origin_says_where_when_and_how(path):
 
 
 def test_the_card_names_every_table():
-    card = (FOLDER / "README.md").read_text(encoding="utf-8")
+    card = (SPACE.resources / "measured/README.md").read_text(encoding="utf-8")
 
     for device, path in bundled_paths(SPACE).items():
         assert f"`{device}`" in card

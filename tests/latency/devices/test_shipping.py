@@ -8,13 +8,15 @@ import pytest
 from latency.devices.bundled import origin_of, read_bundled
 from latency.measuring.journal import Measurement, append
 from nas.spaces.nas_bench_201.fitting.bundle import main, ship
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.machine.timing import Samples
 from runtime.shell.errors import UserError
 
 
 def measurement(index, ms, *disturbances):
+    arch = NAS_BENCH_201.strings[index]
     samples = Samples(np.full(30, ms), 10, is_stable=True)
-    return Measurement(index, samples, 1.0, None, (), disturbances)
+    return Measurement(arch, samples, 1.0, None, (), disturbances)
 
 
 def test_repeats_count_with_their_median_and_the_disturbed_not_at_all(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from latency.models.noise import noise_of
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.shell.keyed_table import origin_beside
 
@@ -30,18 +31,18 @@ def test_the_differences_of_repeats_are_the_noise_of_each_statistic(table):
     each = {"median": 10 * [0.01, -0.02, 0.03], "p99": 10 * [0.1, 0.2, -0.1]}
     tell(table, repeats_relative_differences=each)
 
-    assert noise_of(BOARD).repeats == pytest.approx(np.log1p(each["median"]))
-    assert noise_of(f"{BOARD}@p99").repeats == pytest.approx(np.log1p(each["p99"]))
+    assert noise_of(SPACE, BOARD).repeats == pytest.approx(np.log1p(each["median"]))
+    assert noise_of(SPACE, f"{BOARD}@p99").repeats == pytest.approx(np.log1p(each["p99"]))
 
 
 def test_of_a_table_that_tells_their_median_only_they_are_normal(table):
     tell(table, repeats=192, repeats_median_relative_difference=0.02)
 
-    noise = np.expm1(noise_of(BOARD).repeats)
+    noise = np.expm1(noise_of(SPACE, BOARD).repeats)
 
     assert np.median(np.abs(noise)) == pytest.approx(0.02, rel=0.05)
     assert noise.std() == pytest.approx(0.02 / 0.6745)
-    assert noise_of(f"{BOARD}@p99") is None
+    assert noise_of(SPACE, f"{BOARD}@p99") is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_of_a_table_that_tells_their_median_only_they_are_normal(table):
 def test_what_tells_too_little_tells_nothing(table, origin):
     tell(table, **origin)
 
-    assert noise_of(BOARD) is None
+    assert noise_of(SPACE, BOARD) is None
 
 
 def test_of_a_file_that_is_no_origin_nothing_is_told(table):
@@ -68,4 +69,4 @@ def test_of_a_file_that_is_no_origin_nothing_is_told(table):
     assert origin_beside(table) == {}
     table.with_suffix(".json").write_text("[1]")
     assert origin_beside(table) == {}
-    assert noise_of(BOARD) is None
+    assert noise_of(SPACE, BOARD) is None

@@ -1,10 +1,10 @@
-"""How much slower a situation makes architectures."""
+"""How much slower a scenario makes architectures."""
 
 import numpy as np
 import pytest
 
 from latency.models.regression import Quality
-from latency.models.slowdown import FEWEST_CELLS, SlowdownQuality, fit, kendall_tau, quality
+from latency.models.slowdown import FEWEST_BOTH_WAYS, SlowdownQuality, fit, kendall_tau, quality
 
 RNG = np.random.default_rng(7)
 FEATURES = RNG.integers(0, 4, (400, 6)).astype(float)
@@ -30,23 +30,23 @@ def test_no_ratio_is_predicted_beyond_those_that_were_seen():
     assert ratios.tolist() == pytest.approx([RATIO.max(), RATIO.min()])
 
 
-def test_the_quality_is_that_of_cells_that_were_held_out():
+def test_the_quality_is_that_of_held_out_architectures():
     noise = np.exp(RNG.normal(0, 0.1, 400))
 
-    told = quality(SOLO_MS, SOLO_MS * noise, FEATURES, GROUPS)
+    found = quality(SOLO_MS, SOLO_MS * noise, FEATURES, GROUPS)
 
     # a tenth of noise cannot be predicted: the median of |x| is 0.67 standard deviations
-    assert told.by_ridge.median_error == pytest.approx(0.0674, rel=0.25)
-    assert told.median_ratio == pytest.approx(1, abs=0.03)
+    assert found.by_ridge.median_error == pytest.approx(0.0674, rel=0.25)
+    assert found.median_ratio == pytest.approx(1, abs=0.03)
 
 
-def test_a_model_of_the_ratio_beats_one_factor_where_cells_differ():
-    told = quality(SOLO_MS, SOLO_MS * RATIO, FEATURES, GROUPS)
+def test_a_model_of_the_ratio_beats_one_factor_where_architectures_differ():
+    found = quality(SOLO_MS, SOLO_MS * RATIO, FEATURES, GROUPS)
 
-    assert told.by_ridge.median_error < 0.2 * told.by_one_factor.median_error
+    assert found.by_ridge.median_error < 0.2 * found.by_one_factor.median_error
 
 
-def test_cells_of_a_group_are_held_out_together():
+def test_architectures_of_a_group_are_held_out_together():
     """Twins with a ratio of their own: known only to who has seen the other."""
     own = np.repeat(np.exp(RNG.normal(0, 0.3, 60)), 2)
     features = np.repeat(np.eye(60), 2, axis=0)
@@ -58,7 +58,7 @@ def test_cells_of_a_group_are_held_out_together():
     assert known.by_ridge.median_error < 0.7 * apart.by_ridge.median_error
 
 
-def test_a_situation_that_keeps_the_order_has_a_tau_of_one():
+def test_a_scenario_that_keeps_the_order_has_a_tau_of_one():
     assert kendall_tau(SOLO_MS, SOLO_MS**2) == pytest.approx(1)
     assert kendall_tau(SOLO_MS, -SOLO_MS) == pytest.approx(-1)
 
@@ -67,20 +67,20 @@ def test_an_order_of_equal_values_is_none():
     assert np.isnan(kendall_tau(np.ones(5), np.arange(5.0)))
 
 
-def test_too_few_cells_are_refused():
-    few = slice(0, FEWEST_CELLS - 1)
+def test_too_few_architectures_are_refused():
+    few = slice(0, FEWEST_BOTH_WAYS - 1)
 
-    with pytest.raises(ValueError, match="from 20 architectures or more, not 19"):
+    with pytest.raises(ValueError, match="20.*19"):
         fit(SOLO_MS[few], SOLO_MS[few], FEATURES[few], GROUPS[few])
 
 
 @pytest.mark.parametrize(
     ("ridge", "factor", "is_ridge"), [(0.485, 0.33, False), (0.02, 0.08, True), (0.1, 0.1, False)]
 )
-def test_the_better_on_held_out_cells_is_taken_and_said(ridge, factor, is_ridge):
-    told = SlowdownQuality(Quality(0.5, 0.9, 0.3, ridge), Quality(0.4, 0.8, 0.4, factor), 0.8, 1.2)
+def test_the_better_on_held_out_architectures_is_chosen_and_named(ridge, factor, is_ridge):
+    found = SlowdownQuality(Quality(0.5, 0.9, 0.3, ridge), Quality(0.4, 0.8, 0.4, factor), 0.8, 1.2)
 
-    assert told.ridge_is_better == is_ridge
-    assert told.taken.median_error == min(ridge, factor)
-    assert ("; by ridge regression, which errs by" in str(told)) == is_ridge
-    assert ("; by one factor for all, which errs by" in str(told)) != is_ridge
+    assert found.ridge_is_better == is_ridge
+    assert found.chosen.median_error == min(ridge, factor)
+    assert ("; by ridge regression, which errs by" in str(found)) == is_ridge
+    assert ("; by one factor for all, which errs by" in str(found)) != is_ridge

@@ -97,17 +97,17 @@ def rows(*pairs):
 def test_each_network_is_asked_for_once_and_is_then_known(make, asked):
     oracle = make()
 
-    first = oracle.latency_ms(rows((1, 2), (2, 2), (2, 1))[None])
-    second = oracle.latency_ms(rows((2, 2), (1, 2)))
+    first = oracle.answer(rows((1, 2), (2, 2), (2, 1))[None]).ms
+    second = oracle.answer(rows((2, 2), (1, 2))).ms
 
     assert [number for number, _ in asked] == [6, 10]
     assert first.shape == (1, 3)
     assert first[0, 0] == first[0, 2]
     assert second.tolist() == [first[0, 1], first[0, 0]]
     assert (first > 0).all()
-    assert not oracle.predicted(rows((1, 2))).any()
+    assert not oracle.look_up(rows((1, 2))).is_predicted.any()
     assert oracle.known(rows((1, 2), (3, 3))).all()
-    assert oracle.latency_ms(rows((1, 2))[0]).shape == ()
+    assert oracle.answer(rows((1, 2))[0]).ms.shape == ()
 
 
 def test_it_is_a_live_oracle_of_which_nothing_is_free(make):
@@ -118,35 +118,35 @@ def test_it_is_a_live_oracle_of_which_nothing_is_free(make):
     assert not oracle.instant
     assert oracle.source == "probe"
     with pytest.raises(IndexError):
-        oracle.latency_ms(rows((0, 4)))
+        oracle.answer(rows((0, 4))).ms
 
 
 def test_a_later_run_finds_in_the_cache_what_an_earlier_one_measured(make, asked):
-    before = make().latency_ms(rows((1, 2), (2, 2)))
+    before = make().answer(rows((1, 2), (2, 2))).ms
     asked.clear()
 
-    after = make().latency_ms(rows((2, 2), (2, 1), (1, 1)))
+    after = make().answer(rows((2, 2), (2, 1), (1, 1))).ms
 
     assert after.tolist()[:2] == [before[1], before[0]]
     assert [number for number, _ in asked] == [5]
 
 
 def test_the_statistic_is_chosen_after_the_measurement(make, asked):
-    median = make().latency_ms(rows((1, 2)))
+    median = make().answer(rows((1, 2))).ms
     asked.clear()
 
-    tail = make(statistic=Statistic.p99).latency_ms(rows((1, 2)))
+    tail = make(statistic=Statistic.p99).answer(rows((1, 2))).ms
 
     assert not asked
     assert tail > median
 
 
 def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, slower):
-    make().latency_ms(rows((1, 2)))
+    make().answer(rows((1, 2))).ms
     asked.clear()
     slower(3)
 
-    make(quiet=WITHOUT_DRIFT).latency_ms(rows((1, 2)))
+    make(quiet=WITHOUT_DRIFT).answer(rows((1, 2))).ms
 
     assert [number for number, _ in asked] == [6]
 
@@ -155,7 +155,7 @@ def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, to
     oracle = make(quiet=WITHOUT_DRIFT)
     slower(3)
 
-    oracle.latency_ms(rows((1, 2)))
+    oracle.answer(rows((1, 2))).ms
 
     assert told[-1].startswith("flagged: cmd:// was not quiet while")
     assert "the control network takes" in told[-1]
@@ -168,32 +168,32 @@ def test_a_drift_stops_where_that_is_asked_for(make, slower):
     slower(3)
 
     with pytest.raises(BoardError, match=r"not quiet while network 6 was timed, twice: .*; keep"):
-        oracle.latency_ms(rows((1, 2)))
+        oracle.answer(rows((1, 2))).ms
 
 
 def test_a_network_that_the_board_cannot_run_is_told_with_the_way_out_and_no_other_is_lost(make):
     oracle = make()
 
     with pytest.raises(UnmeasuredError, match=r"cmd:// cannot run network 3: .*unrunnable_ms="):
-        oracle.latency_ms(rows((0, 1), (0, 3), (0, 2)))
+        oracle.answer(rows((0, 1), (0, 3), (0, 2))).ms
     assert oracle.cache.get(1) is not None
 
 
 def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, told):
     oracle = make(unrunnable_ms=1000.0)
 
-    latency_ms = oracle.latency_ms(rows((0, 3), (0, 2)))
+    latency_ms = oracle.answer(rows((0, 3), (0, 2))).ms
 
     assert latency_ms[0] == 1000
     assert latency_ms[1] < 1000
-    assert oracle.predicted(rows((0, 3), (3, 0), (0, 2))).tolist() == [True, True, False]
+    assert oracle.look_up(rows((0, 3), (3, 0), (0, 2))).is_predicted.tolist() == [True, True, False]
     assert "it counts as 1000 ms" in told[-1]
     assert np.isnan(oracle.measure_again(rows((0, 3)))).all()
 
 
 def test_a_time_that_is_taken_again_is_new_of_the_very_cell_and_changes_no_answer(make, asked):
     oracle = make()
-    first = oracle.latency_ms(rows((1, 2), (1, 1)))
+    first = oracle.answer(rows((1, 2), (1, 1))).ms
     asked.clear()
 
     again = oracle.measure_again(rows((1, 2), (2, 1), (2, 1)))
@@ -201,7 +201,7 @@ def test_a_time_that_is_taken_again_is_new_of_the_very_cell_and_changes_no_answe
     assert [number for number, _ in asked] == [6, 9]
     assert (again > 0).all()
     assert again[1] == again[2]
-    assert oracle.latency_ms(rows((1, 2), (1, 1))).tolist() == first.tolist()
+    assert oracle.answer(rows((1, 2), (1, 1))).ms.tolist() == first.tolist()
 
 
 def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):
@@ -209,6 +209,6 @@ def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):
 
     oracle.remember(rows((1, 2), (0, 3)), np.array([7.5, 1000.0]))
 
-    assert oracle.latency_ms(rows((2, 1), (0, 3))).tolist() == [7.5, 1000]
-    assert oracle.predicted(rows((2, 1), (0, 3))).tolist() == [False, True]
+    assert oracle.answer(rows((2, 1), (0, 3))).ms.tolist() == [7.5, 1000]
+    assert oracle.look_up(rows((2, 1), (0, 3))).is_predicted.tolist() == [False, True]
     assert not asked

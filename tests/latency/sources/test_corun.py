@@ -60,8 +60,8 @@ def test_a_measured_situation_is_a_table_and_its_holes_are_predicted():
     oracle = CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
 
     assert (oracle.device, oracle.source) == (HOG, "corun")
-    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(HOG_MS, rel=0.02)
-    assert (~oracle.predicted(ARCHITECTURES)).sum() == 391
+    assert oracle.answer(ARCHITECTURES).ms == pytest.approx(HOG_MS, rel=0.02)
+    assert (~oracle.look_up(ARCHITECTURES).is_predicted).sum() == 391
     assert "391 measured cells" in oracle.description
 
 
@@ -72,8 +72,8 @@ def test_between_two_situations_the_slowdown_is_drawn(tmp_path):
 
     # one level beside the network alone: a line, of which this is the middle
     expected_ms = SOLO_MS * (1 + (HOG_MS / SOLO_MS - 1) / 2)
-    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(expected_ms, rel=0.02)
-    assert oracle.predicted(ARCHITECTURES).all()
+    assert oracle.answer(ARCHITECTURES).ms == pytest.approx(expected_ms, rel=0.02)
+    assert oracle.look_up(ARCHITECTURES).is_predicted.all()
     assert "simulated" in oracle.description
     assert "every latency is predicted" in oracle.description
     assert oracle.device.startswith(f"{HOG}+budget+limit:")
@@ -89,7 +89,7 @@ def test_with_three_levels_the_curve_bends(tmp_path, folder):
 
     oracle = CorunLatencyConfig(quarter).build(BOARD, SPACE, TASKS["cifar10"])
 
-    slower = oracle.latency_ms(ARCHITECTURES) / SOLO_MS - 1
+    slower = oracle.answer(ARCHITECTURES).ms / SOLO_MS - 1
     assert (slower < 0.1 * (HOG_MS / SOLO_MS - 1)).all()
     assert (slower > 0).all()
 
@@ -116,8 +116,8 @@ def test_a_limit_above_what_the_hog_takes_without_one_is_answered_with_that_tabl
     oracle = CorunLatencyConfig(str(path)).build(BOARD, SPACE, TASKS["cifar10"])
 
     unlimited = CorunLatencyConfig("hog").build(BOARD, SPACE, TASKS["cifar10"])
-    assert (oracle.table_ms == unlimited.table_ms).all()
-    assert (oracle.is_predicted == unlimited.is_predicted).all()
+    assert (oracle.ms == unlimited.ms).all()
+    assert (oracle.kind == unlimited.is_predicted).all()
     assert oracle.device == f"{HOG}+{isolation}+limit:30000"
     assert (
         "the limit of 31.5 GB/s is above the 20 that a hog takes without one" in oracle.description
@@ -196,7 +196,7 @@ def test_the_tail_is_found_by_its_id_and_by_the_statistic_alike():
     )
 
     assert by_id.device == by_setting.device == "h200/torch-graph/fp32/b1|sm:16@p99"
-    assert (by_id.table_ms == by_setting.table_ms).all()
+    assert (by_id.ms == by_setting.ms).all()
     with pytest.raises(UserError, match=r"is of p99, but latency\.statistic=p95"):
         AutoLatencyConfig(Statistic.p95).build(f"{HOG}@p99", SPACE, TASKS["cifar10"])
 

@@ -43,7 +43,7 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
     )
     none, twin, other = NAS_BENCH_201.rows[[0, 0, 5]]
 
-    latency_ms = found.oracle.latency_ms(np.stack([none, twin, other]))
+    latency_ms = found.oracle.answer(np.stack([none, twin, other])).ms
 
     assert len(found.oracle.farm.boards) == 2
     assert found.oracle.device.endswith("/onnxruntime/fp32/b1")

@@ -19,7 +19,7 @@ from latency.sources.table import (
     TableLatencyConfig,
     Unmeasured,
 )
-from nas.data.listing import known_devices
+from nas.data.devices_report import known_devices
 from nas.spaces.nas_bench_201.features import cell_features
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
@@ -52,8 +52,8 @@ def test_a_table_answers_with_what_the_file_holds(folder):
 
     oracle = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
-    assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
-    assert not oracle.predicted(ARCHITECTURES).any()
+    assert np.array_equal(oracle.answer(ARCHITECTURES).ms, LAW_MS)
+    assert not oracle.look_up(ARCHITECTURES).is_predicted.any()
     assert (oracle.device, oracle.source) == ("my-board", "table")
     assert "15,625 measured cells" in oracle.description
 
@@ -67,7 +67,7 @@ def test_an_id_and_its_column_name_the_same_device(folder):
     )
 
     assert by_id.device == by_column.device == JETSON
-    assert np.array_equal(by_id.table_ms, by_column.table_ms, equal_nan=True)
+    assert np.array_equal(by_id.ms, by_column.ms, equal_nan=True)
 
 
 def test_a_cell_that_was_not_measured_is_an_error_until_predictions_are_asked_for(folder):
@@ -78,10 +78,10 @@ def test_a_cell_that_was_not_measured_is_an_error_until_predictions_are_asked_fo
 
     assert "14,625 not measured" in strict.description
     with pytest.raises(UnmeasuredError, match="my-board"):
-        strict.latency_ms(ARCHITECTURES[1_000])
-    assert np.array_equal(filled.latency_ms(ARCHITECTURES[:1_000]), LAW_MS[:1_000])
-    assert filled.latency_ms(ARCHITECTURES) == pytest.approx(LAW_MS, abs=0.5)
-    assert np.array_equal(filled.predicted(ARCHITECTURES), np.arange(15_625) >= 1_000)
+        strict.answer(ARCHITECTURES[1_000]).ms
+    assert np.array_equal(filled.answer(ARCHITECTURES[:1_000]).ms, LAW_MS[:1_000])
+    assert filled.answer(ARCHITECTURES).ms == pytest.approx(LAW_MS, abs=0.5)
+    assert np.array_equal(filled.look_up(ARCHITECTURES).is_predicted, np.arange(15_625) >= 1_000)
     assert "14,625 predicted by regression (held-out R2 " in filled.description
 
 
@@ -92,9 +92,9 @@ def test_predictions_fill_a_registered_device_from_its_embedded_model(folder):
     embedded = RegressionLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
 
     assert table.source == "table"
-    assert np.array_equal(table.latency_ms(ARCHITECTURES[:3]), LAW_MS[:3])
+    assert np.array_equal(table.answer(ARCHITECTURES[:3]).ms, LAW_MS[:3])
     assert np.array_equal(
-        table.latency_ms(ARCHITECTURES[3:]), embedded.latency_ms(ARCHITECTURES[3:])
+        table.answer(ARCHITECTURES[3:]).ms, embedded.answer(ARCHITECTURES[3:]).ms
     )
 
 
@@ -102,7 +102,7 @@ def test_without_any_file_auto_predicts_and_says_so():
     oracle = AutoLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
 
     assert oracle.source == "regression"
-    assert oracle.predicted(ARCHITECTURES).all()
+    assert oracle.look_up(ARCHITECTURES).is_predicted.all()
     assert "every latency is predicted" in oracle.description
     assert "held-out R2" in oracle.description
     assert "341 of them, without a path from input to output, are extrapolated" in (
@@ -114,7 +114,7 @@ def test_without_any_file_auto_predicts_and_says_so():
 def test_every_prediction_of_every_embedded_model_is_positive(device):
     oracle = RegressionLatencyConfig().build(device.id, SPACE, TASKS["cifar10"])
 
-    assert (oracle.table_ms > 0).all()
+    assert (oracle.ms > 0).all()
     assert oracle.instant
 
 
@@ -131,8 +131,8 @@ def test_regression_fits_a_device_that_has_no_embedded_model(folder):
 
     oracle = RegressionLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
-    assert oracle.predicted(ARCHITECTURES).all()
-    assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(LAW_MS, abs=0.5)
+    assert oracle.look_up(ARCHITECTURES).is_predicted.all()
+    assert oracle.answer(ARCHITECTURES).ms == pytest.approx(LAW_MS, abs=0.5)
     assert "fitted now on 2,000 cells" in oracle.description
 
 
@@ -179,7 +179,7 @@ def test_our_own_table_is_found_on_a_bare_machine():
     oracle = AutoLatencyConfig().build(H200, SPACE, TASKS["cifar100"])
 
     assert (oracle.device, oracle.source) == (H200, "table")
-    assert not oracle.predicted(ARCHITECTURES).any()
+    assert not oracle.look_up(ARCHITECTURES).is_predicted.any()
     assert "edgenas's own measurements" in oracle.description
     assert "15,625 measured cells" in oracle.description
 
@@ -190,8 +190,8 @@ def test_what_our_own_tables_lack_is_predicted_and_marked(device):
     filled = AutoLatencyConfig().build(device, SPACE, TASKS["cifar100"])
 
     lacking = ~strict.known(ARCHITECTURES)
-    assert np.array_equal(filled.predicted(ARCHITECTURES), lacking)
-    assert (filled.table_ms > 0).all()
+    assert np.array_equal(filled.look_up(ARCHITECTURES).is_predicted, lacking)
+    assert (filled.ms > 0).all()
     by = "by the slowdown of" if "|" in device else "predicted by regression"
     assert (by in filled.description) == lacking.any()
 
@@ -203,11 +203,11 @@ def test_a_file_of_the_user_comes_before_our_own_table(folder, column):
     oracle = TableLatencyConfig().build(H200, SPACE, TASKS["cifar100"])
 
     assert "100 measured cells" in oracle.description
-    assert np.array_equal(oracle.latency_ms(ARCHITECTURES[:100]), LAW_MS[:100])
+    assert np.array_equal(oracle.answer(ARCHITECTURES[:100]).ms, LAW_MS[:100])
 
 
 def test_a_cell_as_written_is_predicted_better_than_copied_from_one_that_is_the_same_network():
-    times_ms = TableLatencyConfig().build(H200, SPACE, TASKS["cifar100"]).latency_ms(ARCHITECTURES)
+    times_ms = TableLatencyConfig().build(H200, SPACE, TASKS["cifar100"]).answer(ARCHITECTURES).ms
     networks = np.unique(NAS_BENCH_201.network_class)
     others = np.setdiff1d(np.arange(15_625), networks)
     model = fit(cell_features(ARCHITECTURES[networks]), times_ms[networks])
@@ -229,7 +229,7 @@ def test_a_tail_of_our_own_tables_is_another_device_and_longer():
 
     measured = ~median.is_predicted
     assert tail.device == f"{device}@p95"
-    assert (tail.table_ms[measured] >= median.table_ms[measured]).all()
+    assert (tail.ms[measured] >= median.ms[measured]).all()
     assert np.array_equal(tail.is_predicted, median.is_predicted)
 
 
@@ -239,7 +239,7 @@ def test_near_zero_latencies_are_kept_and_counted(folder):
 
     oracle = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
-    assert oracle.table_ms.min() == 0.02
+    assert oracle.ms.min() == 0.02
     assert "341 cells without a path from input to output are under 0.1 ms" in oracle.description
 
 
@@ -326,7 +326,7 @@ def test_the_default_device_is_measured_but_for_341_cells(nas_data, monkeypatch)
     oracle = AutoLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
 
     without_path = ~NAS_BENCH_201.live_edges(ARCHITECTURES).any(axis=1)
-    assert np.array_equal(oracle.predicted(ARCHITECTURES), without_path)
+    assert np.array_equal(oracle.look_up(ARCHITECTURES).is_predicted, without_path)
     assert "15,284 measured cells; 341 predicted by regression" in oracle.description
 
 
@@ -374,8 +374,8 @@ class TestInASituation:
     def test_the_rest_is_predicted_from_the_latency_alone(self, both):
         oracle = AutoLatencyConfig().build(self.SITUATED, SPACE, TASKS["cifar10"])
 
-        assert oracle.latency_ms(ARCHITECTURES) == pytest.approx(self.SLOW_MS, rel=0.02)
-        assert np.flatnonzero(~oracle.predicted(ARCHITECTURES)).tolist() == both
+        assert oracle.answer(ARCHITECTURES).ms == pytest.approx(self.SLOW_MS, rel=0.02)
+        assert np.flatnonzero(~oracle.look_up(ARCHITECTURES).is_predicted).tolist() == both
         assert "15,234 predicted from my-board by the slowdown of 391 cells" in oracle.description
         assert oracle.device == self.SITUATED
 
@@ -383,7 +383,7 @@ class TestInASituation:
     def test_alone_the_same_board_is_another_device(self):
         oracle = AutoLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
 
-        assert np.array_equal(oracle.latency_ms(ARCHITECTURES), LAW_MS)
+        assert np.array_equal(oracle.answer(ARCHITECTURES).ms, LAW_MS)
         assert oracle.device == "my-board"
 
     def test_a_table_alone_says_nothing_of_cells_that_were_not_timed(self, both):
@@ -420,8 +420,8 @@ class TestInASituation:
 
         oracle = self._oracle(folder, 1.3 * LAW_MS * outliers, range(0, 15_625, 300))
 
-        predicted = oracle.predicted(ARCHITECTURES)
-        ratio = (oracle.latency_ms(ARCHITECTURES) / LAW_MS)[predicted]
+        predicted = oracle.look_up(ARCHITECTURES).is_predicted
+        ratio = (oracle.answer(ARCHITECTURES).ms / LAW_MS)[predicted]
         assert ratio == pytest.approx(1.3)
         assert "by one factor for all, which errs by 0.0% (median)" in oracle.description
         assert "ridge regression by" in oracle.description

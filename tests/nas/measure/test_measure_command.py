@@ -275,7 +275,7 @@ def test_the_tail_goes_into_a_table_of_its_own_and_is_read_as_what_it_is(
         "here/torch/fp32/b1", SPACE, TASKS["imagenet16"]
     )
     assert oracle.device == "here/torch/fp32/b1@p95"
-    assert np.nansum(oracle.table_ms) == pytest.approx(np.nansum(tail.values))
+    assert np.nansum(oracle.ms) == pytest.approx(np.nansum(tail.values))
 
 
 def test_a_few_probes_are_measured_and_no_prediction_passes_for_a_measurement(

@@ -123,7 +123,7 @@ def test_with_enough_both_ways_the_search_that_is_named_can_be_built(tmp_path, d
     assert words.get("latency.statistic", "median") == statistic.value
     oracle = AutoLatencyConfig(statistic).build(words["device"], SPACE, TASKS["cifar100"])
     limit_ms = float(words["T"].removesuffix("ms"))
-    within = oracle.latency_ms(NAS_BENCH_201.rows) <= limit_ms
+    within = oracle.answer(NAS_BENCH_201.rows).ms <= limit_ms
     assert within.any()
     assert (
         CorunLatencyConfig("hog", statistic).build(BOARD, SPACE, TASKS["cifar100"]).source
