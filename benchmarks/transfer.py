@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from nas.spaces.nas_bench_201.known_devices import known_from, known_latency
 
 from latency.devices.measured import measured_on
 from latency.devices.registry import find, registered
+from latency.models.known_devices import known_from
 from latency.models.process import Known, unlike
 from latency.models.regression import embedded_models, judge
-from latency.sources.table import RegressionLatencyConfig
+from latency.sources.regression import RegressionLatencyConfig
+from latency.sources.transfer import known_latency
 from nas.spaces.nas_bench_201.costs import mflops
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
@@ -41,7 +42,7 @@ ARCHITECTURES = NAS_BENCH_201.rows
 
 
 def measured(column):
-    return measured_on(find(column)).values_ms
+    return measured_on(SPACE, find(SPACE, column)).values_ms
 
 
 def shipped(device):
@@ -53,17 +54,18 @@ def shipped(device):
 
 
 def training_tables():
-    return known_from([find(c) for c in TRAINING], np.stack([measured(c) for c in TRAINING]))
+    return known_from(
+        SPACE, [find(SPACE, c) for c in TRAINING], np.stack([measured(c) for c in TRAINING]))
 
 
 def training_models():
-    devices = [find(c) for c in TRAINING]
-    return known_from(devices, np.stack([shipped(device) for device in devices]))
+    devices = [find(SPACE, c) for c in TRAINING]
+    return known_from(SPACE, devices, np.stack([shipped(device) for device in devices]))
 
 
 def without(known: Known, column):
     """What is known without a device's board, and those that are nearly it."""
-    own = find(column).board
+    own = find(SPACE, column).board
     gone = {own} | SIBLINGS.get(own, set())
     kept = [i for i, board in enumerate(known.boards) if board not in gone]
     return Known(
@@ -243,7 +245,7 @@ def unlike_ones(count):
     known = known_latency(SPACE)
     probes = known.choose(count)
     of_known = known.held_out_of_known(probes)
-    names = [device.id for device in registered(SPACE) if device.id != NATS_DEVICE]
+    names = [device.id for device in registered(SPACE) if device.for_transfer]
     fired = [name for name, rms in zip(names, of_known, strict=True) if unlike(rms, of_known)]
     print(
         f"\nOf {len(names)} known devices {len(fired)} would be called unlike: {', '.join(fired)}"
@@ -276,7 +278,7 @@ def main():
     head(columns)
     models, everything = training_models(), known_latency(SPACE)
     every_model = np.stack([shipped(d) for d in registered(SPACE) if _has_model(d)])
-    all_models = known_from([d for d in registered(SPACE) if _has_model(d)], every_model)
+    all_models = known_from(SPACE, [d for d in registered(SPACE) if _has_model(d)], every_model)
     for count in COUNTS:
         designed(f"models of HELP's nine, {count}", [models] * len(columns), columns, count)
         designed(

@@ -153,8 +153,10 @@ class ThisMachine:
         """Measured while the scenario's hogs and networks run beside, on the spare processors."""
         if not self._scenario.suffix:
             inference, stopwatch, clock_mhz = self._prepared(None)
-            yield from self._timed(
+            yield from measure(
                 pending,
+                config=self._config,
+                control=self._space.text(self._space.control()),
                 inference=inference,
                 stopwatch=stopwatch,
                 watch=watch,
@@ -168,49 +170,16 @@ class ThisMachine:
             except ValueError as error:
                 raise UserError(f"scenario={self._config.scenario}: {error}") from error
             inference, stopwatch, clock_mhz = self._prepared(beside)
-            yield from self._timed(
+            yield from measure(
                 pending,
+                config=self._config,
+                control=self._space.text(self._space.control()),
                 inference=inference,
                 stopwatch=stopwatch,
                 watch=watch,
                 clock_mhz=clock_mhz,
                 beside_gb_per_s=partial(self._taken, beside),
             )
-
-    def _timed(
-        self,
-        pending: Sequence[str],
-        *,
-        inference: Callable[[str], Callable[[], object]],
-        stopwatch: Stopwatch,
-        watch: Watch,
-        clock_mhz: Callable[[], float | None],
-        beside_gb_per_s: Callable[[], Sequence[float]] = tuple,
-    ) -> Iterator[list[Measurement]]:
-        """Time networks, a few at a time in turns with the control.
-
-        `beside_gb_per_s` returns the bandwidth of each process beside since its last call.
-        """
-        config = self._config
-        generator = np.random.default_rng(config.seed)
-        control = inference(self._space.text(self._space.control()))
-        settle(control, config.timing, stopwatch)
-        for start in range(0, len(pending), config.together):
-            texts = pending[start : start + config.together]
-            subjects = [control, *(inference(text) for text in texts)]
-            beside_gb_per_s()  # counts from here: networks were built before
-            control_samples, *timed = time_interleaved(
-                subjects, config.timing, generator, stopwatch
-            )
-            taken = tuple(beside_gb_per_s())
-            mhz = clock_mhz()
-            control_ms = float(np.median(control_samples.ms))
-            drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
-            config.require_quiet(drift, disturbances, "the machine")
-            yield [
-                Measurement(text, samples, control_ms, mhz, drift, disturbances, taken)
-                for text, samples in zip(texts, timed, strict=True)
-            ]
 
     def _taken(self, beside: Contention) -> list[float]:
         try:
@@ -289,6 +258,53 @@ class ThisMachine:
         if torch.cuda.is_available():
             return inference, Stopwatch(torch.cuda.synchronize), gpu_mhz
         return inference, Stopwatch(), gpu_mhz  # ONNX Runtime waits for the GPU itself
+
+
+def measure(
+    pending: Sequence[str],
+    *,
+    config: MeasureConfig,
+    control: str,
+    inference: Callable[[str], Callable[[], object]],
+    stopwatch: Stopwatch,
+    watch: Watch,
+    clock_mhz: Callable[[], float | None] = lambda: None,
+    beside_gb_per_s: Callable[[], Sequence[float]] = tuple,
+) -> Iterator[list[Measurement]]:
+    """Time networks, a few at a time in turns with the control.
+
+    Args:
+      pending: texts of the architectures.
+      config: of the measurement.
+      control: text of the architecture that is timed throughout.
+      inference: makes the inference of an architecture.
+      stopwatch: for the device.
+      watch: finds disturbances.
+      clock_mhz: reads the clock of the device; None if unknown.
+      beside_gb_per_s: bandwidth of each process beside since its last call.
+
+    Raises:
+      UserError: if the machine is not quiet and the settings say to stop; nothing that was yielded
+        before is lost.
+      OSError: if the clock goes back.
+    """
+    generator = np.random.default_rng(config.seed)
+    infer_control = inference(control)
+    settle(infer_control, config.timing, stopwatch)
+    for start in range(0, len(pending), config.together):
+        texts = pending[start : start + config.together]
+        inferences = [infer_control, *(inference(text) for text in texts)]
+        beside_gb_per_s()  # counts from here: networks were built before
+        control_samples, *timed = time_interleaved(inferences, config.timing, generator, stopwatch)
+        taken = tuple(beside_gb_per_s())
+        mhz = clock_mhz()
+        control_ms = float(np.median(control_samples.ms))
+        drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
+        config.require_quiet(drift, disturbances, "the machine")
+        yield [
+            Measurement(text, samples, control_ms, mhz, drift, disturbances, taken)
+            for text, samples in zip(texts, timed, strict=True)
+        ]
 
 
 def _scenario(name: str | None) -> Scenario:

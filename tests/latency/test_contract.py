@@ -2,39 +2,39 @@
 
 import numpy as np
 import pytest
-from latency.sources.nats import NatsLatency
+from small_space import SmallSpace
 
-from latency.base import LatencyOracle, UnmeasuredError
+from latency.base import LatencyOracle, UnmeasuredError, every_architecture
+from latency.sources.lookup import Fill, PartialLatency, TableLatency, make_table, predicting
 from latency.sources.mapped import Left, MappedLatency
-from latency.sources.table import TableLatency
+from nas.spaces.registry import space_named
+from runtime.shell.provenance import Kind
 
-CHOICES = (3, 2, 4)
-TABLE_MS = np.arange(1.0, 25.0).reshape(CHOICES)
-
-
-def measured():
-    return TableLatency("board/b1", "table", "24 cells", TABLE_MS, np.zeros(CHOICES, bool))
+SMALL = SmallSpace()
+ROWS = every_architecture(SMALL)
+TABLE_MS = np.arange(1.0, 25.0)
 
 
-def predicted():
-    return TableLatency("board/b1", "regression", "24 guesses", TABLE_MS, np.ones(CHOICES, bool))
+def law(architectures):
+    return TABLE_MS if architectures is None else TABLE_MS[SMALL.numbers(architectures)]
 
 
-def archived():
-    return NatsLatency(
-        description="24 cells, one at a time",
-        number_of=lambda rows: np.arange(24).reshape(CHOICES)[tuple(np.moveaxis(rows, -1, 0))],
-        latency_ms_of=lambda number: float(TABLE_MS.ravel()[number]),
-        holds=lambda number: number < 24,
+def measured(device="board/b1", times=1.0):
+    return make_table(
+        SMALL, ROWS, times * TABLE_MS, device=device, source="table", description="24 rows"
     )
 
 
+def predicted():
+    return predicting(SMALL, "board/b1", "regression", "24 guesses", Fill(Kind.regression, "", law))
+
+
 def mapped():
-    slower = TableLatency("board/b8", "table", "24 more", 2 * TABLE_MS, np.ones(CHOICES, bool))
+    slower = measured("board/b8", 2.0)
     return MappedLatency((Left(measured(), 3.0), Left(slower, 3.0)))
 
 
-@pytest.fixture(params=[measured, predicted, archived, mapped])
+@pytest.fixture(params=[measured, predicted, mapped])
 def oracle(request):
     return request.param()
 
@@ -42,67 +42,87 @@ def oracle(request):
 def test_it_is_an_oracle(oracle):
     assert isinstance(oracle, LatencyOracle)
     assert oracle.device
-    assert oracle.source in {"table", "regression", "nats", "mapped"}
+    assert oracle.source in {"table", "regression", "mapped"}
     assert "24" in oracle.description
+    assert oracle.tabular
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 5)])
 def test_it_answers_each_row_whatever_the_axes_before(oracle, shape):
-    rng = np.random.default_rng(0)
-    rows = np.stack([rng.integers(0, n, shape) for n in CHOICES], axis=-1).astype(np.int64)
+    rows = SMALL.architectures(np.random.default_rng(0).integers(0, SMALL.size, shape))
 
-    latency_ms = oracle.answer(rows).ms
+    found = oracle.answer(rows)
 
-    assert latency_ms.shape == shape
-    assert latency_ms.dtype == np.float64
-    np.testing.assert_allclose(latency_ms, TABLE_MS[tuple(np.moveaxis(rows, -1, 0))], rtol=1e-12)
+    assert found.ms.shape == found.kind.shape == shape
+    assert found.ms.dtype == np.float64
+    np.testing.assert_allclose(found.ms, law(rows), rtol=1e-12)
 
 
 def test_it_knows_every_architecture_that_it_answers(oracle):
     assert oracle.known(np.zeros((2, 5, 3), np.int64)).tolist() == [[True] * 5] * 2
 
 
-def test_it_says_which_latencies_are_predictions(oracle):
-    rows = np.zeros((4, 3), np.int64)
+def test_it_gives_the_kind_of_each_number(oracle):
+    kind = oracle.answer(ROWS).kind
 
-    found = oracle.look_up(rows).is_predicted
-
-    assert found.shape == (4,)
-    assert found.dtype == bool
-    assert found.all() == (oracle.source == "regression")
-    assert found.any() == found.all()
+    expected = Kind.regression if oracle.source == "regression" else Kind.measured
+    assert (kind == expected).all()
 
 
 def test_it_refuses_an_architecture_outside_its_space(oracle):
     with pytest.raises(IndexError):
-        oracle.answer(np.array([[0, 0, 4]], np.int64)).ms
+        oracle.answer(np.array([[0, 0, 4]], np.int64))
 
 
-def test_only_the_archive_has_to_be_asked_cell_by_cell(oracle):
-    assert oracle.instant == (oracle.source != "nats")
+def test_a_table_names_the_architecture_that_it_lacks_and_the_way_out():
+    oracle = make_table(SMALL, ROWS, np.where(TABLE_MS == 24, np.nan, TABLE_MS), device="board/b1")
+
+    assert isinstance(oracle, TableLatency)
+    with pytest.raises(UnmeasuredError, match=r"2\.1\.3.*unmeasured=regression"):
+        oracle.answer(ROWS[[0, 23]])
+    assert oracle.look_up(ROWS[[0, 23]]).kind.tolist() == [Kind.measured, Kind.missing]
 
 
-def test_a_table_names_the_cell_that_it_lacks_and_the_way_out():
-    holes = np.where(TABLE_MS == 24, np.nan, TABLE_MS)
-    oracle = TableLatency("board/b1", "table", "23 cells", holes, np.zeros(CHOICES, bool))
+def test_holes_of_a_table_are_filled_with_the_kind_of_the_model():
+    holes = np.where(TABLE_MS > 20, np.nan, TABLE_MS)
 
-    with pytest.raises(UnmeasuredError, match=r"\[2, 1, 3\].*unmeasured=regression"):
-        oracle.answer(np.array([[0, 0, 0], [2, 1, 3]], np.int64)).ms
+    oracle = make_table(SMALL, ROWS, holes, Fill(Kind.slowdown, "", law))
+
+    found = oracle.answer(ROWS)
+    assert found.ms.tolist() == TABLE_MS.tolist()
+    assert found.is_predicted.tolist() == (TABLE_MS > 20).tolist()
+    assert set(found.kind.tolist()) == {Kind.measured, Kind.slowdown}
 
 
-def test_the_archive_is_asked_once_for_each_cell():
-    asked = []
+class TestASpaceThatCannotBeListed:
+    """The toy space: choices of blocks that an architecture does not have are switched off."""
 
-    def latency_ms_of(number):
-        asked.append(number)
-        return float(number)
+    SPACE = space_named("toy_space")
 
-    oracle = NatsLatency(
-        "", lambda rows: rows[..., 0], latency_ms_of=latency_ms_of, holds=lambda _: True
-    )
+    @pytest.fixture
+    def rows(self):
+        return self.SPACE.sample(np.random.default_rng(3), 6)
 
-    oracle.answer(np.array([[7], [3], [7]], np.int64)).ms
-    latency_ms = oracle.answer(np.array([[3], [7]], np.int64)).ms
+    def test_measured_rows_are_found_whatever_their_switched_off_choices_hold(self, rows):
+        oracle = make_table(self.SPACE, rows, np.arange(1.0, 7.0), device="desk")
+        short = self.SPACE.parse("k1w2e1relu")
+        shifted = short.copy()
+        shifted[-1] = 1
+        also = make_table(self.SPACE, short[None], np.array([9.0]), device="desk")
 
-    assert latency_ms.tolist() == [3, 7]
-    assert sorted(asked) == [3, 7]
+        assert isinstance(oracle, PartialLatency)
+        assert not oracle.tabular
+        assert oracle.answer(rows[::-1]).ms.tolist() == [6, 5, 4, 3, 2, 1]
+        assert also.answer(shifted).ms == 9
+
+    def test_what_the_table_lacks_is_missing_or_predicted(self, rows):
+        times_ms = np.where(np.arange(6) < 3, np.arange(1.0, 7.0), np.nan)
+        bare = make_table(self.SPACE, rows, times_ms, device="desk")
+        fill = Fill(Kind.regression, "", lambda unknown: np.full(len(unknown), 7.5))
+        filled = make_table(self.SPACE, rows, times_ms, fill, device="desk")
+
+        assert bare.known(rows).tolist() == [True] * 3 + [False] * 3
+        with pytest.raises(UnmeasuredError, match=self.SPACE.text(rows[3])):
+            bare.answer(rows)
+        assert filled.answer(rows[2:4]).ms.tolist() == [3, 7.5]
+        assert filled.answer(rows[2:4]).kind.tolist() == [Kind.measured, Kind.regression]

@@ -12,10 +12,10 @@ from latency.models.regression import (
     EmbeddedModel,
     LinearLatency,
     Quality,
+    _load_models,
     cross_validate,
     embedded_models,
     fit,
-    _load_models,
     save_models,
 )
 from nas.spaces.nas_bench_201.plugin import SPACE

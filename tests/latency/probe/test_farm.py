@@ -24,9 +24,9 @@ def test_boards_share_the_work_and_a_lost_one_is_left_out(connect, small, faulty
     boards[0].measure = lost(boards[0])
     farm = Farm(boards, ANYTHING, told.append)
 
-    outcomes = list(farm.measure(range(12), lambda *_: small))
+    outcomes = list(farm.measure([str(number) for number in range(12)], lambda *_: small))
 
-    assert sorted(outcome.number for outcome in outcomes) == list(range(12))
+    assert sorted(int(outcome.network) for outcome in outcomes) == list(range(12))
     assert all((outcome.timed.ms > 0).all() for outcome in outcomes)
     assert farm.boards == (boards[1],)
     assert any("going on with 1 board" in line for line in told)
@@ -67,14 +67,15 @@ def test_what_was_measured_before_the_last_board_is_lost_has_been_handed_out(
 
     with pytest.raises(LinkError, match=r"power is off.*given up after 2 tries"):
         found.extend(
-            outcome.number for outcome in each(farm.measure([7, 8, 9], lambda *_: small), found)
+            outcome.network
+            for outcome in each(farm.measure(["7", "8", "9"], lambda *_: small), found)
         )
-    assert found == [7, 8]
+    assert found == ["7", "8"]
 
 
 def each(outcomes, found):
     for outcome in outcomes:
-        found.append(outcome.number)
+        found.append(outcome.network)
     return ()
 
 
@@ -92,7 +93,7 @@ def test_boards_of_two_kinds_are_refused(connect, faulty, told):
 def test_a_network_the_board_cannot_run_is_an_outcome_and_the_others_follow(connect, small, told):
     farm = Farm([connect()], ANYTHING, told.append)
 
-    refused, timed = farm.measure([1, 2], lambda number, _: small if number == 2 else b"?")
+    refused, timed = farm.measure(["1", "2"], lambda text, _: small if text == "2" else b"?")
 
     assert refused.timed is None
     assert "InvalidProtobuf" in refused.refused
@@ -110,7 +111,7 @@ def test_a_drifting_control_has_the_network_measured_once_more(connect, small, f
     board.control_ms = 1.0
     farm = Farm([board], replace(ANYTHING, control_drift=0.05), told.append)
 
-    mended, disturbed = farm.measure([1, 2], lambda *_: small)
+    mended, disturbed = farm.measure(["1", "2"], lambda *_: small)
 
     assert mended.disturbances == ()
     (line,) = disturbed.disturbances
@@ -131,7 +132,7 @@ def test_a_load_or_a_dropped_clock_of_the_board_has_the_network_measured_once_mo
     )
     farm = Farm([connect(sources=(disturbed,))], StabilityConfig(control_drift=1e6), told.append)
 
-    (outcome,) = farm.measure([1], lambda *_: small)
+    (outcome,) = farm.measure(["1"], lambda *_: small)
 
     assert outcome.disturbances == (
         "the clock is at 800 MHz, -20% against its first 1,000 MHz",

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_space import SmallSpace
 
 from latency.base import LatencyOracle, LiveOracle, UnmeasuredError
 from latency.probe.address import Connect, command_of
@@ -11,10 +12,11 @@ from latency.probe.board import Board, BoardError, Patience
 from latency.probe.cache import Cache
 from latency.probe.farm import Farm
 from latency.probe.link import Link
-from latency.probe.oracle import Networks, OnDisturbance, ProbeLatency
+from latency.probe.oracle import OnDisturbance, ProbeLatency
 from latency.probe.settings import Precision, Runtime, Settings
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
+from runtime.shell.provenance import Kind
 
 KEY = {"device": "board/onnxruntime/fp32/b1"}
 QUICK = Settings(
@@ -25,15 +27,22 @@ QUICK = Settings(
     None,
     TimingConfig(samples=3, warm_up_window=1, warm_up_most=2),
 )
-BROKEN = 3
+BROKEN = "0.3"
 # other processes may run beside the tests
 ANYTHING = StabilityConfig(control_drift=1e6, other_load=1e6, clock_drop=1)
 WITHOUT_DRIFT = replace(ANYTHING, control_drift=0.05)
 
 
+class Pairs(SmallSpace):
+    """The order of two choices does not matter."""
+
+    def canonical(self, architectures):
+        return np.sort(super().canonical(architectures), axis=-1)
+
+
 @pytest.fixture
 def asked():
-    """The networks that were written for the board, in order."""
+    """Architectures whose networks were exported for the board, in order."""
     return []
 
 
@@ -62,18 +71,9 @@ def slower(live, monkeypatch):
 def make(live, small, told, asked, tmp_path):
     """An oracle of a space of two choices of four, where (a, b) and (b, a) are one network."""
 
-    def number_of(rows):
-        if rows.size and not 0 <= rows.min() <= rows.max() < 4:
-            raise IndexError("outside")
-        low, high = np.sort(rows, axis=-1)[..., 0], np.sort(rows, axis=-1)[..., 1]
-        return np.asarray(4 * low + high)
-
-    def own_number_of(rows):
-        return np.asarray(4 * rows[..., 0] + rows[..., 1])
-
-    def content_of(number, takes):
-        asked.append((number, takes))
-        return b"no network" if number == BROKEN else small
+    def export(text, takes):
+        asked.append((text, takes))
+        return b"no network" if text == BROKEN else small
 
     def oracle(**options):
         farm = Farm([live], options.get("quiet", ANYTHING), told.append)
@@ -82,7 +82,8 @@ def make(live, small, told, asked, tmp_path):
             description="24 networks",
             farm=farm,
             cache=Cache(tmp_path, KEY, {}),
-            networks=Networks(number_of, own_number_of, content_of, "network {}".format),
+            space=Pairs((4, 4)),
+            export=export,
             tell=told.append,
             **{"quiet": ANYTHING, **options},
         )
@@ -100,12 +101,12 @@ def test_each_network_is_asked_for_once_and_is_then_known(make, asked):
     first = oracle.answer(rows((1, 2), (2, 2), (2, 1))[None]).ms
     second = oracle.answer(rows((2, 2), (1, 2))).ms
 
-    assert [number for number, _ in asked] == [6, 10]
+    assert [text for text, _ in asked] == ["1.2", "2.2"]
     assert first.shape == (1, 3)
     assert first[0, 0] == first[0, 2]
     assert second.tolist() == [first[0, 1], first[0, 0]]
     assert (first > 0).all()
-    assert not oracle.look_up(rows((1, 2))).is_predicted.any()
+    assert oracle.answer(rows((1, 2))).kind.tolist() == [Kind.measured]
     assert oracle.known(rows((1, 2), (3, 3))).all()
     assert oracle.answer(rows((1, 2))[0]).ms.shape == ()
 
@@ -128,7 +129,7 @@ def test_a_later_run_finds_in_the_cache_what_an_earlier_one_measured(make, asked
     after = make().answer(rows((2, 2), (2, 1), (1, 1))).ms
 
     assert after.tolist()[:2] == [before[1], before[0]]
-    assert [number for number, _ in asked] == [5]
+    assert [text for text, _ in asked] == ["1.1"]
 
 
 def test_the_statistic_is_chosen_after_the_measurement(make, asked):
@@ -148,7 +149,7 @@ def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, sl
 
     make(quiet=WITHOUT_DRIFT).answer(rows((1, 2))).ms
 
-    assert [number for number, _ in asked] == [6]
+    assert [text for text, _ in asked] == ["1.2"]
 
 
 def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, told, slower):
@@ -159,7 +160,7 @@ def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, to
 
     assert told[-1].startswith("flagged: cmd:// was not quiet while")
     assert "the control network takes" in told[-1]
-    assert "network 6" in told[-1]
+    assert "1.2" in told[-1]
     assert len(oracle.cache) == 0
 
 
@@ -167,16 +168,16 @@ def test_a_drift_stops_where_that_is_asked_for(make, slower):
     oracle = make(quiet=WITHOUT_DRIFT, on_disturbance=OnDisturbance.stop)
     slower(3)
 
-    with pytest.raises(BoardError, match=r"not quiet while network 6 was timed, twice: .*; keep"):
+    with pytest.raises(BoardError, match=r"not quiet while 1\.2 was timed.*; keep"):
         oracle.answer(rows((1, 2))).ms
 
 
 def test_a_network_that_the_board_cannot_run_is_told_with_the_way_out_and_no_other_is_lost(make):
     oracle = make()
 
-    with pytest.raises(UnmeasuredError, match=r"cmd:// cannot run network 3: .*unrunnable_ms="):
+    with pytest.raises(UnmeasuredError, match=r"cmd:// cannot run 0\.3: .*unrunnable_ms="):
         oracle.answer(rows((0, 1), (0, 3), (0, 2))).ms
-    assert oracle.cache.get(1) is not None
+    assert oracle.cache.get("0.1") is not None
 
 
 def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, told):
@@ -186,8 +187,9 @@ def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, told):
 
     assert latency_ms[0] == 1000
     assert latency_ms[1] < 1000
-    assert oracle.look_up(rows((0, 3), (3, 0), (0, 2))).is_predicted.tolist() == [True, True, False]
-    assert "it counts as 1000 ms" in told[-1]
+    kinds = oracle.answer(rows((0, 3), (3, 0), (0, 2))).kind.tolist()
+    assert kinds == [Kind.penalty, Kind.penalty, Kind.measured]
+    assert any("0.3" in line and "1000 ms" in line for line in told)
     assert np.isnan(oracle.measure_again(rows((0, 3)))).all()
 
 
@@ -198,7 +200,7 @@ def test_a_time_that_is_taken_again_is_new_of_the_very_cell_and_changes_no_answe
 
     again = oracle.measure_again(rows((1, 2), (2, 1), (2, 1)))
 
-    assert [number for number, _ in asked] == [6, 9]
+    assert [text for text, _ in asked] == ["1.2", "2.1"]
     assert (again > 0).all()
     assert again[1] == again[2]
     assert oracle.answer(rows((1, 2), (1, 1))).ms.tolist() == first.tolist()
@@ -210,5 +212,5 @@ def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):
     oracle.remember(rows((1, 2), (0, 3)), np.array([7.5, 1000.0]))
 
     assert oracle.answer(rows((2, 1), (0, 3))).ms.tolist() == [7.5, 1000]
-    assert oracle.look_up(rows((2, 1), (0, 3))).is_predicted.tolist() == [False, True]
+    assert oracle.answer(rows((2, 1), (0, 3))).kind.tolist() == [Kind.measured, Kind.penalty]
     assert not asked

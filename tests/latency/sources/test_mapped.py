@@ -1,39 +1,35 @@
 """One network on several devices, each with time left of its own."""
 
-from dataclasses import dataclass
+import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from hydra import compose, initialize_config_dir
 from hypothesis import given
 from hypothesis import strategies as st
+from small_space import SmallSpace
 
 from latency.base import UnmeasuredError
-from latency.sources.mapped import Left, MappedLatency
 from latency.sources.lookup import TableLatency
+from latency.sources.mapped import Left, MappedLatency, MappedLatencyConfig
+from nas.config.build import build, register
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from runtime.shell.conf_folder import CONF
+from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
 
 nan = float("nan")
+GPU, CPU = "h200/torch-graph/fp32/b1", "xeon-emerald-rapids/onnxruntime/fp32/b1"
 
 
 def device(name, *ms, predicted=False):
     kind = np.where(np.isnan(ms), Kind.missing, Kind.regression if predicted else Kind.measured)
     return TableLatency(
-        Line(len(ms)), name, "table", "made up", np.array(ms, float), kind.astype(np.int8)
+        SmallSpace((len(ms),)), name, "table", "made up", np.array(ms, float), kind.astype(np.int8)
     )
-
-
-@dataclass(frozen=True)
-class Line:
-    """Architectures of one choice, which is their number."""
-
-    size: int
-    name: str = "line"
-
-    def numbers(self, architectures):
-        return architectures[..., 0]
-
-    def text(self, architecture):
-        return str(architecture[0])
 
 
 def rows(*indices):
@@ -76,3 +72,87 @@ def test_a_board_that_leaves_another_time_is_another_device():
         "gpu (2 ms) or cpu (6 ms)",
         "gpu (2 ms) or cpu (6.0001 ms)",
     )
+
+
+def test_a_network_is_within_the_limit_if_one_device_has_room_for_it():
+    oracle = MappedLatencyConfig([f"{CPU} 2ms"], limit="0.8ms").build(GPU, SPACE, TASKS["cifar10"])
+
+    every = NAS_BENCH_201.rows
+    gpu_ms, cpu_ms = (one.latency.answer(every).ms for one in oracle.devices)
+    fits = (gpu_ms <= 0.8) | (cpu_ms <= 2)
+    assert 0 < (gpu_ms <= 0.8).sum() < fits.sum() < len(fits)
+    np.testing.assert_array_equal(oracle.answer(every).ms <= 0.8, fits)
+    assert oracle.device == f"{GPU} (0.8 ms) or {CPU} (2 ms)"
+    assert f"{CPU} leaves 2 ms" in oracle.description
+
+
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        ([], r"latency\.left=\[\] must name devices beside device="),
+        ([f"{GPU} 2ms"], "must name devices beside device="),
+        (["edgenas-h200-torch-graph-fp32-b1 2ms"], "must name devices beside device="),
+        ([f"{CPU} 2ms", f"{CPU} 3ms"], "each once"),
+        ([CPU], "is not a device and a time"),
+        (["2ms"], "is not a device and a time"),
+        ([f"{CPU} 2"], ": 2 is not a positive time in s, ms or us"),
+        ([f"{CPU} 0ms"], ": 0ms is not a positive time"),
+        ([f"{CPU} -1ms"], ": -1ms is not a positive time"),
+        ([f"{CPU} nan"], ": nan is not a positive time"),
+        ([f"{CPU} 1e999ms"], "is not a positive time"),
+        ([f"{CPU} 2mJ"], ": 2mJ is not a positive time"),
+        (["elsewhere 2ms"], "device 'elsewhere' is not known"),
+    ],
+)
+def test_other_devices_are_named_once_each_with_a_time(left, said):
+    with pytest.raises(UserError, match=said) as refused:
+        MappedLatencyConfig(left, limit="1ms").build(GPU, SPACE, TASKS["cifar10"])
+
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("latency.limit=5ms", r"latency\.limit=5ms is not T; set T=5ms"),
+        ("E=5mJ", r"E=5mJ is the energy on device=h200.*leave E out"),
+        ("scenario=hog", "is for latency=corun"),
+        ("device=ssh://board", "add latency=probe"),
+    ],
+)
+def test_a_search_for_several_devices_has_one_t_and_no_limit_of_one_of_them(override, said):
+    left = f"latency.left=[{CPU} 2ms]"
+    register()
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        composed = compose(
+            "search",
+            [*f"device={GPU} reward=constrained T=0.8ms latency=mapped".split(), left, override],
+        )
+
+    with pytest.raises(UserError, match=said):
+        build(composed)
+
+
+@pytest.mark.slow
+def test_a_search_says_on_which_device_the_network_fits(tmp_path):
+    words = f"reward=constrained T=0.8ms latency=mapped device={GPU} budget=300".split()
+
+    told = subprocess.run(
+        [sys.executable, "-m", "nas.search", *words, f"latency.left=[{CPU} 2ms]"],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    ).stdout
+
+    (path,) = tmp_path.glob("runs/*/*/summary.json")
+    best = json.loads(path.read_text())["best"]
+    assert {one["device"]: one["T_ms"] for one in best["on"]} == {GPU: 0.8, CPU: 2}
+    assert best["on"][0]["fits"]
+    assert best["latency_ms"] == pytest.approx(
+        min(one["latency_ms"] / one["T_ms"] for one in best["on"]) * 0.8
+    )
+    for one in best["on"]:
+        fits = "fits" if one["fits"] else "does not fit"
+        assert f"it {fits} on {one['device']}: {one['latency_ms']:.3f} ms of T = " in told

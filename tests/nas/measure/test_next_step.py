@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from latency.measuring.folder import MeasurementFolder
+from latency.measuring.journal import Measurement, append
+from latency.measuring.settings import MeasureConfig, OnDisturbance
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.table import AutoLatencyConfig
 from nas.measure.next_step import next_step
-from nas.measure.plan import MeasureConfig, OnDisturbance, plan
+from nas.measure.plan import plan
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
-from runtime.machine.timing import Statistic
+from runtime.machine.timing import Samples, Statistic
 from runtime.network.backend import Backend
 from runtime.shell.keyed_table import write_csv_table
 
@@ -38,7 +40,8 @@ def measured(out, device, networks, statistic=Statistic.median):
         board="b3",
         device="cpu",
         backend=Backend.torch,
-        dataset=TASKS["cifar100"],
+        space="nas_bench_201",
+        dataset="cifar100",
         batch_size=1,
         core=0,
         shard="1/1",
@@ -53,40 +56,47 @@ def measured(out, device, networks, statistic=Statistic.median):
     )
     folder = MeasurementFolder(config, device, {})
     values = SOLO_MS * (1.3 if "|" in device else 1.0)
-    latency_ms = np.full(NAS_BENCH_201.size, np.nan)
-    chosen = plan(config)
-    latency_ms[chosen] = values[chosen]
+    rows = plan(config, SPACE)
+    latency_ms = values[SPACE.numbers(rows)]
+    samples = [Samples(np.full(5, ms), 2, is_stable=True) for ms in latency_ms]
+    texts = [SPACE.text(row) for row in rows]
+    append(
+        folder.journal,
+        [
+            Measurement(text, each, 1.0, None, (), ())
+            for text, each in zip(texts, samples, strict=True)
+        ],
+    )
     tail = "" if statistic is Statistic.median else f"@{statistic.value}"
-    write_csv_table(folder.table, SPACE, {f"{device}{tail}": latency_ms})
+    write_csv_table(folder.table, SPACE, {f"{device}{tail}": latency_ms}, rows)
     folder.origin.write_text(json.dumps({}))
     words = ["board=b3", f"out={out}", f"networks={networks}", "shard=1/1"]
     scenario = ["scenario=hog"] if "|" in device else []
-    return next_step(config, folder, latency_ms, [*words, *scenario])
+    return next_step(config, SPACE, folder, latency_ms, [*words, *scenario])
 
 
-def commands(told):
+def commands(printed):
     """The lines that are commands, as lists of words."""
-    return [shlex.split(line) for line in told.splitlines()[1:]]
+    return [shlex.split(line) for line in printed.splitlines()[1:]]
 
 
 def test_a_table_alone_of_too_few_cells_is_to_be_measured_further(tmp_path):
-    told = measured(tmp_path, BOARD, 24)
+    printed = measured(tmp_path, BOARD, 24)
 
-    assert told.startswith("next: measure more; ")
-    assert "from 50 cells on, and here are 24" in told
-    assert commands(told) == [
+    assert printed.startswith("next: measure more; ")
+    assert "50" in printed
+    assert "here are 24" in printed
+    assert commands(printed) == [
         ["python", "-m", "nas.measure", "board=b3", f"out={tmp_path}", "networks=100"]
     ]
 
 
 def test_a_situation_without_a_table_alone_names_both_numbers_and_the_command_alone(tmp_path):
-    told = measured(tmp_path, HOG, 24)
+    printed = measured(tmp_path, HOG, 24)
 
-    assert (
-        "from 20 cells timed both in it and alone (here are 0), and alone from 50 (here are 0)"
-        in told
-    )
-    (alone,) = commands(told)
+    assert "20 architectures timed both in it and alone (here are 0)" in printed
+    assert "alone from 50 (here are 0)" in printed
+    (alone,) = commands(printed)
     assert alone[3:] == ["board=b3", f"out={tmp_path}", "networks=100"]
 
 
@@ -110,9 +120,9 @@ def test_with_a_small_table_alone_it_is_the_table_alone_that_lacks_cells(tmp_pat
 def test_with_enough_both_ways_the_search_that_is_named_can_be_built(tmp_path, data, statistic):
     measured(tmp_path, BOARD, 60, statistic)
 
-    told = measured(tmp_path, HOG, 24, statistic)
+    printed = measured(tmp_path, HOG, 24, statistic)
 
-    copied, search = told.split(" <your folder of tables>, then search: NAS_DATA=<that folder> ")
+    copied, search = printed.split(" <your folder of tables>, then search: NAS_DATA=<that folder> ")
     files = shlex.split(copied.removeprefix("next: copy them: cp "))
     assert [name.rpartition(".")[2] for name in files] == ["csv", "json", "csv", "json"]
     for name in files:

@@ -5,19 +5,24 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from latency.measuring import machine as machine_module
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import (
     append,
     judged,
-    latency_of_space,
+    measured_ms,
     mend,
     read,
     repeat_differences,
     taken_beside,
 )
 from latency.measuring.machine import ThisMachine
-from nas.measure.plan import CONTROL, MeasureConfig, OnDisturbance, chosen, completed, measure, plan
+from latency.measuring.settings import MeasureConfig, OnDisturbance
+from nas.measure.plan import chosen_in_words, completed
+from nas.measure.plan import plan as planned
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from nas.spaces.registry import space_named
 from runtime.machine.stability import StabilityConfig, Watch
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig
 from runtime.network.backend import Backend, Precision
@@ -29,7 +34,8 @@ def config(**changes):
         "board": "board",
         "device": "cpu",
         "backend": Backend.torch,
-        "dataset": TASKS["cifar100"],
+        "space": "nas_bench_201",
+        "dataset": "cifar100",
         "batch_size": 1,
         "core": 0,
         "shard": "1/1",
@@ -45,6 +51,32 @@ def config(**changes):
     return MeasureConfig(**{**settings, **changes})
 
 
+CONTROL = 1462  # every edge is a 3x3 convolution
+STRINGS = NAS_BENCH_201.strings
+
+
+def plan(settings):
+    """Numbers in the order they are measured."""
+    return SPACE.numbers(planned(settings, SPACE))
+
+
+def measure(numbers, settings, machine, **more):
+    """Time the networks of these numbers on a `Machine`."""
+    return machine_module.measure(
+        [STRINGS[number] for number in numbers],
+        config=settings,
+        control=STRINGS[CONTROL],
+        inference=machine.inference,
+        stopwatch=machine.stopwatch,
+        watch=machine.watch,
+        **more,
+    )
+
+
+def numbers_in(journal):
+    return [STRINGS.index(row["arch"]) for row in read(journal)]
+
+
 class Machine:
     """Network number n takes n microseconds, times the slowdown, of a clock that runs on demand."""
 
@@ -52,9 +84,11 @@ class Machine:
         self.now_ns = 0
         self.slowdown = 1.0
 
-    def inference(self, index):
+    def inference(self, arch):
+        number = STRINGS.index(arch)
+
         def run():
-            self.now_ns += round(1000 * index * self.slowdown)
+            self.now_ns += round(1000 * number * self.slowdown)
 
         return run
 
@@ -68,12 +102,13 @@ class Machine:
 
 
 def test_the_control_is_the_cell_of_3x3_convolutions():
-    assert NAS_BENCH_201.operations(NAS_BENCH_201.rows[CONTROL]) == ("nor_conv_3x3",) * 6
+    assert NAS_BENCH_201.operations(SPACE.control()) == ("nor_conv_3x3",) * 6
+    assert SPACE.numbers(SPACE.control()) == CONTROL
 
 
 def test_the_id_of_a_device_says_its_precision():
     def device_id(**changes):
-        return ThisMachine(config(**changes)).device_id
+        return ThisMachine(config(**changes), SPACE, TASKS["cifar100"]).device_id
 
     assert device_id() == "board/torch/fp32/b1"
     assert device_id(precision=Precision.bf16) == "board/torch/bf16/b1"
@@ -125,13 +160,11 @@ def test_a_number_of_networks_that_there_is_not_is_refused(changes):
 def test_each_network_gets_its_own_time_and_the_control_of_its_group():
     machine = Machine()
 
-    groups = list(
-        measure([5, 7, 9], config(together=2), machine.inference, machine.stopwatch, machine.watch)
-    )
+    groups = list(measure([5, 7, 9], config(together=2), machine))
 
     assert [len(group) for group in groups] == [2, 1]
     for measured in (m for group in groups for m in group):
-        assert measured.samples.ms.tolist() == [measured.index / 1000] * 4
+        assert measured.samples.ms.tolist() == [STRINGS.index(measured.arch) / 1000] * 4
         assert measured.control_ms == CONTROL / 1000
         assert measured.disturbances == ()
 
@@ -145,34 +178,31 @@ def disturbed(machine, groups):
 def test_a_machine_that_is_not_quiet_stops_the_measurement_after_what_was_measured():
     machine = Machine()
     seen = []
-    groups = measure(
-        [5, 7, 9], config(together=1), machine.inference, machine.stopwatch, machine.watch
-    )
+    groups = measure([5, 7, 9], config(together=1), machine)
 
     with pytest.raises(UserError, match=r"not quiet.*\+20.0%.*on_disturbance=flag"):
         seen.extend(disturbed(machine, groups))
 
-    assert [measured.index for (measured,) in seen] == [5]
+    assert [measured.arch for (measured,) in seen] == [STRINGS[5]]
 
 
-def test_a_flagged_measurement_leaves_its_cell_empty(tmp_path):
+def test_a_flagged_measurement_leaves_its_field_empty(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
     flagging = config(together=1, on_disturbance=OnDisturbance.flag)
-    groups = measure([0, 11, 284], flagging, machine.inference, machine.stopwatch, machine.watch)
+    groups = measure([0, 11, 284], flagging, machine)
 
     for group in disturbed(machine, groups):
         append(journal, group)
 
-    latency_ms = latency_of_space(judged(read(journal), 0.05), Statistic.median)
-    assert np.isnan(latency_ms[[11, 284]]).all()
-    assert latency_ms[0] == 0.0
+    latency_ms = measured_ms(judged(read(journal), 0.05), Statistic.median)
+    assert latency_ms == {STRINGS[0]: 0.0}
 
 
 def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_came_first(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
     machine.slowdown = 1.3
     flagging = config(together=1, on_disturbance=OnDisturbance.flag)
-    for group in measure([5, 7], flagging, machine.inference, machine.stopwatch, machine.watch):
+    for group in measure([5, 7], flagging, machine):
         append(journal, group)
         machine.slowdown = 1.0
 
@@ -185,20 +215,17 @@ def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_cam
 def test_the_time_of_a_cell_is_not_that_of_another_which_is_the_same_network(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
     (pair,) = np.flatnonzero(np.bincount(NAS_BENCH_201.network_class) == 2)[:1]
-    (group,) = measure([int(pair)], config(), machine.inference, machine.stopwatch, machine.watch)
+    (group,) = measure([int(pair)], config(), machine)
     append(journal, group)
 
-    latency_ms = latency_of_space(read(journal), Statistic.median)
-
-    assert latency_ms[pair] == pair / 1000
-    assert np.isnan(latency_ms).sum() == NAS_BENCH_201.size - 1
+    assert measured_ms(read(journal), Statistic.median) == {STRINGS[pair]: pair / 1000}
 
 
 def test_the_noise_is_the_difference_of_repeats(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
     for slowdown in (1.0, 1.03):
         machine.slowdown = slowdown
-        for group in measure([500], config(), machine.inference, machine.stopwatch, machine.watch):
+        for group in measure([500], config(), machine):
             append(journal, group)
 
     differences = repeat_differences(read(journal), Statistic.median)
@@ -211,9 +238,7 @@ def beside(machine, journal, *takes):
     for group in measure(
         range(500, 500 + len(takes) // 2),
         config(together=1),
-        machine.inference,
-        machine.stopwatch,
-        machine.watch,
+        machine,
         beside_gb_per_s=lambda: next(taken),
     ):
         append(journal, group)
@@ -229,67 +254,67 @@ def test_what_ran_beside_is_in_the_journal_without_what_it_took_while_networks_w
 
 def test_where_nothing_ran_beside_nothing_is_told(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
-    for group in measure([5], config(), machine.inference, machine.stopwatch, machine.watch):
+    for group in measure([5], config(), machine):
         append(journal, group)
 
     assert taken_beside(read(journal)) is None
 
 
-def test_a_journal_from_before_it_told_what_ran_beside_goes_on_as_it_is(tmp_path):
+@pytest.mark.parametrize("columns", [1, 0], ids=["without bandwidth", "with bandwidth"])
+def test_a_journal_of_an_earlier_version_is_continued_as_it_is(tmp_path, columns):
     machine, journal = Machine(), tmp_path / "journal.csv"
-    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    (group,) = measure([5, 7], config(), machine)
     append(journal, group)
-    lines = journal.read_text().splitlines()
-    journal.write_text("".join(f"{line.rpartition(',')[0]}\n" for line in lines))
+    lines = [line.rsplit(",", columns)[0] for line in journal.read_text().splitlines()]
+    journal.write_text("".join(f"{n},{x}\n" for n, x in zip(("index", 5, 7), lines, strict=True)))
     old = read(journal)
 
     append(journal, group[1:])
 
-    assert [row["index"] for row in read(journal)] == ["5", "7", "7"]
+    assert numbers_in(journal) == [5, 7, 7]
     assert read(journal)[:2] == old
     assert taken_beside(read(journal)) is None
 
 
 def test_a_line_cut_off_by_a_kill_is_dropped_and_the_journal_goes_on(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
-    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    (group,) = measure([5, 7], config(), machine)
     append(journal, group)
     journal.write_bytes(journal.read_bytes()[:-5])
 
     mend(journal)
     append(journal, group[1:])
 
-    assert [row["index"] for row in read(journal)] == ["5", "7"]
+    assert numbers_in(journal) == [5, 7]
 
 
 def test_a_journal_whose_first_line_was_cut_off_by_a_kill_begins_anew(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
-    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    (group,) = measure([5, 7], config(), machine)
     append(journal, group)
     journal.write_bytes(journal.read_bytes()[:20])
 
     mend(journal)
     append(journal, group)
 
-    assert [row["index"] for row in read(journal)] == ["5", "7"]
+    assert numbers_in(journal) == [5, 7]
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda line: line.replace(b"7,", b"15625,", 1),
-        lambda line: line.replace(b"7,", b"-1,", 1),
+        lambda line: b"," + line.partition(b",")[2],
         lambda line: line.replace(b"0.007", b"-0.007"),
         lambda line: line.replace(b"0.007", b"nan"),
         lambda line: line[:40] + b"\n",
         lambda line: line[:-1] + b",1\n",
-        lambda line: line.replace(b"7,", b'"7,', 1),
+        lambda line: line.replace(b"|", b'"|', 1),
         lambda line: b"\xff\xfe" + line,
     ],
 )
 def test_a_journal_that_was_damaged_is_refused_and_nothing_of_it_is_used(tmp_path, damage):
     machine, journal = Machine(), tmp_path / "journal.csv"
-    (group,) = measure([5, 7], config(), machine.inference, machine.stopwatch, machine.watch)
+    (group,) = measure([5, 7], config(), machine)
     append(journal, group)
     *before, last = journal.read_bytes().splitlines(keepends=True)
     assert damage(last) != last
@@ -301,12 +326,13 @@ def test_a_journal_that_was_damaged_is_refused_and_nothing_of_it_is_used(tmp_pat
 
 def test_the_origin_tells_of_networks_that_other_commands_have_measured():
     now = config(networks=6)
-    more = plan(config(networks=9, repeats=0))
+    more = {SPACE.text(one) for one in planned(config(networks=9, repeats=0), SPACE)}
+    own = {SPACE.text(one) for one in planned(now, SPACE)}
     part = config(networks=6, shard="1/2")
 
-    assert chosen(now, plan(now)).endswith("in a random order (seed 0)")
-    assert chosen(part, plan(now)).endswith("in a random order (seed 0)")
-    assert chosen(now, more).endswith("; and 3 that other commands measured into the same folder")
+    assert chosen_in_words(now, SPACE, own).endswith("(seed 0)")
+    assert chosen_in_words(part, SPACE, own).endswith("(seed 0)")
+    assert "; and 3 that other commands measured" in chosen_in_words(now, SPACE, more)
 
 
 def test_a_mistake_does_not_make_a_fresh_folder_unusable(tmp_path):
@@ -341,4 +367,32 @@ def test_of_settings_that_differ_the_one_is_named(tmp_path):
 )
 def test_a_setting_that_cannot_be_is_refused_before_anything_is_written(changes, complaint):
     with pytest.raises(UserError, match=complaint):
-        completed(config(**changes))
+        completed(config(**changes), TASKS["cifar100"])
+
+
+class TestASpaceThatCannotBeListed:
+    """The toy space, of which networks are drawn by the seed."""
+
+    SPACE = space_named("toy_space")
+
+    def test_distinct_networks_are_drawn_by_the_seed(self):
+        ours = config(space="toy_space", dataset="shapes", networks=40, repeats=5)
+
+        order = planned(ours, self.SPACE)
+
+        assert len(order) == 45
+        assert len(np.unique(order, axis=0)) == 40
+        np.testing.assert_array_equal(order, self.SPACE.canonical(order))
+        np.testing.assert_array_equal(order, planned(ours, self.SPACE))
+
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"networks": None}, "space=toy_space cannot be listed; add networks="),
+            ({"networks": None, "probes": 5}, "space=toy_space cannot be listed"),
+            ({"networks": 0}, "networks=0 must be at least 1"),
+        ],
+    )
+    def test_what_needs_a_list_is_refused(self, changes, complaint):
+        with pytest.raises(UserError, match=complaint):
+            planned(config(space="toy_space", dataset="shapes", **changes), self.SPACE)

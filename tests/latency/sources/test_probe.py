@@ -43,14 +43,13 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
     )
     none, twin, other = NAS_BENCH_201.rows[[0, 0, 5]]
 
-    latency_ms = found.oracle.answer(np.stack([none, twin, other])).ms
+    latency_ms = found.problem.oracle.answer(np.stack([none, twin, other])).ms
 
-    assert len(found.oracle.farm.boards) == 2
-    assert found.oracle.device.endswith("/onnxruntime/fp32/b1")
-    assert "probe: measured live on" in found.oracle.description
-    assert found.landscape is None
+    assert len(found.problem.oracle.farm.boards) == 2
+    assert found.problem.oracle.device.endswith("/onnxruntime/fp32/b1")
+    assert "probe: measured live on" in found.problem.oracle.description
     assert latency_ms[0] == latency_ms[1]
-    for board in found.oracle.farm.boards:
+    for board in found.problem.oracle.farm.boards:
         board.close()
 
 
@@ -82,7 +81,9 @@ def test_what_cannot_work_is_named_with_the_way_out(experiment, overrides, says)
 def test_a_cache_that_cannot_be_written_is_noticed_before_a_board_is_asked(experiment, tmp_path):
     (tmp_path / "file").touch()
 
-    with pytest.raises(UserError, match=r"cannot be kept: .*file.*; name another .*latency.cache="):
+    with pytest.raises(
+        UserError, match=r"cannot be stored: .*file.*; name another .*latency.cache="
+    ):
         experiment(
             "latency=probe", "device=cmd://false", f"latency.cache={tmp_path / 'file'}/probe"
         )
