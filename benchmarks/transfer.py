@@ -49,13 +49,15 @@ def shipped(device):
     return (
         RegressionLatencyConfig()
         .build(device.id, SPACE, TASKS["cifar100"])
-        .answer(ARCHITECTURES).ms
+        .answer(ARCHITECTURES)
+        .ms
     )
 
 
 def training_tables():
     return known_from(
-        SPACE, [find(SPACE, c) for c in TRAINING], np.stack([measured(c) for c in TRAINING]))
+        SPACE, [find(SPACE, c) for c in TRAINING], np.stack([measured(c) for c in TRAINING])
+    )
 
 
 def training_models():

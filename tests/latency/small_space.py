@@ -1,6 +1,7 @@
 """A search space of a few architectures, numbered in the order of their choices; no networks."""
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -15,7 +16,7 @@ class SmallSpace:
     num_choices: tuple[int, ...] = (3, 2, 4)
     name: str = "small"
     feature_names = ("sum",)
-    tasks = {"shapes": Task("shapes", 4, 8)}
+    tasks = MappingProxyType({"shapes": Task("shapes", 4, 8)})
     resources = None
 
     @property

@@ -44,7 +44,7 @@ def test_it_is_an_oracle(oracle):
     assert oracle.device
     assert oracle.source in {"table", "regression", "mapped"}
     assert "24" in oracle.description
-    assert oracle.tabular
+    assert oracle.instant
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (5,), (2, 5)])
@@ -111,7 +111,7 @@ class TestASpaceThatCannotBeListed:
         also = make_table(self.SPACE, short[None], np.array([9.0]), device="desk")
 
         assert isinstance(oracle, PartialLatency)
-        assert not oracle.tabular
+        assert not oracle.instant
         assert oracle.answer(rows[::-1]).ms.tolist() == [6, 5, 4, 3, 2, 1]
         assert also.answer(shifted).ms == 9
 

@@ -46,7 +46,7 @@ def test_fewer_probes_are_the_first_of_more(known):
 
 
 def test_more_probes_than_there_are_cells_are_refused(known):
-    with pytest.raises(ValueError, match="201 .* of 200"):
+    with pytest.raises(ValueError, match=r"201 .* of 200"):
         known.choose(201)
 
 

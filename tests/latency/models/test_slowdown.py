@@ -70,7 +70,7 @@ def test_an_order_of_equal_values_is_none():
 def test_too_few_architectures_are_refused():
     few = slice(0, FEWEST_BOTH_WAYS - 1)
 
-    with pytest.raises(ValueError, match="20.*19"):
+    with pytest.raises(ValueError, match=r"20.*19"):
         fit(SOLO_MS[few], SOLO_MS[few], FEATURES[few], GROUPS[few])
 
 

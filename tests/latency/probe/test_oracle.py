@@ -119,7 +119,7 @@ def test_it_is_a_live_oracle_of_which_nothing_is_free(make):
     assert not oracle.instant
     assert oracle.source == "probe"
     with pytest.raises(IndexError):
-        oracle.answer(rows((0, 4))).ms
+        oracle.answer(rows((0, 4)))
 
 
 def test_a_later_run_finds_in_the_cache_what_an_earlier_one_measured(make, asked):
@@ -143,11 +143,11 @@ def test_the_statistic_is_chosen_after_the_measurement(make, asked):
 
 
 def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, slower):
-    make().answer(rows((1, 2))).ms
+    make().answer(rows((1, 2)))
     asked.clear()
     slower(3)
 
-    make(quiet=WITHOUT_DRIFT).answer(rows((1, 2))).ms
+    make(quiet=WITHOUT_DRIFT).answer(rows((1, 2)))
 
     assert [text for text, _ in asked] == ["1.2"]
 
@@ -156,7 +156,7 @@ def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, to
     oracle = make(quiet=WITHOUT_DRIFT)
     slower(3)
 
-    oracle.answer(rows((1, 2))).ms
+    oracle.answer(rows((1, 2)))
 
     assert told[-1].startswith("flagged: cmd:// was not quiet while")
     assert "the control network takes" in told[-1]
@@ -169,14 +169,14 @@ def test_a_drift_stops_where_that_is_asked_for(make, slower):
     slower(3)
 
     with pytest.raises(BoardError, match=r"not quiet while 1\.2 was timed.*; keep"):
-        oracle.answer(rows((1, 2))).ms
+        oracle.answer(rows((1, 2)))
 
 
 def test_a_network_that_the_board_cannot_run_is_told_with_the_way_out_and_no_other_is_lost(make):
     oracle = make()
 
     with pytest.raises(UnmeasuredError, match=r"cmd:// cannot run 0\.3: .*unrunnable_ms="):
-        oracle.answer(rows((0, 1), (0, 3), (0, 2))).ms
+        oracle.answer(rows((0, 1), (0, 3), (0, 2)))
     assert oracle.cache.get("0.1") is not None
 
 

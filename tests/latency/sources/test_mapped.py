@@ -60,7 +60,7 @@ def test_a_device_that_did_not_measure_a_network_leaves_it_to_the_others():
     assert oracle.answer(rows(0, 1)).is_predicted.tolist() == [False, True]
     assert oracle.known(rows(0, 1, 2)).tolist() == [True, True, False]
     with pytest.raises(UnmeasuredError, match=r"gpu \(2 ms\) or cpu \(6 ms\)"):
-        oracle.answer(rows(2)).ms
+        oracle.answer(rows(2))
 
 
 def test_a_board_that_leaves_another_time_is_another_device():

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from nas.data.listing import known_devices
 from omegaconf import OmegaConf
 
 from latency.base import UnmeasuredError
@@ -19,7 +20,6 @@ from latency.sources.table import (
     TableLatencyConfig,
     Unmeasured,
 )
-from nas.data.devices_report import known_devices
 from nas.spaces.nas_bench_201.features import cell_features
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
@@ -79,7 +79,7 @@ def test_a_cell_that_was_not_measured_is_an_error_until_predictions_are_asked_fo
 
     assert "14,625 not measured" in strict.description
     with pytest.raises(UnmeasuredError, match="my-board"):
-        strict.answer(ARCHITECTURES[1_000]).ms
+        strict.answer(ARCHITECTURES[1_000])
     assert np.array_equal(filled.answer(ARCHITECTURES[:1_000]).ms, LAW_MS[:1_000])
     assert filled.answer(ARCHITECTURES).ms == pytest.approx(LAW_MS, abs=0.5)
     assert np.array_equal(filled.look_up(ARCHITECTURES).is_predicted, np.arange(15_625) >= 1_000)
