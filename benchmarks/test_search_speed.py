@@ -29,9 +29,8 @@ from controller.exhaustive import ExhaustiveConfig
 from controller.local_search import LocalSearchConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
-from latency.base import Latencies
+from latency.base import Latencies, every_architecture
 from nas.accuracy.base import Accuracies
-from nas.spaces.base import everything
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.problem import SearchProblem
@@ -58,7 +57,7 @@ def one_core():
 def grid(column):
     """A column of a table, indexed by the choices of an architecture."""
     found = np.empty(SPACE.num_choices)
-    found[tuple(everything(SPACE).T)] = column
+    found[tuple(every_architecture(SPACE).T)] = column
     return found
 
 

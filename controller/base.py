@@ -44,7 +44,11 @@ class EnumerableChoices(Choices, Protocol):
         """Architecture of each number."""
 
     def numbers(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n"]:
-        """Number of each architecture."""
+        """Number of each architecture.
+
+        Raises:
+          IndexError: if a choice lies outside the space.
+        """
 
 
 class DivergedError(Exception):

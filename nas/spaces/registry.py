@@ -68,4 +68,7 @@ def _plug_ins() -> dict[str, EntryPoint]:
 
 
 def _members() -> set[str]:
-    return {name for name in (*SearchSpace.__annotations__, *vars(SearchSpace)) if name[0] != "_"}
+    """Names that a search space has, from the protocol and those it inherits from."""
+    parts = [part for part in SearchSpace.__mro__ if part.__module__ not in {"typing", "builtins"}]
+    names = {name for part in parts for name in (*part.__annotations__, *vars(part))}
+    return {name for name in names if not name.startswith("_")}

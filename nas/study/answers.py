@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Float64, Int8, Shaped
 from numpy import ndarray
 
-from latency.base import LatencyOracle
+from latency.base import LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy, HasAccuracyTable
 from nas.accuracy.table import training_seconds
-from nas.spaces.base import Enumerable, everything
+from nas.spaces.base import Enumerable
 from runtime.network.task import Task
 from runtime.shell.atomic_file import replacing
 from runtime.shell.provenance import Kind
@@ -50,7 +50,7 @@ def answers_about_all(
     oracles: Mapping[str, LatencyOracle],
 ) -> dict[str, Answers]:
     """Answers about every architecture of a space, in the order of its numbers, by device."""
-    rows = everything(space)
+    rows = every_architecture(space)
     top1, test = accuracy.answer(rows), accuracy.test(rows)
     train_s = None
     if accuracy.source == "table" and isinstance(space, HasAccuracyTable):

@@ -14,9 +14,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from latency.base import LatencyOracle
+from latency.base import LatencyOracle, every_architecture
 from nas.accuracy.base import Accuracy
-from nas.spaces.base import Enumerable, SearchSpace, everything
+from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from rewards.base import Reward
 from runtime.shell.provenance import Kind, is_predicted
@@ -144,7 +144,7 @@ def survey(
     """The survey, or None where the space cannot be listed or asking for all of it is not free."""
     if not (isinstance(space, Enumerable) and accuracy.instant and oracle.instant):
         return None
-    rows = everything(space)
+    rows = every_architecture(space)
     known = oracle.known(rows)
     latency_ms = np.full(len(rows), np.nan)
     latency_kind = np.full(len(rows), Kind.missing, np.int8)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from controller.base import Choices, EnumerableChoices
 from latency.base import EnumerableSpace as EnumerableLatencySpace
 from latency.base import Space as LatencySpace
-from nas.spaces.base import Enumerable, SearchSpace, everything, task_named
+from latency.base import every_architecture
+from nas.spaces.base import Enumerable, SearchSpace, task_named
 from nas.spaces.registry import space_named, space_names
 from runtime.page.parts import Part
 from runtime.shell.errors import UserError
@@ -283,7 +284,7 @@ def test_numbers_count_the_architectures(enumerable):
     if enumerable.size > LARGEST_LISTED:
         pytest.skip(f"{enumerable.size:,} architectures are too many to list in a test")
 
-    rows = everything(enumerable)
+    rows = every_architecture(enumerable)
 
     assert len(np.unique(rows, axis=0)) == len(rows) == enumerable.size
     assert enumerable.valid(rows).all()
