@@ -50,7 +50,7 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
     if origin in {tuple, dict}:
         return _items(value, origin, inner[-2:], where)
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        return _float(value, where)
     return _of(value, kind, where)
 
 
@@ -60,6 +60,13 @@ def _items(value: Any, origin: type, inner: tuple[Any, ...], where: str) -> Any:
         return tuple(_checked(one, inner[0], f"{where}[{i}]") for i, one in enumerate(texts))
     named = _of(value, dict, where)
     return {name: _checked(one, inner[1], f"{where}.{name}") for name, one in named.items()}
+
+
+def _float(value: int, where: str) -> float:
+    try:
+        return float(value)
+    except OverflowError as error:
+        raise ValueError(f"{where} is too large") from error
 
 
 def _record(value: Any, kind: Any, where: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -101,13 +102,22 @@ def interrupted(runs, data, when, *overrides, send=signal.SIGKILL):
 
 
 def has_sampled(count):
-    """Whether the journal holds that many samples, the first line being its header."""
+    """Whether the journal holds the answers to that many trials."""
 
     def when(folder):
-        journal = folder / "samples.csv"
-        return journal.exists() and journal.read_bytes().count(b"\n") > count
+        return sampled(folder) >= max(count, 1)
 
     return when
+
+
+def sampled(folder):
+    """Trials whose answers are in the journal."""
+    try:
+        lines = (folder / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    except FileNotFoundError:
+        return 0
+    told = (line for line in lines if line.startswith(b'["told"') and line.endswith(b"\n"))
+    return sum(len(json.loads(line)[1]) for line in told)
 
 
 def damaged(tables, folder, old, new, file="nb201_latency_ms.csv"):

@@ -14,10 +14,9 @@ from searching import (
     one_line,
     only_run,
     resume,
+    sampled,
     search,
 )
-
-from nas.trials.trial import read_journal
 
 
 def test_a_search_on_measurements_only_is_refused_where_some_are_missing(search_here, tmp_path):
@@ -26,8 +25,9 @@ def test_a_search_on_measurements_only_is_refused_where_some_are_missing(search_
     )
 
     line = one_line(finished)
-    assert f"9,287 of the 15,625 architectures were not measured on {XEON}" in line
-    assert "latency=auto, predicts them and marks them" in line
+    assert "9,287 of the 15,625" in line
+    assert XEON in line
+    assert "latency=auto" in line
 
 
 @pytest.mark.parametrize(("controller", "library"), [("tpe", "optuna"), ("nsga2", "pymoo")])
@@ -88,16 +88,18 @@ def test_a_table_with_holes_is_refused_before_the_first_sample(
         (("controller.batch_size=0",), "controller.batch_size=0 must be at least 1"),
         (("epochs=13",), "13"),
         (("budgt=10",), "budgt"),
-        (("+budgt=10",), "neither added nor removed"),
+        (("+budgt=10",), "+budgt=10"),
         (("reward.target_ms=5",), "set T="),
         (("reward=absolute", "reward.slope=nan"), "must be negative"),
         (("reward=mnasnet", "reward.exponent_beyond=nan"), "is not finite"),
         (("controller.lr=inf",), "must be positive and finite"),
         (("controller.hidden_size=1000000000",), "between 1 and"),
         (("reward.latency_weight=2",), "between 0 and 1"),
-        (("latency=nats",), "latency.archive is not set"),
+        (("latency=nats",), "nas.data import"),
         (("accuracy=nats",), "nas.data import"),
-        (("reward=null",), "reward=null: each of these is chosen by its name"),
+        (("reward=null",), "reward=null"),
+        (("workers=0",), "workers=0 must be at least 1"),
+        (("space=ofa",), "nas_bench_201"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_it_and_leaves_no_run(
@@ -162,7 +164,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, synthetic_tables)
 @pytest.mark.parametrize(
     ("bytes_a_file", "budget", "full"),
     [
-        pytest.param(100_000, 20_000, "samples.csv", marks=pytest.mark.slow),
+        pytest.param(400_000, 20_000, "journal.jsonl", marks=pytest.mark.slow),
         (150_000, 2_000, "tensorboard"),
     ],
 )
@@ -186,5 +188,5 @@ def test_a_full_disk_is_one_line_and_loses_no_sample(
     assert full in line
     assert "resume=" in line
     folder = only_run(tmp_path)
-    assert len(read_journal(folder / "samples.csv")) > 500
+    assert sampled(folder) > 500
     assert resume(folder, data=synthetic_tables).returncode == 0

@@ -6,6 +6,7 @@ import os
 import subprocess
 
 import pytest
+import yaml
 from searching import (
     BUDGET,
     ON_TABLES,
@@ -15,11 +16,12 @@ from searching import (
     one_line,
     only_run,
     resume,
+    sampled,
     search,
     wait_until,
 )
 
-from nas.trials.trial import read_journal
+HEADER = '{"journal":2,"space":"nas_bench_201"}\n'
 
 
 def test_a_run_is_not_resumed_with_other_data(resume_here, tmp_path, synthetic_tables):
@@ -34,7 +36,8 @@ def test_a_run_is_not_resumed_with_other_data(resume_here, tmp_path, synthetic_t
 
     line = one_line(resume_here(folder, data=other))
 
-    assert "resume it with the data it was begun with" in line
+    assert "accuracy" in line
+    assert "resume it with the data" in line
 
 
 def test_a_run_on_tables_is_not_resumed_with_predictions(resume_here, tmp_path, synthetic_tables):
@@ -49,7 +52,7 @@ def test_a_run_on_tables_is_not_resumed_with_predictions(resume_here, tmp_path, 
 
     line = one_line(resume_here(folder, data=None))
 
-    assert "begun with accuracy=table" in line
+    assert "accuracy=table" in line
 
 
 def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthetic_tables):
@@ -65,8 +68,8 @@ def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthet
         finally:
             process.kill()
 
-    assert "is being written by another process" in one_line(refused)
-    assert len(read_journal(only_run(tmp_path) / "samples.csv")) > 0
+    assert "another process" in one_line(refused)
+    assert sampled(only_run(tmp_path)) > 0
 
 
 class TestResumeIsRefused:
@@ -80,10 +83,14 @@ class TestResumeIsRefused:
     def test_for_a_folder_that_is_no_run(self, resume_here, tmp_path, synthetic_tables):
         line = one_line(resume_here(tmp_path, data=synthetic_tables))
 
-        assert "is not the folder of a run" in line
+        assert str(tmp_path) in line
+        assert "config.yaml" in line
 
     def test_for_a_run_that_has_finished(self, resume_here, finished, synthetic_tables):
-        assert "has finished already" in one_line(resume_here(finished, data=synthetic_tables))
+        line = one_line(resume_here(finished, data=synthetic_tables))
+
+        assert "has finished" in line
+        assert "summary.json" in line
 
     def test_with_other_settings(self, resume_here, finished, synthetic_tables):
         (finished / "summary.json").unlink()
@@ -94,9 +101,52 @@ class TestResumeIsRefused:
 
     def test_with_a_corrupt_checkpoint(self, resume_here, finished, synthetic_tables):
         (finished / "summary.json").unlink(missing_ok=True)
-        (finished / "samples.csv").write_text("index,accuracy,latency_ms,reward\n")
+        (finished / "journal.jsonl").write_text(HEADER)
+        kept = (finished / "checkpoint.npz").read_bytes()
         (finished / "checkpoint.npz").write_bytes(b"PK\x03\x04 not a checkpoint")
 
         line = one_line(resume_here(finished, data=synthetic_tables))
+        (finished / "checkpoint.npz").write_bytes(kept)
 
-        assert "is not a checkpoint" in line
+        assert "checkpoint.npz" in line
+        assert "remove it" in line
+
+    def test_that_an_earlier_version_began(self, resume_here, tmp_path, finished, synthetic_tables):
+        """That version knew one space, and kept its journal in samples.csv."""
+        stored = yaml.safe_load((finished / "config.yaml").read_text())
+        del stored["sources"]["space"], stored["values"]["space"]
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
+        (tmp_path / "samples.csv").write_text("index,accuracy,latency_ms,reward\n1,0.5,9.0,0.5\n")
+
+        line = one_line(resume_here(tmp_path, data=synthetic_tables))
+
+        assert str(tmp_path) in line
+        assert "version" in line
+        assert "python -m nas.search" in line
+        assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", "samples.csv"}
+
+    @pytest.mark.parametrize(
+        "journal",
+        [
+            HEADER.replace("nas_bench_201", "toy"),
+            HEADER.replace("2", "3", 1),
+            "index,accuracy,latency_ms,reward\n",
+            HEADER + '["asked",0,[[0,0,0,0,0,9]]]\n',
+            HEADER + '["asked",0,[[0,0]]]\n',
+            HEADER + '["told",[0]]\n',
+            HEADER + '["paid",[0]]\n',
+            HEADER + "{}\n",
+            HEADER + "[" * 99_999 + "\n",
+        ],
+    )
+    def test_with_a_journal_of_another_space_or_none(
+        self, resume_here, finished, synthetic_tables, journal
+    ):
+        (finished / "summary.json").unlink(missing_ok=True)
+        (finished / "journal.jsonl").write_text(journal)
+
+        line = one_line(resume_here(finished, data=synthetic_tables))
+
+        assert "journal.jsonl" in line
+        assert "nas_bench_201" in line
+        assert (finished / "journal.jsonl").read_text() == journal

@@ -1,0 +1,119 @@
+"""The journal of a search, whole and cut off."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic import problem
+
+from controller.local_search import LocalSearchConfig
+from nas.search.journal import Asked, Journal, cut_journal, read_journal
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.loop import search
+from nas.trials.trial import State, Trials
+from runtime.shell.errors import UserError
+from runtime.shell.provenance import Kind
+
+PROBLEM = problem()
+
+
+def run(path, budget=7, batch_size=3):
+    """The events of a short search."""
+    events = []
+    controller = LocalSearchConfig(batch_size=batch_size).build(SPACE, [0])
+    with Journal(path, SPACE) as journal:
+
+        def asked(first, architectures):
+            journal.asked(first, architectures)
+            events.append(Asked(first, architectures))
+
+        for trials in search(
+            controller, PROBLEM, budget=budget, batch_size=batch_size, on_asked=asked
+        ):
+            journal(trials)
+            events.append(trials.replica(0))
+    return events
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert type(one) is type(other)
+        for field in fields(one):
+            np.testing.assert_array_equal(getattr(one, field.name), getattr(other, field.name))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """(bytes, events) of a journal."""
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    events = run(path)
+    return path.read_bytes(), events
+
+
+def test_events_are_read_as_they_were_written(whole, tmp_path):
+    content, events = whole
+    (tmp_path / "journal.jsonl").write_bytes(content)
+
+    assert [isinstance(event, Asked) for event in events] == [True, False] * 3
+    assert_same(read_journal(tmp_path / "journal.jsonl", PROBLEM), events)
+
+
+def test_a_failed_trial_keeps_its_error_and_what_is_missing(tmp_path):
+    architectures = SPACE.architectures(np.array([3]))
+    row = PROBLEM.evaluate(architectures[None])
+    values = {field.name: getattr(row, field.name) for field in fields(Trials)}
+    values |= {
+        "state": np.full((1, 1), State.failed, np.int8),
+        "accuracy": np.full((1, 1), np.nan),
+        "accuracy_kind": np.full((1, 1), Kind.missing, np.int8),
+        "rewards": np.full((1, 1), np.nan),
+        "error": np.full((1, 1), "RuntimeError: “out of\nmemory” \u2028", object),
+    }
+    failed = Trials(**values)
+    with Journal(tmp_path / "journal.jsonl", SPACE) as journal:
+        journal(failed)
+
+    assert_same(read_journal(tmp_path / "journal.jsonl", PROBLEM), [failed.replica(0)])
+
+
+@given(st.data())
+def test_a_journal_cut_at_any_byte_is_read_to_its_last_complete_event_and_goes_on(
+    whole, tmp_path_factory, data
+):
+    content, events = whole
+    size = data.draw(st.integers(0, len(content)))
+    path = tmp_path_factory.mktemp("cut") / "journal.jsonl"
+    path.write_bytes(content[:size])
+    complete = max(0, content[:size].count(b"\n") - 1)
+
+    assert_same(read_journal(path, PROBLEM), events[:complete])
+
+    cut_journal(path, complete)
+    with Journal(path, SPACE) as journal:
+        for event in events[complete:]:
+            if isinstance(event, Asked):
+                journal.asked(event.first, event.architectures)
+            else:
+                journal(event.as_batch())
+    assert path.read_bytes() == content
+
+
+def test_a_journal_of_another_space_is_refused(whole, tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_bytes(whole[0].replace(b"nas_bench_201", b"mobilenet_v3", 1))
+
+    with pytest.raises(UserError, match=r"nas_bench_201.*mobilenet_v3"):
+        read_journal(path, PROBLEM)
+
+
+def test_a_journal_that_cannot_be_read_is_refused_by_its_name(tmp_path):
+    with pytest.raises(UserError, match=r"journal\.jsonl"):
+        read_journal(tmp_path / "journal.jsonl", PROBLEM)
+    (tmp_path / "journal.jsonl").write_bytes(b"\xff\xfe\n")
+    with pytest.raises(UserError, match=r"journal\.jsonl"):
+        read_journal(tmp_path / "journal.jsonl", PROBLEM)
