@@ -122,17 +122,25 @@ def find(run: Path, which: Which | None, arch: str | None) -> Found:
     return _of_sample(summary, architecture, space, folder)
 
 
+@final
+@dataclass(frozen=True)
+class _Header:
+    """The part of every version's summary that says how to read the rest."""
+
+    schema: int
+
+
 def _summary(folder: RunFolder) -> Summary:
     try:
-        summary = read_json(folder.summary, Summary)
+        schema = read_json(folder.summary, _Header).schema
+        if schema == SCHEMA:
+            return read_json(folder.summary, Summary)
     except (OSError, ValueError) as error:
         raise UserError(f"{folder.summary} is not the summary of a search: {error}") from error
-    if summary.schema != SCHEMA:
-        raise UserError(
-            f"{folder.summary} is of schema {summary.schema}, and this version reads {SCHEMA}; "
-            f"export with the version that made the run"
-        )
-    return summary
+    raise UserError(
+        f"{folder.summary} is of schema {schema}, and this version reads {SCHEMA}; export with the "
+        f"version that made the run"
+    )
 
 
 def _reported(summary: Summary, which: Which) -> Network | None:

@@ -4,11 +4,12 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from nas.config.build import build, register
-from nas.report.summary import summarise, write_summary
-from nas.trials.limits import NO_FURTHER_LIMITS
+from nas.report.summary import Settings, feasible_of, summarise
+from nas.search.record import write_record
 from nas.trials.loop import search
-from nas.trials.trial import Journal, read_journal, write_parquet
+from nas.trials.trial import Trials
 from runtime.shell.conf_folder import CONF
+from runtime.shell.typed_json import write_json
 
 
 @pytest.fixture(scope="session")
@@ -19,38 +20,29 @@ def run(tmp_path_factory):
     with initialize_config_dir(str(CONF), version_base="1.3"):
         composed = compose("search", ["T=17ms", "accuracy=surrogate", "latency=regression"])
     experiment = build(composed)
-    with Journal(folder / "samples.csv") as journal:
-        for step in search(
-            experiment.controller,
-            experiment.accuracy,
-            experiment.oracle,
-            experiment.reward,
-            budget=300,
-            batch_size=experiment.config.controller.batch_size,
-            limits=NO_FURTHER_LIMITS,
-            done=0,
-        ):
-            journal(step)
-    samples = read_journal(folder / "samples.csv")
+    config, problem = experiment.config, experiment.problem
+    trials = Trials.joined(
+        batch.replica(0)
+        for batch in search(
+            experiment.controller, problem, budget=300, batch_size=config.controller.batch_size
+        )
+    )
+    settings = Settings(
+        space=problem.space.name,
+        dataset=problem.task.name,
+        dataset_title=str(problem.task),
+        reward="proposed",
+        controller="rnn",
+        epochs=config.epochs,
+        test_epochs=config.epochs,
+        seed=config.seed,
+        budget=300,
+    )
     summary = summarise(
-        samples,
-        experiment.controller.mode()[0],
-        experiment.accuracy,
-        experiment.oracle,
-        experiment.landscape,
-        limit_ms=17.0,
-        settings={"dataset": "cifar100", "epochs": 200},
-        seconds=0.0,
-        resumed_at=0,
+        trials, experiment.controller.mode()[0], problem, settings, seconds=0.0, resumed_at=0
     )
-    write_parquet(
-        folder / "samples.parquet",
-        samples,
-        accuracy_test=experiment.accuracy.test(samples.architectures),
-        accuracy_predicted=True,
-        latency_predicted=experiment.oracle.answer(samples.architectures).is_predicted,
-        feasible=samples.latency_ms <= 17.0,
-    )
-    write_summary(folder / "summary.json", summary)
+    feasible = feasible_of(trials, problem)
+    write_record(folder / "samples.parquet", trials, feasible, problem.space, problem.limits)
+    write_json(folder / "summary.json", summary)
     (folder / "config.yaml").touch()
     return folder

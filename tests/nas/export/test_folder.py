@@ -7,16 +7,18 @@ import json
 import pytest
 
 from nas.export.folder import RECORD, filling, require_place
-from nas.spaces.nas_bench_201.space import TASKS
+from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.shell.errors import UserError
 
-CELL = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
+TASKS = SPACE.tasks
+ARCH = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
 
 
-def write_export(out, cell=CELL):
+def write_export(out, arch=ARCH, space=SPACE.name):
     with filling(out) as folder:
         (folder / "network.py").write_text("x = 1\n")
-        (folder / RECORD).write_text(json.dumps({"cell": {"arch": cell}, "dataset": "cifar10"}))
+        record = {"space": space, "architecture": {"arch": arch}, "dataset": "cifar10"}
+        (folder / RECORD).write_text(json.dumps(record))
 
 
 def test_the_files_are_there_when_the_block_has_ended_and_nothing_else(tmp_path):
@@ -51,7 +53,7 @@ def test_an_export_of_the_same_network_is_replaced_and_other_files_stay(tmp_path
     (tmp_path / "network.py").write_text("old")
     (tmp_path / "network-fp16.engine").write_text("built on the board")
 
-    require_place(tmp_path, CELL, TASKS["cifar10"])
+    require_place(tmp_path, ARCH, SPACE.name, TASKS["cifar10"])
     write_export(tmp_path)
 
     assert (tmp_path / "network.py").read_text() == "x = 1\n"
@@ -63,27 +65,34 @@ def test_an_export_of_the_same_network_is_replaced_and_other_files_stay(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("cell", "dataset"), [(CELL.replace("none~0", "skip~0"), "cifar10"), (CELL, "cifar100")]
+    ("arch", "space", "dataset"),
+    [
+        (ARCH.replace("none~0", "skip~0"), SPACE.name, "cifar10"),
+        (ARCH, "another_space", "cifar10"),
+        (ARCH, SPACE.name, "cifar100"),
+    ],
 )
-def test_an_export_of_another_network_is_not_replaced(tmp_path, cell, dataset):
+def test_an_export_of_another_network_is_not_replaced(tmp_path, arch, space, dataset):
     write_export(tmp_path)
 
-    with pytest.raises(UserError, match="holds the export of another network"):
-        require_place(tmp_path, cell, TASKS[dataset])
+    with pytest.raises(UserError, match="another network") as refused:
+        require_place(tmp_path, arch, space, TASKS[dataset])
+    for word in (ARCH, SPACE.name, "cifar10", "out="):
+        assert word in str(refused.value)
 
 
 def test_a_folder_of_other_files_is_not_written_to(tmp_path):
     (tmp_path / "thesis.txt").touch()
 
-    with pytest.raises(UserError, match="holds other files; name another"):
-        require_place(tmp_path, CELL, TASKS["cifar10"])
+    with pytest.raises(UserError, match=r"holds other files; .*out="):
+        require_place(tmp_path, ARCH, SPACE.name, TASKS["cifar10"])
     with pytest.raises(UserError, match="is a file"):
-        require_place(tmp_path / "thesis.txt", CELL, TASKS["cifar10"])
+        require_place(tmp_path / "thesis.txt", ARCH, SPACE.name, TASKS["cifar10"])
 
 
-@pytest.mark.parametrize("content", ["{", "[]", '{"cell": 1}', "\xff", "[" * 99_999])
+@pytest.mark.parametrize("content", ["{", "[]", '{"architecture": 1}', "\xff", "[" * 99_999])
 def test_a_record_that_is_none_is_not_replaced(tmp_path, content):
     (tmp_path / RECORD).write_bytes(content.encode("latin-1"))
 
-    with pytest.raises(UserError, match="is not the record of an export"):
-        require_place(tmp_path, CELL, TASKS["cifar10"])
+    with pytest.raises(UserError, match=rf"{RECORD} is not"):
+        require_place(tmp_path, ARCH, SPACE.name, TASKS["cifar10"])
