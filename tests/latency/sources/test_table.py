@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from nas.data.listing import known_devices
 from omegaconf import OmegaConf
 
 from latency.base import UnmeasuredError
@@ -20,6 +19,7 @@ from latency.sources.table import (
     TableLatencyConfig,
     Unmeasured,
 )
+from nas.data.listing import known_devices
 from nas.spaces.nas_bench_201.features import cell_features
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
