@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
@@ -97,6 +98,14 @@ def summary(samples: list[float]) -> Row:
         "high_ms": round(high, 4),
         "samples_ms": [round(one, 4) for one in samples],
     }
+
+
+def grouped(rows: Iterable[Row], *columns: str) -> dict[tuple[Any, ...], list[Row]]:
+    """Rows by their values in these columns; groups in the order of their first rows."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in columns), []).append(row)
+    return groups
 
 
 def _finite(value: Any) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from runtime.experiments.contention.comparison import SPINNER, verdicts
+from runtime.page.chart import axes, bars, line, points
 from runtime.page.document import KeyFigure
 from runtime.page.palette import GREY, SERIES
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import TableView
 from runtime.page.view import View
 
@@ -69,26 +69,14 @@ def _verdicts(rows: list[Row]) -> list[TableView]:
 
 
 def _networks(rows: list[Row]) -> list[TableView]:
-    header = [
-        "scenario",
-        "median ms",
-        "to solo",
-        "CPU to solo",
-        "p99 ms",
-        "worst ms",
-        "variance ms2",
-    ]
+    header = ["scenario", "median ms", "to solo", "CPU to solo", "p99 ms", "worst ms"]
     shown = []
-    for part, victim in dict.fromkeys((row["part"], row["victim"]) for row in rows):
-        own = [row for row in rows if (row["part"], row["victim"]) == (part, victim)]
+    for (part, victim), own in grouped(rows, "part", "victim").items():
+        columns = ("ms", "against_solo", "cpu_against_solo", "p99_ms", "worst_ms")
         lines = [
             [
                 row["scenario"],
-                f"{row['ms']:.3f}",
-                f"{row['against_solo']:.3f}",
-                f"{row['cpu_against_solo']:.3f}",
-                f"{row['p99_ms']:.3f}",
-                f"{row['worst_ms']:.3f}",
+                *(f"{row[name]:.3f}" for name in columns),
                 f"{row['variance_ms2']:.4g}",
                 "" if row["scenario"] == SPINNER else f"{row['stolen_gb_per_s']:.2f}",
                 str(row["n"]),
@@ -96,7 +84,7 @@ def _networks(rows: list[Row]) -> list[TableView]:
             for row in own
         ]
         title = f"{part}: {victim}, beside it hogs, and what they take of the memory"
-        shown.append(TableView(title, [*header, "hogs GB/s", "n"], lines, 1, _P99))
+        shown.append(TableView(title, [*header, "variance ms2", "hogs GB/s", "n"], lines, 1, _P99))
     return shown
 
 
@@ -168,78 +156,44 @@ def _key_figures(rows: list[Row]) -> list[KeyFigure]:
 
 
 def _curve_figures(rows: list[Row]) -> list[Figure]:
-    if not rows:
-        return []
-    data: list[dict[str, Any]] = []
+    data = []
     for colour, row in zip(SERIES, rows, strict=False):
-        points = sorted(zip(row["stolen_gb_per_s"], row["slowdown"], row["fitted"], strict=True))
-        x, measured, fitted = zip(*points, strict=True)
-        shared = {"type": "scatter", "x": x, "legendgroup": row["victim"]}
-        data += [
-            {
-                **shared,
-                "mode": "markers",
-                "name": row["victim"],
-                "y": measured,
-                "marker": {"color": colour},
-            },
-            {
-                **shared,
-                "mode": "lines",
-                "name": f"{row['victim']}, fitted",
-                "y": fitted,
-                "line": {"color": colour, "dash": "dot"},
-            },
-        ]
-    layout = {
-        "xaxis": {"title": {"text": "stolen by all hogs, GB/s"}},
-        "yaxis": {"title": {"text": "latency to solo"}},
-    }
+        levels = sorted(zip(row["stolen_gb_per_s"], row["slowdown"], row["fitted"], strict=True))
+        x, measured, fitted = zip(*levels, strict=True)
+        victim = row["victim"]
+        both = (
+            points(victim, x, measured, color=colour),
+            line(f"{victim}, fitted", x, fitted, color=colour, dash="dot"),
+        )
+        data += [{**trace, "legendgroup": victim} for trace in both]
+    layout = axes("stolen by all hogs, GB/s", "latency to solo")
     caption = "On a CPU the thread's own processor time, on a GPU the time on the wall; medians."
-    return [Figure("Slowdown over stolen bandwidth", data, layout, caption)]
+    return [Figure("Slowdown over stolen bandwidth", data, layout, caption)] if data else []
 
 
 def _tail_figures(rows: list[Row]) -> list[Figure]:
+    columns = {
+        "median": ("ms", SERIES[0]),
+        "p99": ("p99_ms", SERIES[1]),
+        "worst": ("worst_ms", GREY),
+    }
     figures = []
-    for part, victim in dict.fromkeys((row["part"], row["victim"]) for row in rows):
-        own = [row for row in rows if (row["part"], row["victim"]) == (part, victim)]
+    for (part, victim), own in grouped(rows, "part", "victim").items():
+        scenarios = [row["scenario"] for row in own]
         data = [
-            {
-                "type": "bar",
-                "name": name,
-                "x": [row["scenario"] for row in own],
-                "y": [row[column] for row in own],
-                "marker": {"color": colour},
-            }
-            for colour, (name, column) in zip(
-                (*SERIES[:2], GREY),
-                (("median", "ms"), ("p99", "p99_ms"), ("worst", "worst_ms")),
-                strict=True,
-            )
+            bars(name, scenarios, [row[column] for row in own], color=colour)
+            for name, (column, colour) in columns.items()
         ]
-        layout = {"barmode": "group", "yaxis": {"title": {"text": "ms"}, "rangemode": "tozero"}}
+        layout = axes(y="ms", from_0="y", barmode="group")
         figures.append(Figure(f"Median, p99 and worst: {victim} ({part})", data, layout))
     return figures
 
 
 def _pipeline_figures(rows: list[Row]) -> list[Figure]:
-    if not rows:
-        return []
-    data = [
-        {
-            "type": "bar",
-            "x": [row["scenario"] for row in rows],
-            "y": [1000 / row["ms"] for row in rows],
-            "marker": {"color": SERIES[0]},
-        }
-    ]
-    layout = {"yaxis": {"title": {"text": "pictures a second"}}}
-    return [Figure("The pipeline under the fine and under the coarse lock", data, layout)]
+    rates = [1000 / row["ms"] for row in rows]
+    data = [bars("pictures a second", [row["scenario"] for row in rows], rates, color=SERIES[0])]
+    title = "The pipeline under the fine and under the coarse lock"
+    return [Figure(title, data, axes(y="pictures a second"))] if rows else []
 
 
-CONTENTION = View(
-    "Networks beside hogs of memory bandwidth",
-    _tables,
-    _figures,
-    _key_figures,
-)
+CONTENTION = View("Networks beside hogs of memory bandwidth", _tables, _figures, _key_figures)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from runtime.page.chart import axes, line, points
 from runtime.page.document import KeyFigure
 from runtime.page.palette import GREY, SERIES
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import SHARING, TableView, number, percent, sharing_cells, with_spread
 from runtime.page.view import View
 
@@ -16,8 +15,7 @@ _POLICIES = {"queue_time", "earliest_finish"}
 
 def _tables(rows: list[Row]) -> list[TableView]:
     shown = []
-    for workload, sms in dict.fromkeys((row["workload"], row.get("sms")) for row in rows):
-        own = [row for row in rows if (row["workload"], row.get("sms")) == (workload, sms)]
+    for (workload, sms), own in grouped(rows, "workload", "sms").items():
         known = [row for row in own if row.get("ms")]
         if not known:
             continue
@@ -63,35 +61,21 @@ def _figures(rows: list[Row]) -> list[Figure]:
         return []
     most = max(row["cpu_to_gpu_rate"] for row in known)
     ratios = [i / 40 * max(most, 1) for i in range(41)]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": "bound: sum of rates",
-            "line": {"dash": "dot", "color": GREY},
-            "x": ratios,
-            "y": [100 * (1 / (1 + ratio) - 1) for ratio in ratios],
-        }
-    ]
-    for colour, variant in zip(
-        SERIES, dict.fromkeys(row["variant"] for row in known), strict=False
-    ):
-        own = [row for row in known if row["variant"] == variant]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": variant.replace("_", " "),
-                "marker": {"color": colour},
-                "x": [row["cpu_to_gpu_rate"] for row in own],
-                "y": [100 * row["against_gpu"] for row in own],
-                "text": [f"{row['workload']}, {row['sms'] or 'all'} SMs" for row in own],
-            }
+    bound = [100 * (1 / (1 + ratio) - 1) for ratio in ratios]
+    data = [line("bound: sum of rates", ratios, bound, dash="dot", color=GREY)]
+    data += [
+        points(
+            variant.replace("_", " "),
+            [row["cpu_to_gpu_rate"] for row in own],
+            [100 * row["against_gpu"] for row in own],
+            text=[f"{row['workload']}, {row['sms'] or 'all'} SMs" for row in own],
+            color=colour,
         )
-    layout = {
-        "xaxis": {"title": {"text": "the CPU's rate over the GPU's"}},
-        "yaxis": {"title": {"text": "makespan to the strongest GPU alone, %"}},
-    }
+        for colour, ((variant,), own) in zip(
+            SERIES, grouped(known, "variant").items(), strict=False
+        )
+    ]
+    layout = axes("the CPU's rate over the GPU's", "makespan to the strongest GPU alone, %")
     return [Figure("Makespan of CPU and GPU together", data, layout)]
 
 

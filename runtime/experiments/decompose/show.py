@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from runtime.page.chart import axes, bars
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import TableView, percent, with_spread
 from runtime.page.view import View
 
@@ -23,17 +24,11 @@ def _tables(rows: list[Row]) -> list[TableView]:
 
 def _figures(rows: list[Row]) -> list[Figure]:
     data = []
-    for rule in dict.fromkeys(row["rule"] for row in rows):
-        own = [row for row in rows if row["rule"] == rule and row.get("ms")]
-        data.append(
-            {
-                "type": "bar",
-                "name": rule,
-                "x": [f"{row['network']}, {row['mode']}" for row in own],
-                "y": [row["ms"] for row in own],
-            }
-        )
-    layout = {"barmode": "group", "yaxis": {"type": "log", "title": {"text": "makespan in ms"}}}
+    for (rule,), every in grouped(rows, "rule").items():
+        own = [row for row in every if row.get("ms")]
+        names = [f"{row['network']}, {row['mode']}" for row in own]
+        data.append(bars(rule, names, [row["ms"] for row in own]))
+    layout = axes(y="makespan in ms", log="y", barmode="group")
     return [Figure("Makespan of Q-S by rule", data, layout)] if rows else []
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from runtime.page.chart import axes, bars
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import TableView, percent
 from runtime.page.view import View
 
@@ -11,8 +12,8 @@ from runtime.page.view import View
 def _tables(rows: list[Row]) -> list[TableView]:
     policies = [*dict.fromkeys(row["policy"] for row in rows)]
     lines = []
-    for workload in dict.fromkeys(row["workload"] for row in rows):
-        own = {row["policy"]: row for row in rows if row["workload"] == workload}
+    for (workload,), group in grouped(rows, "workload").items():
+        own = {row["policy"]: row for row in group}
         best = next(iter(own.values()))
         cells = [_above(own[one]) if one in own else "" for one in policies]
         lines.append([workload, str(best["jobs"]), f"{best['optimum_ms']:.2f}", *cells])
@@ -28,21 +29,15 @@ def _above(row: Row) -> str:
 
 def _figures(rows: list[Row]) -> list[Figure]:
     """Distance of each policy from the optimum."""
-    data = []
-    for policy in dict.fromkeys(row["policy"] for row in rows):
-        own = [row for row in rows if row["policy"] == policy]
-        data.append(
-            {
-                "type": "bar",
-                "name": policy.replace("_", " "),
-                "x": [row["workload"] for row in own],
-                "y": [100 * row["above_optimum"] for row in own],
-            }
+    data = [
+        bars(
+            policy.replace("_", " "),
+            [row["workload"] for row in own],
+            [100 * row["above_optimum"] for row in own],
         )
-    layout = {
-        "barmode": "group",
-        "yaxis": {"title": {"text": "makespan above the optimum, %"}},
-    }
+        for (policy,), own in grouped(rows, "policy").items()
+    ]
+    layout = axes(y="makespan above the optimum, %", barmode="group")
     note = "Simulated. Of many random cases the median; the aim is 5 %."
     return [Figure("Policies and the best schedule", data, layout, note)] if data else []
 

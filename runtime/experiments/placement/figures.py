@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from runtime.experiments.placement.measure import (
     BY_SIZE,
     CONSTANTS,
@@ -11,10 +9,11 @@ from runtime.experiments.placement.measure import (
     crossovers,
     model_errors,
 )
+from runtime.page.chart import axes, line, points
 from runtime.page.document import KeyFigure
 from runtime.page.palette import GREY, SERIES
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import percent
 
 _NAMES = {"D": "device", "M": "managed", "H": "pinned"}
@@ -63,42 +62,24 @@ def memory_key_figures(rows: list[Row]) -> list[KeyFigure]:
 def _by_reuse(rows: list[Row]) -> list[Figure]:
     own = [row for row in rows if row["part"] == "reuse"]
     figures = []
-    for profile, use in dict.fromkeys((row["profile"], row["use"]) for row in own):
-        mine = [row for row in own if (row["profile"], row["use"]) == (profile, use)]
+    for (profile, use), mine in grouped(own, "profile", "use").items():
         sizes = sorted({row["bytes"] for row in mine})
         simulated = mine[0]["simulated"]
         for nbytes in dict.fromkeys((sizes[0], sizes[len(sizes) // 2], sizes[-1])):
-            data: list[dict[str, Any]] = []
+            data = []
             for policy, name in _NAMES.items():
-                line = [row for row in mine if (row["bytes"], row["policy"]) == (nbytes, policy)]
-                reuse = [row["reuse"] for row in line]
+                of_policy = [
+                    row for row in mine if (row["bytes"], row["policy"]) == (nbytes, policy)
+                ]
+                reuse, colour = [row["reuse"] for row in of_policy], _COLOURS[policy]
                 if not simulated:
-                    data.append(
-                        {
-                            "type": "scatter",
-                            "mode": "markers",
-                            "name": name,
-                            "marker": {"color": _COLOURS[policy]},
-                            "x": reuse,
-                            "y": [row["ms"] for row in line],
-                        }
-                    )
-                data.append(
-                    {
-                        "type": "scatter",
-                        "mode": "lines",
-                        "name": f"{name}, {'simulated' if simulated else 'predicted'}",
-                        "line": {"color": _COLOURS[policy], "dash": "dot"},
-                        "x": reuse,
-                        "y": [row["resident_ms"] + _predicted_ms(row) for row in line],
-                    }
-                )
-            layout = {
-                "xaxis": {"type": "log", "title": {"text": "passes over the data"}},
-                "yaxis": {"type": "log", "title": {"text": "response in ms"}},
-            }
-            told = " (simulated)" if simulated else ""
-            figures.append(Figure(f"{profile}{told}: {use}, {size(nbytes)}", data, layout))
+                    data.append(points(name, reuse, [row["ms"] for row in of_policy], color=colour))
+                predicted_ms = [row["resident_ms"] + _predicted_ms(row) for row in of_policy]
+                told = f"{name}, {'simulated' if simulated else 'predicted'}"
+                data.append(line(told, reuse, predicted_ms, color=colour, dash="dot"))
+            layout = axes("passes over the data", "response in ms", log="xy")
+            title = f"{profile}{_simulated(mine[0])}: {use}, {size(nbytes)}"
+            figures.append(Figure(title, data, layout))
     return figures
 
 
@@ -109,70 +90,47 @@ def _predicted_ms(row: Row) -> float:
 
 def _crossover(rows: list[Row]) -> list[Figure]:
     own = [row for row in crossovers(rows) if not row["simulated"]]
-    data: list[dict[str, Any]] = []
-    for colour, use in zip(SERIES, dict.fromkeys(row["use"] for row in own), strict=False):
-        mine = [row for row in own if row["use"] == use]
+    data = []
+    for colour, ((use,), mine) in zip(SERIES, grouped(own, "use").items(), strict=False):
+        sizes = [row["bytes"] for row in mine]
         for name, dash in (("measured", "solid"), ("by_size", "dot"), ("predicted", "dash")):
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines+markers",
-                    "name": f"{use}, {_TOLD[name]}",
-                    "line": {"color": colour, "dash": dash},
-                    "x": [row["bytes"] for row in mine],
-                    "y": [row.get(name) for row in mine],
-                }
-            )
-    layout = {
-        "xaxis": {"type": "log", "title": {"text": "bytes"}},
-        "yaxis": {"title": {"text": "least reuse for which device memory is faster"}},
-    }
+            least, style = [row.get(name) for row in mine], {"color": colour, "dash": dash}
+            data.append(line(f"{use}, {_TOLD[name]}", sizes, least, mode="lines+markers", **style))
+    layout = axes("bytes", "least reuse for which device memory is faster", log="x")
     return [Figure("Crossover of device and pinned memory", data, layout)] if data else []
 
 
 def _corun(rows: list[Row]) -> list[Figure]:
     own = [row for row in rows if row["part"] == "corun"]
     figures = []
-    for profile in dict.fromkeys(row["profile"] for row in own):
-        mine = [row for row in own if row["profile"] == profile]
-        simulated = mine[0]["simulated"]
+    for (profile,), mine in grouped(own, "profile").items():
+        ms = "predicted_ms" if mine[0]["simulated"] else "ms"
         data = [
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": row["plan"],
-                "x": [row["total_mb"]],
-                "y": [row["predicted_ms"] if simulated else row["ms"]],
-                "marker": {"color": colour, "size": 10},
-            }
+            points(row["plan"], [row["total_mb"]], [row[ms]], color=colour, size=10)
             for row, colour in zip(mine, SERIES, strict=False)
         ]
-        layout = {
-            "xaxis": {"title": {"text": "memory of all tasks in MB, host and device"}},
-            "yaxis": {"title": {"text": "makespan in ms"}, "rangemode": "tozero"},
-        }
-        told = " (simulated)" if simulated else ""
-        figures.append(Figure(f"Co-run on {profile}{told}", data, layout))
+        layout = axes("memory of all tasks in MB, host and device", "makespan in ms", from_0="y")
+        figures.append(Figure(f"Co-run on {profile}{_simulated(mine[0])}", data, layout))
     return figures
+
+
+def _simulated(row: Row) -> str:
+    return " (simulated)" if row["simulated"] else ""
 
 
 def _decisions(rows: list[Row]) -> list[Figure]:
     own = [row for row in rows if row["part"] == "decisions"]
-    data: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "line": {"shape": "hv", "color": colour},
-            "name": f"{row['profile']}, equation 9 by {row['reading']}",
-            "x": [1e3 * ms for ms in row["flush_ms"]],
-            "y": row["follow_by_flush"],
-        }
+    data = [
+        line(
+            f"{row['profile']}, equation 9 by {row['reading']}",
+            [1e3 * ms for ms in row["flush_ms"]],
+            row["follow_by_flush"],
+            shape="hv",
+            color=colour,
+        )
         for row, colour in zip(own, (*SERIES, GREY), strict=False)
     ]
-    layout = {
-        "xaxis": {"type": "log", "title": {"text": "Ca_gpu in us, not published"}},
-        "yaxis": {"title": {"text": "decisions that follow, of 7"}},
-    }
+    layout = axes("Ca_gpu in us, not published", "decisions that follow, of 7", log="x")
     return [Figure("Decisions of table IV by the cost of a flush", data, layout)] if own else []
 
 

@@ -30,7 +30,7 @@ from runtime.experiments.placement.model.parameters import Hardware
 from runtime.experiments.placement.model.policy import MemoryPolicy
 from runtime.experiments.placement.model.profiles import Profile, read_profile
 from runtime.experiments.placement.model.workload import Passes, Use
-from runtime.page.results import Row, summary
+from runtime.page.results import Row, grouped, summary
 
 CONSTANTS, BY_SIZE = "predicted_overhead_ms", "by_size_overhead_ms"
 """Columns of two predictions: by constant parameters, as in the source, and by size."""
@@ -288,14 +288,8 @@ def crossovers(rows: Sequence[Row]) -> list[Row]:
     """Smallest reuse from which D is faster than H, by use and size, measured and predicted."""
     found: list[Row] = []
     own = [row for row in rows if row.get("part") == "reuse"]
-    for profile, use, nbytes in dict.fromkeys(
-        (row["profile"], row["use"], row["bytes"]) for row in own
-    ):
-        case = {
-            (row["reuse"], row["policy"]): row
-            for row in own
-            if (row["profile"], row["use"], row["bytes"]) == (profile, use, nbytes)
-        }
+    for (profile, use, nbytes), alike in grouped(own, "profile", "use", "bytes").items():
+        case = {(row["reuse"], row["policy"]): row for row in alike}
         one = next(iter(case.values()))
         names = {"predicted": CONSTANTS}
         if not one["simulated"]:

@@ -12,7 +12,7 @@ from runtime.experiments.placement.measure import (
     crossovers,
     model_errors,
 )
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import TableView, percent, with_spread
 from runtime.page.view import View
 
@@ -142,8 +142,7 @@ def _better(rows: Sequence[Row]) -> TableView:
 def _corun(rows: Sequence[Row]) -> TableView:
     lines = []
     own = [row for row in rows if row["part"] == "corun"]
-    for profile in dict.fromkeys(row["profile"] for row in own):
-        mine = [row for row in own if row["profile"] == profile]
+    for mine in grouped(own, "profile").values():
         lines += [_corun_line(row, mine[0]) for row in mine]
     header = ["device", "plan", "policies", "pairs", "makespan ms", "predicted", "to serial"]
     return TableView("Co-run of eight tasks", [*header, "MB", "to all D"], lines, 3)

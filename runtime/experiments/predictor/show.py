@@ -6,10 +6,10 @@ import math
 from statistics import fmean
 
 from runtime.experiments.predictor.measure import worst_regret
-from runtime.page.diagonal import diagonal
+from runtime.page.chart import axes, diagonal, points
 from runtime.page.document import KeyFigure
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import TableView, explained, number, percent, share
 from runtime.page.view import View
 
@@ -24,8 +24,7 @@ _R2 = (
 def _tables(rows: list[Row]) -> list[TableView]:
     judged = [row for row in rows if row["part"] == "accuracy"]
     means = []
-    for on, split, fitted in dict.fromkeys((r["on"], r["split"], r["fit"]) for r in judged):
-        own = [r for r in judged if (r["on"], r["split"], r["fit"]) == (on, split, fitted)]
+    for (on, split, fitted), own in grouped(judged, "on", "split", "fit").items():
         kinds = [r for r in own if r["kind"] != "all"]
         means.append(
             [
@@ -78,16 +77,8 @@ def _tables(rows: list[Row]) -> list[TableView]:
         TableView(
             "Held-out layers by kind",
             [
-                "times by",
-                "held out",
-                "kind",
-                "fit",
-                "layers",
-                "R2",
-                "within 10 %",
-                "20 %",
-                "MAPE",
-                "tau",
+                *("times by", "held out", "kind", "fit", "layers"),
+                *("R2", "within 10 %", "20 %", "MAPE", "tau"),
             ],
             by_kind,
             4,
@@ -118,33 +109,27 @@ def _figures(rows: list[Row]) -> list[Figure]:
     """Predicted against measured times of held-out layers, one figure for each backend and fit."""
     figures = []
     layers = [row for row in rows if row["part"] == "layer"]
-    for on in dict.fromkeys(row["on"] for row in layers):
+    for (on,), timed in grouped(layers, "on").items():
         for fitted in layers[0]["predicted_ms"]:
             own = [
-                (row["kind"], row["layer_ms"], row["predicted_ms"][fitted])
-                for row in layers
-                if row["on"] == on and (row["predicted_ms"][fitted] or 0) > 0
+                {"group": row["kind"].split()[0], "told": row["predicted_ms"][fitted], **row}
+                for row in timed
+                if (row["predicted_ms"][fitted] or 0) > 0
             ]
             if not own:
                 continue
-            times = [ms for _, ms, _ in own]
+            times = [row["layer_ms"] for row in own]
             data = [diagonal(min(times), max(times))]
-            for group in dict.fromkeys(kind.split()[0] for kind, _, _ in own):
-                of_group = [one for one in own if one[0].split()[0] == group]
-                data.append(
-                    {
-                        "type": "scatter",
-                        "mode": "markers",
-                        "name": group,
-                        "x": [ms for _, ms, _ in of_group],
-                        "y": [told for _, _, told in of_group],
-                        "text": [kind for kind, _, _ in of_group],
-                    }
+            data += [
+                points(
+                    group,
+                    [row["layer_ms"] for row in alike],
+                    [row["told"] for row in alike],
+                    text=[row["kind"] for row in alike],
                 )
-            layout = {
-                "xaxis": {"type": "log", "title": {"text": "measured ms"}},
-                "yaxis": {"type": "log", "title": {"text": "predicted ms"}},
-            }
+                for (group,), alike in grouped(own, "group").items()
+            ]
+            layout = axes("measured ms", "predicted ms", log="xy")
             note = "By a fit of the other nine tenths; what was predicted negative is left out."
             figures.append(Figure(f"Layers by {on}: {fitted}", data, layout, note))
     return figures

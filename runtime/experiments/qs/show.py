@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from runtime.experiments.dispatch.modes import DispatchMode
 from runtime.experiments.qs.measure import compared
+from runtime.page.chart import axes, line
 from runtime.page.document import KeyFigure
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import SHARING, TableView, number, percent, sharing_cells, with_spread
 from runtime.page.view import View
 from runtime.scheduling.metrics import overlap
@@ -103,36 +104,21 @@ def _bound(rows: list[Row], group: tuple[str, str]) -> str:
 def _figures(rows: list[Row]) -> list[Figure]:
     """Figure 5-4 of the queue-stream source: utilisation of the device over time, for each mode."""
     figures = []
-    for workload, mode in dict.fromkeys((row["workload"], row["mode"]) for row in rows):
+    note = (
+        "One run with each job timed. A stream counts from the first kernel of a job to its last, "
+        "and so while they wait for multiprocessors."
+    )
+    for (workload, mode), own in grouped(rows, "workload", "mode").items():
         data = []
-        for row in rows:
-            busy = row.get("busy")
-            if (row["workload"], row["mode"]) != (workload, mode) or not busy:
-                continue
-            points = busy["streams_busy"]
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "line": {"shape": "hv"},
-                    "name": row["way"].replace("_", " "),
-                    "x": [i * busy["bin_ms"] for i in range(len(points))],
-                    "y": points,
-                }
-            )
+        for row in own:
+            if busy := row.get("busy"):
+                streams = busy["streams_busy"]
+                times_ms = [i * busy["bin_ms"] for i in range(len(streams))]
+                data.append(line(row["way"].replace("_", " "), times_ms, streams, shape="hv"))
         if data:
-            figures.append(
-                Figure(
-                    f"Streams busy over time: {workload}, {mode}",
-                    data,
-                    {
-                        "xaxis": {"title": {"text": "time in ms"}},
-                        "yaxis": {"title": {"text": "streams with a job under way"}},
-                    },
-                    "One run with each job timed. A stream counts from the first kernel of a job "
-                    "to its last, and so while they wait for multiprocessors.",
-                )
-            )
+            layout = axes("time in ms", "streams with a job under way")
+            title = f"Streams busy over time: {workload}, {mode}"
+            figures.append(Figure(title, data, layout, note))
     return figures
 
 

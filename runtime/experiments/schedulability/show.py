@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from statistics import median
-from typing import Any
 
 from runtime.experiments.schedulability.published import FEASIBLE, MEAN_SIZES, published_size
 from runtime.experiments.schedulability.scenarios import SCENARIOS, Share
+from runtime.page.chart import axes, line
 from runtime.page.palette import SERIES
 from runtime.page.parts import Figure
 from runtime.page.results import Row
@@ -40,23 +40,12 @@ def _figures(rows: list[Row]) -> list[Figure]:
 
 
 def _figure(scenario: str, curve: dict[float, list[Share]]) -> Figure:
-    data: list[dict[str, Any]] = []
+    data = []
     for colour, column in zip(SERIES, SCENARIOS[scenario].columns, strict=False):
         own = {t: one for t, shares in curve.items() for one in shares if one.column == column}
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": column,
-                "line": {"color": colour},
-                "x": [*own],
-                "y": [100 * share.feasible / share.sets for share in own.values()],
-            }
-        )
-    layout = {
-        "xaxis": {"title": {"text": "utilisation of the reference"}},
-        "yaxis": {"title": {"text": "sets that fit, %"}},
-    }
+        feasible = [100 * share.feasible / share.sets for share in own.values()]
+        data.append(line(column, [*own], feasible, mode="lines+markers", color=colour))
+    layout = axes("utilisation of the reference", "sets that fit, %")
     return Figure(f"Sets that fit. {_TITLES[scenario]}", data, layout)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from runtime.experiments.simulator.measure import median_error
-from runtime.page.diagonal import diagonal
+from runtime.page.chart import axes, diagonal, points
 from runtime.page.document import KeyFigure
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import TableView, percent, with_spread
 from runtime.page.view import View
 
@@ -43,23 +41,17 @@ def _figures(rows: list[Row]) -> list[Figure]:
     if not known:
         return []
     times = [row["ms"] for row in known]
-    data: list[dict[str, Any]] = [diagonal(min(times), max(times))]
-    for policy in dict.fromkeys(row["policy"] for row in known):
-        own = [row for row in known if row["policy"] == policy]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "name": policy.replace("_", " "),
-                "x": [row["ms"] for row in own],
-                "y": [row["simulated_ms"] for row in own],
-                "text": [f"{row['workload']} {row['rule']} {row['arrivals']}" for row in own],
-            }
+    data = [diagonal(min(times), max(times))]
+    data += [
+        points(
+            policy.replace("_", " "),
+            [row["ms"] for row in own],
+            [row["simulated_ms"] for row in own],
+            text=[f"{row['workload']} {row['rule']} {row['arrivals']}" for row in own],
         )
-    layout = {
-        "xaxis": {"type": "log", "title": {"text": "real makespan in ms"}},
-        "yaxis": {"type": "log", "title": {"text": "simulated makespan in ms"}},
-    }
+        for (policy,), own in grouped(known, "policy").items()
+    ]
+    layout = axes("real makespan in ms", "simulated makespan in ms", log="xy")
     return [Figure("Simulated and real makespan", data, layout)]
 
 

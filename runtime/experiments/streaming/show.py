@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import cycle
-from typing import Any
 
-from runtime.page.palette import (
-    BLUE,
-    GREEN,
-    GREY,
-    GROUND,
-    OLIVE,
-    ORANGE,
-    PURPLE,
-    VERMILLION,
-)
+from runtime.page.chart import axes, line, points
+from runtime.page.palette import BLUE, GREEN, GREY, GROUND, OLIVE, ORANGE, PURPLE, VERMILLION
 from runtime.page.parts import Figure
-from runtime.page.results import Row
+from runtime.page.results import Row, grouped
 from runtime.page.table_view import TableView, megabytes, number, percent, with_spread
 from runtime.page.view import View
 from runtime.weight_streaming.planning.model_error import model_error
@@ -34,6 +25,13 @@ _PREDICTED = (
     "same with rings as large as the network. First ms: an inference from empty rings, with its "
     "own prediction."
 )
+_CAPTION = (
+    "Planned ones go on into the next inference, and are measured behind another; all others "
+    "begin with empty rings, as the planned ones' first inference does (`first ms` in the table). "
+    "What the tier itself keeps in memory is in the table. Dotted is the sum of the kernels' "
+    "times in the profile, which a machine that was less busy afterwards can go below."
+)
+_OFFLOADED = " accelerate's memory was not measured: its delay is drawn across."
 
 _MARKS = {
     "preload": (BLUE, "circle"),
@@ -44,13 +42,8 @@ _MARKS = {
 """Colours and symbols of the source's architectures; our plans have other symbols."""
 
 _OF_PLANS = (
-    "star",
-    "triangle-down",
-    "diamond",
-    "triangle-up",
-    "hexagram",
-    "pentagon",
-    "triangle-right",
+    *("star", "triangle-down", "diamond", "triangle-up"),
+    *("hexagram", "pentagon", "triangle-right"),
 )
 _DASHES = ("dash", "dashdot", "longdash", "longdashdot")
 
@@ -134,18 +127,8 @@ def _model_errors(tried: list[Row]) -> TableView:
 
 def _streams_together(rows: list[Row]) -> list[TableView]:
     shown = []
-    header = [
-        "network",
-        "its MB",
-        "deadline",
-        "promised",
-        "simulated",
-        "delay ms",
-        "missed",
-        "exact",
-    ]
-    for budget in dict.fromkeys(row["budget_bytes"] for row in rows):
-        own = [row for row in rows if row["budget_bytes"] == budget]
+    header = ["network", "its MB", "deadline", "promised", "simulated", "delay ms", "missed"]
+    for (budget,), own in grouped(rows, "budget_bytes").items():
         lines = [
             [
                 row["network"],
@@ -161,7 +144,9 @@ def _streams_together(rows: list[Row]) -> list[TableView]:
         ]
         told = f"{own[0]['together']} in {megabytes(budget)} MB, {own[0]['budget']:.0%} of weights"
         shown.append(
-            TableView(f"Beside each other, from {own[0]['tier']}: {told}", header, lines, 1)
+            TableView(
+                f"Beside each other, from {own[0]['tier']}: {told}", [*header, "exact"], lines, 1
+            )
         )
     return shown
 
@@ -169,87 +154,44 @@ def _streams_together(rows: list[Row]) -> list[TableView]:
 def _figures(rows: list[Row]) -> list[Figure]:
     """For each network the measurements, the planned Pareto front, and offloading."""
     figures = []
-    fronts = [row for row in rows if "front" in row]
-    for front in fronts:
-        where = front["network"], front["batch"], front["tier"]
-        own = [
-            row
-            for row in rows
-            if row.get("plan_bytes") is not None
-            and (row["network"], row["batch"], row["tier"]) == where
+    for front in (row for row in rows if "front" in row):
+        network, batch, tier = front["network"], front["batch"], front["tier"]
+        own = [row for row in rows if (row.get("network"), row.get("batch")) == (network, batch)]
+        data = [
+            line(
+                "planned (predicted)",
+                [nbytes / 1e6 for nbytes, _ in front["front"]],
+                [ms for _, ms in front["front"]],
+                shape="hv",
+                color=GREY,
+            )
         ]
-        data: list[dict[str, Any]] = [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": "planned (predicted)",
-                "line": {"shape": "hv", "color": GREY},
-                "x": [nbytes / 1e6 for nbytes, _ in front["front"]],
-                "y": [ms for _, ms in front["front"]],
-            },
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": "the kernels' sum, as profiled",
-                "line": {"dash": "dot", "color": GREY},
-                "x": [0, front["weight_bytes"] / 1e6],
-                "y": [front["kernels_ms"]] * 2,
-            },
-        ]
+        across = [0, front["weight_bytes"] / 1e6]
+        kernels_ms = [front["kernels_ms"]] * 2
+        data.append(
+            line("the kernels' sum, as profiled", across, kernels_ms, dash="dot", color=GREY)
+        )
         symbols = cycle(_OF_PLANS)
         for row in own:
-            known = _MARKS.get(row["variant"])
-            colour, symbol = known or (GREEN, next(symbols))
-            data.append(
-                {
-                    "type": "scatter",
-                    "mode": "markers",
-                    "name": row["variant"],
-                    "x": [row["plan_bytes"] / 1e6],
-                    "y": [row["ms"]],
-                    "marker": {
-                        "color": colour,
-                        "symbol": symbol,
-                        "size": 12,
-                        "line": {"color": GROUND, "width": 1},
-                    },
-                }
-            )
+            if row["tier"] == tier and row.get("plan_bytes") is not None:
+                colour, symbol = _MARKS.get(row["variant"]) or (GREEN, next(symbols))
+                style = {"color": colour, "symbol": symbol, "size": 12}
+                edge = {"color": GROUND, "width": 1}
+                x, y = [row["plan_bytes"] / 1e6], [row["ms"]]
+                data.append(points(row["variant"], x, y, **style, line=edge))
         offloaded = [
-            row
-            for row in rows
-            if row.get("ms")
-            and row.get("variant", "").startswith("accelerate")
-            and (row["network"], row["batch"]) == where[:2]
+            row for row in own if row.get("ms") and row.get("variant", "").startswith("accelerate")
         ]
         data += [
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": row["variant"],
-                "line": {"dash": dash, "color": OLIVE},
-                "x": [0, front["weight_bytes"] / 1e6],
-                "y": [row["ms"]] * 2,
-            }
+            line(row["variant"], across, [row["ms"]] * 2, dash=dash, color=OLIVE)
             for row, dash in zip(offloaded, cycle(_DASHES), strict=False)
         ]
         figures.append(
             Figure(
-                f"Memory and delay: {where[0]}, batch {where[1]}, weights from {where[2]}",
+                f"Memory and delay: {network}, batch {batch}, weights from {tier}",
                 data,
-                {
-                    "xaxis": {"title": {"text": "MB of rings and residents"}},
-                    "yaxis": {"type": "log", "title": {"text": "delay in ms"}},
-                },
-                "Planned ones go on into the next inference, and are measured behind another; all others "
-                "begin with empty rings, as the planned ones' first inference does (`first ms` in the table). "
-                "What the tier itself keeps in memory is in the table. Dotted is the sum of the kernels' "
-                "times in the profile, which a machine that was less busy afterwards can go below."
-                + (
-                    " accelerate's memory was not measured: its delay is drawn across."
-                    if offloaded
-                    else ""
-                ),
+                axes("MB of rings and residents", "delay in ms", log="y"),
+                _CAPTION + (_OFFLOADED if offloaded else ""),
             )
         )
     return figures

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from runtime.mapping.running.needed_margin import needed_margin
+from runtime.page.chart import axes, bars, line
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.markup import chart_text
 from runtime.page.palette import BLUE, GREY, SERIES
@@ -155,25 +155,15 @@ def _plan(one: Row, rows: list[Row]) -> Figure:
         for i, row in enumerate(own)
     ]
     data = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "marker": {"color": colour},
-            "y": labels,
-            "base": [row[begin] for row in own],
-            "x": [row[end] - row[begin] for row in own],
-        }
+        bars(name, [row[end] - row[begin] for row in own], labels, color=colour)
+        | {"orientation": "h", "base": [row[begin] for row in own]}
         for name, colour, begin, end in (
             ("planned", GREY, "planned_start_ms", "planned_end_ms"),
             ("measured, median", BLUE, "start_ms", "end_ms"),
         )
     ]
-    layout = {
-        "barmode": "group",
-        "xaxis": {"title": {"text": "ms of the frame"}},
-        "yaxis": {"autorange": "reversed", "automargin": True},
-    }
+    reverse = {"autorange": "reversed", "automargin": True}
+    layout = axes("ms of the frame", barmode="group", yaxis=reverse)
     height = 140 + 34 * len(own)
     return Figure(f"Planned and measured: {one['timetable']}", data, layout, height=height)
 
@@ -182,34 +172,16 @@ def _lengths(ran: list[Row]) -> list[Figure]:
     """Chart the cumulative distribution of frame times."""
     if not ran:
         return []
-    data: list[dict[str, Any]] = []
+    data = []
     for i, row in enumerate(ran):
         ordered = sorted(row["samples_ms"])
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "line": {"shape": "hv", "color": SERIES[i % len(SERIES)]},
-                "name": row["timetable"],
-                "x": ordered,
-                "y": [100 * (k + 1) / len(ordered) for k in range(len(ordered))],
-            }
-        )
+        shares = [100 * (k + 1) / len(ordered) for k in range(len(ordered))]
+        colour = SERIES[i % len(SERIES)]
+        data.append(line(row["timetable"], ordered, shares, shape="hv", color=colour))
     frame_ms = ran[0]["frame_ms"]
-    layout = {
-        "xaxis": {"title": {"text": "start to last end, ms"}, "rangemode": "tozero"},
-        "yaxis": {"title": {"text": "frames, %"}},
-        "shapes": [
-            {
-                "type": "line",
-                "x0": frame_ms,
-                "x1": frame_ms,
-                "y0": 0,
-                "y1": 100,
-                "line": {"dash": "dot"},
-            }
-        ],
-    }
+    end = {"type": "line", "x0": frame_ms, "x1": frame_ms, "y0": 0, "y1": 100}
+    shapes = [{**end, "line": {"dash": "dot"}}]
+    layout = axes("start to last end, ms", "frames, %", from_0="x", shapes=shapes)
     caption = f"Dotted: the end of the frame, {frame_ms:g} ms."
     return [Figure("Cumulative distribution of frame times", data, layout, caption)]
 
