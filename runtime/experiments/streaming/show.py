@@ -175,10 +175,10 @@ def _figures(rows: list[Row]) -> list[Figure]:
         for row in own:
             if row["tier"] == tier and row.get("plan_bytes") is not None:
                 colour, symbol = _MARKS.get(row["variant"]) or (GREEN, next(symbols))
-                style = {"color": colour, "symbol": symbol, "size": 12}
                 edge = {"color": GROUND, "width": 1}
                 x, y = [row["plan_bytes"] / 1e6], [row["ms"]]
-                data.append(points(row["variant"], x, y, **style, line=edge))
+                mark = points(row["variant"], x, y, color=colour, symbol=symbol, size=12, line=edge)
+                data.append(mark)
         offloaded = [
             row for row in own if row.get("ms") and row.get("variant", "").startswith("accelerate")
         ]
