@@ -14,8 +14,8 @@ from latency.measuring.settings import MeasureConfig, OnDisturbance
 from latency.probe import agent
 from latency.probe.board import BoardError, Timed
 from latency.probe.config import require_times
-from latency.probe.farm import Outcome
-from latency.probe.link import LinkError
+from latency.probe.connection import LostConnectionError
+from latency.probe.pool import Outcome
 from latency.probe.settings import Precision
 from runtime.machine.description import versions
 from runtime.machine.monitors import loaded
@@ -36,7 +36,7 @@ class LiveBoards:
 
         Raises:
           UserError: if an address or a setting is malformed.
-          LinkError, BoardError: if a board cannot be used.
+          LostConnectionError, BoardError: if a board cannot be used.
         """
         if config.backend is not None:
             raise UserError(
@@ -62,8 +62,8 @@ class LiveBoards:
             timing=config.timing,
             quiet=config.quiet,
         )
-        self._farm, self._export = connected.farm, connected.export
-        self._boards = connected.farm.boards
+        self._pool, self._export = connected.pool, connected.export
+        self._boards = connected.pool.boards
         found = self._boards[0].identity
         board, _, rest = found.device(connected.settings).partition("/")
         self.device_id = f"{config.board or board}/{rest}"
@@ -108,7 +108,7 @@ class LiveBoards:
         journals = {board.address: folder.journal_of(board.address) for board in self._boards}
         watches = {address: self._watch(journal) for address, journal in journals.items()}
         try:
-            for outcome in self._farm.measure(pending, self._export):
+            for outcome in self._pool.measure(pending, self._export):
                 address = outcome.board
                 if outcome.timed is None:
                     self._refuse(outcome)
@@ -116,7 +116,7 @@ class LiveBoards:
                     continue
                 measured = self._judged(outcome.network, outcome.timed, address, watches[address])
                 yield journals[address], [measured]
-        except (LinkError, BoardError) as error:
+        except (LostConnectionError, BoardError) as error:
             raise UserError(
                 f"{error}; what was measured is kept, run the same command again to go on"
             ) from error

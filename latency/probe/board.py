@@ -1,4 +1,4 @@
-"""One board: connected when it is needed, again after it was lost; times one network at a time."""
+"""One board: connected on demand and again after a loss; times one network at a time."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
-from latency.probe.link import EndedError, Link, LinkError
+from latency.probe.connection import Connection, EndedError, LostConnectionError
 from latency.probe.settings import Precision, Runtime, Settings
-from latency.probe.state import UNTOLD, State, state_of
+from latency.probe.state import UNKNOWN, State, state_of
 from runtime.machine.monitors import loaded
 from runtime.machine.stability import StabilityConfig, clock_dropped, drifted
 from runtime.shell.printable import printable
 
 _LONGEST_NAME = 200
-"""Of what a board is called: it becomes part of a file's name."""
+"""Characters of a board's name that are used: it becomes part of a file's name."""
 
 _LONGEST_WAIT_S = 60.0
 
 _SENSELESS = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
-"""What it raises to take an answer for what it is not."""
+"""Errors that a malformed answer raises."""
 
 
 class UnrunnableError(Exception):
@@ -34,13 +34,13 @@ class UnrunnableError(Exception):
 
 
 class BoardError(ConnectionError):
-    """A board that cannot be used, whatever the network; one line that begins with its address."""
+    """The board cannot be used with any network; one line that begins with its address."""
 
 
 @final
 @dataclass(frozen=True)
 class Identity:
-    """What must be the same for times to be of one device."""
+    """Facts that are the same for all times of one device."""
 
     board: str
     runtime: str
@@ -63,14 +63,16 @@ class Identity:
 @final
 @dataclass(frozen=True)
 class Timed:
-    """Every time that was taken of one network, and of the control in turns with it."""
+    """Times of one network, and of the control network in turns with it."""
 
     ms: Float64[ndarray, " n"]
     control_ms: Float64[ndarray, " m"]
     warm_up_calls: int
-    is_stable: bool  # whether the warm-up ended by stability
-    told: dict[str, Any] = field(default_factory=dict)  # clocks and temperatures after it
-    state: State = UNTOLD  # what of that is watched
+    is_stable: bool  # whether times settled during the warm-up
+    told: dict[str, Any] = field(
+        default_factory=dict
+    )  # report of the board after it: clocks, temperatures
+    state: State = UNKNOWN  # the part of the report that is watched
 
     @property
     def control_median_ms(self) -> float:
@@ -85,17 +87,19 @@ class Patience:
 
     silence_s: float = 120.0
     tries: int = 5
-    backoff_s: float = 2.0  # before the second try; doubles each time, up to a minute
+    backoff_s: float = (
+        2.0  # seconds to wait before the second try; doubles each time, up to a minute
+    )
 
 
 @final
 class Board:
-    """Connects on construction. Each later loss of the connection is mended, or told."""
+    """Connects on construction; connects again after a loss, or raises."""
 
     def __init__(
         self,
         address: str,
-        open_link: Callable[[], Link],
+        open_connection: Callable[[], Connection],
         *,
         settings: Settings,
         control: Callable[[str], bytes],
@@ -106,59 +110,61 @@ class Board:
 
         Args:
           address: for messages.
-          open_link: starts the agent.
+          open_connection: starts the agent.
           settings: of every measurement.
           control: the control network in a format (onnx, torchscript).
           patience: with this board.
-          tell: takes a line for the user.
+          tell: prints a line for the user.
 
         Raises:
-          LinkError: if the board cannot be reached.
+          LostConnectionError: if the board cannot be reached.
           BoardError: if it has no runtime, or cannot run the control network.
         """
         self.address = address
-        self._open_link = open_link
+        self._open_connection = open_connection
         self._settings = settings
         self._control = control
         self._patience = patience
         self._tell = tell
-        self._link: Link | None
+        self._connection: Connection | None
         # the control's median and the clock are those to which later ones are compared
-        self._link, self.facts, self.identity, self.control_ms, self._clock_mhz = self._connect()
+        self._connection, self.facts, self.identity, self.control_ms, self._clock_mhz = (
+            self._connect()
+        )
 
     @property
     def takes(self) -> str:
-        """The format of a network for this board's runtime."""
+        """Format of networks for this board's runtime."""
         return _takes(self.identity.runtime)
 
     @property
     def pid(self) -> int | None:
-        """Of the command on this machine; None while it is not connected."""
-        return None if self._link is None else self._link.pid
+        """Process id of the local command, or None if disconnected."""
+        return None if self._connection is None else self._connection.pid
 
     def measure(self, network: bytes) -> Timed:
         """Time a network; a lost board is waited for and connected again.
 
         Raises:
           UnrunnableError: if the board refuses the network, or its agent dies of it each time.
-          LinkError: if the board does not come back.
+          LostConnectionError: if the board does not come back.
           BoardError: if it comes back as another, or its clock is broken.
         """
         deaths, tries = 0, self._patience.tries
         for attempt in range(1, tries + 1):
             try:
-                link = self._connected()
-            except LinkError as error:
+                connection = self._connected()
+            except LostConnectionError as error:
                 self._wait(error, attempt)
                 continue
             try:
-                answer = link.request(
+                answer = connection.request(
                     {"type": "measure", "timing": self._settings.request("")["timing"]},
                     network,
                     silence_s=self._patience.silence_s,
                 )
-            except LinkError as error:
-                self._link = None
+            except LostConnectionError as error:
+                self._connection = None
                 deaths += isinstance(error, EndedError)
                 if deaths == tries:
                     raise UnrunnableError(
@@ -171,7 +177,7 @@ class Board:
         raise AssertionError  # the last attempt raises
 
     def disturbances(self, timed: Timed, quiet: StabilityConfig) -> tuple[str, ...]:
-        """Why a time is not to be trusted, each a line for the user; none if it is."""
+        """Reasons not to trust a time, a line each; () if there are none."""
         return (
             *drifted(timed.control_median_ms, self.control_ms, quiet.control_drift),
             *clock_dropped(timed.state.clock_mhz, self._clock_mhz, quiet.clock_drop),
@@ -180,33 +186,33 @@ class Board:
 
     def close(self) -> None:
         """End the agent."""
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
-    def _wait(self, error: LinkError, attempt: int) -> None:
+    def _wait(self, error: LostConnectionError, attempt: int) -> None:
         tries = self._patience.tries
         if attempt == tries:
-            raise LinkError(f"{error}; given up after {tries} tries") from error
+            raise LostConnectionError(f"{error}; given up after {tries} tries") from error
         wait_s = min(self._patience.backoff_s * 2.0 ** min(attempt - 1, 32), _LONGEST_WAIT_S)
         self._tell(f"{error}; trying again in {wait_s:g} s ({attempt} of {tries - 1})")
         time.sleep(wait_s)
 
-    def _connected(self) -> Link:
-        if self._link is None:
-            link, _, identity, *_ = self._connect()
+    def _connected(self) -> Connection:
+        if self._connection is None:
+            connection, _, identity, *_ = self._connect()
             if identity != self.identity:
-                link.close()
+                connection.close()
                 raise BoardError(
                     f"{self.address}: it came back as another: {identity}; it was {self.identity}"
                 )
-            self._link = link
-        return self._link
+            self._connection = connection
+        return self._connection
 
-    def _connect(self) -> tuple[Link, dict[str, Any], Identity, float, float | None]:
-        link = self._open_link()
+    def _connect(self) -> tuple[Connection, dict[str, Any], Identity, float, float | None]:
+        connection = self._open_connection()
         silence_s = self._patience.silence_s
-        here = link.request({"type": "hello"}, silence_s=silence_s)
+        here = connection.request({"type": "hello"}, silence_s=silence_s)
         try:
             facts: dict[str, Any] = here["facts"]
             runtimes: dict[str, str] = here["runtimes"]
@@ -220,7 +226,7 @@ class Board:
             )
         except _SENSELESS as error:
             raise self._senseless(here) from error
-        prepared = link.request(
+        prepared = connection.request(
             {"type": "prepare", **self._settings.request(runtime)},
             self._control(_takes(runtime)),
             silence_s=silence_s,
@@ -235,7 +241,7 @@ class Board:
             clock_mhz = state_of(prepared.get("state", {}), runtime).clock_mhz
         except _SENSELESS as error:
             raise self._senseless(prepared) from error
-        return link, {**facts, "runtimes": runtimes}, identity, control_ms, clock_mhz
+        return connection, {**facts, "runtimes": runtimes}, identity, control_ms, clock_mhz
 
     def _choose(self, runtimes: dict[str, str]) -> str:
         asked = self._settings.runtime

@@ -14,8 +14,8 @@ from typing import final
 from latency.base import Space
 from latency.probe.address import Connect, command_of, split_addresses
 from latency.probe.board import Board, Patience
-from latency.probe.farm import Farm
-from latency.probe.link import Link
+from latency.probe.connection import Connection
+from latency.probe.pool import BoardPool
 from latency.probe.settings import Precision, Runtime, Settings
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import TimingConfig
@@ -37,7 +37,7 @@ _WRITTEN = 8
 class Connected:
     """Boards that answer, the settings of their measurements, and the export of networks."""
 
-    farm: Farm
+    pool: BoardPool
     settings: Settings
     export: Callable[[str, str], bytes]  # (text of an architecture, format) -> file
 
@@ -72,7 +72,7 @@ class BoardsConfig:
 
         Raises:
           UserError: if an address or a setting is malformed.
-          LinkError, BoardError: if a board cannot be used.
+          LostConnectionError, BoardError: if a board cannot be used.
         """
         require_at_least_1({"latency.tries": self.tries})
         require_times({"latency.connect_s": self.connect_s, "latency.silence_s": self.silence_s})
@@ -88,17 +88,17 @@ class BoardsConfig:
         boards = [
             Board(
                 address,
-                open_link,
+                open_connection,
                 settings=settings,
                 control=cache(partial(export, space.text(control))),
                 patience=patience,
                 tell=tell,
             )
-            for address, open_link in self._links(device)
+            for address, open_connection in self._connections(device)
         ]
-        return Connected(Farm(boards, quiet, tell), settings, export)
+        return Connected(BoardPool(boards, quiet, tell), settings, export)
 
-    def _links(self, device: str) -> list[tuple[str, Callable[[], Link]]]:
+    def _connections(self, device: str) -> list[tuple[str, Callable[[], Connection]]]:
         connect = Connect(
             self.python,
             None if self.ssh_config is None else self.ssh_config.expanduser(),
@@ -106,7 +106,10 @@ class BoardsConfig:
         )
         try:
             return [
-                (address, partial(Link, address, command_of(address, connect), self.connect_s))
+                (
+                    address,
+                    partial(Connection, address, command_of(address, connect), self.connect_s),
+                )
                 for address in split_addresses(device)
             ]
         except ValueError as error:

@@ -14,7 +14,7 @@ from numpy import ndarray
 from latency.base import Latencies, Space, UnmeasuredError
 from latency.probe.board import BoardError, Timed
 from latency.probe.cache import Cache
-from latency.probe.farm import Farm, Outcome
+from latency.probe.pool import BoardPool, Outcome
 from runtime.machine.stability import StabilityConfig, drifted
 from runtime.machine.timing import Statistic
 from runtime.shell.provenance import Kind
@@ -38,7 +38,7 @@ class ProbeLatency:
     device: str
     description: str
     space: Space
-    farm: Farm
+    pool: BoardPool
     cache: Cache
     export: Callable[[str, str], bytes]  # (text of an architecture, format) -> file
     tell: Callable[[str], None]  # prints a line for the user
@@ -58,7 +58,7 @@ class ProbeLatency:
         Raises:
           IndexError: if an architecture lies outside the space.
           UnmeasuredError: if the board cannot run an architecture's network.
-          LinkError, BoardError: if the boards are lost, or disturbed where that is to stop.
+          LostConnectionError, BoardError: if the boards are lost, or disturbed where that is to stop.
         """
         names = self._names(architectures)
         self._learn([name for name in dict.fromkeys(names) if name not in self._known_ms])
@@ -91,12 +91,12 @@ class ProbeLatency:
 
         Raises:
           IndexError: if an architecture lies outside the space.
-          LinkError, BoardError: if the boards are lost, or disturbed where that is to stop.
+          LostConnectionError, BoardError: if the boards are lost, or disturbed where that is to stop.
         """
         self.space.canonical(architectures)  # refuses what lies outside
         names = [self.space.text(one) for one in self.space.normal(architectures)]
         again_ms = dict.fromkeys(names, np.nan)
-        for outcome in self.farm.measure(list(again_ms), self.export):
+        for outcome in self.pool.measure(list(again_ms), self.export):
             if outcome.timed is not None:
                 self._judge(outcome)
                 again_ms[outcome.network] = self._ms(outcome.timed)
@@ -112,7 +112,7 @@ class ProbeLatency:
 
     def still_holds(self, cached: Timed) -> bool:
         """Whether the control network takes the same time now as when a time was cached."""
-        now_ms = np.median([board.control_ms for board in self.farm.boards])
+        now_ms = np.median([board.control_ms for board in self.pool.boards])
         limit = self.quiet.control_drift
         return not drifted(cached.control_median_ms, float(now_ms), limit)
 
@@ -124,7 +124,7 @@ class ProbeLatency:
                 unknown.append(name)
             else:
                 self._known_ms[name] = self._ms(cached)
-        for outcome in self.farm.measure(unknown, self.export):
+        for outcome in self.pool.measure(unknown, self.export):
             if outcome.timed is None:
                 self._refuse(outcome)
                 continue

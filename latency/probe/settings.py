@@ -1,4 +1,4 @@
-"""What decides a time on a board, beside the board and the network."""
+"""Settings of a measurement on a board."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from runtime.machine.timing import TimingConfig
 
 
 class Runtime(Enum):
-    """What runs a network on the board."""
+    """Software that runs a network on the board."""
 
-    auto = "auto"  # the first of these that is there
+    auto = "auto"  # the first of these that the board has
     tensorrt = "tensorrt"
     onnxruntime_cuda = "onnxruntime-cuda"
     onnxruntime = "onnxruntime"
     torch = "torch"
-    torch_cuda = "torch-cuda"  # only when asked for: to look for it takes seconds on a board
+    torch_cuda = "torch-cuda"  # only if set: the check for it takes seconds on a board
 
 
 class Precision(Enum):
-    """What weights and all between them are stored in."""
+    """Number format of weights and activations."""
 
     fp32 = "fp32"
     fp16 = "fp16"  # with tensorrt
@@ -30,17 +30,17 @@ class Precision(Enum):
 @final
 @dataclass(frozen=True)
 class Settings:
-    """Stored beside every time that was taken with them."""
+    """Settings that a time depends on; stored beside every time."""
 
     runtime: Runtime
     precision: Precision
     shape: tuple[int, ...]  # of the input, batch first
     threads: int
-    core: int | None  # that the agent is pinned to
+    core: int | None  # processor that the agent is pinned to; None: none
     timing: TimingConfig = field(default_factory=TimingConfig)
 
     def request(self, runtime: str) -> dict[str, Any]:
-        """What the agent is told, given the runtime that was chosen."""
+        """Message to the agent, given the chosen runtime."""
         return {
             "runtime": runtime,
             "precision": self.precision.value,

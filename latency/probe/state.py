@@ -1,4 +1,4 @@
-"""What a board tells of itself beside a time: its clock, and what others do on it."""
+"""Clock and load that a board reports beside a time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 _GPU_CLOCK = re.compile(r"gpu|g[mpva]\d+b")
-"""In the names of Jetson's clocks, as 57000000.gpu, 17000000.gv11b and 17000000.ga10b."""
+"""Matches the names of Jetson's GPU clocks: 57000000.gpu, 17000000.gv11b and 17000000.ga10b."""
 
 _ON_GPU = ("tensorrt", "onnxruntime-cuda", "torch-cuda")
 
@@ -16,27 +16,33 @@ _ON_GPU = ("tensorrt", "onnxruntime-cuda", "torch-cuda")
 @final
 @dataclass(frozen=True)
 class State:
-    """As far as the board tells it, right after a time was taken."""
+    """Clock and load reported by the board right after a timing."""
 
-    clock_mhz: float | None  # of what runs the networks, the fastest where there are several
-    other_load: float  # processors that others kept busy meanwhile; 0 where it is not told
+    clock_mhz: (
+        float | None
+    )  # of the processor that runs the networks, the fastest of several; None if unknown
+    other_load: float  # processors that others kept busy meanwhile; 0 if unknown
 
 
-UNTOLD = State(None, 0.0)
+UNKNOWN = State(None, 0.0)
 
 
-def state_of(told: dict[str, Any], runtime: str) -> State:
-    """What the agent told, for the runtime that it uses.
+def state_of(reported: dict[str, Any], runtime: str) -> State:
+    """State from the report of an agent, for the runtime that it uses.
 
     Raises:
-      AttributeError, OverflowError, TypeError, ValueError: if that makes no sense.
+      AttributeError, OverflowError, TypeError, ValueError: if the report is malformed.
     """
     hertz = (
-        [float(hz) for name, hz in told.get("devfreq_hz", {}).items() if _GPU_CLOCK.search(name)]
+        [
+            float(hz)
+            for name, hz in reported.get("devfreq_hz", {}).items()
+            if _GPU_CLOCK.search(name)
+        ]
         if runtime in _ON_GPU
-        else [1000 * float(khz) for khz in told.get("khz", [])]
+        else [1000 * float(khz) for khz in reported.get("khz", [])]
     )
-    state = State(max(hertz) / 1e6 if hertz else None, float(told.get("other_load", 0.0)))
+    state = State(max(hertz) / 1e6 if hertz else None, float(reported.get("other_load", 0.0)))
     if not all(math.isfinite(number) for number in (*hertz, state.other_load)):
         raise ValueError("a clock or a load is no number")
     return state

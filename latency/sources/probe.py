@@ -49,7 +49,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
 
         Raises:
           UserError: if an address or a setting is malformed, or the cache cannot be written.
-          LinkError, BoardError: if a board cannot be used.
+          LostConnectionError, BoardError: if a board cannot be used.
         """
         self._check()
         folder = (self.cache or Path(platformdirs.user_cache_dir("edgenas")) / "probe").expanduser()
@@ -85,7 +85,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             timing=self.timing,
             quiet=quiet,
         )
-        settings, boards = connected.settings, connected.farm.boards
+        settings, boards = connected.settings, connected.pool.boards
         found = boards[0].identity
         about = {board.address: board.facts for board in boards}
         key: dict[str, Any] = {
@@ -105,7 +105,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
                 f"{found.version}, {self.threads} thread{'s' if self.threads > 1 else ''}, "
                 f"{self.statistic.value} of {self.timing.samples}"
             ),
-            farm=connected.farm,
+            pool=connected.pool,
             cache=kept,
             space=space,
             export=connected.export,

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 from latency.probe.address import Connect, command_of
 from latency.probe.board import Board, Patience
-from latency.probe.link import Link, agent_source
+from latency.probe.connection import Connection, agent_source
 from latency.probe.settings import Precision, Runtime, Settings
 from runtime.machine.timing import TimingConfig
 
@@ -106,13 +106,13 @@ def connect(settings, small, told):
     ):
         left = list(sources or (agent_source(),))
 
-        def open_link():
+        def open_connection():
             source = left.pop(0) if len(left) > 1 else left[0]
-            return Link(address, command_of(address, reach), reach.timeout_s, lambda: source)
+            return Connection(address, command_of(address, reach), reach.timeout_s, lambda: source)
 
         board = Board(
             address,
-            open_link,
+            open_connection,
             settings=settings,
             control=lambda takes: small if takes == "onnx" else b"",
             patience=patience,

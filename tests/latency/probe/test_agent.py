@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from latency.probe import agent
-from latency.probe.link import Link, agent_source
+from latency.probe.connection import Connection, agent_source
 
 TEXT = st.binary().map(lambda data: data.replace(agent.MAGIC[:1], b"?"))  # of UTF-8 and more
 HEADERS = st.dictionaries(
@@ -77,15 +77,17 @@ def test_the_agent_is_written_for_python_3_6():
 
 def test_it_says_what_the_board_is_on_every_python_that_is_here(any_python, tmp_path):
     (tmp_path / "code.py").write_text("raise SystemExit('the wrong code.py was imported')")
-    link = Link("cmd://", ["env", "-C", str(tmp_path), any_python, "-I", "-m", "code", "-q"], 10.0)
+    connection = Connection(
+        "cmd://", ["env", "-C", str(tmp_path), any_python, "-I", "-m", "code", "-q"], 10.0
+    )
 
-    here = link.request({"type": "hello"}, silence_s=10.0)
+    here = connection.request({"type": "hello"}, silence_s=10.0)
 
     assert here["type"] == "here"
     assert here["facts"]["processors"] == os.cpu_count()
     assert here["facts"]["board"]
     assert set(here["runtimes"]) <= {"tensorrt", "onnxruntime", "onnxruntime-cuda", "torch"}
-    link.close()
+    connection.close()
 
 
 def test_a_turn_is_calls_in_a_row_after_one_that_does_not_count():

@@ -14,7 +14,14 @@ import pytest
 
 from latency.probe.address import Connect, command_of
 from latency.probe.board import Board, BoardError, Patience, UnrunnableError
-from latency.probe.link import EndedError, GarbledError, Link, LinkError, SilentError, agent_source
+from latency.probe.connection import (
+    Connection,
+    EndedError,
+    GarbledError,
+    LostConnectionError,
+    SilentError,
+    agent_source,
+)
 from latency.probe.settings import Precision, Runtime
 from runtime.network.formats.torchscript_export import torchscript_bytes
 
@@ -41,7 +48,7 @@ def test_torch_alone_is_sent_torchscript(settings, told):
     content = {"torchscript": torchscript_bytes(module, [torch.zeros(settings.shape)])}
     board = Board(
         "cmd://",
-        lambda: Link("cmd://", command_of("cmd://", Connect()), 20.0),
+        lambda: Connection("cmd://", command_of("cmd://", Connect()), 20.0),
         settings=replace(settings, runtime=Runtime.torch),
         control=content.__getitem__,
         patience=Patience(silence_s=60.0, tries=1),
@@ -96,10 +103,10 @@ def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
         '            "signs": [(time.sleep(0.3), self._send(encode({"type": "alive"})))[1]\n'
         "                      for _ in range(4)],",
     )
-    link = Link("cmd://", command_of("cmd://", Connect()), 20.0, lambda: long)
+    connection = Connection("cmd://", command_of("cmd://", Connect()), 20.0, lambda: long)
 
-    assert len(link.request({"type": "hello"}, silence_s=0.9)["signs"]) == 4
-    link.close()
+    assert len(connection.request({"type": "hello"}, silence_s=0.9)["signs"]) == 4
+    connection.close()
 
 
 def test_an_agent_that_dies_of_a_network_each_time_makes_that_network_unrunnable(
@@ -142,7 +149,7 @@ def test_a_board_that_does_not_come_back_is_told_in_one_line(connect, small, fau
     )
 
     with pytest.raises(
-        LinkError, match=r"^cmd://: .*power is off.*given up after 3 tries"
+        LostConnectionError, match=r"^cmd://: .*power is off.*given up after 3 tries"
     ) as raised:
         board.measure(small)
     assert "\n" not in str(raised.value)
@@ -272,7 +279,7 @@ def test_half_a_message_a_prompt_for_a_password_and_endless_noise_end_by_the_tim
     ],
 )
 def test_a_board_that_cannot_be_reached_is_told_in_one_line_at_once(connect, address, says):
-    with pytest.raises(LinkError, match=f"^{address.split()[0]}.*{says}") as raised:
+    with pytest.raises(LostConnectionError, match=f"^{address.split()[0]}.*{says}") as raised:
         connect(address, reach=Connect(python="python3", timeout_s=0.3))
     assert "\n" not in str(raised.value)
 

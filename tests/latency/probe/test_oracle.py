@@ -10,9 +10,9 @@ from latency.base import LatencyOracle, LiveOracle, UnmeasuredError
 from latency.probe.address import Connect, command_of
 from latency.probe.board import Board, BoardError, Patience
 from latency.probe.cache import Cache
-from latency.probe.farm import Farm
-from latency.probe.link import Link
+from latency.probe.connection import Connection
 from latency.probe.oracle import OnDisturbance, ProbeLatency
+from latency.probe.pool import BoardPool
 from latency.probe.settings import Precision, Runtime, Settings
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
@@ -51,7 +51,7 @@ def live(small):
     """One board for all tests here: nothing is changed in it."""
     board = Board(
         "cmd://",
-        lambda: Link("cmd://", command_of("cmd://", Connect()), 20.0),
+        lambda: Connection("cmd://", command_of("cmd://", Connect()), 20.0),
         settings=QUICK,
         control=lambda _: small,
         patience=Patience(silence_s=20.0, tries=1),
@@ -76,11 +76,11 @@ def make(live, small, told, asked, tmp_path):
         return b"no network" if text == BROKEN else small
 
     def oracle(**options):
-        farm = Farm([live], options.get("quiet", ANYTHING), told.append)
+        pool = BoardPool([live], options.get("quiet", ANYTHING), told.append)
         return ProbeLatency(
             device="board/onnxruntime/fp32/b1",
             description="24 networks",
-            farm=farm,
+            pool=pool,
             cache=Cache(tmp_path, KEY, {}),
             space=Pairs((4, 4)),
             export=export,

@@ -8,7 +8,7 @@ import pytest
 
 from latency.probe.address import Connect
 from latency.probe.board import Patience
-from latency.probe.link import LinkError, agent_source
+from latency.probe.connection import LostConnectionError, agent_source
 
 pytestmark = pytest.mark.skipif(
     shutil.which("ssh") is None, reason="needs ssh: apt-get install openssh-client"
@@ -50,7 +50,7 @@ def test_a_connection_that_is_cut_is_made_again(over_ssh, small, faulty, told):
     ],
 )
 def test_what_ssh_complains_of_is_the_line_for_the_user(over_ssh, user, python, says):
-    with pytest.raises(LinkError, match=f"^ssh://.*{says}"):
+    with pytest.raises(LostConnectionError, match=f"^ssh://.*{says}"):
         over_ssh(user, python)
 
 
@@ -59,5 +59,5 @@ def test_a_host_where_nothing_listens_is_told_at_once(connect):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
 
-    with pytest.raises(LinkError, match="Connection refused"):
+    with pytest.raises(LostConnectionError, match="Connection refused"):
         connect(f"ssh://127.0.0.1:{port}")

@@ -45,11 +45,11 @@ def test_two_boards_of_one_kind_are_asked_together(experiment, tmp_path):
 
     latency_ms = found.problem.oracle.answer(np.stack([none, twin, other])).ms
 
-    assert len(found.problem.oracle.farm.boards) == 2
+    assert len(found.problem.oracle.pool.boards) == 2
     assert found.problem.oracle.device.endswith("/onnxruntime/fp32/b1")
     assert "probe: measured live on" in found.problem.oracle.description
     assert latency_ms[0] == latency_ms[1]
-    for board in found.problem.oracle.farm.boards:
+    for board in found.problem.oracle.pool.boards:
         board.close()
 
 
@@ -109,7 +109,7 @@ def test_a_command_needs_quotes_in_hydras_grammar_only_where_it_holds_more_than_
         started.extend(command)
         raise ConnectionError
 
-    monkeypatch.setattr("latency.probe.config.Link", start)
+    monkeypatch.setattr("latency.probe.config.Connection", start)
 
     with pytest.raises(ConnectionError):
         experiment("latency=probe", override)

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from latency.probe.board import BoardError, Patience
-from latency.probe.farm import Farm
-from latency.probe.link import LinkError
+from latency.probe.connection import LostConnectionError
+from latency.probe.pool import BoardPool
 from runtime.machine.stability import StabilityConfig
 
 IN_MEASURE = "        loaded = self._load(network)\n"
@@ -22,13 +22,13 @@ def test_boards_share_the_work_and_a_lost_one_is_left_out(connect, small, faulty
         connect("cmd://", patience=ONE_TRY),
     ]
     boards[0].measure = lost(boards[0])
-    farm = Farm(boards, ANYTHING, told.append)
+    pool = BoardPool(boards, ANYTHING, told.append)
 
-    outcomes = list(farm.measure([str(number) for number in range(12)], lambda *_: small))
+    outcomes = list(pool.measure([str(number) for number in range(12)], lambda *_: small))
 
     assert sorted(int(outcome.network) for outcome in outcomes) == list(range(12))
     assert all((outcome.timed.ms > 0).all() for outcome in outcomes)
-    assert farm.boards == (boards[1],)
+    assert pool.boards == (boards[1],)
     assert any("going on with 1 board" in line for line in told)
 
 
@@ -40,7 +40,7 @@ def lost(board):
         try:
             return measure(network)
         except Exception as error:
-            raise LinkError(str(error)) from error
+            raise LostConnectionError(str(error)) from error
 
     return raising
 
@@ -53,7 +53,7 @@ def test_what_was_measured_before_the_last_board_is_lost_has_been_handed_out(
         "        self.n = getattr(self, 'n', 0) + 1\n"
         "        if self.n == 3: os._exit(1)\n" + IN_MEASURE,
     )
-    farm = Farm(
+    pool = BoardPool(
         [
             connect(
                 sources=(third, b"raise SystemExit('power is off')"),
@@ -65,10 +65,10 @@ def test_what_was_measured_before_the_last_board_is_lost_has_been_handed_out(
     )
     found = []
 
-    with pytest.raises(LinkError, match=r"power is off.*given up after 2 tries"):
+    with pytest.raises(LostConnectionError, match=r"power is off.*given up after 2 tries"):
         found.extend(
             outcome.network
-            for outcome in each(farm.measure(["7", "8", "9"], lambda *_: small), found)
+            for outcome in each(pool.measure(["7", "8", "9"], lambda *_: small), found)
         )
     assert found == ["7", "8"]
 
@@ -83,7 +83,7 @@ def test_boards_of_two_kinds_are_refused(connect, faulty, told):
     other = faulty('"board": _read("/proc/device-tree/model")', '"board": "raspi" or _read("/")')
 
     with pytest.raises(BoardError, match=r"is raspi.*their times are not of one device"):
-        Farm(
+        BoardPool(
             [connect(), connect("cmd://", sources=(other,))],
             replace(ANYTHING, control_drift=0.05),
             told.append,
@@ -91,9 +91,9 @@ def test_boards_of_two_kinds_are_refused(connect, faulty, told):
 
 
 def test_a_network_the_board_cannot_run_is_an_outcome_and_the_others_follow(connect, small, told):
-    farm = Farm([connect()], ANYTHING, told.append)
+    pool = BoardPool([connect()], ANYTHING, told.append)
 
-    refused, timed = farm.measure(["1", "2"], lambda text, _: small if text == "2" else b"?")
+    refused, timed = pool.measure(["1", "2"], lambda text, _: small if text == "2" else b"?")
 
     assert refused.timed is None
     assert "InvalidProtobuf" in refused.refused
@@ -109,9 +109,9 @@ def test_a_drifting_control_has_the_network_measured_once_more(connect, small, f
     )
     board = connect(sources=(slower,))
     board.control_ms = 1.0
-    farm = Farm([board], replace(ANYTHING, control_drift=0.05), told.append)
+    pool = BoardPool([board], replace(ANYTHING, control_drift=0.05), told.append)
 
-    mended, disturbed = farm.measure(["1", "2"], lambda *_: small)
+    mended, disturbed = pool.measure(["1", "2"], lambda *_: small)
 
     assert mended.disturbances == ()
     (line,) = disturbed.disturbances
@@ -130,9 +130,11 @@ def test_a_load_or_a_dropped_clock_of_the_board_has_the_network_measured_once_mo
         b'"control": timed, "state": board_state()',
         b'"control": timed, "state": {"khz": [1_000_000]}',
     )
-    farm = Farm([connect(sources=(disturbed,))], StabilityConfig(control_drift=1e6), told.append)
+    pool = BoardPool(
+        [connect(sources=(disturbed,))], StabilityConfig(control_drift=1e6), told.append
+    )
 
-    (outcome,) = farm.measure(["1"], lambda *_: small)
+    (outcome,) = pool.measure(["1"], lambda *_: small)
 
     assert outcome.disturbances == (
         "the clock is at 800 MHz, -20% against its first 1,000 MHz",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 from latency.probe.board import Board, BoardError, Timed, UnrunnableError
-from latency.probe.link import LinkError
+from latency.probe.connection import LostConnectionError
 from runtime.machine.stability import StabilityConfig, drifted
 
 
@@ -27,7 +27,7 @@ class Outcome:
 
 
 @final
-class Farm:
+class BoardPool:
     """Equal boards. A lost board is left out as long as there is another."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Farm:
         """Outcomes as they come; `export` writes a network in a format.
 
         Raises:
-          LinkError, BoardError: if no board is left; what was yielded before is not lost.
+          LostConnectionError, BoardError: if no board is left; what was yielded before is not lost.
         """
         if len(self._boards) == 1:
             for network in networks:
@@ -116,7 +116,7 @@ class Farm:
     def _leave_out(self, lost: _Lost) -> None:
         self._boards.remove(lost.board)
         lost.board.close()
-        if not isinstance(lost.error, (LinkError, BoardError)) or not self._boards:
+        if not isinstance(lost.error, (LostConnectionError, BoardError)) or not self._boards:
             raise lost.error
         others = len(self._boards)
         self._tell(f"{lost.error}; going on with {others} board{'s' if others > 1 else ''}")

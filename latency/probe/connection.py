@@ -1,6 +1,6 @@
 """One connection to one board: the agent is sent, then messages go there and back.
 
-Every wait has a limit, and every way in which a connection can break is a `LinkError`.
+Every wait has a limit, and every way in which a connection can break is a `LostConnectionError`.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from latency.probe import agent
 from runtime.shell.printable import printable
 
 _CHUNK = 1 << 16
-_KEPT = _CHUNK  # bytes that are kept of what is no message
+_KEPT = _CHUNK  # bytes kept of output that is no message
 _DEEPEST = 10  # an answer's parts within parts; the agent's have four
 
 
-class LinkError(ConnectionError):
-    """The connection could not be made, or broke; one line that begins with the board's address."""
+class LostConnectionError(ConnectionError):
+    """The connection failed or broke; one line that begins with the board's address."""
 
 
-class SilentError(LinkError):
-    """Nothing came for too long: the cable was pulled, the agent was stopped, or it hangs."""
+class SilentError(LostConnectionError):
+    """No message for too long: the cable was pulled, or the agent was stopped or hangs."""
 
 
-class EndedError(LinkError):
+class EndedError(LostConnectionError):
     """The command ended: the agent was killed, the board rebooted, or it was never reached."""
 
 
-class GarbledError(LinkError):
-    """What came is no message of this version."""
+class GarbledError(LostConnectionError):
+    """The received bytes are no message of this version."""
 
 
 def agent_source() -> bytes:
@@ -46,7 +46,7 @@ def agent_source() -> bytes:
 
 
 @final
-class Link:
+class Connection:
     """A running agent. Not for use by several threads at once."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Link:
         """Start the command and send it the agent.
 
         Raises:
-          LinkError: if that cannot be done within the time.
+          LostConnectionError: if that cannot be done within the time.
         """
         self._address = address
         self._decoder = agent.Decoder(longest_payload=0)  # a board sends no files
@@ -74,7 +74,9 @@ class Link:
                 start_new_session=True,  # Ctrl-C is for the search, which then ends this itself
             )
         except OSError as error:
-            raise LinkError(f"{address}: cannot run {command[0]}: {error.strerror}") from error
+            raise LostConnectionError(
+                f"{address}: cannot run {command[0]}: {error.strerror}"
+            ) from error
         self.close = weakref.finalize(self, _end, self._process)
         for pipe in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(pipe.fileno(), False)
@@ -86,7 +88,7 @@ class Link:
 
     @property
     def pid(self) -> int:
-        """Of the command on this machine."""
+        """Process id of the local command."""
         return self._process.pid
 
     def request(
@@ -95,7 +97,7 @@ class Link:
         """The answer to a message. The wait is for a sign of life, of which a long task gives many.
 
         Raises:
-          LinkError: if the connection breaks; it is of no use then.
+          LostConnectionError: if the connection breaks; it is of no use then.
         """
         try:
             return self._request(agent.encode(header, payload), silence_s)
