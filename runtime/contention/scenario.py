@@ -160,9 +160,7 @@ class Scenario:
     def contention(self, cores: Sequence[int], *, gpu: bool) -> Contention:
         """Return the context manager that runs this scenario.
 
-        Args:
-          cores: cores that the network does not use; hogs and networks beside take them in turn.
-          gpu: whether the network and the networks beside run on the GPU.
+        Hogs and networks beside take `cores`, which the network does not use, in turn.
 
         Raises:
           ValueError: if there is no spare core, or the scenario needs a GPU and `gpu` is False.

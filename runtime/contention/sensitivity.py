@@ -35,8 +35,7 @@ class Sensitivity:
     def slowdown(self, stolen_gb_per_s: Float64[ndarray, "*n"]) -> Float64[ndarray, "*n"]:
         """Return latency beside hogs over latency alone, at least 1.
 
-        Args:
-          stolen_gb_per_s: bandwidth of all hogs together; a GB has 10 ** 9 bytes.
+        The bandwidth is that of all hogs together; a GB has 10 ** 9 bytes.
 
         Raises:
           ValueError: if it is negative, or above the measured range.
@@ -52,10 +51,6 @@ class Sensitivity:
 
 def fit(stolen_gb_per_s: Float64[ndarray, " n"], slowdown: Float64[ndarray, " n"]) -> Sensitivity:
     """Fit the curve by least squares of the relative errors.
-
-    Args:
-      stolen_gb_per_s: bandwidth of the hogs in each measurement.
-      slowdown: latency over latency alone in each measurement.
 
     Raises:
       ValueError: if there are fewer than three different levels.

@@ -216,12 +216,9 @@ def interleaved(
 
     At least one round is timed; no further round begins after the deadline of the step.
 
-    Args:
-      variants: functions that return their own time, ms.
-      repeats: number of rounds.
-      turn_s: if above 0, a turn repeats its variant for that long and only the last run counts, in
-        a new random order each round. The clock that a GPU's power limit allows depends on the
-        work before, which is then the same variant.
+    With `turn_s` a turn repeats its variant for that long and only the last run counts, in a new
+    random order each round. The clock that a GPU's power limit allows depends on the work before,
+    which is then the same variant.
     """
     for once in variants.values():
         once()

@@ -129,9 +129,7 @@ def only(network: Network, lanes: Sequence[int]) -> Network:
 def opened_lanes(config: BenchConfig, sms: int | None) -> Iterator[Lanes]:
     """Open the configured lanes, and close them at the end of the block.
 
-    Args:
-      config: streams, cores and throttle.
-      sms: multiprocessors of the GPU slice; None for the whole GPU.
+    The GPU is cut to `sms` multiprocessors unless that is None.
 
     Raises:
       ValueError: if there are too few cores, or the GPU cannot be sliced like this.

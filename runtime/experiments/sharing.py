@@ -25,9 +25,7 @@ from runtime.scheduling.schedule import Schedule
 def sharing(schedule: Schedule, alone_ms: Sequence[float]) -> Row:
     """Throughput, mean slowdown and fairness; empty if a network did not end or a time is unknown.
 
-    Args:
-      schedule: of a closed set of inferences.
-      alone_ms: time of all inferences of each network alone.
+    `alone_ms` is the time of all inferences of each network alone.
     """
     if not alone_ms:
         return {}
@@ -50,11 +48,7 @@ def kept_trace(
 ) -> Row:
     """Write the trace `traces/<experiment>-<name>.json`; an error does not lose the measurement.
 
-    Args:
-      config: names the experiment and the folder of its results.
-      name: name of the run within the experiment.
-      run: returns the schedule.
-      measures: returns further values of the row.
+    `measures` returns further values of the row.
 
     Returns:
       `trace`, the path relative to the results, and the further values; or `trace_error`.

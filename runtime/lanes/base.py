@@ -71,12 +71,7 @@ class RealLane(Protocol):
         launch, when the network's next job may be put on any lane; a job that could not be launched
         is reported by Ended only.
 
-        Args:
-          ticket: the job.
-          compute: the work to do.
-          events: receives the events.
-          after: the job begins after this has ended; if that raised, the job does not begin and
-            ends with the same error.
+        The job begins when `after` has ended; if that raised, the job ends with the same error.
 
         Raises:
           RuntimeError: if the lane is closed.

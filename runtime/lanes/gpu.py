@@ -42,11 +42,8 @@ class CudaCompletion(Completion):
     def __init__(self, origin: CudaOrigin, spare: list[_Events], *, spin: bool) -> None:
         """Take or create the events of a job about to be launched.
 
-        Args:
-          origin: clock origin of the lane.
-          spare: reusable events of the lane; creating events costs more than recording them, and
-            much more when several threads create them.
-          spin: whether waiting spins instead of sleeping.
+        Spare events are reused: creating them costs more than recording them, and much more when
+        several threads create them. With `spin` waiting spins instead of sleeping.
         """
         self._origin = origin
         self._spare = spare

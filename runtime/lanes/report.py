@@ -112,10 +112,7 @@ def report_of(
 ) -> Report:
     """Summarise a run.
 
-    Args:
-      schedule: schedule of the run.
-      results: output or error of each request.
-      assumed: the random inputs, if none were given.
+    `assumed` are the random inputs, if none were given.
     """
     whole_ms = makespan_ms(schedule)
     networks = range(len(schedule.chains))

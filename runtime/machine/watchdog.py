@@ -29,11 +29,7 @@ class Watchdog:
     """Records when the work made progress last."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        """Start with a beat.
-
-        Args:
-          patience_s: longest time between two beats.
-        """
+        """Start with a beat."""
         self.patience_s = patience_s
         self._last_s = time.monotonic()
 
@@ -51,9 +47,7 @@ class Watchdog:
 def exit_if_silent(watchdog: Watchdog | None, give_up: Callable[[], object]) -> Iterator[None]:
     """Exit the process if the block does not call `beat` for longer than the watchdog allows.
 
-    Args:
-      watchdog: None for a block that is not watched.
-      give_up: called before the exit, to write the results so far; it has 15 s.
+    Before the exit `give_up` has 15 s to write the results so far.
     """
     if watchdog is None:
         yield

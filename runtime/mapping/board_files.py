@@ -20,10 +20,6 @@ THIS = "this"
 def read_board(tasks: str, config: MapConfig) -> tuple[TimingTable, Platform]:
     """Read the networks of a board and the platform that they may run on.
 
-    Args:
-      tasks: timing table, or `xavier` for the published one.
-      config: selection of networks, platform and configurations.
-
     Raises:
       OSError: if a file cannot be read.
       ValueError: if a file is missing or invalid, or the table has times in a configuration that the

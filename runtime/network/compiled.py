@@ -46,11 +46,8 @@ class Compiled(SegmentedNetwork):
     ) -> None:
         """Compile all segments, which runs each of them a few times on each engine.
 
-        Args:
-          program: the network, with its weights on the CPU or on the one device of all engines.
-          x: an example input; every later input must have its shape and type.
-          engines: engine of each lane; None for a lane that never runs this network.
-          handover: how the CPU and a GPU exchange outputs, if there are engines of both.
+        Weights are on the CPU or on the one device of all engines; every later input must have the
+        shape and type of `x`. An engine is None for a lane that never runs this network.
 
         Raises:
           BaseException: whatever a segment or `Engine.compile` raises.

@@ -50,10 +50,7 @@ class Engine(Protocol):
         The segment is run on the inputs once or a few times, which may change them. If its output is
         a view of an input, that view is returned with a job that does nothing.
 
-        Args:
-          segment: the segment, with its weights on the engine's device.
-          inputs: the tensors that the job reads, holding an example.
-          output: the tensor that the job writes; allocated by the engine if None.
+        The inputs hold an example; the output is allocated by the engine if None.
 
         Raises:
           BaseException: whatever the segment raises; ValueError or RuntimeError if the engine

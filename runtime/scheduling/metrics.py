@@ -93,9 +93,7 @@ def turnaround_slowdowns(
     also waits for earlier ones of its own network. NaN if a request did not complete, or the network
     has none.
 
-    Args:
-      schedule: with all requests of each network.
-      alone_ms: time for all requests of each network, alone on the machine.
+    `alone_ms` is the time for all requests of each network, alone on the machine.
 
     Raises:
       ValueError: if `alone_ms` does not hold one positive time per network.
@@ -149,10 +147,7 @@ def overlap(sequential_ms: float, measured_ms: float, bound_ms: float) -> float:
     if slower than sequential, above 1 only if the bound is wrong. NaN if the bound equals the
     sequential time.
 
-    Args:
-      sequential_ms: all jobs one after another on the fastest single lane.
-      measured_ms: measured makespan.
-      bound_ms: lower bound on the makespan, such as `bound.lower_bound_ms`.
+    `sequential_ms` is the time of all jobs one after another on the fastest single lane.
     """
     can_be_saved_ms = sequential_ms - bound_ms
     return (sequential_ms - measured_ms) / can_be_saved_ms if can_be_saved_ms > 0 else np.nan

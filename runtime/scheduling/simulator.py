@@ -68,15 +68,9 @@ def simulate(
 ) -> Schedule:
     """Serve all requests on simulated lanes.
 
-    Args:
-      chains: the networks.
-      requests: in any order; equal arrivals are served in the order given.
-      lanes: where jobs can run.
-      policy: chooses the lane of each job, knowing predicted times only.
-      sync_ms: delay of a job by the previous job's lane and its own; None for no delay.
-      actual_ms: actual duration of a job on a lane; None to use the predictions.
-      order: order of waiting requests and jobs.
-      overhead: cost of dispatching; None for no cost.
+    Requests with equal arrivals are served in the order given. Policies know the predicted times
+    only; jobs take `actual_ms` on a lane, by default as predicted, and `sync_ms` by the previous
+    job's lane and its own.
 
     Raises:
       ValueError: if chains, requests, lanes and overhead do not fit together, or the policy puts a

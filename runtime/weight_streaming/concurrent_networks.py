@@ -127,14 +127,9 @@ def stream_concurrently(
     Each network is profiled once, alone. A network with a strain of at most 1 meets its deadline even if
     the others use disk, bus and processors all the time; above 1 it may miss it.
 
-    Args:
-      requests: the networks, with unique names.
-      budget: bytes of all rings and resident layers together.
-      tier: storage of the other weights.
-      device: device of all kernels; the models' by default.
-      processors: number of networks whose kernels run without slowing each other. By default 1 on a
-        GPU, and on a CPU the number of cores divided by torch's threads.
-      interference: measured slowdown factors, if known.
+    The budget counts bytes of all rings and resident layers together; `tier` stores the other
+    weights. Up to `processors` networks run their kernels without slowing each other: by default 1
+    on a GPU, and on a CPU the number of cores divided by torch's threads.
 
     Raises:
       ValueError: if names are not unique or the budget is too small; the message names the smallest

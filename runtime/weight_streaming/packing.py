@@ -57,15 +57,7 @@ class _Values(Mapping[str, Tensor]):
         layers: LayeredNetwork,
         own: Mapping[str, Tensor],
     ) -> None:
-        """Find and validate all weights.
-
-        Args:
-          file: the source.
-          source: name of the source in messages.
-          model: the model, whose names the source uses.
-          layers: the model's layers.
-          own: the model's tensors by the names in `layers`.
-        """
+        """Find and validate all weights."""
         self._file = file
         self._own = own
         names: dict[

@@ -61,15 +61,9 @@ def profiled(
     The first run, which verifies checksums, is not timed. Durations of reads and copies include their
     synchronisation delay.
 
-    Args:
-      layered: the network.
-      pipeline: a pipeline of the profiling plan.
-      reader: the reader of its weights.
-      x: an input.
-      repeats: number of timed runs.
-      settle_s: seconds that a GPU works before its times are used; 0 for a CPU. Its kernels are then
-        timed again while they are repeated without waiting, because a GPU that waits can clock higher.
-        The longer of both times counts, because a repeated kernel may find its weights in a cache.
+    A GPU works for `settle_s` before its times are used. Its kernels are then timed again while
+    they are repeated without waiting, because a GPU that waits can clock higher. The longer of both
+    times counts, because a repeated kernel may find its weights in a cache.
 
     Raises:
       BaseException: as `Pipeline.run`.

@@ -50,12 +50,7 @@ class StreamedNetwork(Closeable):
     ) -> None:
         """Create the network from a budget or a plan.
 
-        Args:
-          opening: opens the network for an input; called once and then released, with its model.
-          example: as in `stream`.
-          budget_bytes: budget for which a plan is made.
-          plan: a plan instead of a budget.
-          ahead: whether the plan that is made prefetches for the next inference.
+        `opening` is called once and then released, with its model.
 
         Raises:
           BaseException: as `stream`.

@@ -26,8 +26,7 @@ class ControlPage:
     def __init__(self, file: int | None = None) -> None:
         """Create a page, or open that of another process.
 
-        Args:
-          file: inherited file descriptor of the page; None to create one.
+        `file` is its inherited file descriptor.
 
         Raises:
           ValueError: if this system has no anonymous files (Linux has).

@@ -83,9 +83,7 @@ class Hog(Protocol):
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the hog and wait until it runs.
 
-        Args:
-          context: shared resources.
-          number: index of the hog on the control page.
+        `number` is its index on the control page.
 
         Raises:
           ValueError: if it cannot run here; the message says what is missing.

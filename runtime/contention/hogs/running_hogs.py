@@ -27,9 +27,7 @@ class RunningHogs(Closeable):
     def __init__(self, hogs: Sequence[Hog], victim_sms: int | None = None) -> None:
         """Start the hogs parked: they move nothing until `set_budgets`.
 
-        Args:
-          hogs: at most 31.
-          victim_sms: multiprocessors of the network; the hogs get the rest. None: no partition.
+        With `victim_sms` they keep off that many multiprocessors of the GPU.
 
         Raises:
           ValueError: if a hog cannot run here, or there are too many.

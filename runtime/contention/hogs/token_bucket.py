@@ -23,10 +23,7 @@ class TokenBucket:
     ) -> None:
         """Start empty and without debt.
 
-        Args:
-          bytes_per_s: rate; 0 allows nothing, infinity everything.
-          burst_s: capacity, as seconds at this rate.
-          clock_s: monotonic clock.
+        A rate of 0 allows nothing, infinity everything; the capacity is `burst_s` at this rate.
         """
         self._burst_s = burst_s
         self._clock_s = clock_s

@@ -42,9 +42,7 @@ class Hierarchy:
 def hierarchy(controller: str, proc: Path = Path("/proc")) -> Hierarchy:
     """Find the hierarchy of a controller, in whichever version this machine has it.
 
-    Args:
-      controller: `freezer` or `cpu`, as version 1 names it; version 2 can always freeze.
-      proc: the proc file system.
+    Controllers are `freezer` and `cpu`, as version 1 names them; version 2 can always freeze.
 
     Raises:
       ValueError: if neither version has it; the message names an alternative.

@@ -132,11 +132,7 @@ class Quota(ProcessLimit):
     ) -> None:
         """Move the processes into a new control group.
 
-        Args:
-          processes: process ids.
-          share: number of processors, above 0; the kernel's minimum is 1 ms of 20 ms.
-          cleanup: restores the processes after a crash.
-          where: control group hierarchy; None for that of this machine.
+        `share` is a number of processors above 0; the kernel's minimum is 1 ms of 20 ms.
 
         Raises:
           ValueError: if there is no such hierarchy, or no permission.

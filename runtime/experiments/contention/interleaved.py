@@ -75,13 +75,8 @@ def measure_interleaved(
 ) -> dict[str, ConditionTimes]:
     """Measure a block of every condition in each round, in random order.
 
-    Args:
-      conditions: conditions to compare.
-      rounds: blocks of each condition.
-      generator: random generator of the order.
-      inferences: inferences per block; None for 0.3 s, and at least 30.
-      beat: called after each inference, outside its time.
-      go_on: called before each round but the first; False ends the measurement.
+    A block has `inferences`, or by default takes 0.3 s and has at least 30. `beat` is called after
+    each of them, outside its time, and `go_on` before each round but the first.
 
     Raises:
       ValueError: if a contention cannot be opened.
@@ -129,12 +124,7 @@ def measure_conditions(
 ) -> dict[str, ConditionTimes]:
     """Measure all conditions in the configured number of rounds, while there is time.
 
-    Args:
-      config: numbers of rounds and inferences.
-      conditions: conditions to compare.
-      in_all: total inferences of a condition over all rounds, if `iterations` is not set; None for
-        `iterations` in each round.
-      beat: called after each inference.
+    `in_all` is the number of inferences of a condition over all rounds if `iterations` is not set.
     """
     each = config.iterations
     if in_all is not None:

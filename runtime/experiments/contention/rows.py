@@ -71,10 +71,8 @@ def rows_of(part: str, victim: str, taken: Mapping[str, ConditionTimes]) -> Iter
 def curve(victim: str, taken: Mapping[str, ConditionTimes], clock: str) -> Iterator[Row]:
     """The slowdown as a function of stolen bandwidth, and its error at held-out levels.
 
-    Args:
-      victim: the network.
-      taken: times of its scenarios; the first is the network alone.
-      clock: `wall_ms`, or on a CPU `cpu_ms`, which a shared core does not lengthen.
+    The first scenario is the network alone. The clock is `wall_ms`, or on a CPU `cpu_ms`, which a
+    shared core does not lengthen.
     """
     steady = {
         name: one

@@ -36,10 +36,7 @@ class Plans:
     def __init__(self, sources: Sequence[Source], inferences: int, lanes: Lanes) -> None:
         """Time each kind of network alone on one lane of each device.
 
-        Args:
-          sources: the networks; those with equal names are one network.
-          inferences: number for each network.
-          lanes: the open lanes.
+        Sources with equal names are one network.
 
         Raises:
           BaseException: any error of preparing or running a network.
@@ -67,12 +64,7 @@ class Plans:
         return len(self._of)
 
     def plan(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
-        """The schedule that a policy makes on the simulator's clock.
-
-        Args:
-          policy: the policy.
-          allowed: lanes that it may use, or None for all.
-        """
+        """The schedule that a policy makes on the simulator's clock."""
         lanes = [one.lane for one in self._lanes.lanes]
         return simulate(self._chains(allowed), closed(self.inferences), lanes, policy)
 

@@ -23,9 +23,7 @@ class Branches(Ready):
     def __init__(self, sources: Sequence[Source], streams: Sequence[Stream]) -> None:
         """Capture the graph.
 
-        Args:
-          sources: the networks.
-          streams: one for each network, on one GPU; the graph is launched on the first.
+        There is one stream for each network, on one GPU; the graph is launched on the first.
 
         Raises:
           ValueError: if there is no network.

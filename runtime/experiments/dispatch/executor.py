@@ -47,12 +47,9 @@ class Executor(Closeable, Protocol):
     def run(self, inferences: int, *, each_job: bool = True, ahead: int = 0) -> Outcome:
         """Run that many inferences of every network; a network that raises runs no further one.
 
-        Args:
-          inferences: number for each network, one after another.
-          each_job: True to time each job; False to time only each inference, which costs less.
-          ahead: inferences that a network may launch beyond the one whose end it waits for, in the
-            modes that wait: a GPU need not wait then until the thread wakes. 0 for networks that
-            need a result before they can start the next inference.
+        With `each_job` each job is timed, else each inference, which costs less. A network may
+        launch `ahead` inferences beyond the one whose end it waits for: a GPU need not wait then
+        until the thread wakes.
         """
 
     @abstractmethod
@@ -71,14 +68,7 @@ def outcome(  # noqa: PLR0917 - called in two places, with all of them
 ) -> Outcome:
     """Combine the jobs of all networks into one outcome.
 
-    Args:
-      names: names of the networks.
-      kinds: kinds of the jobs of each network.
-      lane_of: index of the stream of each network.
-      inferences: number of inferences of each network.
-      begin_s: arrival of all inferences.
-      ran: jobs of each network, in order.
-      outputs: output or error of each network.
+    `lane_of` is the stream of each network; all inferences arrive at `begin_s`.
     """
     lanes = tuple(
         Lane(f"stream{i}", asynchronous=True) for i in range(max(lane_of, default=-1) + 1)

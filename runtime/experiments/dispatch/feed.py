@@ -31,12 +31,8 @@ class Feed:
     ) -> None:
         """Launch nothing yet.
 
-        Args:
-          network: a network prepared on the stream.
-          stream: stream of its jobs.
-          inferences: number of inferences to run.
-          stop: when set, ends the network with CancelledError.
-          each_job: True to time each job, False to time whole inferences.
+        With `each_job` each job is timed, else each inference. `stop` ends the network with
+        CancelledError.
         """
         self._network = network
         self._stream = stream

@@ -133,11 +133,8 @@ class InlineStream(Stream):
 def open_stream(setup: Setup, network: int, *, inline: bool) -> Stream:
     """Open the stream of one network.
 
-    Args:
-      setup: device and cores.
-      network: number of the network.
-      inline: True if the launching thread waits for each inference, so that it can do the work of a
-        CPU itself, or busy-wait for a GPU.
+    `inline` is True if the launching thread waits for each inference, so that it can do the work of
+    a CPU itself, or busy-wait for a GPU.
 
     Raises:
       ValueError: if the process may not use the network's core.

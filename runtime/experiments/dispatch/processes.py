@@ -94,10 +94,7 @@ class MultiContext(Executor):
     ) -> None:
         """Take or start all processes, and wait until every network is ready.
 
-        Args:
-          sources: the networks.
-          setup: device and cores.
-          processes: pool to take processes from and return them to; None for new processes.
+        Without a pool new processes are started.
 
         Raises:
           BaseException: any error of preparing a network in its process.

@@ -65,9 +65,7 @@ class StaticSchedule(Executor):
     def __init__(self, sources: Sequence[Source], lanes: Sequence[PlannedLane]) -> None:
         """Prepare nothing until the lanes of the networks are known.
 
-        Args:
-          sources: the networks, with inputs on the device of the lanes.
-          lanes: open lanes; networks are captured if the engines of the lanes capture.
+        Networks are captured if the engines of the lanes capture.
         """
         self._sources = sources
         self._lanes = lanes
@@ -208,12 +206,7 @@ class _AtOnce(Ready):
     ) -> None:
         """Join the cores that steal work from each other.
 
-        Args:
-          share: networks of the core, in order.
-          networks: the prepared networks, by number.
-          jobs: jobs of every network of any core, compiled for this core.
-          left: inferences of each core that have not begun.
-          stop: when set, ends the job between two inferences with CancelledError.
+        `left` has the inferences of each core that have not begun.
         """
         self._share = share
         self._networks = networks

@@ -85,11 +85,6 @@ def _measured(
 def placed(nbytes: int, stream: torch.cuda.Stream, opened: ExitStack) -> Placed:
     """Allocate a buffer under each policy.
 
-    Args:
-      nbytes: size of each buffer.
-      stream: stream of the jobs.
-      opened: exit stack that closes the buffers.
-
     Raises:
       ValueError: if that exceeds the limit of managed memory.
       RuntimeError: if the memory cannot be allocated.

@@ -120,12 +120,8 @@ def schedulability(
 ) -> list[Share]:
     """Map the same random sets under each column of a scenario.
 
-    Args:
-      scenario: the scenario.
-      threshold: utilisation of the reference.
-      count: number of sets.
-      seed: determines the sets, together with the threshold and the reference.
-      time_limit_s: solver time for one set.
+    Seed, threshold and reference determine the sets. The time limit is that of the solver for one
+    set.
     """
     table = xavier_times().chosen(scenario.networks)
     generator = np.random.default_rng([seed, round(10 * threshold)])

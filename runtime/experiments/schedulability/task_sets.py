@@ -43,13 +43,8 @@ def task_sets(
 ) -> TaskSets:
     """Draw sets whose times on the reference sum to at most the limit.
 
-    Args:
-      table: network types, all of which run on the reference; times are uniform from min to max.
-      reference: configuration by which utilisation is defined.
-      limit_ms: threshold times frame.
-      slack_ms: largest distance of the sum below the limit.
-      count: sets.
-      generator: random generator.
+    Times are uniform from the minimum to the maximum of a network. A sum is at most `slack_ms`
+    below the limit, which is the threshold times the frame.
     """
     column = table.configurations.index(reference)
     least, most = table.ms[:, :, 0], table.ms[:, :, 2]

@@ -53,9 +53,8 @@ def yolov4(read_mib_per_ms: float = 4.4, copy_mib_per_ms: float = 15.0) -> list[
     The kernels share the published delay by their multiplications; those without any take no time.
     They do take a turn of the synchronous pipeline.
 
-    Args:
-      read_mib_per_ms: 4.6 GB/s, of a disk that the source calls up to 7 GB/s fast; not stated.
-      copy_mib_per_ms: 15.7 GB/s, from host to device memory, which are one there; not stated.
+    The defaults are not stated: 4.6 GB/s from a disk that the source calls up to 7 GB/s fast, and
+    15.7 GB/s from host to device memory, which are one there.
     """
     with torch.device("meta"):
         example = torch.empty(1, 3, 416, 416)  # all layers grow alike with it

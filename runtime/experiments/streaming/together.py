@@ -31,9 +31,7 @@ _DEADLINES = ((3.0, 12.0), (12.0, 3.0), (6.0, 6.0))
 def rows(config: BenchConfig, unit: int | None = None) -> Iterator[Row]:
     """One row for each network, budget and pair of deadlines. Weights are random.
 
-    Args:
-      config: the device and the number of runs.
-      unit: width of the narrow network; None for a width that keeps the device busy.
+    The narrow network is `unit` wide, by default as wide as keeps the device busy.
     """
     threads = torch.get_num_threads()
     if not config.on_gpu:

@@ -39,10 +39,7 @@ def mapping_choices(
 ) -> Choices:
     """Build the choices; configurations that the platform lacks are skipped.
 
-    Args:
-      times_ms: NaN where a network cannot run.
-      configurations: names of the columns.
-      platform: units and configurations.
+    Times are NaN where a network cannot run.
     """
     names = [name for name in configurations if name in platform.configurations]
     places = tuple(

@@ -99,13 +99,9 @@ def build_variant(
 ) -> BuiltVariant:
     """Build a variant from a copy of the network.
 
-    Args:
-      variant: a variant without `unsupported_reason`.
-      network: network in evaluation mode, in fp32 on the CPU.
-      x: first input.
-      calibration: inputs for the ranges of int8.
-      stream: CUDA stream to run on; None for one on as many multiprocessors.
-      onnx_files: cache of ONNX files by precision, which is filled here.
+    The network is in evaluation mode, in fp32 on the CPU; the ranges of int8 come from
+    `calibration`. The stream is by default one on as many multiprocessors as the variant has.
+    `onnx_files` caches ONNX files and is filled here.
 
     Raises:
       BaseException: any error of the backend if it cannot run the network.

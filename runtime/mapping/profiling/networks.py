@@ -93,11 +93,8 @@ def build_network(
 ) -> NamedNetwork:
     """Build a network by name, gemm-<N>, or a user's function `package.module:make`.
 
-    Args:
-      name: name of the network.
-      batch: batch size; gemm-<N> and users' networks have their own inputs.
-      width: share of the published channels.
-      compared: number of inputs for comparing variants.
+    Batch and width, the share of the published channels, apply to named networks only; variants are
+    compared on `compared` inputs.
 
     Raises:
       ValueError: if there is no such network.

@@ -150,13 +150,7 @@ def _platform(variants: Sequence[Variant]) -> Platform:
 def table_text(
     rows: Sequence[VariantProfile], tolerance: float, flagged: Mapping[str, list[str]]
 ) -> str:
-    """Return the timing table as CSV, in milliseconds.
-
-    Args:
-      rows: profiles of the variants.
-      tolerance: allowed difference from fp32, relative to the largest output.
-      flagged: disturbances during the timing of each network.
-    """
+    """Return the timing table as CSV, in milliseconds."""
     lines = [_line(row, tolerance, is_flagged=bool(flagged[row.network])) for row in rows]
     return csv_text((*COLUMNS, *_MORE_COLUMNS), lines)
 

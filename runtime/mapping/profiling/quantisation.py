@@ -15,12 +15,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 
 
 def quantise(content: bytes, calibration: Sequence[Float32[ndarray, "..."]]) -> bytes:
-    """Quantise an ONNX network to int8: weights per channel, activations per tensor.
-
-    Args:
-      content: fp32 network with one input.
-      calibration: inputs from which the ranges of the activations are taken.
-    """
+    """Quantise an ONNX network to int8: weights per channel, activations per tensor."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.onnx"
         root = logging.getLogger()

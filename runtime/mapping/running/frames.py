@@ -46,9 +46,8 @@ class FrameBuilder:
     def __init__(self, networks: Sequence[NamedNetwork], lanes: PlaceLanes) -> None:
         """Build nothing yet.
 
-        Args:
-          networks: networks of a frame; one that occurs twice is built twice.
-          lanes: must stay open while the frames are used.
+        A network that occurs twice is built twice. The lanes must stay open while the frames are
+        used.
         """
         self._networks = networks
         self._lanes = lanes
@@ -144,12 +143,7 @@ class Frame:
     def differences(
         self, references: Sequence[Sequence[Tensor]], turn: int
     ) -> Float64[ndarray, " networks"]:
-        """Return the difference of each network's latest output from fp32, relative to the largest output.
-
-        Args:
-          references: fp32 outputs of each network, for each of its inputs.
-          turn: as in `put`.
-        """
+        """Return the difference of each network's latest output from fp32, relative to the largest output."""
         found: Float64[ndarray, " networks"] = np.empty(len(self._ready))
         for one in self._ready:
             expected = references[one.placed.network]

@@ -31,9 +31,6 @@ def needed_margin(rows: Sequence[Row]) -> NeededMargin | None:
 
     If no mapping is without a late frame, the margin is that of the shortest frame.
 
-    Args:
-      rows: rows of `result_rows`.
-
     Returns:
       None if the mapper did not run, or neither of the two timetables completed.
     """

@@ -37,11 +37,7 @@ class PlaceLanes(Closeable):
     """Opens the lane of a place on first use; a context manager that closes all lanes."""
 
     def __init__(self, platform: Platform) -> None:
-        """Open no lane yet.
-
-        Args:
-          platform: platform whose units are named as by `this_machine`.
-        """
+        """Open no lane yet."""
         self._platform = platform
         self._lanes: dict[object, CpuLane | GpuLane] = {}
         self._opened = ExitStack()
@@ -51,10 +47,7 @@ class PlaceLanes(Closeable):
     ) -> CpuLane | GpuLane:
         """Return the lane of a place, for variants of one device.
 
-        Args:
-          variant: variant to run there.
-          place: units of the place.
-          of_its_own: key of a separate lane on all cores or multiprocessors; None for the place's lane.
+        `of_its_own` is the key of a separate lane on all cores or multiprocessors.
 
         Raises:
           ValueError: if this machine lacks the units, or cannot bind a network to them.
@@ -70,13 +63,7 @@ class PlaceLanes(Closeable):
         return self._lanes[key]
 
     def built(self, variant: Variant, place: Place | None, build: Callable[[], Made]) -> Made:
-        """Call `build` in a thread on the cores of a place, so that thread pools made there stay there.
-
-        Args:
-          variant: variant to build.
-          place: place where it will run; None for anywhere.
-          build: returns the built variant.
-        """
+        """Call `build` in a thread on the cores of a place, so that thread pools made there stay there."""
         if variant.device is Device.cuda or place is None:
             return build()
         cores = self._cores(variant, place)
@@ -155,12 +142,7 @@ class PlaceLanes(Closeable):
 
 
 def unit_multiprocessors(platform: Platform, there: int) -> int:
-    """Return the number of multiprocessors of each GPU unit of a platform.
-
-    Args:
-      platform: platform whose configurations are names of variants.
-      there: number of multiprocessors of the GPU.
-    """
+    """Return the number of multiprocessors of each GPU unit of a platform."""
     variants = {name: parse_variant(name) for name in platform.configurations}
     return min(
         variant.share // len(place)

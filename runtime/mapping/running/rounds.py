@@ -33,12 +33,7 @@ class Rounds:
     ) -> None:
         """Run nothing yet.
 
-        Args:
-          found: candidates, which receive the measurements.
-          frames: frame of each candidate.
-          references: fp32 outputs of each network, for each of its inputs.
-          frame_ms: minimum time between the starts of two frames.
-          tolerance: allowed difference from fp32, relative to the largest output.
+        The references are fp32 outputs of each network, for each of its inputs.
         """
         self._found = found
         self._frames = frames

@@ -19,11 +19,7 @@ def result_rows(
 ) -> list[Row]:
     """Return all rows so far; each has a key `timetable`, `network` or `margin`.
 
-    Args:
-      board: networks and platform.
-      found: candidates with their measurements.
-      answers: answer of the mapper, by margin.
-      tolerance: allowed difference from fp32, relative to the largest output.
+    `answers` are those of the mapper, by margin.
     """
     length_ms = {one.name: _lengths_ms(one) for one in found}
     serial = next((one for one in found if Method.serial in one.methods), None)

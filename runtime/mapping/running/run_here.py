@@ -47,13 +47,8 @@ def run_here(
 ) -> Results:
     """Run the frame by every method; results are written after each round.
 
-    Args:
-      board: networks by the names of `build_network`, and units of this machine.
-      config: methods, margins and number of frames.
-      profiling: settings with which the networks of the timing table were built.
-      path: file of the results.
-      console: shows progress.
-      show: called with the results at the end, also after Ctrl-C.
+    `profiling` has the settings with which the networks of the timing table were built. `show` is
+    called at the end, also after Ctrl-C.
 
     Raises:
       ValueError: if a network or unit does not exist, or a network cannot run at its place.

@@ -44,11 +44,7 @@ def screen(
 
     The places are a mapping that fits where the answer is FITS.
 
-    Args:
-      choices: places and their units.
-      ms: time of each network at each place; 0 everywhere for a missing network.
-      frame_ms: length of the frame.
-      generator: random generator of the local search.
+    Times are 0 everywhere for a missing network.
     """
     occupies = choices.occupies.astype(np.float64)
     answers: Int8[ndarray, " sets"] = np.zeros(len(ms), np.int8)

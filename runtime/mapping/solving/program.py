@@ -77,11 +77,8 @@ def maximise_slack(
 ) -> Solution:
     """Find the largest slack for one more network at a place, over all mappings of the others.
 
-    Args:
-      choices: choices of the existing networks.
-      frame_ms: length of the frame.
-      place: mask of the units that the additional network would occupy.
-      time_limit_s: after it, `slack_ms` is the best found, and `bound_ms` its upper bound.
+    `place` is the mask of the units that the additional network would occupy. After the time limit
+    `slack_ms` is the best found, and `bound_ms` its upper bound.
     """
     if not len(choices.ms):
         return Solution(Answer.feasible, np.zeros(0, np.int64), frame_ms, frame_ms)

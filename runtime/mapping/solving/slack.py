@@ -78,13 +78,8 @@ def analyse_frame(
 ) -> FrameAnalysis:
     """Map the networks and compute the slack of each place.
 
-    Args:
-      networks: names of the networks.
-      times_ms: NaN where a network cannot run.
-      configurations: names of the columns; those that the platform lacks are ignored, and those that
-        only the platform has may serve the additional network.
-      platform: units and configurations.
-      frame_ms: length of the frame, in which each network runs once.
+    Times are NaN where a network cannot run. Configurations that the platform lacks are ignored,
+    and those that only the platform has may serve the additional network.
 
     Raises:
       ValueError: if a network has no configuration of this platform.
@@ -186,13 +181,7 @@ def _timetable(
 
 
 def _infeasibility(networks: Sequence[str], choices: Choices, frame_ms: float) -> str:
-    """Name a network that is longer than the frame, else the units that are overloaded.
-
-    Args:
-      networks: names of the networks, which have no mapping.
-      choices: their choices.
-      frame_ms: length of the frame.
-    """
+    """Name a network that is longer than the frame, else the units that are overloaded."""
     least_ms = choices.ms.min(1)
     longest = int(least_ms.argmax())
     if least_ms[longest] > frame_ms:

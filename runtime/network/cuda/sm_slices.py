@@ -98,10 +98,6 @@ def slice_of(numbers: tuple[int, ...], device: int = 0) -> SmSlice:
 
     For work that is separated in time.
 
-    Args:
-      numbers: numbers of the groups, as in `grouped`.
-      device: index of the GPU.
-
     Raises:
       ValueError: if the GPU has fewer groups.
       RuntimeError: if the driver fails, or the package cuda-bindings is not installed.

@@ -21,11 +21,7 @@ class StreamPool:
     """
 
     def __init__(self, make: Callable[[int], torch.cuda.Stream]) -> None:
-        """Start empty.
-
-        Args:
-          make: creates a stream of a priority.
-        """
+        """Start empty."""
         self._make = make
         self._lent: dict[torch.cuda.Stream, int] = {}
         self._spare: dict[int, list[torch.cuda.Stream]] = {}

@@ -35,11 +35,6 @@ class OnnxSession:
     ) -> None:
         """Load a network.
 
-        Args:
-          model: path or content of the ONNX file.
-          threads: number of threads within one operation.
-          provider: execution provider.
-
         Raises:
           ValueError: if this ONNX Runtime cannot run the network or does not have the provider.
         """
@@ -102,9 +97,7 @@ class OnnxSession:
     ) -> Callable[[], None]:
         """Return a callable that runs one inference in place on these arrays, without copies.
 
-        Args:
-          inputs: contiguous arrays to read, in the network's order.
-          output: contiguous array to write.
+        All arrays are contiguous; the inputs are in the network's order.
         """
         binding = self._session.io_binding()
         for name, one in zip(self._names, inputs, strict=True):

@@ -19,9 +19,7 @@ class AlexNet(nn.Module):
     def __init__(self, *, width: int = 64, num_classes: int = 1000) -> None:
         """Build the untrained network.
 
-        Args:
-          width: channels of the first convolution; every other layer grows in proportion.
-          num_classes: outputs of the classifier.
+        `width` is the channels of the first convolution; every other layer grows in proportion.
         """
         super().__init__()
         hidden = 64 * width

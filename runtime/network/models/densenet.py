@@ -65,10 +65,8 @@ class DenseNet(nn.Module):
     def __init__(self, depth: int = 121, *, growth: int = 32, num_classes: int = 1000) -> None:
         """Build the untrained network.
 
-        Args:
-          depth: layers with weights: 121, 169 or 201.
-          growth: channels that each layer adds, k in the paper; the stem has twice as many.
-          num_classes: outputs of the classifier.
+        The depth is 121, 169 or 201. `growth` is k in the paper, the channels that each layer adds;
+        the stem has twice as many.
 
         Raises:
           ValueError: if the paper has no network of this depth.

@@ -30,10 +30,8 @@ class Block(nn.Module):
     def __init__(self, channels: tuple[int, ...], kernels: tuple[int, ...], stride: int) -> None:
         """Build the untrained network.
 
-        Args:
-          channels: of the input and of each convolution's output.
-          kernels: side of each convolution.
-          stride: of the first 3x3 convolution and of the shortcut.
+        `channels` are those of the input and of each convolution's output; `stride` is that of the
+        first 3x3 convolution and of the shortcut.
         """
         super().__init__()
         self.depth = len(kernels)
@@ -73,10 +71,8 @@ class ResNet(nn.Module):
     def __init__(self, depth: int = 50, *, width: int = 64, num_classes: int = 1000) -> None:
         """Build the untrained network.
 
-        Args:
-          depth: layers with weights: 18, 34, 50, 101 or 152.
-          width: channels of the stem; every other layer grows in proportion.
-          num_classes: outputs of the classifier.
+        The depth is 18, 34, 50, 101 or 152. `width` is the channels of the stem; every other layer
+        grows in proportion.
 
         Raises:
           ValueError: if the paper has no network of this depth.

@@ -29,10 +29,8 @@ class VGG(nn.Module):
     def __init__(self, depth: int = 16, *, width: int = 64, num_classes: int = 1000) -> None:
         """Build the untrained network.
 
-        Args:
-          depth: layers with weights: 11, 13, 16 or 19.
-          width: channels of the first stage; every other layer grows in proportion.
-          num_classes: outputs of the classifier.
+        The depth is 11, 13, 16 or 19. `width` is the channels of the first stage; every other layer
+        grows in proportion.
 
         Raises:
           ValueError: if the paper has no network of this depth.

@@ -107,9 +107,8 @@ class YOLOv4(nn.Module):
     def __init__(self, *, width: int = 32, num_classes: int = 80) -> None:
         """Build the untrained network.
 
-        Args:
-          width: channels of the first convolution; every other one but the last grows in proportion.
-          num_classes: each of the three boxes per position has a score per class and five more numbers.
+        `width` is the channels of the first convolution; all others but the last grow in
+        proportion.
         """
         super().__init__()
         outputs = 3 * (num_classes + 5)

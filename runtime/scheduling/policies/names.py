@@ -27,9 +27,7 @@ POLICIES: dict[str, Callable[[Delays | None], Policy]] = {
 def policy_named(name: str, sync_ms: Delays | None = None) -> Policy:
     """Build a policy by name.
 
-    Args:
-      name: a key of `POLICIES`.
-      sync_ms: delay of a job by the previous job's lane and its own; None for no delay.
+    `sync_ms` is the delay of a job by the previous job's lane and its own.
 
     Raises:
       ValueError: if there is no such policy.

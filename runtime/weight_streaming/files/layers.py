@@ -116,12 +116,10 @@ def split_layers(
 
     A layer starts at a segment with weights; segments without weights belong to the layer before.
 
-    Args:
-      program: a program that shares its weights with the module.
-      module: the module that the program was decomposed from.
-      merged_bytes: size up to which neighbouring segments are merged into one layer. Above 256 kB the
-        largest segment is also a limit, so that no larger ring is needed. The first layers are smaller,
-        each up to twice the previous one, because kernels wait for the first layer.
+    The program shares its weights with the module that it was decomposed from. Neighbouring
+    segments are merged up to `merged_bytes`, and above 256 kB up to the largest segment, so that no
+    larger ring is needed. The first layers are smaller, each up to twice the previous one, because
+    kernels wait for the first layer.
 
     Raises:
       ValueError: if the network has no weights.

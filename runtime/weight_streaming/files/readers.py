@@ -69,10 +69,8 @@ class Reader(Protocol):
     def read(self, layer: int, into: memoryview, is_stopped: Callable[[], bool] = _NO_STOP) -> None:
         """Read the bytes of a layer.
 
-        Args:
-          layer: index of the layer in the network.
-          into: page-aligned memory of the layer's size.
-          is_stopped: polled during the read, which ends early once it returns True.
+        `into` is page-aligned and of the layer's size. The read ends early once `is_stopped`
+        returns True.
 
         Raises:
           OSError: if the layer cannot be read; WeightFileError if it differs from what was packed.
@@ -114,13 +112,8 @@ class FileReader(Reader):
         A file system without O_DIRECT is read through the page cache, and each layer is evicted after
         its read; `description` states which.
 
-        Args:
-          path: path of the file, also used in messages.
-          layered: the network.
-          values: as in `read_extents`.
-          direct: whether to bypass the page cache.
-          always_checked: whether to verify checksums at each read.
-          file: an open file descriptor, used instead of the path; closed with the reader.
+        `path` is also used in messages; an open descriptor `file` is used instead of it, and closed
+        with the reader. `direct` bypasses the page cache.
 
         Raises:
           OSError: as `read_extents`; WeightFileError if the path is not a regular file.

@@ -140,11 +140,8 @@ def read_extents(
 ) -> tuple[Extent, ...]:
     """Validate a packed file against a network and return the place of each layer.
 
-    Args:
-      file: descriptor opened for reading, without O_DIRECT.
-      name: name of the file in messages.
-      layered: the network whose weights the file should hold.
-      values: weights by name, compared with the checksums; skipped if empty or on the meta device.
+    The descriptor is opened for reading without O_DIRECT. Checksums are compared with `values`
+    unless they are empty or on the meta device.
 
     Raises:
       WeightFileError: if the file is truncated, has another format, or belongs to another network.

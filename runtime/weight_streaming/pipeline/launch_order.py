@@ -21,10 +21,7 @@ def launch_order(layout: Layout, layers: int, begun: int = 0) -> Iterator[tuple[
     launch during that time. If the layout prefetches, the first copies of the next inference follow, with
     indices that continue after the last streamed layer.
 
-    Args:
-      layout: layout of the network.
-      layers: number of layers of the network.
-      begun: number of copies that the previous inference has launched.
+    `begun` is the number of copies that the previous inference has launched.
     """
     copies = begun
     for layer in range(layers):

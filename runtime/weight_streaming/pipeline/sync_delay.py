@@ -15,10 +15,7 @@ Done = tuple[Stage, int]
 def sync_ms(layout: Layout, stage: Stage, since_ms: Callable[[Done, Done], float]) -> float:
     """Return the median delay over the streamed layers; 0 if no layer has the stage.
 
-    Args:
-      layout: layout of an asynchronous pipeline.
-      stage: the stage that starts.
-      since_ms: returns the time from the end of its first argument to the start of its second, ms.
+    `since_ms` returns the time from the end of its first argument to the start of its second, ms.
     """
     delays_ms = [
         min(since_ms(need, (stage, layer)) for need in needs)

@@ -22,9 +22,7 @@ class Workers:
     def __init__(self, jobs: Sequence[Callable[[Progress], None]], layers: int) -> None:
         """Create no threads yet.
 
-        Args:
-          jobs: each runs until its progress is stopped.
-          layers: number of streamed layers per inference.
+        Each job runs until its progress is stopped.
         """
         self._jobs = jobs
         self._layers = layers

@@ -48,12 +48,8 @@ def enlarged(
     Because larger rings can be slower (`docs/explanation/weight-streaming.md`), a smaller sufficient
     size may be missed.
 
-    Args:
-      layers: the network.
-      stages: stages of the plan; two rings are enlarged equally.
-      tolerance: accepted delay above that of unbounded rings, as a fraction.
-      alignment: alignment of the rings.
-      ahead: whether to prefetch for the next inference; the delay is then the steady state's.
+    Two rings are enlarged equally. The delay may exceed that of unbounded rings by the fraction
+    `tolerance`; with `ahead` it is that of the steady state.
     """
     lengths = [layer.weight_bytes for layer in layers if layer.weight_bytes]
     if not lengths:

@@ -57,11 +57,7 @@ def simulate_concurrent(
 ) -> list[Timeline]:
     """Return the timeline of each network, with one disk and one bus.
 
-    Args:
-      networks: the concurrent inferences.
-      processors: number of networks whose kernels run at full speed; more share them evenly.
-      interference: slowdown between kernels and transfers; none if not given.
-      alignment: alignment of the rings.
+    The kernels of up to `processors` networks run at full speed; more share them evenly.
 
     Raises:
       ValueError: if a plan does not fit its layers or is synchronous, which is not supported.

@@ -42,13 +42,8 @@ def plan(
 ) -> StreamPlan:
     """Return the fastest plan found within a budget; a larger budget is never slower.
 
-    Args:
-      layers: the network, with the stage times of a profiling run.
-      budget_bytes: limit of resident layers and rings together.
-      stages: stages that the weights pass.
-      tolerance: accept this fraction of additional delay to save memory.
-      alignment: alignment of the rings.
-      ahead: whether to prefetch for the next inference; the delay is then the steady state's.
+    The budget counts resident layers and rings together. The delay may be longer by the fraction
+    `tolerance`, to save memory; with `ahead` it is that of the steady state.
 
     Raises:
       BudgetTooSmallError: if no plan fits.

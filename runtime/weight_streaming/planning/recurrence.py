@@ -128,12 +128,8 @@ def first_and_steady(
     In the steady state each inference is requested at the end of the previous one. Only the first stage
     prefetches: reading, or copying where nothing is read.
 
-    Args:
-      layers: the network.
-      streams: by layer, whether it is streamed.
-      host: dependencies in the host ring; None if nothing is read.
-      device: dependencies in the device ring; None if nothing is copied.
-      ahead: whether the first stage prefetches; otherwise both timelines are the same.
+    Dependencies in a ring are None if nothing is read, or copied. Without `ahead` both timelines
+    are the same.
     """
     first, ends = _inference(layers, streams, host, device, _Ends.none(sum(streams)))
     run = first

@@ -30,9 +30,7 @@ class ByteRing:
     def __init__(self, capacity_bytes: int, alignment: int = PAGE_BYTES) -> None:
         """Create an empty ring.
 
-        Args:
-          capacity_bytes: size of the buffer; rounded down to a multiple of the alignment.
-          alignment: alignment of offsets; lengths are rounded up to it.
+        The capacity is rounded down to a multiple of the alignment, and lengths up.
 
         Raises:
           ValueError: if the capacity is less than the alignment.

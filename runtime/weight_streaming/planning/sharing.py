@@ -69,13 +69,8 @@ def share(
 
     The remaining memory goes to the next worst network that it can make faster, and so on.
 
-    Args:
-      tenants: the networks, which run at the same time.
-      budget_bytes: limit of all resident layers and rings together.
-      stages: stages of all plans.
-      processors: number of networks whose kernels run at full speed; more share them evenly.
-      interference: slowdown between kernels and transfers; none if not given.
-      alignment: alignment of the rings.
+    The budget counts all resident layers and rings. The kernels of up to `processors` networks run
+    at full speed; more share them evenly.
 
     Raises:
       ValueError: if the smallest plans do not fit; the message names the smallest budget that works.

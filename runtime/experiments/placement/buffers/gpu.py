@@ -54,9 +54,7 @@ class Buffer(Protocol):
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
         """Return a function that runs the job and returns ms from host write to host visibility.
 
-        Args:
-          compute: called with the buffer as the device sees it.
-          returns: True if the host needs the buffer afterwards.
+        `returns` is True if the host needs the buffer afterwards.
         """
 
     @abstractmethod
@@ -70,11 +68,6 @@ class GpuBuffer(Buffer):
 
     def __init__(self, policy: MemoryPolicy, elements: int, stream: torch.cuda.Stream) -> None:
         """Allocate the memory, filled with zeros.
-
-        Args:
-          policy: policy of the buffer.
-          elements: number of float32 elements.
-          stream: stream of its jobs.
 
         Raises:
           ValueError: if managed memory exceeds its limit (`managed.py`).
@@ -122,10 +115,7 @@ class GpuBuffer(Buffer):
     ) -> Callable[[], None]:
         """Capture the job as a graph for a stream.
 
-        Args:
-          compute: called with the buffer as the device sees it.
-          returns: True if the host needs the buffer afterwards.
-          stream: stream of the graph, or None for that of the buffer.
+        The stream is by default that of the buffer.
         """
         on = self._stream if stream is None else stream
         engine = self._engine if stream is None else GraphEngine(stream)

@@ -26,11 +26,6 @@ _taken = 0
 def check_managed(nbytes: int, taken: int, free: int) -> None:
     """Refuse an allocation beyond the limit.
 
-    Args:
-      nbytes: requested bytes.
-      taken: bytes of existing managed buffers.
-      free: free bytes of the device.
-
     Raises:
       ValueError: naming the limit.
     """

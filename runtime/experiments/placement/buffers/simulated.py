@@ -30,13 +30,7 @@ class SimulatedBuffer(Buffer):
     """A buffer whose results are computed, and whose times are predicted responses of an application."""
 
     def __init__(self, policy: MemoryPolicy, application: Application, hardware: Hardware) -> None:
-        """Allocate the bytes of the application, filled with zeros.
-
-        Args:
-          policy: simulated policy.
-          application: the application whose response is predicted, with its execution time.
-          hardware: parameters of the device.
-        """
+        """Allocate the bytes of the application, filled with zeros."""
         self._policy, self._application, self._hardware = policy, application, hardware
         self._host = torch.zeros(application.nbytes // 4)
 

@@ -67,13 +67,9 @@ def task(
 ) -> Task:
     """Compute the times of an application by the model.
 
-    Args:
-      application: the application, with its execution time.
-      policy: its policy.
-      hardware: the device.
-      stalls_overlap: whether others run while it waits for pinned memory. The source counts T_c as
-        lost, and so it is where its kernels fill the device with threads that wait; not if they
-        keep to a slice of its multiprocessors.
+    `stalls_overlap` is True if other kernels run while it waits for pinned memory. The source
+    counts T_c as lost, and so it is where its kernels fill the device with threads that wait; not
+    if they keep to a slice of its multiprocessors.
     """
     total_ms = overhead_ms(policy, application, hardware)
     idle_ms = before_ms = after_ms = stalls_ms = 0.0

@@ -35,10 +35,8 @@ def fitted(
 ) -> Hardware:
     """Fit all parameters of a discrete device.
 
-    Args:
-      observations: overheads of applications with different bytes, directions and kernel counts.
-      pass_ms_per_access: l_L2, for a kernel whose data is on the device.
-      first_touch_ms_per_byte: l_ini, which observations do not contain.
+    The observations need different bytes, directions and kernel counts; they do not contain l_L2
+    and l_ini, which are given.
 
     Raises:
       ValueError: if a policy has no observation.

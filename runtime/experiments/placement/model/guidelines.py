@@ -30,14 +30,7 @@ def admitted(
     reading: Reading = Reading.TOTALS,
     among: Collection[MemoryPolicy] = (MemoryPolicy.MANAGED, MemoryPolicy.PINNED),
 ) -> MemoryPolicy:
-    """Guideline 1: M or H where equation 9 or 10 holds, the one with the smaller overhead; else D.
-
-    Args:
-      application: the application, under D so far.
-      hardware: the device.
-      reading: reading of equation 9.
-      among: allowed policies.
-    """
+    """Guideline 1: M or H where equation 9 or 10 holds, the one with the smaller overhead; else D."""
     lost = {
         MemoryPolicy.MANAGED: managed_ms(application, hardware),
         MemoryPolicy.PINNED: pinned_ms(application, hardware),
@@ -71,10 +64,7 @@ def balanced(
 ) -> dict[str, MemoryPolicy]:
     """Guideline 2: applications leave D in this order while equation 11 holds afterwards.
 
-    Args:
-      kernels: number of kernels of each application.
-      wanted: the policies by guideline 1.
-      order: order in which applications are asked; the source does not name it.
+    The source does not name the order.
     """
     decided = dict.fromkeys(kernels, MemoryPolicy.DEVICE)
     for name in order:

@@ -17,13 +17,7 @@ Compute = Callable[[Tensor], None]
 
 
 def of_segment(segment: Callable[[Tensor], Tensor], example: Tensor, output: Tensor) -> Compute:
-    """The job of running a segment of a network whose input is the buffer.
-
-    Args:
-      segment: the segment, with its weights on the device.
-      example: an input, for its shape; the buffer has as many elements.
-      output: tensor on the device that receives the result.
-    """
+    """The job of running a segment of a network whose input is the buffer."""
     shape = example.shape
 
     def compute(buffer: Tensor) -> None:
@@ -50,8 +44,7 @@ class Passes:
     def compute(self, result: Tensor) -> Compute:
         """The work of the job.
 
-        Args:
-          result: scalar on the device that receives the largest element, exact in any order.
+        The largest element, which is exact in any order, goes to the scalar `result`.
         """
         if self.use is Use.READ:
 
