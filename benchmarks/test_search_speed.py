@@ -157,9 +157,9 @@ def test_start_of_the_process_to_the_first_sample_on_disk(benchmark, tmp_path):
     def run():
         command = [sys.executable, "-m", "nas.search", f"runs={tmp_path}", "budget=1000000000"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
-            known = set(tmp_path.rglob("samples.csv"))
+            known = set(tmp_path.rglob("journal.jsonl"))
             while not any(
-                p.stat().st_size > 50 for p in set(tmp_path.rglob("samples.csv")) - known
+                b"told" in p.read_bytes() for p in set(tmp_path.rglob("journal.jsonl")) - known
             ):
                 time.sleep(0.005)
             process.kill()
