@@ -25,6 +25,7 @@ from runtime.shell.errors import UserError
 
 VERSION = 2
 _ASKED, _TOLD = "asked", "told"
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 @final
@@ -67,14 +68,14 @@ class Journal:
 
     def __call__(self, trials: Trials) -> None:
         """Write answers, and hand them to the operating system."""
-        one = trials.replica(0)
+        one = trials if trials.state.ndim == 1 else trials.replica(0)
         self._write([_TOLD, *(column.tolist() for column in _columns(one))])
         with naming(self._path):
             self._file.flush()
 
     def _write(self, event: Any) -> None:
         with naming(self._path):
-            self._file.write(json.dumps(event, separators=(",", ":")) + "\n")
+            self._file.write(f"{_ENCODER.encode(event)}\n")
 
 
 def read_journal(path: Path, problem: SearchProblem) -> list[Event]:

@@ -135,10 +135,11 @@ class Run:
                 checkpointer.asked()
                 history(first, architectures)
 
-            for trials in self._loop(replayed, asked):
+            for batch in self._loop(replayed, asked):
+                trials = batch.replica(0)
                 for consume in (journal, checkpointer, tracker, bar, log):
                     consume(trials)
-                found.append(trials.replica(0))
+                found.append(trials)
                 interruption.check()
         checkpointer.save()
         return Trials.joined(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import final
 
@@ -85,7 +85,7 @@ class Trials:
         return cls(**columns)
 
     def _each(self, take: Callable[[ndarray], ndarray]) -> Trials:
-        return replace(self, **{name: take(getattr(self, name)) for name in _COLUMNS})
+        return Trials(**{name: take(getattr(self, name)) for name in _COLUMNS})
 
 
 _COLUMNS = tuple(field.name for field in fields(Trials))
