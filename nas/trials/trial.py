@@ -60,8 +60,8 @@ class Trials:
 
     @property
     def failed(self) -> Bool[ndarray, "*n"]:
-        """True where there is no answer and there will be none."""
-        return np.asarray(self.state == State.failed)
+        """True where an accuracy is missing for good: the trial failed, or was pruned."""
+        return np.asarray((self.state == State.failed) | (self.state == State.pruned))
 
     def replica(self, number: int) -> Trials:
         """The trials of one replica."""

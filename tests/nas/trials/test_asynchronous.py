@@ -143,6 +143,7 @@ def test_a_trial_far_beyond_the_limit_is_pruned():
         pruned = trial.state[0, 0] == State.pruned
         assert pruned == (trial.latency_ms[0, 0] > 20)
         assert np.isnan(trial.accuracy[0, 0]) == pruned
+        assert trial.failed[0, 0] == pruned  # for the controller: there is nothing to learn
 
 
 @pytest.mark.parametrize(
