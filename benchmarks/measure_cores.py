@@ -38,9 +38,12 @@ from rich.console import Console
 
 from latency.measuring.folder import MeasurementFolder, rows_of
 from latency.measuring.machine import ThisMachine
-from nas.measure.plan import CONTROL, MeasureConfig
+from latency.measuring.settings import MeasureConfig
+from nas.measure.plan import completed
 from nas.measure.table import write_measured_table
-from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from nas.spaces.base import task_named
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.spaces.nas_bench_201.space import TASKS
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Stopwatch
 from runtime.network.backend import Backend, Device
@@ -56,7 +59,8 @@ def core_worker(core, connection):
     # Torch asks how its threads shall wait when it is imported.
     import torch  # noqa: PLC0415
 
-    from nas.spaces.nas_bench_201.plugin import SPACE  # noqa: PLC0415
+    from nas.spaces.base import task_named
+from nas.spaces.nas_bench_201.plugin import SPACE  # noqa: PLC0415
     from runtime.network.inference import prepare  # noqa: PLC0415
 
     torch.set_num_threads(1)
@@ -208,17 +212,20 @@ def write_tables(options, cores):
         for backend in BACKENDS:
             overrides = part(options, backend, 1, cores, cores[0])[3:]
             config = OmegaConf.to_object(compose("measure", overrides=overrides))
-            here = ThisMachine(config)
+            config = completed(config, task_named(SPACE, config.dataset))
+            here = ThisMachine(config, SPACE, TASKS[config.dataset])
             folder = MeasurementFolder(config, here.device_id, here.deciding)
             if rows_of(folder.path, folder.slug, config.quiet):
-                write_measured_table(config, folder, here.facts(), overrides, Console())
+                write_measured_table(
+                    config, SPACE, folder, facts=here.facts(), words=overrides, console=Console()
+                )
 
 
 def undisturbed(options, backend, out):
     """Of each network in one folder its median and that of the control beside it."""
     rows = rows_of(out, f"{options.board}-{backend}-fp32-b1", StabilityConfig())
     quiet = [row for row in rows if not row["disturbances"]]
-    return {row["index"]: (float(row["median_ms"]), float(row["control_ms"])) for row in quiet}
+    return {row["arch"]: (float(row["median_ms"]), float(row["control_ms"])) for row in quiet}
 
 
 def against_alone(options, backend, out):
@@ -233,7 +240,7 @@ def against_alone(options, backend, out):
     both = sorted(times.keys() & alone.keys())
     if not both:
         return None
-    ratios = np.array([times[index] for index in both]) / [alone[index] for index in both]
+    ratios = np.array([times[arch] for arch in both]) / [alone[arch] for arch in both]
     network, control = ratios.T
     return {
         "networks": len(both),
