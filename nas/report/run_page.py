@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from nas.report.answer import answer, key_figures
-from nas.report.choices import choices
-from nas.report.convergence import convergence
-from nas.report.front import front
-from nas.report.heat_map import heat_map
+from nas.report.charts.choices import choices
+from nas.report.charts.convergence import convergence
+from nas.report.charts.front import front
+from nas.report.charts.heat_map import heat_map
 from nas.report.provenance import provenance
 from nas.report.summary import Summary, feasible_of
 from nas.report.tables import best_few, choice_by_choice, found

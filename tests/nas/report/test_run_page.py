@@ -12,7 +12,7 @@ from searched import BY_LATENCY, LATENCY_MS, TASK, Accuracy, Oracle, problem_of,
 
 from controller.policy.rnn import RnnConfig
 from nas.accuracy.base import Split
-from nas.report.front import front
+from nas.report.charts.front import front
 from nas.report.summary import OnDevice, feasible_of
 from nas.report.wording import Wording
 from nas.spaces.nas_bench_201.plugin import SPACE

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.report.limit_line import limit_line
-from nas.report.thinning import spread
+from nas.report.charts.limit_line import limit_line
+from nas.report.charts.thinning import spread
 from nas.report.wording import Wording, kind_note, lines_of
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey, pareto_front

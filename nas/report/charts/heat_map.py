@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from nas.report.limit_line import limit_line
+from nas.report.charts.limit_line import limit_line
 from nas.report.wording import Wording
 from nas.trials.trial import Trials
 from runtime.page.parts import Figure

@@ -1,6 +1,6 @@
 import numpy as np
 
-from nas.report.thinning import spread
+from nas.report.charts.thinning import spread
 
 
 def test_few_points_are_all_drawn_and_none_without_a_place():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from nas.report.heat_map import _ranges, _step
+from nas.report.charts.heat_map import _ranges, _step
 
 
 @pytest.mark.parametrize("end", [17.0, 0.6, 1234.5])
