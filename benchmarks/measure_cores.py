@@ -59,13 +59,11 @@ def core_worker(core, connection):
     # Torch asks how its threads shall wait when it is imported.
     import torch  # noqa: PLC0415
 
-    from nas.spaces.base import task_named
-from nas.spaces.nas_bench_201.plugin import SPACE  # noqa: PLC0415
     from runtime.network.inference import prepare  # noqa: PLC0415
 
     torch.set_num_threads(1)
     images = SPACE.example_input(SPACE.control(), TASKS["cifar100"], 1)
-    network = SPACE.network(NAS_BENCH_201.rows[CONTROL], TASKS["cifar100"])
+    network = SPACE.network(SPACE.control(), TASKS["cifar100"])
     control = {name: prepare(network, images, Device.cpu, Backend(name)) for name in BACKENDS}
     stopwatch = Stopwatch()
     connection.send("ready")
