@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from nas.report.summary import Summary
-from nas.report.wording import Wording
+from nas.report.wording import Wording, kind_note, milliseconds
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
@@ -21,34 +21,43 @@ LISTED = 10
 
 def found(summary: Summary, wording: Wording) -> Table:
     """The best sample, the optimum and what the policy now prefers."""
-    rows = {
+    every = {
         f"best sample within {wording.label}": summary.best,
         f"{wording.optimum} within {wording.label}": summary.optimum,
         "the policy's mode": summary.mode,
     }
-    return Table(
+    rows = {name: row for name, row in every.items() if row is not None}
+    accuracy_kinds = [Kind[row.accuracy_kind] for row in rows.values()]
+    searched, accuracies = _noted(
+        wording.split,
+        [wording.accuracy(row.accuracy_searched) for row in rows.values()],
+        accuracy_kinds,
+    )
+    test, tested = _noted(
+        "test", [wording.accuracy(row.accuracy_test) for row in rows.values()], accuracy_kinds
+    )
+    latency, latencies = _noted(
+        "latency",
         [
-            "",
-            *_accuracy_columns(wording, tested=True),
-            "latency",
-            *wording.cost_columns,
-            "rank",
-            "number",
-            "architecture",
+            milliseconds(row.latency_ms) + ("" if row.latency_ms <= summary.T_ms else ", beyond T")
+            for row in rows.values()
         ],
+        [Kind[row.latency_kind] for row in rows.values()],
+    )
+    return Table(
+        ["", searched, test, latency, *wording.cost_columns, "rank", "number", "architecture"],
         [
             [
                 name,
-                wording.accuracy(row.accuracy_searched),
-                wording.accuracy(row.accuracy_test),
-                wording.latency_of(row) + ("" if row.latency_ms <= summary.T_ms else ", beyond T"),
+                *numbers,
                 *wording.costs(row.costs),
                 "-" if row.rank is None else f"{row.rank:,}",
                 "-" if row.index is None else str(row.index),
                 f"`{row.arch}`",
             ]
-            for name, row in rows.items()
-            if row is not None
+            for (name, row), *numbers in zip(
+                rows.items(), accuracies, tested, latencies, strict=True
+            )
         ],
         f"Top-1 accuracy. The rank is that among the architectures within {wording.label}.",
     )
@@ -68,27 +77,30 @@ def best_few(
     if not len(at):
         return None
     names = [limit.name for limit in problem.limits.each]
+    searched, accuracies = _noted(
+        wording.split,
+        [wording.accuracy(fraction) for fraction in done.accuracy[at].tolist()],
+        [Kind(kind) for kind in done.accuracy_kind[at].tolist()],
+    )
+    latency, latencies = _noted(
+        "latency",
+        [milliseconds(latency_ms) for latency_ms in done.latency_ms[at].tolist()],
+        [Kind(kind) for kind in done.latency_kind[at].tolist()],
+    )
     return Table(
-        [
-            "",
-            *_accuracy_columns(wording, tested=False),
-            "latency",
-            *wording.cost_columns,
-            "first at sample",
-            "number",
-            "architecture",
-        ],
+        ["", searched, latency, *wording.cost_columns, "first at sample", "number", "architecture"],
         [
             [
                 str(place),
-                wording.accuracy(float(done.accuracy[i])),
-                wording.latency(float(done.latency_ms[i]), Kind(int(done.latency_kind[i]))),
+                *numbers,
                 *wording.costs(dict(zip(names, done.costs[i].tolist(), strict=True))),
                 f"{done.number[i] + 1:,}",
                 _number(done.architectures[i], space),
                 f"`{space.text(done.architectures[i])}`",
             ]
-            for place, i in enumerate(at, start=1)
+            for place, (i, *numbers) in enumerate(
+                zip(at, accuracies, latencies, strict=True), start=1
+            )
         ],
         f"The {LISTED} most accurate distinct networks sampled within {wording.label}: of equal "
         f"networks, the best. Test accuracy is asked of the reported networks only.",
@@ -111,7 +123,8 @@ def _number(architecture: Int64[ndarray, "D"], space: SearchSpace) -> str:
     return str(int(space.numbers(architecture))) if isinstance(space, Enumerable) else "-"
 
 
-def _accuracy_columns(wording: Wording, *, tested: bool) -> list[str]:
-    predicted = " (predicted)" if wording.summary.accuracy_is_predicted else ""
-    columns = [f"{wording.split}{predicted}"]
-    return [*columns, f"test{predicted}"] if tested else columns
+def _noted(title: str, texts: list[str], kinds: list[Kind]) -> tuple[str, list[str]]:
+    """Header and cells of a column of numbers; a kind that all of them share is in the header."""
+    if len(set(kinds)) == 1:
+        return f"{title}{kind_note(kinds[0])}", texts
+    return title, [f"{text}{kind_note(kind)}" for text, kind in zip(texts, kinds, strict=True)]

@@ -105,7 +105,7 @@ class Wording:
         return "-" if fraction is None else percent(fraction, 2)
 
     def latency(self, latency_ms: float, kind: Kind) -> str:
-        """A latency for a table or a sentence, with its kind where it was not measured."""
+        """A latency for a sentence, with its kind where it was not measured."""
         return f"{milliseconds(latency_ms)}{kind_note(kind)}"
 
     def latency_of(self, network: Network) -> str:

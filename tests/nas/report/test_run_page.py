@@ -105,7 +105,7 @@ def test_a_share_of_predicted_latencies_is_named_and_a_penalty_is_called_one():
 
     assert "Latencies of 20.0 % of the samples are predicted by transfer" in text
     assert re.search(r"10.0 % of the samples [^.]*penalty", text)
-    assert "ms (penalty)" in text_of(
+    assert "latency (penalty)" in text_of(
         searched([3], problem_of(Oracle(kind=np.full(SPACE.size, Kind.penalty))))
     )
 
