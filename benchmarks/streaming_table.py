@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from demand_layering import MIB, PRELOADED_MS, ROWS, yolov4
 
-from runtime.experiments.streaming.published import MIB, PRELOADED_MS, ROWS, yolov4
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
     enlarged,

@@ -27,8 +27,8 @@ from runtime.contention.hogs.hog import Hog
 from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
 from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.isolation.isolation import Isolation
-from runtime.shell.byte_size import parse_bytes
 from runtime.shell.conf_folder import CONF
+from runtime.shell.units import parse_bytes
 
 BUNDLED = CONF / "scenarios"
 

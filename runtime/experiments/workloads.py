@@ -241,12 +241,3 @@ QS_PUBLISHED = {
 }
 """Published running time of Q-S relative to M-C and to S-C on a Jetson AGX Xavier (Lim & Kim, IEIE
 58(10), 2021). For mix-8-0-8 the paper says only that S-C is about as fast as M-C."""
-
-COSCHEDULE_PUBLISHED = {
-    "densenet201": (-0.395, -0.466),
-    "resnet152": (-0.357, -0.397),
-    "vgg16": (-0.428, -0.441),
-    "alexnet": (-0.274, -0.315),
-    "mixes of 20": (-0.38, -0.70),
-}
-"""Published range of co-scheduling relative to one process per network on the GPU alone."""

@@ -47,15 +47,10 @@ class RealLane(Protocol):
     rank of their tickets, with ties in that order.
     """
 
-    @property
-    @abstractmethod
-    def lane(self) -> Lane:
-        """Description of the lane for the scheduler."""
-
-    @property
-    @abstractmethod
-    def engine(self) -> Engine:
-        """Engine that compiles jobs for this lane."""
+    lane: Lane
+    """Description of the lane for the scheduler."""
+    engine: Engine
+    """Engine that compiles jobs for this lane."""
 
     @abstractmethod
     def put(

@@ -72,26 +72,16 @@ class CpuLane(RealLane):
         if not 1 <= slowdown < math.inf:
             raise ValueError(f"slowdown={slowdown} must be at least 1 and finite")
         default = "cpu" if core is None else f"cpu{core}"
-        self._lane = Lane(default if name is None else name, asynchronous)
-        self._engine = EagerEngine() if engine is None else engine
+        self.lane = Lane(default if name is None else name, asynchronous)
+        self.engine = EagerEngine() if engine is None else engine
         self._core = core
         self._slowdown = slowdown
         self._queue: deque[_Item] = deque()
         self._running: _Item | None = None
         self._closed = False
         self._changed = Condition()
-        self._thread = Thread(target=self._work, name=self._lane.name, daemon=True)
+        self._thread = Thread(target=self._work, name=self.lane.name, daemon=True)
         self._thread.start()
-
-    @property
-    def lane(self) -> Lane:
-        """Description of the lane for the scheduler."""
-        return self._lane
-
-    @property
-    def engine(self) -> Engine:
-        """Engine that compiles jobs for this lane."""
-        return self._engine
 
     def put(
         self,
@@ -127,13 +117,13 @@ class CpuLane(RealLane):
         with self._changed:
             items = tuple(self._queue)
             self._queue.clear()
-        error = CancelledError(f"the job was withdrawn from lane {self._lane.name}")
+        error = CancelledError(f"the job was withdrawn from lane {self.lane.name}")
         for item in items:
-            if self._lane.asynchronous:
+            if self.lane.asynchronous:
                 self._end(item, math.nan, error)
             else:
                 item.completion.end(math.nan, math.nan, error)
-        if self._lane.asynchronous:
+        if self.lane.asynchronous:
             return ()
         return tuple(item.ticket for item in items if item.ticket is not None)
 
@@ -149,7 +139,7 @@ class CpuLane(RealLane):
             self._thread.join(wait_s)
         running = self._running
         if running is not None and self._thread.is_alive():
-            error = CancelledError(f"lane {self._lane.name} was closed while the job ran")
+            error = CancelledError(f"lane {self.lane.name} was closed while the job ran")
             running.completion.end(math.nan, math.nan, error)
         return not self._thread.is_alive()
 
@@ -168,8 +158,8 @@ class CpuLane(RealLane):
     def _queued(self, item: _Item) -> Completion:
         with self._changed:
             if self._closed:
-                raise RuntimeError(f"lane {self._lane.name} is closed")
-            if self._lane.asynchronous:
+                raise RuntimeError(f"lane {self.lane.name} is closed")
+            if self.lane.asynchronous:
                 self._queue.append(item)
                 self._say_began(item, time.perf_counter())
             else:
@@ -193,7 +183,7 @@ class CpuLane(RealLane):
     def _run(self, item: _Item) -> None:
         error: BaseException | None = None
         began_s = time.perf_counter()
-        if not self._lane.asynchronous:
+        if not self.lane.asynchronous:
             self._say_began(item, began_s)
         try:
             if item.after is not None:

@@ -168,34 +168,19 @@ class GpuLane(RealLane, Closeable):
           RuntimeError: if there is no such GPU.
         """
         self._streams = stream_pool(device) if sms is None else sms.streams
-        self._stream = self._streams.take(priority)
+        self.stream = self._streams.take(priority)
         default = f"gpu{device}" if sms is None else f"gpu{device}/sm{sms.count}"
-        self._lane = Lane(default if name is None else name, asynchronous=True)
-        self._engine: Engine = (
-            GraphEngine(self._stream) if captured else EagerEngine(self._stream.device)
+        self.lane = Lane(default if name is None else name, asynchronous=True)
+        self.engine: Engine = (
+            GraphEngine(self.stream) if captured else EagerEngine(self.stream.device)
         )
         self._launched: SimpleQueue[_Launched | None] = SimpleQueue()
         self._spare: list[_Events] = []
         self._closed = False
         self._spin = spin
-        self._origin = CudaOrigin(self._stream)
-        self._thread = Thread(target=self._reap, name=self._lane.name, daemon=True)
+        self._origin = CudaOrigin(self.stream)
+        self._thread = Thread(target=self._reap, name=self.lane.name, daemon=True)
         self._thread.start()
-
-    @property
-    def lane(self) -> Lane:
-        """Description of the lane for the scheduler."""
-        return self._lane
-
-    @property
-    def engine(self) -> Engine:
-        """Engine that compiles jobs for this lane."""
-        return self._engine
-
-    @property
-    def stream(self) -> torch.cuda.Stream:
-        """CUDA stream of the lane."""
-        return self._stream
 
     def put(
         self,
@@ -231,25 +216,25 @@ class GpuLane(RealLane, Closeable):
 
     def _launch(self, compute: Compute, after: Completion | None) -> CudaCompletion:
         self._check_open()
-        torch.cuda.set_stream(self._stream)
+        torch.cuda.set_stream(self.stream)
         if isinstance(after, CudaCompletion):
-            self._stream.wait_event(after.end)
+            self.stream.wait_event(after.end)
         elif after is not None:
             after.wait()
         completion = CudaCompletion(self._origin, self._spare, spin=self._spin)
-        completion.begin.record(self._stream)
+        completion.begin.record(self.stream)
         compute()
-        completion.end.record(self._stream)
+        completion.end.record(self.stream)
         return completion
 
     def issue(self, compute: Compute) -> None:
         """Launch a job without a completion."""
-        torch.cuda.set_stream(self._stream)
+        torch.cuda.set_stream(self.stream)
         compute()
 
     def renew_origin(self) -> None:
         """Synchronise the GPU clock with the host clock again; waits for the stream."""
-        self._origin = CudaOrigin(self._stream)
+        self._origin = CudaOrigin(self.stream)
 
     def withdraw(self) -> tuple[Ticket, ...]:
         """Return nothing: every job put was launched."""
@@ -262,15 +247,15 @@ class GpuLane(RealLane, Closeable):
         self._thread.join(wait_s)
         has_ended = not self._thread.is_alive()
         if has_ended:
-            self._streams.give_back(self._stream)
+            self._streams.give_back(self.stream)
         return has_ended
 
     def _check_open(self) -> None:
         if self._closed:
-            raise RuntimeError(f"lane {self._lane.name} is closed")
+            raise RuntimeError(f"lane {self.lane.name} is closed")
 
     def _reap(self) -> None:
-        torch.cuda.set_device(self._stream.device)
+        torch.cuda.set_device(self.stream.device)
         last_s = -math.inf
         while (one := self._launched.get()) is not None:
             error: BaseException | None = None
@@ -311,10 +296,7 @@ class _Failed(Completion):
         """Error of the launch."""
         return self.raised
 
-    @property
-    def has_succeeded(self) -> bool:
-        """Always False."""
-        return False
+    has_succeeded = False
 
     @property
     def began_s(self) -> float:

@@ -59,9 +59,11 @@ class Compiled(SegmentedNetwork):
         if not devices or len(devices - {CPU}) > 1:
             raise ValueError(f"a network runs on the CPU, one GPU or both, not on {devices}")
         self._program = program
+        self.output = program.output
+        """Index of the segment whose output is the network's."""
         self._engines = tuple(None if one is None else one.for_network() for one in engines)
         self._devices = frozenset(devices)
-        self._shared = handover is Handover.MAPPED and len(devices) > 1
+        self.shares_memory = handover is Handover.MAPPED and len(devices) > 1
         with torch.inference_mode(mode=False), torch.no_grad():
             self._values = {NETWORK_INPUT: self._input_memory(x)}
             for value in self._values[NETWORK_INPUT].values():
@@ -119,22 +121,14 @@ class Compiled(SegmentedNetwork):
         """Indices of the values that a segment reads."""
         return self._program.segments[index].inputs
 
-    @property
-    def output(self) -> int:
-        """Index of the segment whose output is the network's."""
-        return self._program.output
-
-    @property
-    def shares_memory(self) -> bool:
-        """Whether the CPU and the GPU use the same memory."""
-        return self._shared
-
     def _input_memory(self, x: Tensor) -> dict[torch.device, Tensor]:
         places = {CPU: torch.empty_like(x, device=CPU)}
         for device in self._devices - {CPU}:
             places[CPU] = pinned_like(x)
             places[device] = (
-                on_gpu(places[CPU], device) if self._shared else torch.empty_like(x, device=device)
+                on_gpu(places[CPU], device)
+                if self.shares_memory
+                else torch.empty_like(x, device=device)
             )
         return places
 
@@ -157,7 +151,7 @@ class Compiled(SegmentedNetwork):
         places = self._values[index] = {}
         if examples is not None and not examples[index][1]:
             places[CPU] = pinned_like(examples[index][0])
-            if self._shared:
+            if self.shares_memory:
                 (gpu,) = self._devices - {CPU}
                 places[gpu] = on_gpu(places[CPU], gpu)
         jobs: list[Compute | None] = []

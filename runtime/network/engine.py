@@ -28,10 +28,8 @@ CPU = torch.device("cpu")
 class Engine(Protocol):
     """Compiles segments into jobs."""
 
-    @property
-    @abstractmethod
-    def device(self) -> torch.device:
-        """Device of the tensors and of the segments' weights."""
+    device: torch.device
+    """Device of the tensors and of the segments' weights."""
 
     @abstractmethod
     def for_network(self) -> Engine:
@@ -63,12 +61,7 @@ class EagerEngine(Engine):
     """Eager torch, on the CPU or on the current CUDA stream."""
 
     def __init__(self, device: torch.device = CPU) -> None:
-        self._device = device
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the tensors and of the segments' weights."""
-        return self._device
+        self.device = device
 
     def for_network(self) -> Engine:
         """Return itself: it has no memory of its own."""
@@ -107,10 +100,7 @@ class OnnxEngine(Engine):
     def __init__(self) -> None:
         self._sessions: WeakKeyDictionary[Segment, OnnxSession] = WeakKeyDictionary()
 
-    @property
-    def device(self) -> torch.device:
-        """The CPU."""
-        return CPU
+    device = CPU
 
     def for_network(self) -> Engine:
         """Return itself: sessions keep no data between two calls."""

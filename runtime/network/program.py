@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -145,14 +144,6 @@ class Program:
             tuple(value for value, at in last.items() if at == i) for i in range(len(self.segments))
         )
 
-    def live_bytes(self) -> Iterator[int]:
-        """Yield the bytes of the outputs that are alive while each segment runs, its own included."""
-        alive = 0
-        for segment, dead in zip(self.segments, self.last_uses, strict=True):
-            alive += segment.output_bytes
-            yield alive
-            alive -= sum(self.segments[i].output_bytes for i in dead if i != NETWORK_INPUT)
-
 
 @final
 class Inference(ActiveInference):
@@ -179,11 +170,6 @@ class Inference(ActiveInference):
         for dead in self._program.last_uses[self._next]:
             del self._values[dead]
         self._next += 1
-
-    @property
-    def live_values(self) -> frozenset[int]:
-        """Indices of the segments whose outputs are held, and NETWORK_INPUT while the input is."""
-        return frozenset(self._values)
 
     @property
     def output(self) -> Tensor:

@@ -68,29 +68,10 @@ def style_sheet() -> str:
     )
 
 
-def contrast(one: str, other: str) -> float:
-    """Contrast ratio of two colours, between 1 and 21 (WCAG 2.2)."""
-    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (lighter + 0.05) / (darker + 0.05)
-
-
 def _properties(scheme: int) -> str:
     found = []
     for name, values in COLOURS.items():
-        red, green, blue = _channels(values[scheme])
+        red, green, blue = (int(values[scheme][i : i + 2], 16) for i in (1, 3, 5))
         found.append(f"--{name}:{values[scheme]}")
         found.append(f"--{name}-band:rgba({red},{green},{blue},{BAND_OPACITY})")
     return ";".join(found)
-
-
-def _channels(colour: str) -> tuple[int, int, int]:
-    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return red, green, blue
-
-
-def _luminance(colour: str) -> float:
-    linear = (
-        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
-        for c in (channel / 255 for channel in _channels(colour))
-    )
-    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

@@ -1,4 +1,4 @@
-"""Parsing of limits with units: times, energies and numbers of parameters."""
+"""Parsing of times, energies, numbers of parameters and of bytes with their units."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from runtime.shell.errors import UserError
 _MS_PER = {"s": 1e3, "ms": 1.0, "us": 1e-3}
 _MJ_PER = {"J": 1e3, "mJ": 1.0, "uJ": 1e-3}
 _ONES_PER = {"": 1.0, "k": 1e3, "M": 1e6}
+_BYTES_PER = {unit: 1000**power for power, unit in enumerate(("b", "kb", "mb", "gb", "tb"))}
+_BYTES_PER |= {unit: 1024**power for power, unit in enumerate(("", "kib", "mib", "gib", "tib"))}
 _QUANTITY = re.compile(r"\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
 
 
@@ -19,15 +21,7 @@ def milliseconds(text: str) -> float:
     Raises:
       UserError: if there is no unit, an unknown one, or the time is not positive.
     """
-    match = _QUANTITY.fullmatch(text)
-    if match is None:
-        raise UserError(f"T={text} is not a time; write for example T=17ms, T=0.017s or T=17000us")
-    number, unit = match.groups()
-    if not unit:
-        raise UserError(f"T={text} has no unit; write T={number}ms if milliseconds are meant")
-    if unit not in _MS_PER:
-        raise UserError(f"T={text} has the unit {unit!r}; allowed are s, ms and us, as in T=17ms")
-    return _positive(float(number) * _MS_PER[unit], f"T={text} is not a positive time", "T=17ms")
+    return _physical(text, "T", "a", "time", _MS_PER, ("17ms", "0.017s", "17000us"), "millisecond")
 
 
 def millijoules(text: str) -> float:
@@ -36,15 +30,36 @@ def millijoules(text: str) -> float:
     Raises:
       UserError: if there is no unit, an unknown one, or the energy is not positive.
     """
+    return _physical(text, "E", "an", "energy", _MJ_PER, ("5mJ", "0.005J", "5000uJ"), "millijoule")
+
+
+def _physical(  # noqa: PLR0917 - called in two places
+    text: str,
+    name: str,
+    article: str,
+    kind: str,
+    per: dict[str, float],
+    examples: tuple[str, str, str],
+    base: str,
+) -> float:
     match = _QUANTITY.fullmatch(text)
+    first, second, third = (f"{name}={one}" for one in examples)
     if match is None:
-        raise UserError(f"E={text} is not an energy; write for example E=5mJ, E=0.005J or E=5000uJ")
+        raise UserError(
+            f"{name}={text} is not {article} {kind}; write for example {first}, {second} or {third}"
+        )
     number, unit = match.groups()
+    large, milli, small = per
     if not unit:
-        raise UserError(f"E={text} has no unit; write E={number}mJ if millijoules are meant")
-    if unit not in _MJ_PER:
-        raise UserError(f"E={text} has the unit {unit!r}; allowed are J, mJ and uJ, as in E=5mJ")
-    return _positive(float(number) * _MJ_PER[unit], f"E={text} is not a positive energy", "E=5mJ")
+        raise UserError(
+            f"{name}={text} has no unit; write {name}={number}{milli} if {base}s are meant"
+        )
+    if unit not in per:
+        raise UserError(
+            f"{name}={text} has the unit {unit!r}; allowed are {large}, {milli} and {small}, "
+            f"as in {first}"
+        )
+    return _positive(float(number) * per[unit], f"{name}={text} is not a positive {kind}", first)
 
 
 def parameter_count(text: str) -> float:
@@ -70,3 +85,28 @@ def _positive(value: float, otherwise: str, example: str) -> float:
     if not (value > 0 and math.isfinite(value)):
         raise UserError(f"{otherwise}; write for example {example}")
     return round(value, 9)  # 0.017 * 1000 is 17, not 17.000000000000004
+
+
+def parse_bytes(text: str | int) -> int:
+    """Parse a number of bytes.
+
+    Raises:
+      ValueError: if it is not a positive size.
+    """
+    matched = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(text))
+    try:
+        if matched and matched[2].lower() in _BYTES_PER:
+            nbytes = float(matched[1]) * _BYTES_PER[matched[2].lower()]
+            if 1 <= nbytes < math.inf:
+                return int(nbytes)
+    except ValueError:
+        pass
+    raise ValueError(f"budget={text!r} must be a positive size, as 64MB, 1.5GiB or 4096")
+
+
+def format_bytes(nbytes: float) -> str:
+    """Format a number of bytes in MB, kB or bytes."""
+    for unit, size in (("MB", 10**6), ("kB", 10**3)):
+        if nbytes >= size:
+            return f"{nbytes / size:,.1f} {unit}"
+    return f"{nbytes:,.0f} bytes"

@@ -14,8 +14,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from runtime.shell.byte_size import parse_bytes
 from runtime.shell.closeable import Closeable
+from runtime.shell.units import parse_bytes
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.planning.interference import Interference

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from runtime.shell.byte_size import format_bytes
+from runtime.shell.units import format_bytes
 
 
 @final

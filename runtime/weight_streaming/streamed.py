@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from runtime.network.engine import CPU
-from runtime.shell.byte_size import parse_bytes
 from runtime.shell.closeable import Closeable
+from runtime.shell.units import parse_bytes
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
 from runtime.weight_streaming.pipeline.pipeline import Pipeline

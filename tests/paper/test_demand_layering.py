@@ -7,8 +7,7 @@ state, and from kernels that share its 160.8 ms by their multiplications; `bench
 from dataclasses import replace
 
 import pytest
-
-from runtime.experiments.streaming.published import (
+from demand_layering import (
     LARGEST_MIB,
     MIB,
     PRELOADED_MS,
@@ -17,6 +16,7 @@ from runtime.experiments.streaming.published import (
     simulated,
     yolov4,
 )
+
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
     enlarged,

@@ -120,10 +120,6 @@ class Plans:
         """Lower bound of the makespan, ms, if the times are right."""
         return lower_bound_ms(self._chains(None), closed(self.inferences))
 
-    def gpu_share(self, plan: Schedule) -> float:
-        """Share of the inferences that run on the GPU."""
-        return sum(one.lane in self._lanes.groups.gpu for one in plan.executed) / self.inferences
-
     def close(self) -> None:
         """Release the networks."""
         self._planned.close()

@@ -31,6 +31,7 @@ class Branches(Ready):
         """
         if not sources:
             raise ValueError("a graph of no networks has no branches")
+        self.count = len(sources)
         lanes = [lane for lane in streams if isinstance(lane, GpuLane)]
         self._branches: list[tuple[torch.cuda.Stream, Program, Tensor]] = []
         for source, lane in zip(sources, lanes, strict=True):
@@ -62,15 +63,7 @@ class Branches(Ready):
             stem.wait_stream(stream)
         return written
 
-    @property
-    def count(self) -> int:
-        """Number of branches."""
-        return len(self._branches)
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kind of the single job, for each network."""
-        return (Kind.NETWORK,)
+    kinds = (Kind.NETWORK,)
 
     def inference(self) -> Sequence[Compute]:
         """One inference of every network."""

@@ -72,10 +72,8 @@ class Setup:
 class Stream(Protocol):
     """Runs jobs in the order of their launch."""
 
-    @property
-    @abstractmethod
-    def engine(self) -> Engine:
-        """The engine that compiles jobs for this stream."""
+    engine: Engine
+    """The engine that compiles jobs for this stream."""
 
     @abstractmethod
     def launch(self, compute: Compute) -> Completion:
@@ -103,12 +101,7 @@ class InlineStream(Stream):
     """The calling thread as a stream: a job has ended when `launch` returns."""
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    @property
-    def engine(self) -> Engine:
-        """The engine that compiles jobs for this stream."""
-        return self._engine
+        self.engine = engine
 
     def launch(self, compute: Compute) -> Completion:
         """Run the job."""
@@ -156,15 +149,10 @@ def open_stream(setup: Setup, network: int, *, inline: bool) -> Stream:
 class Ready(Protocol):
     """One prepared network, or several that are launched as one."""
 
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """Networks."""
-
-    @property
-    @abstractmethod
-    def kinds(self) -> tuple[Kind, ...]:
-        """Kinds of the jobs of an inference."""
+    count: int
+    """Networks."""
+    kinds: tuple[Kind, ...]
+    """Kinds of the jobs of an inference."""
 
     @abstractmethod
     def inference(self) -> Sequence[Compute]:
@@ -192,7 +180,7 @@ class Prepared(Ready):
         """
         engine = stream.engine
         program = source.program
-        self._kinds = program.kinds
+        self.kinds = program.kinds
         self._captured = captured
         self._running: ActiveInference
         if captured:
@@ -209,15 +197,7 @@ class Prepared(Ready):
                 for job in jobs:
                     stream.launch(job).wait()
 
-    @property
-    def count(self) -> int:
-        """Always 1."""
-        return 1
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """Kinds of the jobs."""
-        return self._kinds
+    count = 1
 
     def inference(self) -> Sequence[Compute]:
         """The jobs of the next inference."""

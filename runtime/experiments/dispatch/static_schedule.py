@@ -32,9 +32,8 @@ from runtime.scheduling.schedule import Schedule
 class PlannedLane(Stream, Protocol):
     """A stream with the properties that a scheduler needs, such as `GpuLane` and `CpuLane`."""
 
-    @property
-    def lane(self) -> Lane:
-        """The lane as the scheduler sees it."""
+    lane: Lane
+    """The lane as the scheduler sees it."""
 
 
 def shares(schedule: Schedule) -> list[list[int]]:
@@ -170,17 +169,10 @@ class _Share(Ready):
 
     def __init__(self, networks: Sequence[Prepared]) -> None:
         self._networks = networks
+        self.kinds = tuple(kind for network in networks for kind in network.kinds)
         self._jobs = [job for network in networks for job in network.inference()]
 
-    @property
-    def count(self) -> int:
-        """Always 1: the share of one lane."""
-        return 1
-
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """Kinds of the jobs."""
-        return tuple(kind for network in self._networks for kind in network.kinds)
+    count = 1
 
     def inference(self) -> Sequence[Compute]:
         """The jobs of all networks of the share."""
@@ -216,15 +208,9 @@ class _AtOnce(Ready):
         self._stop = stop
         left.append(self._own)
 
-    @property
-    def count(self) -> int:
-        """Always 1: the share of one lane."""
-        return 1
+    count = 1
 
-    @property
-    def kinds(self) -> tuple[Kind, ...]:
-        """The kind of the single job."""
-        return (Kind.NETWORK,)
+    kinds = (Kind.NETWORK,)
 
     def inference(self) -> Sequence[Compute]:
         """One job: the whole share, then inferences of cores that are late."""

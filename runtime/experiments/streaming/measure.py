@@ -181,7 +181,7 @@ class _Bench:
     def __init__(self, case: Case, opened: StreamableNetwork, x: Tensor, repeats: int) -> None:
         self._case = case
         self._opened = opened
-        self._x = x
+        self.x = x
         self._repeats = repeats
         self.reference = x
 
@@ -190,10 +190,10 @@ class _Bench:
         opened = self._opened
         three = Stages.COPY_KERNEL if self._is_kept else Stages.READ_COPY_KERNEL
         whole = opened.layered.weight_bytes
-        profile = opened.profile(self._x, whole, three)
+        profile = opened.profile(self.x, whole, three)
         planned = opened.stages
         if planned is Stages.READ_KERNEL:
-            profiles = {three: profile, planned: opened.profile(self._x, whole, planned)}
+            profiles = {three: profile, planned: opened.profile(self.x, whole, planned)}
         else:
             profiles = {three: profile}
         measured: dict[str, _Variant] = {}
@@ -213,7 +213,7 @@ class _Bench:
                 if isinstance(baseline, BaseException):
                     yield {"variant": name, "tier": "accelerate", "error": one_line(baseline)}
                 else:
-                    once[name] = partial(baseline.once_ms, self._x, self.reference)
+                    once[name] = partial(baseline.once_ms, self.x, self.reference)
             samples = interleaved(once, self._repeats, turn_s=self._turn_s)
             resident_ms = median(samples["preload"]) if "preload" in samples else None
             for name, one in measured.items():
@@ -255,15 +255,10 @@ class _Bench:
         for _ in range(inferences):
             self._opened.reader.start_cold()
             began_s = time.perf_counter()
-            outputs.append(pipeline.run(self._x))
+            outputs.append(pipeline.run(self.x))
             taken_ms.append(1e3 * (time.perf_counter() - began_s))
         pipeline.wait_prefetched()
         return taken_ms, all(torch.equal(y, self.reference) for y in outputs)
-
-    @property
-    def x(self) -> Tensor:
-        """The input of the network."""
-        return self._x
 
     def _once_ms(self, pipeline: Pipeline) -> float:
         (taken_ms,), _ = self.runs_ms(pipeline, 1)
@@ -324,7 +319,7 @@ class _Bench:
             if number and time.monotonic() > until_s:
                 return
             made = _random_plan(layers, stages, generator)
-            pipeline = self._opened.pipeline(made, self._x)
+            pipeline = self._opened.pipeline(made, self.x)
             try:
                 last_of_turn(partial(self._once_ms, pipeline), self._turn_s)
                 (_, *later_ms), is_exact = self.runs_ms(pipeline, 4)

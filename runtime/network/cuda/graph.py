@@ -61,14 +61,10 @@ class GraphEngine(Engine):
     def __init__(self, stream: torch.cuda.Stream) -> None:
         """Use a stream other than the default one, which cannot capture."""
         self._stream = stream
+        self.device = stream.device
         self._pool = torch.cuda.graph_pool_handle()
         self._first: torch.cuda.CUDAGraph | None = None
         """Keeps the pool alive: torch does not reuse a pool whose graphs have all been freed."""
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the stream."""
-        return self._stream.device
 
     def for_network(self) -> Engine:
         """Return an engine on the same stream with its own memory pool."""

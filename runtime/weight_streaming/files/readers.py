@@ -50,10 +50,8 @@ class Tier(Enum):
 class Reader(Protocol):
     """Reads layers; thread-safe."""
 
-    @property
-    @abstractmethod
-    def tier(self) -> Tier:
-        """Storage tier."""
+    tier: Tier
+    """Storage tier."""
 
     @property
     @abstractmethod
@@ -127,7 +125,7 @@ class FileReader(Reader):
         try:
             self._extents = read_extents(self._file, self._name, layered, values)
             self._identity = Identity.of(self._file)
-            self._tier = Tier.SSD if direct else Tier.PAGE_CACHE
+            self.tier = Tier.SSD if direct else Tier.PAGE_CACHE
             self._direct_error = ""
             self._stays_cached = False
             if direct:
@@ -138,14 +136,9 @@ class FileReader(Reader):
             raise
 
     @property
-    def tier(self) -> Tier:
-        """SSD or PAGE_CACHE."""
-        return self._tier
-
-    @property
     def description(self) -> str:
         """How the file is read."""
-        if self._tier is Tier.PAGE_CACHE:
+        if self.tier is Tier.PAGE_CACHE:
             return "buffered reads; the file may remain in the page cache"
         if self._stays_cached and is_residency_known(self._file):
             return "not from a disk: the file always remains in the page cache, as on a tmpfs"
@@ -183,7 +176,7 @@ class FileReader(Reader):
         if self._always_checked or layer not in self._checked:
             check_layer(into, extent, self._name, self._layer_name(layer))
             self._checked.add(layer)
-        if self._tier is Tier.SSD and self._direct is None:
+        if self.tier is Tier.SSD and self._direct is None:
             self._forget(extent)
 
     def _read_some(self, file: int, into: memoryview, offset: int, layer: int) -> int:
@@ -205,7 +198,7 @@ class FileReader(Reader):
           OSError: if it was closed.
         """
         self._check_identity()
-        if self._tier is Tier.SSD:
+        if self.tier is Tier.SSD:
             os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
 
     def close(self) -> None:
@@ -279,10 +272,7 @@ class HostReader(Reader):
             self._memory.close()
             raise
 
-    @property
-    def tier(self) -> Tier:
-        """HOST."""
-        return Tier.HOST
+    tier = Tier.HOST
 
     @property
     def description(self) -> str:

@@ -38,10 +38,10 @@ class CpuPipeline(Pipeline):
         Raises:
           BaseException: as `Buffers`.
         """
-        self._buffers = Buffers(layered, plan, reader, CPU)
+        self.buffers = Buffers(layered, plan, reader, CPU)
         self._layers = layered.layers
         self._reader = reader
-        self._layout = self._buffers.layout
+        self._layout = self.buffers.layout
         self._began_s = np.zeros((len(Stage), len(self._layers)))
         self._ended_s = np.zeros((len(Stage), len(self._layers)))
         self._ordinals = {layer: i for i, layer in enumerate(self._layout.streamed)}
@@ -53,15 +53,10 @@ class CpuPipeline(Pipeline):
         self._workers = Workers(jobs, len(self._layout.streamed))
         try:
             with torch.inference_mode(mode=False):
-                self._program: Program = layered.bind(self._buffers.places())
+                self._program: Program = layered.bind(self.buffers.places())
         except BaseException:
-            self._buffers.close()
+            self.buffers.close()
             raise
-
-    @property
-    def buffers(self) -> Buffers:
-        """Memory of the rings and resident layers."""
-        return self._buffers
 
     def repeat_kernels(self, times: int) -> None:
         """No effect: kernel times on a CPU do not depend on idle time."""
@@ -70,7 +65,7 @@ class CpuPipeline(Pipeline):
         """Run one inference and return the output."""
         with torch.no_grad(), self._workers.inference() as (progress, before):
             running = self._program.start(x)
-            versions = self._buffers.versions()
+            versions = self.buffers.versions()
             for layer in range(len(self._layers)):
                 ordinal = self._ordinals.get(layer)
                 if ordinal is not None:
@@ -111,7 +106,7 @@ class CpuPipeline(Pipeline):
             self._workers.end()
         finally:
             self._program = Program((), 0)
-            self._buffers.close()
+            self.buffers.close()
 
     def _read_all(self, progress: Progress) -> None:
         for ordinal in self._turns(Stage.READ, progress, self._before_read):
@@ -140,7 +135,7 @@ class CpuPipeline(Pipeline):
     def _read(self, ordinal: int, progress: Progress) -> None:
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
-        self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
+        self._reader.read(layer, self.buffers.window(ordinal), progress.is_stopped)
         if progress.is_stopped():  # perhaps within the layer
             raise StoppedError
         self._took(Stage.READ, layer, began_s)
@@ -149,7 +144,7 @@ class CpuPipeline(Pipeline):
         """Copy with NumPy: on one thread, with the GIL released."""
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
-        np.copyto(self._buffers.target(ordinal).numpy(), self._buffers.source(ordinal).numpy())
+        np.copyto(self.buffers.target(ordinal).numpy(), self.buffers.source(ordinal).numpy())
         self._took(Stage.COPY, layer, began_s)
 
     def _compute(self, running: ActiveInference, layer: int, versions: list[int]) -> None:
@@ -157,7 +152,7 @@ class CpuPipeline(Pipeline):
         for segment in self._layers[layer].segments:
             running.job(segment, 0)()
         self._took(Stage.KERNEL, layer, began_s)
-        if versions != self._buffers.versions():
+        if versions != self.buffers.versions():
             raise ValueError(writes_weights_message(self._layers[layer].name))
 
     def _took(self, stage: Stage, layer: int, began_s: float) -> None:

@@ -57,12 +57,12 @@ class GpuPipeline(Pipeline):
         self._layers = layered.layers
         self._reader = reader
         self._device = device
-        self._buffers = Buffers(layered, plan, reader, device)
+        self.buffers = Buffers(layered, plan, reader, device)
         self._pool = stream_pool(
             torch.cuda.current_device() if device.index is None else device.index
         )
         self._compute, self._copier = self._pool.take(), self._pool.take()
-        self._layout = self._buffers.layout
+        self._layout = self.buffers.layout
         self._ordinals = {layer: i for i, layer in enumerate(self._layout.streamed)}
         self._ahead = self._layout.prefetched_layers if self._layout.host is None else 0
         self._begun = 0  # number of copies already launched for the next inference
@@ -79,7 +79,7 @@ class GpuPipeline(Pipeline):
         self._read_s = [0.0] * len(self._layers)
         try:
             with torch.inference_mode(mode=False):
-                program = layered.bind(self._buffers.places())
+                program = layered.bind(self.buffers.places())
             engine = _LoadingEngine(GraphEngine(self._compute), program, self)
             self._compiled: Compiled | None = Compiled(program, x, [engine])
         except BaseException:
@@ -90,11 +90,6 @@ class GpuPipeline(Pipeline):
         self._jobs: list[list[Compute]] = [
             [self._compiled.job(i, 0) for i in layer.segments] for layer in self._layers
         ]
-
-    @property
-    def buffers(self) -> Buffers:
-        """Memory of the rings and resident layers."""
-        return self._buffers
 
     def repeat_kernels(self, times: int) -> None:
         """Run each layer's kernels this many times from now on, and time the last run.
@@ -173,7 +168,7 @@ class GpuPipeline(Pipeline):
         self._x = self._output = torch.empty(0)
         for stream in (self._compute, self._copier):
             stream.synchronize()
-        self._buffers.close()
+        self.buffers.close()
         for stream in (self._compute, self._copier):
             self._pool.give_back(stream)
         gc.collect()  # modules and the graphs that own their activations form cycles
@@ -265,7 +260,7 @@ class GpuPipeline(Pipeline):
             job()
 
     def _transfer(self, ordinal: int) -> None:
-        self._buffers.target(ordinal).copy_(self._buffers.source(ordinal), non_blocking=True)
+        self.buffers.target(ordinal).copy_(self.buffers.source(ordinal), non_blocking=True)
 
     def _read_all(self, progress: Progress) -> None:
         """Read layer by layer; wait for the event of the last use of its bytes, not only its launch."""
@@ -290,7 +285,7 @@ class GpuPipeline(Pipeline):
     def _read(self, ordinal: int, progress: Progress) -> None:
         layer = self._layout.streamed[ordinal]
         began_s = time.perf_counter()
-        self._reader.read(layer, self._buffers.window(ordinal), progress.is_stopped)
+        self._reader.read(layer, self.buffers.window(ordinal), progress.is_stopped)
         if progress.is_stopped():  # perhaps within the layer
             raise StoppedError
         self._read_s[layer] = time.perf_counter() - began_s
@@ -306,16 +301,12 @@ class _LoadingEngine(Engine):
 
     def __init__(self, engine: GraphEngine, program: Program, pipeline: GpuPipeline) -> None:
         self._engine: Engine = engine
+        self.device = engine.device
         self._layers = {
             id(segment): pipeline.layer_of(i) for i, segment in enumerate(program.segments)
         }
         self._pipeline = pipeline
         self._loaded = -1
-
-    @property
-    def device(self) -> torch.device:
-        """The GPU."""
-        return self._engine.device
 
     def for_network(self) -> Engine:
         """Return itself: it belongs to one network."""

@@ -28,10 +28,8 @@ class LayerTimes:
 class Pipeline(Protocol):
     """A network under a plan, with its memory allocated; for one thread at a time."""
 
-    @property
-    @abstractmethod
-    def buffers(self) -> Buffers:
-        """Memory of the rings and resident layers."""
+    buffers: Buffers
+    """Memory of the rings and resident layers."""
 
     @abstractmethod
     def run(self, x: Tensor) -> Tensor:

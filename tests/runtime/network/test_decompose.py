@@ -208,19 +208,11 @@ def test_a_value_is_dropped_after_its_last_use(network):
 
     for i in range(len(program)):
         inference.step()
-        assert inference.live_values == {
+        assert {*inference._values} == {
             value
             for value in range(NETWORK_INPUT, i + 1)
             if needed_at[value] > i or value == program.output
         }
-
-
-def test_live_bytes_of_a_chain_are_two_neighbours():
-    module = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2), nn.Linear(2, 1)).eval()
-
-    program = decompose(module, torch.zeros(1, 4))
-
-    assert list(program.live_bytes()) == [4 * 8, 4 * (8 + 2), 4 * (2 + 1)]
 
 
 def test_the_output_raises_until_all_segments_of_a_program_have_run(networks):

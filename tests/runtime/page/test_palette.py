@@ -1,19 +1,26 @@
 import pytest
 
-from runtime.page.palette import (
-    COLOURS,
-    SEQUENTIAL,
-    SERIES,
-    band,
-    contrast,
-    style_sheet,
-)
+from runtime.page.palette import COLOURS, SEQUENTIAL, SERIES, band, style_sheet
 
 LIGHT, DARK = 0, 1
 
 
 def value(colour, scheme):
     return COLOURS[colour.removeprefix("var(--").removesuffix(")")][scheme]
+
+
+def contrast(one, other):
+    """Contrast ratio of two colours, between 1 and 21 (WCAG 2.2)."""
+    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour):
+    linear = (
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in (channel / 255 for channel in (int(colour[i : i + 2], 16) for i in (1, 3, 5)))
+    )
+    return sum(weight * c for weight, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def test_contrast_is_that_of_wcag():

@@ -3,7 +3,13 @@ from __future__ import annotations
 import pytest
 
 from runtime.shell.errors import UserError
-from runtime.shell.units import millijoules, milliseconds, parameter_count
+from runtime.shell.units import (
+    format_bytes,
+    millijoules,
+    milliseconds,
+    parameter_count,
+    parse_bytes,
+)
 
 
 @pytest.mark.parametrize("text", ["17ms", "0.017s", "17000us", " 17 ms", "1.7e1ms"])
@@ -54,3 +60,15 @@ def test_one_number_of_parameters_written_in_any_unit_is_the_same(text):
 def test_any_other_energy_or_number_is_refused_with_a_hint(parse, text, hint):
     with pytest.raises(UserError, match=hint):
         parse(text)
+
+
+def test_sizes_are_parsed_with_decimal_and_binary_units():
+    sizes = [parse_bytes(text) for text in ("64MB", "1.5 GiB", 4096, "2kb", "7 B", "1TB")]
+    assert sizes == [64_000_000, 3 * 2**29, 4096, 2000, 7, 10**12]
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"), [(67_200_000, "67.2 MB"), (2_500, "2.5 kB"), (999, "999 bytes")]
+)
+def test_sizes_are_formatted_in_the_largest_unit_up_to_megabytes(nbytes, text):
+    assert format_bytes(nbytes) == text

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from runtime.experiments.placement.buffers.managed import ManagedMemory
-from runtime.experiments.placement.model.policy import Footprint, MemoryPolicy, footprint
+from runtime.experiments.placement.model.policy import MemoryPolicy
 from runtime.experiments.placement.model.workload import Compute
 from runtime.network.cuda.graph import GraphEngine
 from runtime.network.cuda.mapped_memory import on_gpu, pinned_like
@@ -30,25 +30,11 @@ _HEAD_START_CYCLES = 200_000
 class Buffer(Protocol):
     """Memory that the host writes, a device uses, and the host reads."""
 
-    @property
-    @abstractmethod
-    def policy(self) -> MemoryPolicy:
-        """Policy of the buffer."""
+    policy: MemoryPolicy
+    """Policy of the buffer."""
 
-    @property
-    @abstractmethod
-    def is_simulated(self) -> bool:
-        """True if its times are predicted by the model, and its results computed on the CPU."""
-
-    @property
-    @abstractmethod
-    def footprint(self) -> Footprint:
-        """Bytes on the host and on the device."""
-
-    @property
-    @abstractmethod
-    def host(self) -> Tensor:
-        """The buffer as the host sees it; float32, one dimension."""
+    host: Tensor
+    """The buffer as the host sees it; float32, one dimension."""
 
     @abstractmethod
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
@@ -73,42 +59,22 @@ class GpuBuffer(Buffer):
           ValueError: if managed memory exceeds its limit (`managed.py`).
           RuntimeError: if the memory cannot be allocated.
         """
-        self._policy = policy
+        self.policy = policy
         self._stream = stream
         self._engine = GraphEngine(stream)
         self._nbytes = 4 * elements
         self._managed: ManagedMemory | None = None
         if policy is MemoryPolicy.MANAGED:
             self._managed = ManagedMemory(self._nbytes, stream.device)
-            self._host, self.device = self._managed.host, self._managed.device
+            self.host, self.device = self._managed.host, self._managed.device
         else:
-            self._host = pinned_like(torch.empty(elements))
+            self.host = pinned_like(torch.empty(elements))
             self.device = (
-                on_gpu(self._host, stream.device)
+                on_gpu(self.host, stream.device)
                 if policy is MemoryPolicy.PINNED
                 else torch.empty(elements, device=stream.device)
             )
-        self._host.zero_()
-
-    @property
-    def policy(self) -> MemoryPolicy:
-        """Policy of the buffer."""
-        return self._policy
-
-    @property
-    def is_simulated(self) -> bool:
-        """False: its times are measured."""
-        return False
-
-    @property
-    def footprint(self) -> Footprint:
-        """Bytes on the host and on the device."""
-        return footprint(self._policy, self._nbytes)
-
-    @property
-    def host(self) -> Tensor:
-        """The buffer as the host sees it."""
-        return self._host
+        self.host.zero_()
 
     def launcher(
         self, compute: Compute, *, returns: bool, stream: torch.cuda.Stream | None = None
@@ -121,16 +87,16 @@ class GpuBuffer(Buffer):
         engine = self._engine if stream is None else GraphEngine(stream)
 
         def whole() -> None:
-            if self._policy is MemoryPolicy.DEVICE:
-                self.device.copy_(self._host, non_blocking=True)
+            if self.policy is MemoryPolicy.DEVICE:
+                self.device.copy_(self.host, non_blocking=True)
             compute(self.device)
-            if self._policy is MemoryPolicy.DEVICE and returns:
-                self._host.copy_(self.device, non_blocking=True)
+            if self.policy is MemoryPolicy.DEVICE and returns:
+                self.host.copy_(self.device, non_blocking=True)
 
         with torch.cuda.stream(on):
             compute(self.device)  # what is loaded lazily cannot be captured
             on.synchronize()
-            self._host.zero_()
+            self.host.zero_()
             return engine.capture(whole).replay
 
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
@@ -162,17 +128,17 @@ class GpuBuffer(Buffer):
     def write(self) -> None:
         """The host writes an element of each page; managed pages come to it, all others were there."""
         if self._managed is not None:
-            self._host[:: PAGE // 4].add_(0.0)
+            self.host[:: PAGE // 4].add_(0.0)
 
     def read(self) -> None:
         """The host reads an element of each page; managed pages come to it, all others were there."""
         if self._managed is not None:
-            self._host[:: PAGE // 4].sum()
+            self.host[:: PAGE // 4].sum()
 
     def close(self) -> None:
         """Wait for the stream, and free the memory."""
         self._stream.synchronize()
-        del self._host, self.device
+        del self.host, self.device
         if self._managed is not None:
             self._managed.close()
 

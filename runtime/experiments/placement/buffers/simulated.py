@@ -6,12 +6,11 @@ from collections.abc import Callable
 from typing import final
 
 import torch
-from torch import Tensor
 
 from runtime.experiments.placement.buffers.gpu import Buffer
 from runtime.experiments.placement.model.overhead import overhead_ms
 from runtime.experiments.placement.model.parameters import SECTOR, Application, Hardware
-from runtime.experiments.placement.model.policy import Footprint, MemoryPolicy, footprint
+from runtime.experiments.placement.model.policy import MemoryPolicy
 from runtime.experiments.placement.model.workload import Compute, Passes
 
 _BOARD_GB_PER_S = 50.0
@@ -31,40 +30,20 @@ class SimulatedBuffer(Buffer):
 
     def __init__(self, policy: MemoryPolicy, application: Application, hardware: Hardware) -> None:
         """Allocate the bytes of the application, filled with zeros."""
-        self._policy, self._application, self._hardware = policy, application, hardware
-        self._host = torch.zeros(application.nbytes // 4)
-
-    @property
-    def policy(self) -> MemoryPolicy:
-        """The simulated policy."""
-        return self._policy
-
-    @property
-    def is_simulated(self) -> bool:
-        """True: its times are predicted."""
-        return True
-
-    @property
-    def footprint(self) -> Footprint:
-        """Bytes that it would take on the host and on the device."""
-        return footprint(self._policy, self._application.nbytes)
-
-    @property
-    def host(self) -> Tensor:
-        """As the host sees it."""
-        return self._host
+        self.policy, self._application, self._hardware = policy, application, hardware
+        self.host = torch.zeros(application.nbytes // 4)
 
     def job(self, compute: Compute, *, returns: bool) -> Callable[[], float]:
         """Compute on the CPU, and return the predicted ms."""
         took_ms = self._application.execution_ms + overhead_ms(
-            self._policy, self._application, self._hardware
+            self.policy, self._application, self._hardware
         )
 
         def once() -> float:
-            device = self._host.clone() if self._policy is MemoryPolicy.DEVICE else self._host
+            device = self.host.clone() if self.policy is MemoryPolicy.DEVICE else self.host
             compute(device)
             if returns:
-                self._host.copy_(device)
+                self.host.copy_(device)
             return took_ms
 
         return once

@@ -16,16 +16,6 @@ Compute = Callable[[Tensor], None]
 """The work of a job on the buffer as the device sees it."""
 
 
-def of_segment(segment: Callable[[Tensor], Tensor], example: Tensor, output: Tensor) -> Compute:
-    """The job of running a segment of a network whose input is the buffer."""
-    shape = example.shape
-
-    def compute(buffer: Tensor) -> None:
-        output.copy_(segment(buffer.view(shape)))
-
-    return compute
-
-
 class Use(Enum):
     """Use of each byte in a pass."""
 
