@@ -98,10 +98,15 @@ class Asynchronous:
             self.source.close()
 
     def _submit(self, trial: Trials) -> Future[Evaluation]:
-        fidelity = self.fidelity % len(self.source.fidelities)
+        seed = self.seed + trial.first
         return self.source.submit(
-            trial.first, trial.architectures[0, 0], fidelity, self.seed + trial.first
+            trial.first, trial.architectures[0, 0], self._fidelity_index, seed
         )
+
+    @property
+    def _fidelity_index(self) -> int:
+        """Position among the source's fidelities; -1 is the last."""
+        return self.fidelity % len(self.source.fidelities)
 
     def _learned(self, controller: Controller, trial: Trials) -> Trials:
         controller.learn(trial, self.problem.score)
@@ -138,13 +143,12 @@ class Asynchronous:
         seconds = 0.0 if evaluation is None else evaluation.seconds
         judged = self.problem.judge(number, architectures, latencies, accuracies, seconds)
         state = State.asked if evaluation is None else State.done
-        fidelity = self.fidelity % len(self.source.fidelities)
         rewards = judged.rewards if evaluation is not None else np.full((1, 1), np.nan)
         return replace(
             judged,
             state=np.full((1, 1), state, np.int8),
             rewards=rewards,
-            fidelity=np.full((1, 1), fidelity, np.int8),
+            fidelity=np.full((1, 1), self._fidelity_index, np.int8),
         )
 
 
