@@ -4,13 +4,16 @@ ARGS   ?=
 BIN    := .venv/bin
 READY  := .venv/.ready
 
-.PHONY: search test test-slow test-gpu check format bench wheel clean
+.PHONY: search test test-experiments test-slow test-gpu check format bench wheel clean
 
 search: $(READY)
 	$(BIN)/python -m nas.search $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
+
+test-experiments: $(READY)
+	$(BIN)/python -m pytest -n auto --dist loadscope -m 'experiment and not slow' $(ARGS)
 
 test-slow: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray]'

@@ -39,7 +39,8 @@ _LONG = (
     "tests/nas/export/",
     "tests/nas/search/",
     "tests/nas/study/",
-    "tests/nas/test_measure",
+    "tests/nas/measure/",
+    "tests/nas/test_third_party_space.py",
     "tests/latency/sources/test_probe_command.py",
     "tests/nas/test_readme.py",
     "tests/nas/test_transfer.py",
@@ -49,7 +50,10 @@ _LONG = (
 
 
 def pytest_collection_modifyitems(items):
-    """The long ones first, so that at the end no process waits long for the other's last file."""
+    """Mark the experiments; the long tests first, so that at the end no process waits long."""
+    for item in items:
+        if item.nodeid.startswith("tests/runtime/experiments/"):
+            item.add_marker(pytest.mark.experiment)
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
 
 
