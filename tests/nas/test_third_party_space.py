@@ -1,7 +1,7 @@
 """A third party's space (tests/plugins/toy_space) through every command, without a line changed.
 
 It has conditional choices and more than 2^63 rows, cannot be listed, builds networks of its own, and
-comes with no table.
+comes with no table. tests/nas/measure/test_third_party_space.py measures it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import nas.export.command
-import nas.measure.command
 import nas.search.command
 import nas.study.command
 import nas.transfer
@@ -22,22 +21,8 @@ from nas.spaces.base import Enumerable
 from nas.spaces.registry import space_named
 
 DEVICE = "here/torch/fp32/b1"
-MEASURE = (
-    "space=toy_space",
-    "board=here",
-    "networks=60",
-    "repeats=1",
-    "together=30",
-    "timing.samples=3",
-    "timing.warm_up_window=1",
-    "timing.warm_up_most=2",
-    "timing.settle_s=0.001",
-    "on_disturbance=flag",
-    "quiet.control_drift=1000",  # a test machine is not quiet; this is no measurement
-    "quiet.other_load=1000",
-    "quiet.stolen=1000",
-    "quiet.clock_drop=1",
-)
+
+OTHER_CONTROLLERS = ("uniform", "evolution", "local_search", "nsga2")
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +67,13 @@ def test_the_space_is_what_the_house_was_not_built_for(space):
 
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize(
-    "controller", ["rnn", "uniform", "evolution", "local_search", "guided", "nsga2", "tpe"]
+    "controller",
+    [
+        "rnn",
+        "guided",
+        "tpe",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in OTHER_CONTROLLERS),
+    ],
 )
 def test_every_controller_searches_it(controller, search, tmp_path, space):
     status, told, error = search(f"controller={controller}", "reward=constrained")
@@ -142,26 +133,6 @@ def test_what_was_found_is_exported_and_checked(search, in_process, tmp_path):
     assert exported["space"] == "toy_space"
     assert exported["architecture"]["arch"] == summary["best"]["arch"]
     assert (folder / "export" / "network.onnx").stat().st_size > 1000
-
-
-def test_its_networks_are_measured_on_this_machine_and_searched(
-    in_process, search, tmp_path, monkeypatch
-):
-    data = tmp_path / "measured" / "toy_space"
-    status, _, error = in_process(
-        nas.measure.command.main, ["nas.measure", f"out={data}", *MEASURE]
-    )
-    assert status == 0, error
-    origin = json.loads((data / "here-torch-fp32-b1_ms.json").read_text())
-    assert origin["space"] == "toy_space"
-    monkeypatch.setenv("NAS_DATA", str(data.parent))
-
-    status, _, error = search("T=1000ms", "controller=uniform", "seed=5")
-
-    assert status == 0, error
-    summary = json.loads((only_run(tmp_path) / "summary.json").read_text())
-    assert summary["latency_kinds"]["regression"] > 0.5
-    assert summary["feasible_share"] > 0
 
 
 @pytest.mark.usefixtures("tables")

@@ -136,4 +136,4 @@ def test_a_small_count_is_written_out():
 
 def test_the_energy_of_a_live_board_is_not_known():
     with pytest.raises(UserError, match="of a live board, cmd://board, is not known; leave out E"):
-        energy_of("cmd://board")
+        energy_of(SPACE, "cmd://board")
