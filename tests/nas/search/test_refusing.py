@@ -165,7 +165,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, synthetic_tables)
     ("bytes_a_file", "budget", "full"),
     [
         pytest.param(400_000, 20_000, "journal.jsonl", marks=pytest.mark.slow),
-        (150_000, 2_000, "tensorboard"),
+        pytest.param(150_000, 2_000, "tensorboard", marks=pytest.mark.slow),
     ],
 )
 def test_a_full_disk_is_one_line_and_loses_no_sample(

@@ -97,14 +97,10 @@ def test_a_run_that_is_interrupted_twice_goes_on_to_the_same_samples(
     assert evidence(folder) == evidence(uninterrupted)
 
 
+@pytest.mark.slow  # that each can be restored, tests/controller/test_contract.py proves
 @pytest.mark.parametrize(
     "controller",
-    [
-        "evolution",
-        # that they can be restored, tests/controller/test_contract.py proves of each
-        pytest.param("local_search", marks=pytest.mark.slow),
-        pytest.param("exhaustive", marks=pytest.mark.slow),
-    ],
+    ["evolution", "local_search", "exhaustive"],
 )
 def test_every_searcher_goes_on_to_the_same_samples(tmp_path, synthetic_tables, controller):
     every = (f"controller={controller}", "controller.batch_size=1", BUDGET)
