@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,65 @@ from omegaconf import OmegaConf
 from rich.console import Console
 
 from runtime.experiments.config import BenchConfig, Experiment
-from runtime.experiments.registry import EXPERIMENTS, view_of
+from runtime.experiments.contention.measure import steps as contention_steps
+from runtime.experiments.contention.show import CONTENTION
+from runtime.experiments.coschedule.measure import steps as coschedule_steps
+from runtime.experiments.coschedule.show import COSCHEDULE
+from runtime.experiments.decompose.measure import steps as decompose_steps
+from runtime.experiments.decompose.show import DECOMPOSE
+from runtime.experiments.driver import measured_in_steps
+from runtime.experiments.optimum.measure import steps as optimum_steps
+from runtime.experiments.optimum.show import OPTIMUM
+from runtime.experiments.placement.measure import steps as memory_steps
+from runtime.experiments.placement.show import MEMORY
+from runtime.experiments.predictor.measure import steps as predictor_steps
+from runtime.experiments.predictor.show import PREDICTOR
+from runtime.experiments.qs.measure import steps as qs_steps
+from runtime.experiments.qs.show import QS
+from runtime.experiments.schedulability.measure import measure as measure_schedulability
+from runtime.experiments.schedulability.show import SCHEDULABILITY
+from runtime.experiments.simulator.measure import steps as simulator_steps
+from runtime.experiments.simulator.show import SIMULATOR
+from runtime.experiments.streaming.measure import steps as stream_steps
+from runtime.experiments.streaming.show import STREAM
 from runtime.machine.description import experiment_facts
-from runtime.page.print import print_results, wide_console
+from runtime.mapping.running.view import MAPPED
+from runtime.page.print import print_lines, print_results, wide_console
 from runtime.page.results import Results, read_results
 from runtime.page.view import View
 from runtime.shell.hydra_command import typed_hydra_command
+
+Measure = Callable[[BenchConfig, Results, Path, Console], None]
+"""Fills the results, and writes them to the path."""
+
+
+EXPERIMENTS: Mapping[str, tuple[View, Measure]] = {
+    "qs": (QS, measured_in_steps(qs_steps)),
+    "coschedule": (COSCHEDULE, measured_in_steps(coschedule_steps)),
+    "decompose": (DECOMPOSE, measured_in_steps(decompose_steps)),
+    "simulator": (SIMULATOR, measured_in_steps(simulator_steps)),
+    "optimum": (OPTIMUM, measured_in_steps(optimum_steps)),
+    "contention": (CONTENTION, measured_in_steps(contention_steps)),
+    "memory": (MEMORY, measured_in_steps(memory_steps)),
+    "predictor": (PREDICTOR, measured_in_steps(predictor_steps)),
+    "stream": (STREAM, measured_in_steps(stream_steps)),
+    "schedulability": (SCHEDULABILITY, measure_schedulability),
+}
+"""Each experiment with the view of its results, and the function that measures it."""
+
+_VIEWS = {name: view for name, (view, _) in EXPERIMENTS.items()}
+_VIEWS["mapped"] = MAPPED  # written by `python -m runtime.map run=`
+
+
+def view_of(results: Results) -> View:
+    """The view of the command that wrote the results.
+
+    Raises:
+      ValueError: if there is no such experiment.
+    """
+    if results.experiment not in _VIEWS:
+        raise ValueError(f"experiment={results.experiment} must be one of {', '.join(_VIEWS)}")
+    return _VIEWS[results.experiment]
 
 
 def main() -> None:
@@ -34,11 +88,12 @@ def _run(config: BenchConfig) -> None:
     settings: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
     results = Results(name, settings, experiment_facts(config.device.value))
     path = folder / f"{name}.json"
+    view, measure = EXPERIMENTS[name]
     try:
-        EXPERIMENTS[name].measure(config, results, path, console)
+        measure(config, results, path, console)
     finally:  # after Ctrl-C, too
         if results.rows or results.controls or results.not_measured:
-            print_results(results, EXPERIMENTS[name].view, path, console)
+            print_results(results, view, path, console)
 
 
 def _draw_all(folder: Path, console: Console) -> None:
@@ -59,8 +114,7 @@ def _draw_all(folder: Path, console: Console) -> None:
     if len(skipped) == len(paths):
         more = f", nor do {len(skipped) - 1} more files there" if len(skipped) > 1 else ""
         raise ValueError(f"{skipped[0]}{more}; measure an experiment first")
-    for one in skipped:
-        console.print(f"skipped: {one}", soft_wrap=True, markup=False)
+    print_lines(console, *(f"skipped: {one}" for one in skipped))
 
 
 def _require_view(results: Results, path: Path) -> View:

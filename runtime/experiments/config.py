@@ -9,7 +9,7 @@ from typing import final
 
 import torch
 
-from runtime.experiments.workloads import Scale
+from runtime.experiments.workloads import SMALL, Model, Scale
 from runtime.network.backend import Device
 from runtime.network.decompose import Rule
 
@@ -98,6 +98,11 @@ class BenchConfig:
         width = self.width if self.width is not None else 1.0 if self.on_gpu else 0.125
         image = self.image if self.image is not None else 1.0 if self.on_gpu else 2 / 7
         return Scale(width, image)
+
+    def scale_of(self, model: Model) -> Scale:
+        """Scale of one network: small ones keep their images, and a quarter of their channels."""
+        scale = self.scale
+        return Scale(max(scale.width, 0.25)) if model in SMALL else scale
 
     @property
     def most_networks(self) -> int:

@@ -27,6 +27,7 @@ from runtime.machine.stability import StabilityConfig, Watch
 from runtime.machine.watchdog import Watchdog, exit_if_silent
 from runtime.network.backend import Device
 from runtime.network.decompose import Rule
+from runtime.page.print import print_lines
 from runtime.page.results import Results, Row
 from runtime.scheduling.metrics import makespan_ms
 
@@ -106,12 +107,11 @@ def measured_in_steps(
 def announce(steps: Sequence[Step], config: BenchConfig, console: Console) -> None:
     """Print one line on what is going to be measured, and how long that takes at most."""
     names = ", ".join(step.name for step in steps)
-    console.print(
+    print_lines(
+        console,
         f"experiment={config.experiment.value}, device={config.device.value}, about "
         f"{config.most_minutes:g} minutes at most (minutes= changes that), {len(steps)} "
         f"step{'s' * (len(steps) != 1)}: {names}",
-        soft_wrap=True,
-        markup=False,
     )
 
 
@@ -173,7 +173,7 @@ def _run_step(step: Step, results: Results, path: Path, control: Control, consol
     def give_up() -> None:
         assert step.watchdog is not None
         error = f"nothing happened for {step.watchdog.patience_s:g} s"
-        console.print(f"{step.name}: {error}; the process ends", soft_wrap=True, markup=False)
+        print_lines(console, f"{step.name}: {error}; the process ends")
         results.faults.append({"step": step.name, "error": error})
         results.rows += found
         results.write(path)
@@ -186,7 +186,7 @@ def _run_step(step: Step, results: Results, path: Path, control: Control, consol
                     step.watchdog.beat()
     except Exception as error:  # noqa: BLE001 - the other steps have nothing to do with it
         results.faults.append({"step": step.name, "error": one_line(error)})
-        console.print(f"{step.name} failed: {one_line(error)}", soft_wrap=True, markup=False)
+        print_lines(console, f"{step.name} failed: {one_line(error)}")
     finally:  # Ctrl-C too leaves what was measured
         results.rows += found
     _free_memory()
@@ -195,8 +195,7 @@ def _run_step(step: Step, results: Results, path: Path, control: Control, consol
     timed = [row for row in found if not row.get("simulated")]
     for row in timed:
         row["flagged"] = flags
-    for flag in flags if timed or not found else ():
-        console.print(f"flagged: {flag}", soft_wrap=True, markup=False)
+    print_lines(console, *(f"flagged: {flag}" for flag in flags if timed or not found))
 
 
 def _controlled(when: str, results: Results, control: Control) -> Row:

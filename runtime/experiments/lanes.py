@@ -65,14 +65,6 @@ class Lanes:
         """Compile one network for all lanes."""
         return Compiled(program, x, [lane.engine for lane in self.lanes])
 
-    def times_ms(self, source: Source, *, repeats: int) -> list[tuple[float, float]]:
-        """Times of each job alone on one lane of the GPU and one of the CPU, ms.
-
-        Their ratios are those of the jobs; their sum is the time of an inference, with the gaps
-        between jobs.
-        """
-        return self.alone(source, repeats=repeats).whole_ms
-
     def alone(self, source: Source, *, repeats: int) -> Alone:
         """Measure a network alone on one lane of the GPU and one of the CPU."""
         first = self.first_of_each()

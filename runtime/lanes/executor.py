@@ -155,6 +155,24 @@ def execute(
     return schedule, tuple(execution.results[i] for i in range(len(requests)))
 
 
+def executed(
+    networks: Sequence[Network],
+    requests: Sequence[Request],
+    lanes: Sequence[RealLane],
+    policy: Policy,
+) -> Schedule:
+    """Serve all requests as `execute` does, and return the schedule only.
+
+    Raises:
+      BaseException: the first error of a request.
+    """
+    schedule, results = execute(networks, requests, lanes, policy)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return schedule
+
+
 @final
 class _Execution:
     def __init__(

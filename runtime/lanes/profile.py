@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from runtime.lanes.base import RealLane
-from runtime.lanes.executor import Network, execute
+from runtime.lanes.executor import Network, executed
 from runtime.network.program import SegmentedNetwork
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain
@@ -36,10 +36,7 @@ def measured_chain(
             medians_ms.append([math.inf] * len(program))
             continue
         requests = closed(1, warm_up + repeats)
-        schedule, results = execute([network], requests, lanes, OneLane(lane))
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        schedule = executed([network], requests, lanes, OneLane(lane))
         samples_ms: list[list[float]] = [[] for _ in kinds]
         for one in schedule.executed:
             if one.job.request >= warm_up:

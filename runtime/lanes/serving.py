@@ -6,9 +6,11 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
@@ -17,7 +19,6 @@ from runtime.lanes.profile import measured_chain
 from runtime.lanes.report import Report, report_of
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
-from runtime.network.default_input import default_input
 from runtime.network.engine import OnnxEngine
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
@@ -47,7 +48,7 @@ def run(
     Args:
       models: modules in evaluation mode that map one tensor to one tensor.
       inputs: one input per model, with the batch first; None for random images of a size that the
-        model accepts (`default_input.py`), which the report names.
+        model accepts, which the report names.
       policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or a `Policy`.
       inferences: number of inferences of each network.
       fps: arrival rate of each network; None for all inferences at time 0.
@@ -184,3 +185,40 @@ def _requests(
         for network in range(networks)
         for request in periodic(network, 1e3 / fps, inferences, deadline_ms=deadline_ms)
     )
+
+
+_SIDES = (224, 32, 28)
+"""Image sides of ImageNet, CIFAR and MNIST; a network with adaptive pooling accepts the first."""
+
+
+def default_input(module: nn.Module) -> Tensor:
+    """Return a random input of batch size 1: the first of 224, 32 and 28 pixels that works.
+
+    The number of channels or values is that of the first convolution or linear layer. Shapes are
+    tried on the meta device, without computing anything.
+
+    Raises:
+      ValueError: if the module accepts none of these shapes.
+    """
+    tensors = chain(module.named_parameters(), module.named_buffers())
+    weightless = {name: tensor.to("meta") for name, tensor in tensors}
+    for shape in _shapes(module):
+        try:
+            with torch.no_grad():
+                functional_call(module, weightless, (torch.empty(shape, device="meta"),))
+        except (RuntimeError, TypeError, ValueError, NotImplementedError):
+            continue
+        return torch.randn(shape)
+    raise ValueError(
+        f"no input shape for {type(module).__name__} was found; pass an example in inputs=[...]"
+    )
+
+
+def _shapes(module: nn.Module) -> Iterator[tuple[int, ...]]:
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            yield from ((1, layer.in_channels, side, side) for side in _SIDES)
+            return
+        if isinstance(layer, nn.Linear):
+            yield 1, layer.in_features
+            return

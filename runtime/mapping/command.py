@@ -7,21 +7,26 @@ import math
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from runtime.mapping.board_files import read_board
 from runtime.mapping.config import MapConfig, ProfileConfig
-from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.model.bundled import XAVIER, xavier_platform, xavier_times
+from runtime.mapping.model.platform_description import Platform, read_platform
+from runtime.mapping.model.this_machine import this_machine
+from runtime.mapping.model.timing_table import TimingTable, read_timing_table
 from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
-from runtime.page.print import print_results, wide_console
+from runtime.page.print import print_lines, print_results, wide_console
 from runtime.page.results import Results
 from runtime.shell.hydra_command import typed_hydra_command
 
@@ -75,7 +80,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     def show(results: Results) -> None:
         print_results(results, MAPPED, path, console)
         if (needed := needed_margin(results.rows)) is not None:
-            console.print(_next_command(needed.margin), soft_wrap=True, markup=False)
+            print_lines(console, _next_command(needed.margin))
 
     results = run_here(board, running, profiling, path, console, show=show)
     if config.json:
@@ -136,14 +141,13 @@ def _print(config: MapConfig, platform: Platform, found: FrameAnalysis, console:
     frame = f"frame of {config.frame_ms:g} ms, {config.bound.value} of the times"
     if config.margin:
         frame += f" plus {100 * config.margin:g} %"
-    console.print(f"{platform.name}: {frame}", soft_wrap=True, markup=False)
+    print_lines(console, f"{platform.name}: {frame}")
     if found.answer is not Answer.feasible:
-        console.print(
+        print_lines(
+            console,
             f"infeasible: the networks have no mapping; {found.infeasibility}"
             if found.answer is Answer.infeasible
             else "unknown: the solver reached its time limit without a mapping or a proof",
-            soft_wrap=True,
-            markup=False,
         )
         return
     mapping = _columns("On the board", ("network", "configuration", "on"), ("from ms", "to ms"))
@@ -187,3 +191,87 @@ def _columns(title: str, names: tuple[str, ...], numbers: tuple[str, ...]) -> Ta
     for name in numbers:
         table.add_column(name, justify="left" if name == "next" else "right", no_wrap=True)
     return table
+
+
+THIS = "this"
+
+
+def read_board(tasks: str, config: MapConfig) -> tuple[TimingTable, Platform]:
+    """Read the networks of a board and the platform that they may run on.
+
+    Raises:
+      OSError: if a file cannot be read.
+      ValueError: if a file is missing or invalid, or the table has times in a configuration that the
+        platform lacks.
+    """
+    whole = xavier_times() if tasks == XAVIER else read_timing_table(_file("tasks", tasks, XAVIER))
+    platform = _platform(tasks, config.platform, whole)
+    table = whole if config.networks is None else whole.chosen(config.networks)
+    _check_known(tasks, table, platform)
+    if config.configurations is not None:
+        platform = platform.restricted(config.configurations)
+    return table, _with_times(tasks, whole, platform)
+
+
+def _platform(tasks: str, name: str | None, table: TimingTable) -> Platform:
+    beside = Path(tasks).with_suffix(".yaml")
+    if name == XAVIER or (name is None and tasks == XAVIER):
+        return xavier_platform()
+    if name == THIS:
+        return this_machine(table.configurations)
+    if name is not None:
+        return read_platform(_file("platform", name, XAVIER, THIS))
+    if beside.exists():
+        return read_platform(beside)
+    try:
+        return this_machine(table.configurations)
+    except ValueError as error:
+        raise ValueError(
+            f"{beside}, the description of the units, does not exist; write it, or give another as "
+            "platform=<file>.yaml; without it, configurations must be variants of this machine: "
+            f"{error}"
+        ) from error
+
+
+def _file(setting: str, name: str, *known: str) -> Path:
+    """Return the path of an existing file; the error lists the names that exist."""
+    path = Path(name)
+    if path.exists():
+        return path
+    suffix = ".csv" if setting == "tasks" else ".yaml"
+    beside = sorted(str(one) for one in path.parent.glob(f"*{suffix}"))
+    files = f" or {', '.join(beside[:8])}" if beside else f"; there is no {suffix} file"
+    raise ValueError(
+        f"{setting}={name} does not exist; use {', '.join(known)}{files}"
+        f"{_meant(name, [*known, *beside])}"
+    )
+
+
+def _meant(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _check_known(tasks: str, table: TimingTable, platform: Platform) -> None:
+    """Refuse times in an unknown configuration, which would be ignored silently."""
+    for at, name in enumerate(table.configurations):
+        (timed,) = np.nonzero(~np.isnan(table.ms[:, at, 1]))
+        if len(timed) and name not in platform.configurations:
+            raise ValueError(
+                f"{tasks}: {table.networks[timed[0]]},{name} has times, but {name} is not a "
+                f"configuration of {platform.name}: {', '.join(platform.configurations)}"
+                f"{_meant(name, [*platform.configurations])}"
+            )
+
+
+def _with_times(tasks: str, table: TimingTable, platform: Platform) -> Platform:
+    """Drop configurations that are in the table without a time of any network.
+
+    They were tried without success; configurations missing from the table may serve one more network.
+    """
+    empty = np.isnan(table.ms[:, :, 1]).all(0)
+    failed = {name for name, is_empty in zip(table.configurations, empty, strict=True) if is_empty}
+    kept = [name for name in platform.configurations if name not in failed]
+    if not kept:
+        raise ValueError(f"{tasks}: no network has a time in a configuration of {platform.name}")
+    return platform.restricted(kept)

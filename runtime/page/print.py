@@ -28,7 +28,7 @@ def print_results(results: Results, view: View, path: Path, console: Console) ->
     """
     tables = view.tables(results.rows)
     before = [view.stand_in(results.settings), view.simulated(results.rows)]
-    _print_lines([line for line in before if line], console)
+    print_lines(console, *(line for line in before if line))
     for table in tables:
         console.print(_rich_table(table))
     after = [*notes(tables), *view.sentences(results.rows)]
@@ -46,10 +46,11 @@ def print_results(results: Results, view: View, path: Path, console: Console) ->
     flagged, timed = view.flagged(results.rows)
     if flagged:
         after.append(f"{flagged} of {timed} rows flagged: the machine was not steady")
-    _print_lines([*after, f"-> {path}{_draw(results, view, path)}"], console)
+    print_lines(console, *after, f"-> {path}{_draw(results, view, path)}")
 
 
-def _print_lines(lines: list[str], console: Console) -> None:
+def print_lines(console: Console, *lines: str) -> None:
+    """Print lines that a terminal wraps, with brackets as they are."""
     for line in lines:
         console.print(line, soft_wrap=True, markup=False)
 

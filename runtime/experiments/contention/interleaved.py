@@ -64,26 +64,29 @@ class ConditionTimes:
         return [float(one) for one in np.mean(self.stolen, axis=0)]
 
 
-def measure_interleaved(
+def measure_conditions(
+    config: BenchConfig,
     conditions: Sequence[Condition],
-    rounds: int,
-    generator: np.random.Generator,
     *,
-    inferences: int | None = None,
+    in_all: int | None = None,
     beat: Callable[[], object] = lambda: None,
-    go_on: Callable[[], bool] = lambda: True,
 ) -> dict[str, ConditionTimes]:
-    """Measure a block of every condition in each round, in random order.
+    """Measure a block of every condition in each round, in random order, while there is time.
 
-    A block has `inferences`, or by default takes 0.3 s and has at least 30. `beat` is called after
-    each of them, outside its time, and `go_on` before each round but the first.
+    A block has `iterations` inferences, or by default takes 0.3 s and has at least 30; with `in_all`
+    that many inferences are divided among the rounds if `iterations` is not set. `beat` is called
+    after each inference, outside its time.
 
     Raises:
       ValueError: if a contention cannot be opened.
     """
+    each = config.iterations
+    if in_all is not None:
+        each = math.ceil((config.iterations or in_all) / config.repeats)
     taken = {one.name: ConditionTimes() for one in conditions}
-    for done in range(rounds):
-        if done and not go_on():
+    generator = np.random.default_rng(0)
+    for done in range(config.repeats):
+        if done and not time_is_left():
             break
         for place in generator.permutation(len(conditions)):
             condition = conditions[place]
@@ -92,7 +95,7 @@ def measure_interleaved(
                 for _ in range(_SETTLE):
                     subject()
                 contention.gb_per_s()  # counts from here
-                taken[condition.name].blocks.append(_block(subject, inferences, beat))
+                taken[condition.name].blocks.append(_block(subject, each, beat))
                 taken[condition.name].stolen.append(contention.gb_per_s())
     return taken
 
@@ -113,27 +116,3 @@ def _block(
         wall_ms.append(wall.ms(both))
         beat()
     return wall_ms, cpu_ms
-
-
-def measure_conditions(
-    config: BenchConfig,
-    conditions: Sequence[Condition],
-    *,
-    in_all: int | None = None,
-    beat: Callable[[], object] = lambda: None,
-) -> dict[str, ConditionTimes]:
-    """Measure all conditions in the configured number of rounds, while there is time.
-
-    `in_all` is the number of inferences of a condition over all rounds if `iterations` is not set.
-    """
-    each = config.iterations
-    if in_all is not None:
-        each = math.ceil((config.iterations or in_all) / config.repeats)
-    return measure_interleaved(
-        conditions,
-        config.repeats,
-        np.random.default_rng(0),
-        inferences=each,
-        beat=beat,
-        go_on=time_is_left,
-    )

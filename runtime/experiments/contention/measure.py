@@ -107,24 +107,18 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
         on_one_core(core),
     ):
         infer = on_cpu(name)
-        beside = partial(Contention, hogs)
+        beside = partial(_beside, infer, hogs)
         conditions = [
-            Condition("solo", partial(beside, count=0), infer),
-            Condition(SPINNER, partial(Contention, spinners), infer),
-            *(
-                Condition(f"corun{count}", partial(beside, count=count), infer)
-                for count in counts(len(others))
-            ),
-            *(
-                Condition(f"fine_lock {limit:g}", partial(beside, **_fine_lock(limit)), infer)
-                for limit in _limits(config)
-            ),
-            Condition("stop", partial(beside, isolation=Isolation.stop), infer),
-            Condition("freezer", partial(beside, isolation=Isolation.freezer), infer),
-            Condition(
+            beside("solo", count=0),
+            _beside(infer, spinners, SPINNER),
+            *(beside(f"corun{count}", count=count) for count in counts(len(others))),
+            *(beside(f"fine_lock {limit:g}", **_fine_lock(limit)) for limit in _limits(config)),
+            beside("stop", isolation=Isolation.stop),
+            beside("freezer", isolation=Isolation.freezer),
+            beside(
                 f"quota {_QUOTA_MB_PER_S:g}",
-                partial(beside, limit_mb_per_s=_QUOTA_MB_PER_S, isolation=Isolation.quota),
-                infer,
+                limit_mb_per_s=_QUOTA_MB_PER_S,
+                isolation=Isolation.quota,
             ),
         ]
         refused = {one.name: why for one in conditions if (why := _refusal(one)) is not None}
@@ -134,6 +128,12 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
     yield from curve(name, taken, "cpu_ms")
     for condition, why in refused.items():
         yield {"part": "network", "victim": name, "scenario": condition, "error": why}
+
+
+def _beside(
+    infer: Callable[[], object], hogs: RunningHogs, name: str, **contention: Any
+) -> Condition:
+    return Condition(name, partial(Contention, hogs, **contention), infer)
 
 
 def _fine_lock(limit_mb_per_s: float) -> dict[str, Any]:
@@ -154,12 +154,11 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
     core, others = _cores(config)
     limit = 100.0
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
-        infer = on_cpu("conv32")
-        beside = partial(Contention, hogs)
+        beside = partial(_beside, on_cpu("conv32"), hogs)
         conditions = [
-            Condition("solo", partial(beside, count=0), infer),
-            Condition(f"corun{len(others)}", beside, infer),
-            Condition(f"fine_lock {limit:g}", partial(beside, **_fine_lock(limit)), infer),
+            beside("solo", count=0),
+            beside(f"corun{len(others)}"),
+            beside(f"fine_lock {limit:g}", **_fine_lock(limit)),
         ]
         taken = measure_conditions(config, conditions, in_all=_WORST_INFERENCES)
     yield from rows_of("worst", "conv32", taken)

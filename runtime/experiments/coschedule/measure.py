@@ -17,8 +17,8 @@ from runtime.experiments.driver import Step, interleaved, one_line
 from runtime.experiments.fixed_policies import ConvolutionsToGpu, Groups, HalfAndHalf
 from runtime.experiments.lanes import Lanes, only, opened_lanes
 from runtime.experiments.sharing import kept_trace, sharing
-from runtime.experiments.workloads import MIXES, Model, Scale, Workload, source
-from runtime.lanes.executor import Network, execute
+from runtime.experiments.workloads import MIXES, Model, Workload, source
+from runtime.lanes.executor import Network, executed
 from runtime.page.results import Row, summary
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Request
@@ -67,18 +67,17 @@ def steps(config: BenchConfig) -> list[Step]:
 
 def _workload(config: BenchConfig, name: str) -> tuple[list[Source], int]:
     """Networks and their numbers of inferences; instances of a network share its weights."""
-    scale = config.scale
     if name not in _CELLS:
         workload: Workload = MIXES[name].limited(config.most_networks if not config.on_gpu else 20)
         kinds = {
-            model: source(model, scale=scale, rule=config.cut, by_channel=config.on_gpu)
+            model: source(model, scale=config.scale, rule=config.cut, by_channel=config.on_gpu)
             for model, _ in workload.counts
         }
         sources = [kinds[model] for model, count in workload.counts for _ in range(count)]
         return sources, config.rounds
     jobs = config.jobs if config.jobs is not None else 256 if config.on_gpu else 24
     networks = min(jobs, 32 if config.on_gpu else 4)
-    cell = source(_CELLS[name], scale=Scale(max(scale.width, 0.25)), rule=config.cut)
+    cell = source(_CELLS[name], scale=config.scale_of(_CELLS[name]), rule=config.cut)
     return [cell] * networks, -(-jobs // networks)
 
 
@@ -97,11 +96,7 @@ class _Task:
         Raises:
           BaseException: any error of a job.
         """
-        schedule, results = execute(self._on(allowed), self.requests, self.lanes.lanes, policy)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
-        return schedule
+        return executed(self._on(allowed), self.requests, self.lanes.lanes, policy)
 
     def simulated(self, policy: Policy, allowed: Sequence[int] | None = None) -> Schedule:
         """Simulate lanes that take the predicted times."""
@@ -178,13 +173,7 @@ def _compare(config: BenchConfig, name: str, sms: int | None) -> Iterator[Row]:
 
 def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
     """All policies, each with a static schedule that is made once."""
-    asked: dict[str, tuple[Policy, Sequence[int] | None]] = {
-        "gpu_only": (EarliestFinish(), groups.gpu),
-        "cpu_only": (EarliestFinish(), groups.cpu),
-        "queue_time": (QueueTime(), None),
-        "earliest_finish": (EarliestFinish(), None),
-        "half_and_half": (HalfAndHalf(groups), None),
-    }
+    asked = _policies(groups)
     if len(groups.gpu) > _FEW:
         asked[f"gpu_{_FEW}_streams"] = (EarliestFinish(), groups.gpu[:_FEW])
     found = {}
@@ -199,7 +188,7 @@ def _planned(plans: Plans, groups: Groups, prefix: str) -> dict[str, _Variant]:
 def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dict[str, _Variant]:
     """All policies, asked for each job when it is placed; networks may change lanes."""
     times_ms = {
-        one.name: lanes.times_ms(one, repeats=_PROBES)
+        one.name: lanes.alone(one, repeats=_PROBES).whole_ms
         for one in {id(s): s for s in sources}.values()
     }
     compiled = [lanes.compiled(one.program, one.x) for one in sources]
@@ -218,15 +207,17 @@ def _one_by_one(sources: Sequence[Source], inferences: int, lanes: Lanes) -> dic
         for allowed in (lanes.groups.gpu, lanes.groups.cpu)
     )
     ready = task((slowed[0], slowed[1]))
-    return {
-        name: _Variant(
-            partial(ready.run, policy, allowed),
-            partial(ready.run, policy, allowed),
-            ready.simulated(policy, allowed),
-            "one by one",
-        )
-        for name, (policy, allowed) in _policies(ready, [s.program.kinds for s in sources]).items()
-    }
+    groups, policies = lanes.groups, _policies(lanes.groups)
+    if len(groups.gpu) > 1:
+        policies["gpu_one_stream"] = (EarliestFinish(), groups.gpu[:1])
+    if any(len(one.program.kinds) > 1 for one in sources):  # a whole network is not a convolution
+        policies["convolutions_to_gpu"] = (ConvolutionsToGpu(groups), None)
+    variants = {}
+    for name, (policy, allowed) in policies.items():
+        run = partial(ready.run, policy, allowed)
+        simulated = ready.simulated(policy, allowed)
+        variants[name] = _Variant(run, run, simulated, "one by one")
+    return variants
 
 
 def _slowdown(task: _Task, policy: Policy, allowed: Sequence[int]) -> float:
@@ -236,22 +227,15 @@ def _slowdown(task: _Task, policy: Policy, allowed: Sequence[int]) -> float:
     return real_ms / makespan_ms(task.simulated(policy, allowed))
 
 
-def _policies(
-    task: _Task, kinds: Sequence[Sequence[object]]
-) -> dict[str, tuple[Policy, Sequence[int] | None]]:
-    groups = task.lanes.groups
-    found: dict[str, tuple[Policy, Sequence[int] | None]] = {
+def _policies(groups: Groups) -> dict[str, tuple[Policy, Sequence[int] | None]]:
+    """Policies by name, each with the lanes that it may use; None for all."""
+    return {
         "gpu_only": (EarliestFinish(), groups.gpu),
         "cpu_only": (EarliestFinish(), groups.cpu),
         "queue_time": (QueueTime(), None),
         "earliest_finish": (EarliestFinish(), None),
         "half_and_half": (HalfAndHalf(groups), None),
     }
-    if len(groups.gpu) > 1:
-        found["gpu_one_stream"] = (EarliestFinish(), groups.gpu[:1])
-    if any(len(own) > 1 for own in kinds):  # a whole network is not a convolution
-        found["convolutions_to_gpu"] = (ConvolutionsToGpu(groups), None)
-    return found
 
 
 def _rows(

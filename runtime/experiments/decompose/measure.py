@@ -11,7 +11,7 @@ from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Setup
 from runtime.experiments.driver import Step, interleaved, one_line
 from runtime.experiments.sharing import kept_trace
-from runtime.experiments.workloads import Model, Scale, Workload
+from runtime.experiments.workloads import Model, Workload
 from runtime.machine.description import usable_cores
 from runtime.network.decompose import Rule
 from runtime.page.results import Row, summary
@@ -39,9 +39,6 @@ def steps(config: BenchConfig) -> list[Step]:
 
 def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
     instances = 4 if config.on_gpu else 2
-    scale = config.scale
-    if model is Model.nas_bench_201:
-        scale = Scale(max(scale.width, 0.25))
     workload = Workload(model.value, ((model, instances),))
     setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
     jobs: dict[Rule, int] = {}
@@ -49,7 +46,9 @@ def _compare(config: BenchConfig, model: Model, mode: str) -> Iterator[Row]:
     with ExitStack() as opened:
         once, timed = {}, {}
         for rule in _RULES:
-            sources = workload.sources(scale=scale, device=config.device.value, rule=rule)
+            sources = workload.sources(
+                scale=config.scale_of(model), device=config.device.value, rule=rule
+            )
             if rule is Rule.CELL and sources[0].rule is not Rule.CELL:
                 continue  # a chain without cells
             try:

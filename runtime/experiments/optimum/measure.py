@@ -18,13 +18,13 @@ from runtime.experiments.config import BenchConfig
 from runtime.experiments.driver import Step
 from runtime.experiments.fixed_policies import ConvolutionsToGpu, Groups, HalfAndHalf
 from runtime.experiments.lanes import opened_lanes
-from runtime.experiments.optimum.random_cases import LANES, SYNC_MS, random_case
-from runtime.experiments.workloads import Model, Scale, source
+from runtime.experiments.workloads import Model, source
 from runtime.network.decompose import Rule
+from runtime.network.segment_kind import Kind
 from runtime.page.results import Row
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.bound import lower_bound_ms
-from runtime.scheduling.chain import Chain
+from runtime.scheduling.chain import Chain, Lane
 from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.optimum import best_schedule
 from runtime.scheduling.policies.base import Policy
@@ -63,13 +63,11 @@ def steps(config: BenchConfig) -> list[Step]:
 def _compare(config: BenchConfig, name: str) -> Iterator[Row]:
     models, parts = _CASES[name]
     small = replace(config, streams=1, cores=1 if config.on_gpu else None)
-    cell = Scale(max(config.scale.width, 0.25))
     with opened_lanes(small, None) as lanes:
         chains = []
         for model in models:
-            scale = cell if model is Model.nas_bench_201 else config.scale
-            one = source(model, scale=scale, rule=Rule.CELL)
-            whole = lanes.chain(one, lanes.times_ms(one, repeats=5), (1.0, 1.0))
+            one = source(model, scale=config.scale_of(model), rule=Rule.CELL)
+            whole = lanes.chain(one, lanes.alone(one, repeats=5).whole_ms, (1.0, 1.0))
             chains.append(bundled(whole, parts))
         descriptions = [lane.lane for lane in lanes.lanes]
         groups = lanes.groups
@@ -151,3 +149,26 @@ def bundled(chain: Chain, parts: int) -> Chain:
 
 def _sums(times_ms: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
     return tuple(map(sum, zip(*times_ms, strict=True)))
+
+
+LANES = (Lane("cpu"), Lane("gpu", asynchronous=True))
+SYNC_MS = ((0.0, 0.0), (0.5, 0.0))
+"""Synchronisation from GPU to CPU takes 0.5 ms."""
+
+
+def random_case(generator: np.random.Generator) -> list[Chain]:
+    """Two networks of two to four jobs, or three of two or three, on a core and a GPU.
+
+    A job takes 1 to 4 ms on the GPU and 0.5 to 4 times as long on the core; a job that gains much on
+    the GPU is a convolution.
+    """
+    networks = int(generator.integers(2, 4))
+    return [_chain(generator, 6 - networks) for _ in range(networks)]
+
+
+def _chain(generator: np.random.Generator, max_jobs: int) -> Chain:
+    gpu_ms = generator.uniform(1, 4, generator.integers(2, max_jobs + 1))
+    ratio = generator.uniform(0.5, 4, len(gpu_ms))
+    kinds = tuple(Kind.CONV if r > 1.5 else Kind.ACT for r in ratio)
+    times_ms = zip((gpu_ms * ratio).tolist(), gpu_ms.tolist(), strict=True)
+    return Chain("random", kinds, tuple(times_ms))

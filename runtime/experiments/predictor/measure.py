@@ -47,7 +47,7 @@ from runtime.experiments.predictor.timing import (
     subjects_of,
     time_layers,
 )
-from runtime.experiments.workloads import Model, Scale, source
+from runtime.experiments.workloads import Model, source
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.profile import measured_chain
@@ -133,10 +133,7 @@ def _runs(config: BenchConfig) -> dict[str, LayerRun]:
 
 
 def _source(config: BenchConfig, model: Model) -> Source:
-    scale = config.scale
-    if model is Model.nas_bench_201:
-        scale = Scale(max(scale.width, 0.25))
-    return source(model, scale=scale, rule=config.cut)
+    return source(model, scale=config.scale_of(model), rule=config.cut)
 
 
 def _inside(one: Source) -> list[Subject]:
@@ -267,10 +264,7 @@ def _regrets(
 ) -> Iterator[Row]:
     """Policies that know the measured times, or the predicted ones; jobs take the measured ones."""
     requests = closed(len(known), _INFERENCES)
-    policies: dict[str, Policy] = {
-        "queue_time": QueueTime(),
-        "earliest_finish": EarliestFinish(),
-    }
+    policies: dict[str, Policy] = {"queue_time": QueueTime(), "earliest_finish": EarliestFinish()}
     for named, policy in policies.items():
         right = simulate(known, requests, lanes, policy)
         blind = simulate(believed, requests, lanes, policy, actual_ms=times_of(known))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from typing import final
 
@@ -21,7 +20,8 @@ from runtime.experiments.driver import Step, interleaved, one_line
 from runtime.experiments.sharing import kept_trace, sharing
 from runtime.experiments.workloads import QS_PUBLISHED, QS_WORKLOADS, Model, Workload
 from runtime.machine.description import usable_cores
-from runtime.page.results import Row, summary
+from runtime.network.backend import Device
+from runtime.page.results import Row, grouped, summary
 from runtime.scheduling.metrics import makespan_ms, utilisation
 from runtime.scheduling.schedule import Schedule
 
@@ -58,9 +58,7 @@ def _compare(
     """Prepare all dispatch modes, and measure them in turns."""
     most = max(config.most_networks, _least(workload))
     workload = workload.limited(most)
-    scale = config.scale
-    if workload.counts[0][0] is Model.nas_bench_201:
-        scale = replace(scale, width=max(scale.width, 0.25), image=1.0)  # small as it is
+    scale = config.scale_of(workload.counts[0][0])
     sources = workload.sources(scale=scale, device=config.device.value, rule=config.cut)
     setup = Setup(config.device, mode == "captured", () if config.on_gpu else tuple(usable_cores()))
     with ExitStack() as opened:
@@ -132,10 +130,8 @@ def _opened(
     opened.callback(_close_when_ready, waits, contexts)
     ways: dict[DispatchMode, Executor] = {}
     faults: dict[DispatchMode, str] = {}
-    on_gpu = setup.device.value == "cuda"
-    graph_forks = on_gpu and setup.captured
     alike: list[tuple[DispatchMode, ...]] = [_INLINE, _STREAMED]
-    if graph_forks:
+    if setup.device is Device.cuda and setup.captured:
         alike.append((DispatchMode.FORK_JOIN,))
     else:
         alike[1] += (DispatchMode.FORK_JOIN,)
@@ -236,31 +232,25 @@ def busy(schedule: Schedule) -> Row:
 def compared(rows: Sequence[Row]) -> list[Row]:
     """Q-S relative to each other mode, for each workload, beside the published values."""
     found = []
-    for workload, mode in dict.fromkeys((row["workload"], row["mode"]) for row in rows):
-        ms: dict[str, float] = {
-            row["way"]: row["ms"]
-            for row in rows
-            if (row["workload"], row["mode"]) == (workload, mode) and row.get("ms")
-        }
-        ours = ms.get(DispatchMode.QUEUE_STREAM.value)
+    for (workload, mode), own in grouped(rows, "workload", "mode").items():
+        ms = {DispatchMode(row["way"]): float(row["ms"]) for row in own if row.get("ms")}
+        ours = ms.get(DispatchMode.QUEUE_STREAM)
         if ours is None:
             continue
-        against: Callable[[DispatchMode], float | None] = lambda way: (  # noqa: E731 - of this workload
-            ours / ms[way.value] - 1 if way.value in ms else None  # noqa: B023 - used at once
-        )
+        against = {way: ours / ms[way] - 1 if way in ms else None for way in DispatchMode}
         published = QS_PUBLISHED.get(workload, (None, None))
         found.append(
             {
                 "workload": workload,
                 "mode": mode,
                 "qs_ms": ours,
-                "against_mc": against(DispatchMode.MULTI_CONTEXT),
+                "against_mc": against[DispatchMode.MULTI_CONTEXT],
                 "published_mc": published[0],
-                "against_sc": against(DispatchMode.SINGLE_CONTEXT),
+                "against_sc": against[DispatchMode.SINGLE_CONTEXT],
                 "published_sc": published[1],
-                "against_serial": against(DispatchMode.SERIAL),
-                "against_single_issuer": against(DispatchMode.SINGLE_ISSUER),
-                "against_fork_join": against(DispatchMode.FORK_JOIN),
+                "against_serial": against[DispatchMode.SERIAL],
+                "against_single_issuer": against[DispatchMode.SINGLE_ISSUER],
+                "against_fork_join": against[DispatchMode.FORK_JOIN],
             }
         )
     return found

@@ -24,6 +24,7 @@ from runtime.experiments.schedulability.scenarios import (
     Share,
     schedulability,
 )
+from runtime.page.print import print_lines
 from runtime.page.results import Results, Row
 from runtime.shell.atomic_file import write_whole
 
@@ -47,11 +48,10 @@ def measure(config: BenchConfig, results: Results, path: Path, console: Console)
     paths = {cell: path.parent / "cells" / f"{cell[0]}-{cell[1]}.json" for cell in wanted}
     found = {cell: _read(one, settings) for cell, one in paths.items() if one.exists()}
     missing = [cell for cell in wanted if cell not in found]
-    console.print(
+    print_lines(
+        console,
         f"{len(wanted)} scenarios and thresholds of {study.sets:,} sets, {len(missing)} to compute "
         f"-> {path.parent}",
-        soft_wrap=True,
-        markup=False,
     )
     try:
         for cell, shares in _computed(missing, study):

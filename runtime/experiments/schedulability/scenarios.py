@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from runtime.experiments.schedulability.task_sets import task_sets
 from runtime.mapping.model.bundled import xavier_platform, xavier_times
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.model.platform_description import Platform
+from runtime.mapping.model.timing_table import TimingTable
 from runtime.mapping.solving.bounds import DOES_NOT_FIT, FITS, screen
 from runtime.mapping.solving.program import Answer, solve
 
@@ -30,6 +30,59 @@ THRESHOLDS = tuple(round(1 + _STEP * i, 1) for i in range(16))
 
 _DLA, _TC, _RC = ("DLA1", "DLA2"), ("TC4", "TC8"), ("RC4", "RC8")
 _CPU = ("CPU2", "CPU4", "CPU6")
+
+
+OVERSHOOTS = 2
+"""Rejected draws in a row after which a set is complete; calibrated."""
+
+
+@final
+@dataclass(frozen=True)
+class TaskSets:
+    """Sets of up to n networks."""
+
+    size: Int64[ndarray, " sets"]
+    """Number of networks of each set."""
+    ms: Float64[ndarray, "sets n configurations"]
+    """Execution times, ms; nan where a network cannot run, 0 after the last network of a set."""
+
+
+def task_sets(
+    table: TimingTable,
+    reference: str,
+    *,
+    limit_ms: float,
+    slack_ms: float,
+    count: int,
+    generator: np.random.Generator,
+) -> TaskSets:
+    """Draw sets whose times on the reference sum to at most the limit.
+
+    Times are uniform from the minimum to the maximum of a network. A sum is at most `slack_ms`
+    below the limit, which is the threshold times the frame.
+    """
+    column = table.configurations.index(reference)
+    least, most = table.ms[:, :, 0], table.ms[:, :, 2]
+    drawn: list[list[Float64[ndarray, " configurations"]]] = []
+    while len(drawn) < count:
+        own: list[Float64[ndarray, " configurations"]] = []
+        left_ms, overshoots = limit_ms, 0
+        while overshoots < OVERSHOOTS:
+            kind = int(generator.integers(len(table.networks)))
+            times_ms = least[kind] + (most[kind] - least[kind]) * generator.random(least.shape[1])
+            if times_ms[column] > left_ms:
+                overshoots += 1
+                continue
+            own.append(times_ms)
+            left_ms -= times_ms[column]
+            overshoots = 0
+        if left_ms <= slack_ms:
+            drawn.append(own)
+    size = np.array([len(own) for own in drawn], np.int64)
+    ms = np.zeros((count, int(size.max()), len(table.configurations)))
+    for i, own in enumerate(drawn):
+        ms[i, : len(own)] = own
+    return TaskSets(size, ms)
 
 
 @final

@@ -6,13 +6,15 @@ without, where dispatch is free and the times of a network alone include the gap
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
 from statistics import median
 
 import numpy as np
+import torch
+from torch import nn
 
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.deadline import time_is_left
@@ -20,10 +22,12 @@ from runtime.experiments.driver import Step, interleaved
 from runtime.experiments.fixed_policies import HalfAndHalf
 from runtime.experiments.lanes import opened_lanes
 from runtime.experiments.sharing import kept_trace
-from runtime.experiments.workloads import Model, Scale, source
-from runtime.lanes.dispatch_overhead import measured_overhead
-from runtime.lanes.executor import Network, execute
-from runtime.network.decompose import Rule
+from runtime.experiments.workloads import Model, source
+from runtime.lanes.base import RealLane
+from runtime.lanes.executor import Network, execute, executed
+from runtime.lanes.profile import measured_chain
+from runtime.network.compiled import Compiled
+from runtime.network.decompose import Rule, decompose
 from runtime.page.results import Row, summary
 from runtime.scheduling.arrivals import closed, periodic, poisson
 from runtime.scheduling.bound import lower_bound_ms
@@ -32,7 +36,7 @@ from runtime.scheduling.metrics import makespan_ms
 from runtime.scheduling.policies.base import Policy
 from runtime.scheduling.policies.rules import EarliestFinish, OneLane, QueueTime
 from runtime.scheduling.schedule import Schedule
-from runtime.scheduling.simulator import simulate, times_of
+from runtime.scheduling.simulator import DispatchOverhead, simulate, times_of
 
 _CASES = {
     "nb201": (Model.nas_bench_201,) * 3,
@@ -58,14 +62,8 @@ def steps(config: BenchConfig) -> list[Step]:
 
 def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
     small = replace(config, streams=1, cores=2 if config.on_gpu else None)
-    cell = Scale(max(config.scale.width, 0.25))
     models = _CASES[name]
-    kinds = {
-        model: source(
-            model, scale=cell if model is Model.nas_bench_201 else config.scale, rule=rule
-        )
-        for model in dict.fromkeys(models)
-    }
+    kinds = {model: source(model, scale=config.scale_of(model), rule=rule) for model in models}
     with opened_lanes(small, None) as lanes:
         overhead = measured_overhead(lanes.lanes)
         alone = {model: lanes.alone(one, repeats=10) for model, one in kinds.items()}
@@ -91,11 +89,7 @@ def _compare(config: BenchConfig, name: str, rule: Rule) -> Iterator[Row]:
                 return
 
             def run(policy: Policy, requests: tuple[Request, ...] = requests) -> Schedule:
-                schedule, results = execute(networks, requests, lanes.lanes, policy)
-                for result in results:
-                    if isinstance(result, BaseException):
-                        raise result
-                return schedule
+                return executed(networks, requests, lanes.lanes, policy)
 
             def once(run: Callable[[Policy], Schedule], policy: Policy) -> float:
                 return makespan_ms(run(policy))
@@ -157,3 +151,49 @@ def median_error(rows: list[Row], of: str = "error_of_simulator") -> float | Non
     """Median error of the simulator over all rows that have one; None if no row has."""
     errors = [abs(row[of]) for row in rows if of in row]
     return median(errors) if errors else None
+
+
+_JOBS = 32
+_NETWORKS = 4
+"""Enough for one of them to be always ready."""
+_BUSY = 6
+_ALONE = 100
+"""Inferences of the network of one job."""
+_REPEATS = 5
+
+
+def measured_overhead(lanes: Sequence[RealLane]) -> DispatchOverhead:
+    """Measure the overhead with networks of nearly empty jobs; takes about a second.
+
+    Several networks on one lane keep the dispatching thread busy, so the time per job is the time to
+    put one, or the lane's own time between two jobs if that is longer. An inference of a network of
+    one job, alone, takes the time to put it, the job, and the time until its end is noticed.
+    """
+    many, one = _tiny(lanes, _JOBS, _NETWORKS), _tiny(lanes, 1, 1)
+    put_ms, wake_ms = [], []
+    for lane in range(len(lanes)):
+        busy_ms = _each_ms(many, lanes, lane, _BUSY) / _JOBS
+        job_ms = one[0].chain.predicted_ms[0][lane]
+        put_ms.append(busy_ms)
+        wake_ms.append(max(_each_ms(one, lanes, lane, _ALONE) - busy_ms - job_ms, 0.0))
+    return DispatchOverhead(tuple(put_ms), tuple(wake_ms))
+
+
+def _tiny(lanes: Sequence[RealLane], jobs: int, count: int) -> list[Network]:
+    x = torch.zeros(1, 8)
+    program = decompose(nn.Sequential(*(nn.ReLU() for _ in range(jobs))).eval(), x, Rule.LAYER)
+    made = [Compiled(program, x, [lane.engine for lane in lanes]) for _ in range(count)]
+    chain = measured_chain("tiny", made[0], x, lanes)
+    return [Network(one, x, chain) for one in made]
+
+
+def _each_ms(
+    networks: Sequence[Network], lanes: Sequence[RealLane], lane: int, inferences: int
+) -> float:
+    """Median time per inference with all networks on one lane."""
+    requests = closed(len(networks), inferences)
+    taken = []
+    for _ in range(_REPEATS):
+        schedule, _results = execute(networks, requests, lanes, OneLane(lane))
+        taken.append(makespan_ms(schedule) / len(requests))
+    return median(taken)

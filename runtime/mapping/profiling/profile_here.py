@@ -25,6 +25,7 @@ from runtime.mapping.model.variant import Execution, Precision, Variant, parse_v
 from runtime.mapping.profiling.networks import build_network, check_name
 from runtime.mapping.profiling.variant_profile import VariantProfile, profile_variants
 from runtime.network.backend import Device
+from runtime.page.print import print_lines
 from runtime.shell.atomic_file import write_whole
 
 _MORE_COLUMNS = (
@@ -81,13 +82,12 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
         write_whole(path.with_suffix(".json"), _json(rows, config, facts, flagged))
         write_whole(path.with_suffix(".yaml"), platform)
         console.print(_shown(found, config.tolerance, time.monotonic() - began_s))
-        for line in flagged[name]:
-            console.print(f"flagged: {line}", soft_wrap=True, markup=False)
+        print_lines(console, *(f"flagged: {line}" for line in flagged[name]))
     if not rows:
         over = f"profiling.minutes={config.minutes:g} leaves no time for a network"
         raise ValueError("; ".join(failed) or over)
-    for line in [*(f"failed: {one}" for one in failed), *_last(path, rows, config.tolerance)]:
-        console.print(line, soft_wrap=True, markup=False)
+    failures = (f"failed: {one}" for one in failed)
+    print_lines(console, *failures, *_last(path, rows, config.tolerance))
     return not failed
 
 

@@ -12,9 +12,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import final
 
+import numpy as np
+import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
 
 from runtime.machine.description import experiment_facts
 from runtime.machine.watchdog import Watchdog, exit_if_silent
@@ -24,13 +28,13 @@ from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.build_variant import unsupported_reason
 from runtime.mapping.profiling.networks import build_network, check_name
 from runtime.mapping.profiling.variant_profile import reference
-from runtime.mapping.running.frames import FrameBuilder
+from runtime.mapping.running.frames import Frame, FrameBuilder
 from runtime.mapping.running.place_lanes import PlaceLanes
-from runtime.mapping.running.rounds import Rounds
 from runtime.mapping.running.rows import result_rows
 from runtime.mapping.solving.baselines import Method
 from runtime.mapping.solving.candidates import Board, Candidate, candidates
 from runtime.network.backend import Device
+from runtime.page.print import print_lines
 from runtime.page.results import Results
 
 EXPERIMENT = "mapped"
@@ -75,9 +79,7 @@ def run_here(
     }
     with PlaceLanes(board.platform) as lanes:
         _check(found, lanes)  # fails before the slow steps
-        console.print(
-            f"timetables: {'; '.join(one.name for one in found)}", soft_wrap=True, markup=False
-        )
+        print_lines(console, f"timetables: {'; '.join(one.name for one in found)}")
         results = Results(EXPERIMENT, settings, experiment_facts("cuda" if on_gpu else "cpu"))
         flags: list[str] = []
 
@@ -202,3 +204,67 @@ def _close(
         if len(one.ms) < config.frames and not one.error
     ]
     results.is_complete = not results.faults and not results.not_measured
+
+
+_WARM_UP = 2
+"""Frames at the beginning of a turn that are not counted, because other timetables used the caches."""
+
+
+@final
+class Rounds:
+    """Runs rounds; a round is one turn of each timetable that has not failed."""
+
+    def __init__(
+        self,
+        found: Sequence[Candidate],
+        frames: Sequence[Frame],
+        references: Sequence[Sequence[Tensor]],
+        *,
+        frame_ms: float,
+        tolerance: float,
+    ) -> None:
+        """Run nothing yet.
+
+        The references are fp32 outputs of each network, for each of its inputs.
+        """
+        self._found = found
+        self._frames = frames
+        self._references = references
+        self._frame_ms = frame_ms
+        self._tolerance = tolerance
+        self._order = np.random.default_rng(0)
+        self._round = 0
+
+    def run(self, count: int, watchdog: Watchdog) -> None:
+        """Run one more round with `count` frames of each timetable."""
+        for i in self._order.permutation(len(self._found)):
+            one = self._found[i]
+            if one.error:
+                continue
+            try:
+                self._turn(one, self._frames[i], count, watchdog)
+            except RuntimeError as error:
+                one.error = str(error)
+        self._round += 1
+
+    def _turn(self, one: Candidate, frame: Frame, count: int, watchdog: Watchdog) -> None:
+        frame.put(self._round)
+        next_s = time.perf_counter()
+        for k in range(count + _WARM_UP):
+            time.sleep(max(0.0, next_s - time.perf_counter()))
+            next_s = time.perf_counter() + self._frame_ms / 1e3
+            ms = frame.run()
+            watchdog.beat()
+            if k >= _WARM_UP:
+                one.ms.append(ms)
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        differences = frame.differences(self._references, self._round)
+        before = 0.0 if one.differences is None else one.differences
+        one.differences = np.maximum(differences, before)
+        for i, difference in enumerate(differences):
+            if not difference <= self._tolerance:  # also if it is NaN
+                raise RuntimeError(
+                    f"{frame.label(i)}: its output differs from fp32 by {difference:.2g} of the "
+                    f"largest output, more than {self._tolerance:g}"
+                )

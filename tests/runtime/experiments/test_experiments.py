@@ -13,6 +13,7 @@ from bench_settings import bench_config
 from rich.console import Console
 
 from runtime.experiments import command, driver
+from runtime.experiments.command import view_of
 from runtime.experiments.config import Experiment
 from runtime.experiments.coschedule import measure as coschedule
 from runtime.experiments.decompose import measure as decomposing
@@ -24,7 +25,6 @@ from runtime.experiments.placement.show import MEMORY
 from runtime.experiments.predictor import measure as predicting
 from runtime.experiments.qs import measure as qs
 from runtime.experiments.qs.show import QS
-from runtime.experiments.registry import view_of
 from runtime.experiments.sharing import kept_trace
 from runtime.experiments.simulator import measure as simulating
 from runtime.experiments.workloads import MIXES, QS_PUBLISHED, QS_WORKLOADS, Model, Scale, source

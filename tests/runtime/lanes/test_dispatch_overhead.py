@@ -1,7 +1,7 @@
 """The cost of dispatching a job, measured on real lanes."""
 
+from runtime.experiments.simulator.measure import measured_overhead
 from runtime.lanes.cpu import CpuLane
-from runtime.lanes.dispatch_overhead import measured_overhead
 
 
 def test_every_lane_has_a_positive_time_to_put_a_job():

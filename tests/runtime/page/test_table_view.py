@@ -2,7 +2,7 @@
 
 import pytest
 
-from runtime.experiments.registry import view_of
+from runtime.experiments.command import view_of
 from runtime.page.results import Results, summary
 from runtime.page.results_page import results_page
 

@@ -12,7 +12,7 @@ job as free. The best possible online policy, which places job by job in the dis
 import numpy as np
 import pytest
 
-from runtime.experiments.optimum.random_cases import LANES, SYNC_MS, random_case
+from runtime.experiments.optimum.measure import LANES, SYNC_MS, random_case
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.metrics import makespan_ms

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from runtime.experiments.streaming.show import model_error
 from runtime.weight_streaming.planning.interference import (
     Interference,
     StreamedInference,
     simulate_concurrent,
 )
-from runtime.weight_streaming.planning.model_error import model_error
 from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import front, smallest_budget
 from runtime.weight_streaming.planning.recurrence import timeline

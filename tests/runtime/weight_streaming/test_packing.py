@@ -10,8 +10,8 @@ from safetensors.torch import save_file, save_model
 from torch import nn
 
 import runtime
-from runtime.weight_streaming.files import plain_file
 from runtime.weight_streaming.files.weight_file import MAX_HEADER_BYTES, WeightFileError
+from runtime.weight_streaming.packing import PlainFile
 
 
 def chain_of(width=512):
@@ -97,7 +97,7 @@ def test_at_most_one_weight_is_in_memory(tmp_path, monkeypatch):
     source = tmp_path / "plain.safetensors"
     save_file(module.state_dict(), source)
     given, alive = [], []
-    original = plain_file.PlainFile.read
+    original = PlainFile.read
 
     def read(*arguments):
         alive.append(sum(one() is not None for one in given))
@@ -105,7 +105,7 @@ def test_at_most_one_weight_is_in_memory(tmp_path, monkeypatch):
         given.append(ref(value))
         return value
 
-    monkeypatch.setattr(plain_file.PlainFile, "read", read)
+    monkeypatch.setattr(PlainFile, "read", read)
     runtime.stream.pack(blank, x, source=source, into=tmp_path / "packed.safetensors")
 
     assert len(alive) == 12
@@ -182,14 +182,14 @@ def test_other_files_are_refused_as_source(plain, content):
 
 
 def test_a_source_that_changes_while_it_is_read_is_refused(plain, monkeypatch):
-    original = plain_file.PlainFile.read
+    original = PlainFile.read
 
     def read(file, name, weight):
         if name == NAME:
             plain[2].write_bytes(plain[2].read_bytes()[:2000])
         return original(file, name, weight)
 
-    monkeypatch.setattr(plain_file.PlainFile, "read", read)
+    monkeypatch.setattr(PlainFile, "read", read)
 
     assert "changed while it was read" in refused(plain)
 

@@ -5,13 +5,13 @@ import sys
 import pytest
 
 from runtime.experiments import command
+from runtime.experiments.command import view_of
 from runtime.experiments.placement.measure import (
     CONSTANTS,
     accuracy,
     crossovers,
     model_errors,
 )
-from runtime.experiments.registry import view_of
 from runtime.page.results import Results
 from runtime.page.results_page import results_page
 

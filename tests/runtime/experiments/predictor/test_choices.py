@@ -2,8 +2,8 @@
 
 import pytest
 
+from runtime.experiments.command import view_of
 from runtime.experiments.predictor.measure import FITS, replayed, worst_regret
-from runtime.experiments.registry import view_of
 from runtime.network.segment_kind import Kind
 from runtime.page.results import Results
 from runtime.page.results_page import results_page

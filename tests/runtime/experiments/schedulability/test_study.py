@@ -15,9 +15,9 @@ from runtime.experiments.schedulability.scenarios import (
     SCENARIOS,
     THRESHOLDS,
     schedulability,
+    task_sets,
 )
 from runtime.experiments.schedulability.show import SCHEDULABILITY
-from runtime.experiments.schedulability.task_sets import task_sets
 from runtime.mapping.model.bundled import xavier_times
 from runtime.mapping.model.choices import mapping_choices
 from runtime.mapping.solving.bounds import screen

@@ -6,7 +6,7 @@ import pytest
 from bench_settings import bench_config
 from torch import nn
 
-from runtime.experiments.registry import view_of
+from runtime.experiments.command import view_of
 from runtime.experiments.streaming import measure as streaming
 from runtime.experiments.streaming.offload import is_importable
 from runtime.page.results import Results

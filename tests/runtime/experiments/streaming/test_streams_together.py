@@ -4,7 +4,7 @@ import pytest
 import torch
 from bench_settings import bench_config
 
-from runtime.experiments.registry import view_of
+from runtime.experiments.command import view_of
 from runtime.experiments.streaming import together as streams_together
 from runtime.page.results import Results
 from runtime.page.results_page import results_page
