@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from runtime.machine.description import usable_cores
 from runtime.network.models.alexnet import AlexNet
 from runtime.network.models.nas_bench_201 import CellNetwork
 from runtime.network.models.resnet import ResNet
@@ -41,15 +42,18 @@ def network(name: str) -> tuple[nn.Module, torch.Tensor]:
 
 @contextmanager
 def on_one_core(core: int) -> Iterator[None]:
-    """Pin this thread to one core and torch to one thread; both are restored."""
-    cores, threads = os.sched_getaffinity(0), torch.get_num_threads()
-    os.sched_setaffinity(0, {core})
+    """Pin this thread to one core, where that is possible, and torch to one thread; both are restored."""
+    cores, threads = usable_cores(), torch.get_num_threads()
+    can_pin = hasattr(os, "sched_setaffinity")
+    if can_pin:
+        os.sched_setaffinity(0, {core})
     torch.set_num_threads(1)
     try:
         yield
     finally:
-        os.sched_setaffinity(0, cores)
         torch.set_num_threads(threads)
+        if can_pin:
+            os.sched_setaffinity(0, cores)
 
 
 def on_cpu(name: str) -> Callable[[], object]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -17,7 +19,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.deadline import ends_by, time_is_left
 from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Setup
 from runtime.experiments.workloads import Model, Scale, source
@@ -32,6 +33,39 @@ from runtime.page.results import Results, Row
 from runtime.scheduling.metrics import makespan_ms
 
 _CONTROL_INFERENCES = 20
+
+
+@final
+@dataclass
+class Deadline:
+    """Deadline of a step, on the clock of `time.monotonic`."""
+
+    until_s: float = math.inf
+    has_cut: bool = False
+    """True if a loop ended early because of the deadline."""
+
+
+_DEADLINE: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
+
+
+@contextmanager
+def ends_by(until_s: float) -> Iterator[Deadline]:
+    """Set the deadline of the block."""
+    deadline = Deadline(until_s)
+    token = _DEADLINE.set(deadline)
+    try:
+        yield deadline
+    finally:
+        _DEADLINE.reset(token)
+
+
+def time_is_left() -> bool:
+    """Return True if a loop may begin another round; to be called only if there is one."""
+    deadline = _DEADLINE.get()
+    if deadline is None or time.monotonic() < deadline.until_s:
+        return True
+    deadline.has_cut = True
+    return False
 
 
 @final

@@ -6,6 +6,7 @@ slowed down, for the CPU.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,6 @@ from torch import Tensor
 
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.dispatch.prepared import Source
-from runtime.experiments.fixed_policies import Groups
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
@@ -26,14 +26,62 @@ from runtime.machine.description import usable_cores
 from runtime.network.compiled import Compiled
 from runtime.network.engine import OnnxEngine
 from runtime.network.program import Program
+from runtime.network.segment_kind import Kind
 from runtime.scheduling.arrivals import closed
 from runtime.scheduling.chain import Chain
 from runtime.scheduling.metrics import makespan_ms
+from runtime.scheduling.policies.base import Placement, PlacementContext, Policy
 from runtime.scheduling.policies.rules import OneLane
 
 if TYPE_CHECKING:
     from runtime.lanes.gpu import GpuLane
     from runtime.network.cuda.sm_slices import SmSlice
+
+
+@final
+@dataclass(frozen=True)
+class Groups:
+    """Indices of the lanes of the GPU, or of its stand-in, and of the CPU."""
+
+    gpu: tuple[int, ...]
+    cpu: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
+class HalfAndHalf(Policy):
+    """Assigns every other network to the GPU, the rest to the CPU; within a group, lanes in turn."""
+
+    groups: Groups
+
+    def place(self, context: PlacementContext) -> Placement:
+        """The lane for this job."""
+        turn, side = divmod(context.job.network, 2)
+        return _in_turn((self.groups.gpu, self.groups.cpu)[side], turn, context)
+
+
+@final
+@dataclass(frozen=True)
+class ConvolutionsToGpu(Policy):
+    """Assigns convolutions to the GPU, other jobs to the CPU.
+
+    Each network has one lane of each group, in turn.
+    """
+
+    groups: Groups
+
+    def place(self, context: PlacementContext) -> Placement:
+        """The lane for this job."""
+        lanes = self.groups.gpu if context.kind is Kind.CONV else self.groups.cpu
+        return _in_turn(lanes, context.job.network, context)
+
+
+def _in_turn(lanes: tuple[int, ...], turn: int, context: PlacementContext) -> Placement:
+    lane = lanes[turn % len(lanes)]
+    times_ms = context.predicted_ms
+    if math.isinf(times_ms[lane]):
+        lane = min(range(len(times_ms)), key=times_ms.__getitem__)
+    return Placement(lane, times_ms[lane])
 
 
 @final

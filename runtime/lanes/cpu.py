@@ -11,7 +11,6 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Thread, current_thread
-from types import TracebackType
 from typing import final
 
 import torch
@@ -146,12 +145,7 @@ class CpuLane(RealLane):
     def __enter__(self) -> CpuLane:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
         self.withdraw()
 

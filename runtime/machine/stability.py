@@ -8,6 +8,9 @@ from typing import final
 
 import numpy as np
 
+from runtime.machine.description import usable_cores
+from runtime.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttling
+
 Monitor = Callable[[], list[str]]
 """Returns the disturbances since the last call, one line for each."""
 
@@ -90,3 +93,14 @@ class Watch:
         for monitor in self._monitors:
             found += monitor()
         return found
+
+
+def watch_disturbances(*, on_gpu: bool) -> Watch:
+    """Start watching the cores of this process, and the GPU if it is used."""
+    limits, cores = StabilityConfig(), usable_cores()
+    monitors: list[Monitor] = [
+        OtherLoad(limits.other_load, cores),
+        Stolen(limits.stolen, cores),
+        Throttles(),
+    ]
+    return Watch(limits, [*monitors, gpu_throttling] if on_gpu else monitors)

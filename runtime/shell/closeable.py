@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 _Opened = TypeVar("_Opened")
@@ -19,10 +18,5 @@ class Closeable(Protocol):
     def __enter__(self: _Opened) -> _Opened:  # noqa: PYI019 - `Self` is of Python 3.11
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from threading import RLock
-from types import TracebackType
 from typing import final
 
 import torch
@@ -183,22 +182,15 @@ class StreamedNetwork(Closeable):
             if opened is not None:
                 opened.close()
 
-    def _closing(self) -> ExitStack:
+    @contextmanager
+    def _closing(self) -> Iterator[None]:
         """Close the network if the body raises."""
-        stack = ExitStack()
-
-        def leave(
-            _kind: type[BaseException] | None,
-            error: BaseException | None,
-            _traceback: TracebackType | None,
-        ) -> bool:
-            if error is not None:
-                self._closed_by = f"after {type(error).__name__}: {error}".removesuffix(": ")
-                self._release()
-            return False
-
-        stack.push(leave)
-        return stack
+        try:
+            yield
+        except BaseException as error:
+            self._closed_by = f"after {type(error).__name__}: {error}".removesuffix(": ")
+            self._release()
+            raise
 
     def _initialise(self, x: Tensor) -> None:
         opening, self._opening = self._opening, None

@@ -11,15 +11,17 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import final
+from functools import partial
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
 from runtime.contention.contention import Contention
+from runtime.contention.hogs.running_hogs import RunningHogs
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.deadline import time_is_left
+from runtime.experiments.driver import time_is_left
 from runtime.machine.timing import Stopwatch
 
 TURN_S = 0.3
@@ -36,6 +38,13 @@ class Condition:
     name: str
     open: Callable[[], AbstractContextManager[Contention]]
     inference: Callable[[], object]
+
+
+def beside_hogs(
+    inference: Callable[[], object], hogs: RunningHogs, name: str, **contention: Any
+) -> Condition:
+    """A condition with running hogs; further arguments are those of `Contention`."""
+    return Condition(name, partial(Contention, hogs, **contention), inference)
 
 
 @final

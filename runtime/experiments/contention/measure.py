@@ -25,10 +25,9 @@ from runtime.contention.networks import on_cpu, on_one_core
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.contention import measure_gpu as contention_gpu
 from runtime.experiments.contention.comparison import SPINNER
-from runtime.experiments.contention.interleaved import Condition, measure_conditions
+from runtime.experiments.contention.interleaved import Condition, beside_hogs, measure_conditions
 from runtime.experiments.contention.rows import counts, curve, hog_row, rows_of
-from runtime.experiments.deadline import time_is_left
-from runtime.experiments.driver import Step
+from runtime.experiments.driver import Step, time_is_left
 from runtime.machine.description import usable_cores
 from runtime.page.results import Row, summary
 
@@ -107,15 +106,15 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
         on_one_core(core),
     ):
         infer = on_cpu(name)
-        beside = partial(_beside, infer, hogs)
+        on = partial(beside_hogs, infer, hogs)
         conditions = [
-            beside("solo", count=0),
-            _beside(infer, spinners, SPINNER),
-            *(beside(f"corun{count}", count=count) for count in counts(len(others))),
-            *(beside(f"fine_lock {limit:g}", **_fine_lock(limit)) for limit in _limits(config)),
-            beside("stop", isolation=Isolation.stop),
-            beside("freezer", isolation=Isolation.freezer),
-            beside(
+            on("solo", count=0),
+            beside_hogs(infer, spinners, SPINNER),
+            *(on(f"corun{count}", count=count) for count in counts(len(others))),
+            *(on(f"fine_lock {limit:g}", **_fine_lock(limit)) for limit in _limits(config)),
+            on("stop", isolation=Isolation.stop),
+            on("freezer", isolation=Isolation.freezer),
+            on(
                 f"quota {_QUOTA_MB_PER_S:g}",
                 limit_mb_per_s=_QUOTA_MB_PER_S,
                 isolation=Isolation.quota,
@@ -128,12 +127,6 @@ def _victim(config: BenchConfig, name: str) -> Iterator[Row]:
     yield from curve(name, taken, "cpu_ms")
     for condition, why in refused.items():
         yield {"part": "network", "victim": name, "scenario": condition, "error": why}
-
-
-def _beside(
-    infer: Callable[[], object], hogs: RunningHogs, name: str, **contention: Any
-) -> Condition:
-    return Condition(name, partial(Contention, hogs, **contention), infer)
 
 
 def _fine_lock(limit_mb_per_s: float) -> dict[str, Any]:
@@ -154,11 +147,11 @@ def _worst(config: BenchConfig) -> Iterator[Row]:
     core, others = _cores(config)
     limit = 100.0
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
-        beside = partial(_beside, on_cpu("conv32"), hogs)
+        on = partial(beside_hogs, on_cpu("conv32"), hogs)
         conditions = [
-            beside("solo", count=0),
-            beside(f"corun{len(others)}"),
-            beside(f"fine_lock {limit:g}", **_fine_lock(limit)),
+            on("solo", count=0),
+            on(f"corun{len(others)}"),
+            on(f"fine_lock {limit:g}", **_fine_lock(limit)),
         ]
         taken = measure_conditions(config, conditions, in_all=_WORST_INFERENCES)
     yield from rows_of("worst", "conv32", taken)

@@ -22,7 +22,7 @@ from runtime.contention.isolation.bandwidth import GB, MB
 from runtime.contention.isolation.isolation import Isolation
 from runtime.contention.networks import on_gpu
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.contention.interleaved import Condition, measure_conditions
+from runtime.experiments.contention.interleaved import Condition, beside_hogs, measure_conditions
 from runtime.experiments.contention.rows import curve, hog_row, rows_of
 from runtime.experiments.driver import Step
 from runtime.machine.description import usable_cores
@@ -97,34 +97,25 @@ def _conditions(opened: ExitStack, name: str, limits: Sequence[float]) -> list[C
     hog = GpuMemoryHog(_hog_core())
     whole = opened.enter_context(RunningHogs([hog]))
     cut = opened.enter_context(RunningHogs([hog], victim_sms=_VICTIM_SMS))
-    infer = {
-        way: _prepared(opened, hogs, way, name)
-        for way, hogs in (
-            (Isolation.none, whole),
-            (Isolation.priority, whole),
-            (Isolation.partition, cut),
+    none, priority, partition = Isolation.none, Isolation.priority, Isolation.partition
+    hogs = {none: whole, priority: whole, partition: cut}
+    infer = {way: _prepared(opened, own, way, name) for way, own in hogs.items()}
+    conditions = [
+        beside_hogs(
+            infer[way], own, f"{way.value} solo".removeprefix("none "), isolation=way, count=0
         )
-    }
-    conditions = [Condition("solo", partial(Contention, whole, count=0), infer[Isolation.none])]
-    for way, hogs in ((Isolation.priority, whole), (Isolation.partition, cut)):
-        alone = partial(Contention, hogs, isolation=way, count=0)
-        conditions.append(Condition(f"{way.value} solo", alone, infer[way]))
-    conditions.append(
-        Condition("none unlimited", partial(Contention, whole), infer[Isolation.none])
-    )
-    for way, hogs in ((Isolation.priority, whole), (Isolation.partition, cut)):
-        beside = partial(Contention, hogs, isolation=way)
-        conditions.append(Condition(f"{way.value} unlimited", beside, infer[way]))
+        for way, own in hogs.items()
+    ]
+    conditions += [
+        beside_hogs(infer[way], own, f"{way.value} unlimited", isolation=way)
+        for way, own in hogs.items()
+    ]
     for limit in limits:
-        told = f"{limit * MB / GB:g}"
-        for way, hogs, on in (
-            (Isolation.budget, whole, Isolation.none),
-            (Isolation.priority, whole, Isolation.priority),
-            (Isolation.partition, cut, Isolation.partition),
-            (Isolation.fine_lock, whole, Isolation.none),
-        ):
-            beside = partial(Contention, hogs, isolation=way, limit_mb_per_s=limit)
-            conditions.append(Condition(f"{way.value} {told}", beside, infer[on]))
+        for way in (Isolation.budget, priority, partition, Isolation.fine_lock):
+            on = way if way in hogs else none
+            told = f"{way.value} {limit * MB / GB:g}"
+            limited = partial(beside_hogs, infer[on], hogs[on], told, isolation=way)
+            conditions.append(limited(limit_mb_per_s=limit))
     return conditions
 
 
@@ -147,9 +138,7 @@ def _cpu_hogs(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
             infer = _prepared(opened, hogs, Isolation.none, "nb201", captured=captured)
             for count in sorted({0, min(len(others), len(cores)), len(cores)}):
                 name = "solo" if count == 0 else f"{count} CPU hogs"
-                conditions.append(
-                    Condition(f"{mode}, {name}", partial(Contention, hogs, count=count), infer)
-                )
+                conditions.append(beside_hogs(infer, hogs, f"{mode}, {name}", count=count))
         taken = measure_conditions(config, conditions, beat=watchdog.beat)
     for mode in ("graph", "eager"):
         own = {name: one for name, one in taken.items() if name.startswith(mode)}
@@ -161,29 +150,27 @@ def _pcie(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([PcieHog(_hog_core())]))
         limit = _BUS_GB_PER_S * GB / MB
-        ways = {
-            "solo": (Isolation.none, partial(Contention, hogs, count=0)),
-            "none unlimited": (Isolation.none, partial(Contention, hogs)),
-            "priority unlimited": (
-                Isolation.priority,
-                partial(Contention, hogs, isolation=Isolation.priority),
-            ),
-            f"budget {_BUS_GB_PER_S:g}": (
-                Isolation.none,
-                partial(Contention, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
-            ),
-        }
-        lent = {
-            way: opened.enter_context(Contention(hogs, isolation=way, count=0)).stream
+        none, priority = (
+            opened.enter_context(Contention(hogs, isolation=way, count=0)).stream
             for way in (Isolation.none, Isolation.priority)
-        }
+        )
         victims: dict[str, Callable[[torch.cuda.Stream], Callable[[], object]]] = {
             "nb201": partial(on_gpu, "nb201"),
             "upload of 16 MB": _upload,
         }
         for victim, prepared in victims.items():
-            infer = {way: prepared(stream) for way, stream in lent.items()}
-            conditions = [Condition(name, one, infer[way]) for name, (way, one) in ways.items()]
+            on = partial(beside_hogs, prepared(none), hogs)
+            first = partial(beside_hogs, prepared(priority), hogs)
+            conditions = [
+                on("solo", count=0),
+                on("none unlimited"),
+                first("priority unlimited", isolation=Isolation.priority),
+                on(
+                    f"budget {_BUS_GB_PER_S:g}",
+                    isolation=Isolation.budget,
+                    limit_mb_per_s=limit,
+                ),
+            ]
             taken = measure_conditions(config, conditions, beat=watchdog.beat)
             yield from rows_of("PCIe hog", victim, taken)
 
@@ -206,14 +193,11 @@ def _worst(config: BenchConfig, watchdog: Watchdog) -> Iterator[Row]:
     with ExitStack() as opened:
         hogs = opened.enter_context(RunningHogs([GpuMemoryHog(_hog_core())]))
         infer = _prepared(opened, hogs, Isolation.none, "conv256")
+        on = partial(beside_hogs, infer, hogs)
         conditions = [
-            Condition("solo", partial(Contention, hogs, count=0), infer),
-            Condition("none unlimited", partial(Contention, hogs), infer),
-            Condition(
-                "budget 1000",
-                partial(Contention, hogs, isolation=Isolation.budget, limit_mb_per_s=limit),
-                infer,
-            ),
+            on("solo", count=0),
+            on("none unlimited"),
+            on("budget 1000", isolation=Isolation.budget, limit_mb_per_s=limit),
         ]
         taken = measure_conditions(config, conditions, in_all=_WORST_INFERENCES, beat=watchdog.beat)
     yield from rows_of("worst", "conv256", taken)

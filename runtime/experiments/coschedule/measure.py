@@ -14,8 +14,14 @@ from runtime.experiments.coschedule.plans import Plans
 from runtime.experiments.dispatch.modes import DispatchMode, open_executor
 from runtime.experiments.dispatch.prepared import Setup, Source
 from runtime.experiments.driver import Step, interleaved, one_line
-from runtime.experiments.fixed_policies import ConvolutionsToGpu, Groups, HalfAndHalf
-from runtime.experiments.lanes import Lanes, only, opened_lanes
+from runtime.experiments.lanes import (
+    ConvolutionsToGpu,
+    Groups,
+    HalfAndHalf,
+    Lanes,
+    only,
+    opened_lanes,
+)
 from runtime.experiments.sharing import kept_trace, sharing
 from runtime.experiments.workloads import MIXES, Model, Workload, source
 from runtime.lanes.executor import Network, executed

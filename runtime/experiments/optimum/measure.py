@@ -16,8 +16,7 @@ import numpy as np
 
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.driver import Step
-from runtime.experiments.fixed_policies import ConvolutionsToGpu, Groups, HalfAndHalf
-from runtime.experiments.lanes import opened_lanes
+from runtime.experiments.lanes import ConvolutionsToGpu, Groups, HalfAndHalf, opened_lanes
 from runtime.experiments.workloads import Model, source
 from runtime.network.decompose import Rule
 from runtime.network.segment_kind import Kind

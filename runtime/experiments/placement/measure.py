@@ -18,8 +18,7 @@ import numpy as np
 import torch
 
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.deadline import time_is_left
-from runtime.experiments.driver import Step, interleaved
+from runtime.experiments.driver import Step, interleaved, time_is_left
 from runtime.experiments.placement import measure_corun as memory_corun
 from runtime.experiments.placement.buffers.simulated import SimulatedBuffer, execution_stand_in_ms
 from runtime.experiments.placement.model import table_iv

@@ -6,7 +6,6 @@ core, or on a core by ONNX Runtime and by eager torch. Only held-out layers are 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -15,12 +14,11 @@ from importlib.util import find_spec
 from typing import final
 
 import numpy as np
-import torch
 
+from runtime.contention.networks import on_one_core
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.deadline import time_is_left
 from runtime.experiments.dispatch.prepared import Source
-from runtime.experiments.driver import Step
+from runtime.experiments.driver import Step, time_is_left
 from runtime.experiments.lanes import opened_lanes
 from runtime.experiments.optimum.measure import bundled
 from runtime.experiments.predictor.accuracy import (
@@ -148,7 +146,7 @@ def _layers(
     every = distinct(found + random_layers(config.cut, 300 if config.on_gpu else 150))
     of_networks = len(distinct(found))
     rows = []
-    with _one_core():
+    with on_one_core(usable_cores()[-1]):
         for subject, one in zip(every, time_layers(every, run, _TIMING), strict=False):
             rows.append((subject.layer, float(np.median(one.ms))))
             if of_networks <= len(rows) < len(every) and not time_is_left():
@@ -166,22 +164,6 @@ def _layers(
         }
     yield from _accuracies(name, "tenths", timed, told)
     yield from _of_networks(name, inside, times.ms[name])
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """Pin this thread to the last core, with one thread of torch; restored afterwards."""
-    cores, threads = usable_cores(), torch.get_num_threads()
-    can_pin = hasattr(os, "sched_setaffinity")
-    if can_pin:
-        os.sched_setaffinity(0, {cores[-1]})
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-        if can_pin:
-            os.sched_setaffinity(0, cores)
 
 
 def _accuracies(

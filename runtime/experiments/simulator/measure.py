@@ -17,10 +17,8 @@ import torch
 from torch import nn
 
 from runtime.experiments.config import BenchConfig
-from runtime.experiments.deadline import time_is_left
-from runtime.experiments.driver import Step, interleaved
-from runtime.experiments.fixed_policies import HalfAndHalf
-from runtime.experiments.lanes import opened_lanes
+from runtime.experiments.driver import Step, interleaved, time_is_left
+from runtime.experiments.lanes import HalfAndHalf, opened_lanes
 from runtime.experiments.sharing import kept_trace
 from runtime.experiments.workloads import Model, source
 from runtime.lanes.base import RealLane

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 from runtime.machine.description import machine_facts, usable_cores
+from runtime.machine.stability import watch_disturbances
 from runtime.machine.timing import TimingConfig
 from runtime.mapping.config import ProfileConfig
-from runtime.mapping.disturbances import watch_disturbances
 from runtime.mapping.model.platform_description import Platform
 from runtime.mapping.model.this_machine import machine_with
 from runtime.mapping.model.timing_table import COLUMNS, csv_text

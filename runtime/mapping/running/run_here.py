@@ -21,9 +21,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 
 from runtime.machine.description import experiment_facts
+from runtime.machine.stability import watch_disturbances
 from runtime.machine.watchdog import Watchdog, exit_if_silent
 from runtime.mapping.config import ProfileConfig, RunConfig
-from runtime.mapping.disturbances import watch_disturbances
 from runtime.mapping.model.variant import parse_variant
 from runtime.mapping.profiling.build_variant import unsupported_reason
 from runtime.mapping.profiling.networks import build_network, check_name

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from types import TracebackType
 from typing import Any, final
 
 import torch
@@ -83,12 +82,7 @@ class SmSlices:
     def __enter__(self) -> list[SmSlice]:
         return self.slices
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

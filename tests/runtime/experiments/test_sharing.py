@@ -9,8 +9,7 @@ from torch import nn
 
 from runtime.experiments.coschedule.plans import Plans
 from runtime.experiments.dispatch.prepared import Source
-from runtime.experiments.fixed_policies import Groups
-from runtime.experiments.lanes import Lanes
+from runtime.experiments.lanes import Groups, Lanes
 from runtime.experiments.sharing import sharing
 from runtime.lanes.cpu import CpuLane
 from runtime.network.decompose import Rule
