@@ -31,11 +31,11 @@ def _tables(rows: list[Row]) -> list[TableView]:
             [
                 row["variant"],
                 with_spread(row),
-                percent(row.get("against_gpu")),
-                percent(row.get("above_sum_of_rates")),
-                number(row.get("finish_spread_ms")),
-                number(row.get("simulated_ms")),
-                number(row.get("bound_ms")),
+                *(percent(row.get(name)) for name in ("against_gpu", "above_sum_of_rates")),
+                *(
+                    number(row.get(f"{name}_ms"))
+                    for name in ("finish_spread", "simulated", "bound")
+                ),
             ]
             for row in own
         ]
@@ -80,11 +80,8 @@ def _figures(rows: list[Row]) -> list[Figure]:
 
 
 def _key_figures(rows: list[Row]) -> list[KeyFigure]:
-    by_policy = [
-        row
-        for row in rows
-        if row.get("ms") and row["variant"].removeprefix("planned_") in _POLICIES
-    ]
+    known = (row for row in rows if row.get("ms"))
+    by_policy = [row for row in known if row["variant"].removeprefix("planned_") in _POLICIES]
     if not by_policy:
         return []
     best = min(by_policy, key=lambda row: float(row["against_gpu"]))

@@ -21,16 +21,8 @@ _MODELS = {"parameters by size": BY_SIZE, "one value each": CONSTANTS}
 
 def _tables(rows: list[Row]) -> list[TableView]:
     """Tables of the measured parts."""
-    made = [
-        _parameters(rows),
-        _crossover(rows),
-        _errors(rows),
-        _better(rows),
-        _corun(rows),
-        _decisions(rows),
-        _contradictions(rows),
-    ]
-    return [one for one in made if one.rows]
+    parts = (_parameters, _crossover, _errors, _better, _corun, _decisions, _contradictions)
+    return [one for one in (part(rows) for part in parts) if one.rows]
 
 
 def _simulated(rows: list[Row]) -> str:
@@ -93,17 +85,15 @@ def _reuse(row: Row, name: str) -> str:
 
 
 def _errors(rows: Sequence[Row]) -> TableView:
+    columns = ("overhead", "response", "mean_overhead", "mean_response")
+    published = ("published_tx2", "published_agx")
     lines = [
         [
-            policy,
-            model,
-            str(one["cases"]),
-            _share(one["overhead"]),
-            _share(one["response"]),
-            _share(one["mean_overhead"]),
-            _share(one["mean_response"]),
-            _share(one["published_tx2"]),
-            _share(one["published_agx"]),
+            *(policy, model, str(one["cases"])),
+            *(
+                "" if (v := one[name]) is None else f"{100 * v:.1f} %"
+                for name in columns + published
+            ),
         ]
         for model, prediction in _MODELS.items()
         for policy, one in model_errors(rows, prediction=prediction).items()
@@ -120,19 +110,13 @@ def _errors(rows: Sequence[Row]) -> TableView:
 def _better(rows: Sequence[Row]) -> TableView:
     lines = []
     for model, prediction in _MODELS.items():
-        for held_out in (True, False):
+        for sizes, held_out in (("held-out", True), ("calibrated", False)):
             one = accuracy(rows, held_out=held_out, prediction=prediction)
             if one is not None:
+                clear = f"{one.clear_right} of {one.clear_cases}"
+                regrets = percent(one.mean_regret), percent(one.largest_regret)
                 lines.append(
-                    [
-                        "held-out" if held_out else "calibrated",
-                        model,
-                        str(one.cases),
-                        _share(one.share),
-                        f"{one.clear_right} of {one.clear_cases}",
-                        percent(one.mean_regret),
-                        percent(one.largest_regret),
-                    ]
+                    [sizes, model, str(one.cases), f"{100 * one.share:.1f} %", clear, *regrets]
                 )
     header = ["sizes", "model", "cases", "right", "right where quartiles part", "regret, mean"]
     title = "The better of device and pinned memory, predicted"
@@ -192,10 +176,6 @@ def _decisions(rows: Sequence[Row]) -> TableView:
 def _contradictions(rows: Sequence[Row]) -> TableView:
     lines = [[row["decision"], row["told"]] for row in rows if row["part"] == "contradiction"]
     return TableView("Decisions of table IV against equation 11", ["decision", "because"], lines, 2)
-
-
-def _share(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f} %"
 
 
 MEMORY = View(

@@ -20,6 +20,10 @@ _WAYS = {
     DispatchMode.FORK_JOIN: "fork-join",
     DispatchMode.SERIAL: "serial",
 }
+_AGAINST = (
+    *("against_mc", "published_mc", "against_sc", "published_sc"),
+    *("against_single_issuer", "against_fork_join", "against_serial"),
+)
 
 
 def _tables(rows: list[Row]) -> list[TableView]:
@@ -28,26 +32,18 @@ def _tables(rows: list[Row]) -> list[TableView]:
             row["workload"],
             row["mode"],
             f"{row['qs_ms']:.2f}",
-            percent(row["against_mc"]),
-            percent(row["published_mc"]),
-            percent(row["against_sc"]),
-            percent(row["published_sc"]),
-            percent(row["against_single_issuer"]),
-            percent(row["against_fork_join"]),
-            percent(row["against_serial"]),
+            *(percent(row[name]) for name in _AGAINST),
         ]
         for row in compared(rows)
     ]
     header = ["workload", "mode", "Q-S ms", "to M-C", "publ.", "to S-C", "publ."]
-    groups = dict.fromkeys((row["workload"], row["mode"]) for row in rows)
-    by_way = {(row["workload"], row["mode"], row["way"]): row for row in rows}
+    header += ["to 1 issuer", "to fork-join", "to serial"]
+    by_way: dict[tuple[str, ...], Row] = {
+        (row["workload"], row["mode"], row["way"]): row for row in rows
+    }
     times = [
-        [
-            *group,
-            *(_cell(by_way.get((group[0], group[1], way.value))) for way in _WAYS),
-            _bound(rows, group),
-        ]
-        for group in groups
+        [*group, *(_cell(by_way.get((*group, way.value))) for way in _WAYS), _bound(own)]
+        for group, own in grouped(rows, "workload", "mode").items()
     ]
     shared = [
         [
@@ -59,12 +55,7 @@ def _tables(rows: list[Row]) -> list[TableView]:
         if "stp" in row
     ]
     shown = [
-        TableView(
-            "Q-S against the others",
-            [*header, "to 1 issuer", "to fork-join", "to serial"],
-            against,
-            2,
-        ),
+        TableView("Q-S against the others", header, against, 2),
         TableView(
             "Makespan in ms: median, half the distance of the quartiles",
             ["workload", "mode", *_WAYS.values(), "bound"],
@@ -81,7 +72,7 @@ def _tables(rows: list[Row]) -> list[TableView]:
     return [one for one in shown if one.rows]
 
 
-def _overlap(row: Row, by_way: dict[tuple[str, str, str], Row]) -> float | None:
+def _overlap(row: Row, by_way: dict[tuple[str, ...], Row]) -> float | None:
     serial = by_way.get((row["workload"], row["mode"], DispatchMode.SERIAL.value), {})
     if not (serial.get("ms") and row.get("ms") and row.get("bound_ms")):
         return None
@@ -92,12 +83,8 @@ def _cell(row: Row | None) -> str:
     return "" if row is None else with_spread(row)
 
 
-def _bound(rows: list[Row], group: tuple[str, str]) -> str:
-    bounds = [
-        row["bound_ms"]
-        for row in rows
-        if (row["workload"], row["mode"]) == group and row.get("bound_ms")
-    ]
+def _bound(rows: list[Row]) -> str:
+    bounds = [row["bound_ms"] for row in rows if row.get("bound_ms")]
     return f"{bounds[0]:.2f}" if bounds else ""
 
 

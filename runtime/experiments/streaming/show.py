@@ -79,10 +79,8 @@ def _measured(title: str, rows: list[Row]) -> TableView:
             row["variant"],
             with_spread(row),
             percent(row.get("against_resident")),
-            megabytes(row.get("plan_bytes")),
-            megabytes(row.get("total_bytes")),
-            percent(-row["saved"] if "saved" in row else None),
-            percent(-row["saved_of_two"] if "saved_of_two" in row else None),
+            *(megabytes(row.get(name)) for name in ("plan_bytes", "total_bytes")),
+            *(percent(-row[name] if name in row else None) for name in ("saved", "saved_of_two")),
             "" if "bit_exact" not in row else "yes" if row["bit_exact"] else "NO",
         ]
         for row in rows
@@ -99,9 +97,7 @@ def _predictions(title: str, rows: list[Row]) -> Iterator[TableView]:
             with_spread(row),
             number(row["predicted_ms"]),
             percent(row.get("error_of_model")),
-            number(row.get("bound_ms")),
-            number(row.get("first_ms")),
-            number(row.get("predicted_first_ms")),
+            *(number(row.get(name)) for name in ("bound_ms", "first_ms", "predicted_first_ms")),
         ]
         for row in rows
         if "predicted_ms" in row
@@ -136,9 +132,7 @@ def _streams_together(rows: list[Row]) -> list[TableView]:
             [
                 row["network"],
                 megabytes(row["share_bytes"]),
-                number(row["deadline_ms"]),
-                number(row["promised_ms"]),
-                number(row["simulated_ms"]),
+                *(number(row[name]) for name in ("deadline_ms", "promised_ms", "simulated_ms")),
                 with_spread(row),
                 f"{row['missed']} of {len(row['samples_ms'])}",
                 "yes" if row["bit_exact"] else "NO",
@@ -215,12 +209,6 @@ class ModelError:
     worst: float
     bias: float
     """Median of `predicted / measured - 1`; negative if predictions are too fast."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.configurations} configurations: median {self.median:.1%}, mean {self.mean:.1%}, "
-            f"p95 {self.p95:.1%}, worst {self.worst:.1%}, bias {self.bias:+.1%}"
-        )
 
 
 def model_error(predicted_ms: Sequence[float], measured_ms: Sequence[float]) -> ModelError:

@@ -61,11 +61,9 @@ def _ran(row: Row) -> list[str]:
         row["timetable"],
         number(row.get("planned_ms")),
         with_spread(row),
-        number(row.get("p99_ms")),
-        number(row.get("worst_ms")),
+        *(number(row.get(name)) for name in ("p99_ms", "worst_ms")),
         late,
-        percent(row.get("needed_margin")),
-        percent(row.get("needed_margin_median")),
+        *(percent(row.get(f"needed_margin{of}")) for of in ("", "_median")),
         percent(row.get("against_serial")),
     ]
 
@@ -78,9 +76,7 @@ def _network(row: Row) -> list[str]:
         row["place"],
         f"{number(row['planned_start_ms'])} to {number(row['planned_end_ms'])}",
         f"{number(row.get('start_ms'))} to {number(row.get('end_ms'))}",
-        number(row.get("worst_end_ms")),
-        number(row.get("alone_ms")),
-        number(row.get("took_ms")),
+        *(number(row.get(name)) for name in ("worst_end_ms", "alone_ms", "took_ms")),
         percent(row.get("slower")),
         "" if difference is None else f"{100 * difference:.2g}%",
     ]
