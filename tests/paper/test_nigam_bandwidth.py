@@ -5,7 +5,7 @@ The table does not say that an MB has 2 ** 20 bytes; its values follow from no o
 
 import pytest
 
-from runtime.contention.isolation.bandwidth import lines_per_period, missed_mb_per_s
+from runtime.contention.isolation.bandwidth import LINE_BYTES, MB, lines_per_period
 
 # core, misses of the first cache in 10 s, MB/s by equation 15, MB/s that the generator reported
 TABLE_2 = [
@@ -15,6 +15,11 @@ TABLE_2 = [
     pytest.param(659625351, 4026.0, 4012.0, 1.003, id="core 4, A57"),
     pytest.param(656640215, 4007.8, 4000.7, 1.0, id="core 5, A57"),
 ]
+
+
+def missed_mb_per_s(lines, seconds):
+    """Bandwidth of a number of cache misses (equation 15)."""
+    return lines * LINE_BYTES / MB / seconds
 
 
 @pytest.mark.parametrize(("misses", "published_mb_per_s", "reported", "share"), TABLE_2)

@@ -150,7 +150,7 @@ class Ready(Protocol):
     """One prepared network, or several that are launched as one."""
 
     count: int
-    """Networks."""
+    """Number of networks."""
     kinds: tuple[Kind, ...]
     """Kinds of the jobs of an inference."""
 

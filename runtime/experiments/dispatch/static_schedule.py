@@ -145,7 +145,7 @@ class StaticSchedule(Executor):
         return replace(found, schedule=replace(found.schedule, lanes=described))
 
     def kinds(self, network: int) -> tuple[Kind, ...]:
-        """Times of the jobs of a network that was assigned to a lane."""
+        """Kinds of the jobs of a network that was assigned to a lane."""
         return next(one.kinds for (_, k), one in self._ready.items() if k == network)
 
     def close(self) -> None:

@@ -43,12 +43,6 @@ MODEL_ERROR = {
 }
 """Section V-B, average case."""
 
-YOLO_MB = {"D": (2745, 5274, None), "M": (1311, 2524, 3779)}
-"""Table I, TX2: peak memory of one to three YOLOs; None: it failed."""
-
-TX2_MB = 8192
-"""Section II-A: "up to 8 GB"."""
-
 
 def inferred() -> list[Application]:
     """The seven benchmarks, their bytes inferred from their public algorithms (Rodinia) and table IV.
