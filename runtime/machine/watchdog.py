@@ -29,7 +29,6 @@ class Watchdog:
     """Records when the work made progress last."""
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
-        """Start with a beat."""
         self.patience_s = patience_s
         self._last_s = time.monotonic()
 

@@ -68,7 +68,6 @@ class _Values(Mapping[str, Tensor]):
         layers: LayeredNetwork,
         own: Mapping[str, Tensor],
     ) -> None:
-        """Find and validate all weights."""
         self._file = file
         self._own = own
         names: dict[

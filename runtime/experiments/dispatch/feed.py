@@ -29,11 +29,7 @@ class Feed:
     def __init__(
         self, network: Ready, stream: Stream, inferences: int, stop: Event, *, each_job: bool
     ) -> None:
-        """Launch nothing yet.
-
-        With `each_job` each job is timed, else each inference. `stop` ends the network with
-        CancelledError.
-        """
+        """Time each job, or each inference; `stop` ends the network with CancelledError."""
         self._network = network
         self._stream = stream
         self._inferences = inferences

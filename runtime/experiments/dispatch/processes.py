@@ -56,7 +56,6 @@ class Processes:
     """A pool of processes for one set of networks after another."""
 
     def __init__(self) -> None:
-        """Start no process yet."""
         self._idle: list[_Worker] = []
         self._end = weakref.finalize(self, _end_all, self._idle)
 

@@ -44,11 +44,7 @@ class FrameBuilder:
     """Builds the variants of networks on the lanes of their places, each once for all timetables."""
 
     def __init__(self, networks: Sequence[NamedNetwork], lanes: PlaceLanes) -> None:
-        """Build nothing yet.
-
-        A network that occurs twice is built twice. The lanes must stay open while the frames are
-        used.
-        """
+        """Build a network twice that occurs twice; the lanes must outlive the frames."""
         self._networks = networks
         self._lanes = lanes
         self._built: dict[tuple[int, str, object], BuiltVariant] = {}

@@ -37,7 +37,6 @@ class PlaceLanes(Closeable):
     """Opens the lane of a place on first use; a context manager that closes all lanes."""
 
     def __init__(self, platform: Platform) -> None:
-        """Open no lane yet."""
         self._platform = platform
         self._lanes: dict[object, CpuLane | GpuLane] = {}
         self._opened = ExitStack()

@@ -223,10 +223,7 @@ class Rounds:
         frame_ms: float,
         tolerance: float,
     ) -> None:
-        """Run nothing yet.
-
-        The references are fp32 outputs of each network, for each of its inputs.
-        """
+        """The references are fp32 outputs of each network, for each of its inputs."""
         self._found = found
         self._frames = frames
         self._references = references

@@ -21,7 +21,6 @@ class StreamPool:
     """
 
     def __init__(self, make: Callable[[int], torch.cuda.Stream]) -> None:
-        """Start empty."""
         self._make = make
         self._lent: dict[torch.cuda.Stream, int] = {}
         self._spare: dict[int, list[torch.cuda.Stream]] = {}

@@ -20,10 +20,7 @@ class Workers:
     """
 
     def __init__(self, jobs: Sequence[Callable[[Progress], None]], layers: int) -> None:
-        """Create no threads yet.
-
-        Each job runs until its progress is stopped.
-        """
+        """Each job runs until its progress is stopped."""
         self._jobs = jobs
         self._layers = layers
         self._progress = Progress()
