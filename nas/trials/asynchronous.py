@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from runtime.shell.provenance import Kind
 @final
 @dataclass(frozen=True)
 class Budget:
-    """What ends a search: whichever comes first. What runs then is still awaited."""
+    """Limits of a search; the first that is reached ends it, after the evaluations that still run."""
 
     trials: int
     seconds: float = np.inf  # on the clock of the accuracy source
@@ -127,8 +128,12 @@ class Asynchronous:
         error = future.exception()
         if error is not None:
             return _failed(trial, error)
+        evaluation = future.result()
+        if not math.isfinite(evaluation.accuracy):  # a training that diverged
+            failed = _failed(trial, ValueError(f"the accuracy is {evaluation.accuracy}"))
+            return replace(failed, seconds=np.full((1, 1), evaluation.seconds))
         latencies = Latencies(trial.latency_ms, trial.latency_kind)
-        return self._judged(trial.first, trial.architectures, latencies, future.result())
+        return self._judged(trial.first, trial.architectures, latencies, evaluation)
 
     def _judged(
         self,

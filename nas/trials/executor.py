@@ -22,6 +22,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from enum import Enum
+from functools import partial
 from typing import Any, final
 
 from jaxtyping import Int64
@@ -76,7 +77,13 @@ class Evaluated:
         if not self._idle:
             raise RuntimeError(f"trial {trial} was submitted while every slot is busy")
         executor = self._idle.pop()
-        future = executor.submit(self._evaluate, architecture, self.fidelities[fidelity], seed)
+        evaluate = partial(self._evaluate, architecture, self.fidelities[fidelity], seed)
+        try:
+            future = executor.submit(evaluate)
+        except BrokenExecutor:  # its process died while it was idle
+            executor.shutdown(wait=False)
+            executor = self._make()
+            future = executor.submit(evaluate)
         self._busy[future] = executor
         future.add_done_callback(self._ended.put)
         return future
@@ -170,6 +177,11 @@ def _maker(workers: Workers) -> Callable[[], Executor]:
     return _RayExecutor
 
 
+def _call(fn: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Call `fn`: Ray makes tasks of functions only, not of methods and other callables."""
+    return fn(*args, **named)
+
+
 @final
 class _RayExecutor(Executor):
     """Runs each call as a Ray task: on this machine's loopback, or on the cluster of `RAY_ADDRESS`.
@@ -183,7 +195,7 @@ class _RayExecutor(Executor):
             import ray  # noqa: PLC0415 - an extra
         except ImportError as error:
             raise UserError(
-                "executor=ray needs Ray, which is not installed; pip install 'edgenas[ray]'"
+                "evaluations on Ray need it installed: pip install 'edgenas[ray]'"
             ) from error
         if not ray.is_initialized():
             here = {} if "RAY_ADDRESS" in os.environ else {"_node_ip_address": "127.0.0.1"}
@@ -192,8 +204,8 @@ class _RayExecutor(Executor):
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         """Start a task; returns a future of its result."""
-        future: Future[Any] = self._ray.remote(fn).remote(*args, **named).future()
+        future: Future[Any] = self._ray.remote(_call).remote(fn, *args, **named).future()
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Nothing to end: tasks belong to Ray."""
+        """Do nothing: tasks belong to Ray."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -216,6 +217,40 @@ def test_a_process_that_crashes_takes_only_its_own_trial_along():
 
     assert {trial.first for trial in found if trial.failed[0, 0]} == {2, 5}
     assert {trial.first for trial in found if not trial.failed[0, 0]} == {0, 1, 3, 4}
+
+
+def test_a_process_that_dies_while_it_is_idle_is_replaced():
+    source = real(evaluate, Workers.processes, 1)
+    source.submit(0, SPACE.control(), 0, 0)
+    source.wait()
+    (executor,) = source._idle
+    (process,) = executor._processes.values()
+    process.kill()
+    process.join()
+    while not executor._broken:
+        time.sleep(0.01)
+
+    future = source.submit(1, SPACE.control(), 0, 0)
+
+    assert source.wait() == [future]
+    assert future.exception() is None
+    source.close()
+
+
+@pytest.mark.parametrize("config", [RNN, LocalSearchConfig(batch_size=1)])
+def test_an_accuracy_that_is_no_number_is_a_failed_trial(config):
+    def diverging(architecture, fidelity, seed):
+        found = evaluate(architecture, fidelity, seed)
+        return replace(found, accuracy=np.nan) if architecture[0] == 0 else found
+
+    found = searched(config.build(SPACE, [0]), simulated(diverging), parallel=2, trials=40)
+
+    for trial in found:
+        diverged = trial.architectures[0, 0, 0] == 0
+        assert trial.failed[0, 0] == diverged
+        assert ("nan" in trial.error[0, 0]) == diverged
+        assert trial.seconds[0, 0] == 1.0
+    assert any(trial.failed[0, 0] for trial in found)
 
 
 def test_a_search_that_is_left_ends_its_processes():
