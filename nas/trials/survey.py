@@ -166,14 +166,16 @@ def survey(
 def estimated_share(
     space: SearchSpace, oracle: LatencyOracle, limit_ms: float, limits: Limits
 ) -> EstimatedShare | None:
-    """The feasible share by uniform sampling; None where latencies are not free."""
+    """The feasible share by uniform sampling; None where latencies are not free, or some missing.
+
+    The share of those that were measured says nothing of the space: they were not drawn uniformly.
+    """
     if not oracle.instant:
         return None
     rows = space.sample(np.random.default_rng(0), ESTIMATED_FROM)
-    rows = rows[oracle.known(rows)]
-    n = len(rows)
-    if n == 0:
+    if not oracle.known(rows).all():
         return None
+    n = len(rows)
     within = (oracle.answer(rows).ms <= limit_ms) & limits.met(limits.costs(rows))
     share = float(within.mean())
     middle = (share + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)

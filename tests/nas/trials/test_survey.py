@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from synthetic import Oracle, problem
 
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.trials.preflight import describe_limit, describe_reward, require_complete
-from nas.trials.survey import Survey
+from nas.trials.survey import Survey, estimated_share
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
@@ -88,6 +89,17 @@ def test_rank_counts_the_feasible_networks_that_are_more_accurate():
 
     assert survey.rank(0.8) == 1
     assert survey.rank(0.6) == 3
+
+
+def test_the_feasible_share_is_estimated_from_uniform_samples_only():
+    about = problem()
+    share = estimated_share(SPACE, about.oracle, 20.0, NO_FURTHER_LIMITS)
+    exact = (about.oracle.answer(NAS_BENCH_201.rows).ms <= 20.0).mean()
+
+    assert share.low < exact < share.high
+    # the architectures that were measured are no uniform sample of the space
+    partly = Oracle(unmeasured_from_ms=30.0)
+    assert estimated_share(SPACE, partly, 20.0, NO_FURTHER_LIMITS) is None
 
 
 def test_a_limit_that_nothing_meets_is_refused_with_the_fastest_latency():
