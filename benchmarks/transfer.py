@@ -45,7 +45,7 @@ def measured(column):
     return measured_on(SPACE, find(SPACE, column)).values_ms
 
 
-def shipped(device):
+def bundled(device):
     return (
         RegressionLatencyConfig()
         .build(device.id, SPACE, TASKS["cifar100"])
@@ -62,7 +62,7 @@ def training_tables():
 
 def training_models():
     devices = [find(SPACE, c) for c in TRAINING]
-    return known_from(SPACE, devices, np.stack([shipped(device) for device in devices]))
+    return known_from(SPACE, devices, np.stack([bundled(device) for device in devices]))
 
 
 def without(known: Known, column):
@@ -279,7 +279,7 @@ def main():
     print("\nOther sources, designed probes\n")
     head(columns)
     models, everything = training_models(), known_latency(SPACE)
-    every_model = np.stack([shipped(d) for d in registered(SPACE) if _has_model(d)])
+    every_model = np.stack([bundled(d) for d in registered(SPACE) if _has_model(d)])
     all_models = known_from(SPACE, [d for d in registered(SPACE) if _has_model(d)], every_model)
     for count in COUNTS:
         designed(f"models of HELP's nine, {count}", [models] * len(columns), columns, count)

@@ -1,4 +1,4 @@
-"""What every latency oracle promises, and what it needs of a search space."""
+"""Protocols of latency oracles, and of the search spaces that they answer for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Space(Protocol):
-    """What latency needs of a search space: architectures as rows, and their networks.
+    """The part of a search space that latency uses: architectures as rows, and their networks.
 
     What is computed for all architectures of a space is cached, with the space as the key.
     """

@@ -1,4 +1,4 @@
-"""What every reward promises: accuracy and latency in, one number to maximise out."""
+"""Base class of rewards: accuracy and latency in, one number to maximise out."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Reward(ABC):
         latency_ms: Float64[ndarray, "*n"],
         further: Float64[ndarray, "*n L"],
     ) -> Float64[ndarray, "*n"]:
-        """As if the latency were, of its limit, what the worst of the costs is of its own."""
+        """Reward with several limits: `score` at the latency whose ratio to T is the worst ratio."""
         worst = self.ratios(latency_ms, further).max(-1)
         return self.score(accuracy, worst * self.target_ms)
 

@@ -135,7 +135,7 @@ class ThisMachine:
         cores = self._pin()
         watch = Watch(
             config.quiet,
-            self._senses(cores),
+            self._monitors(cores),
             control_ms={float(row["control_ms"]) for row in rows},
             clock_mhz=float(rows[0]["clock_mhz"]) if rows and rows[0]["clock_mhz"] else None,
         )
@@ -203,10 +203,10 @@ class ThisMachine:
         os.sched_setaffinity(0, cores)
         return cores
 
-    def _senses(self, cores: set[int]) -> list[Monitor]:
+    def _monitors(self, cores: set[int]) -> list[Monitor]:
         config = self._config
         _, parts = config.part
-        senses: list[Monitor] = [
+        monitors: list[Monitor] = [
             OtherLoad(
                 config.quiet.other_load,
                 cores,
@@ -216,7 +216,7 @@ class ThisMachine:
             Stolen(config.quiet.stolen, cores),
             Throttles(),
         ]
-        return [*senses, gpu_throttling] if self._device is Device.cuda else senses
+        return [*monitors, gpu_throttling] if self._device is Device.cuda else monitors
 
     def _prepared(
         self, beside: Contention | None

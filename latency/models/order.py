@@ -1,8 +1,8 @@
-"""Whether two situations order architectures differently, or only the noise of their measurements does.
+"""Whether two scenarios order architectures differently, or only the noise of their measurements does.
 
 Two noisy measurements of one order disagree in some pairs, so Kendall's tau between a latency alone and
-in a situation is below 1 even if nothing changes its place. How far below is found by simulation: the
-latency in the situation is taken to be a power of that alone (the order is the same then), both get
+in a scenario is below 1 even if nothing changes its place. How far below is found by simulation: the
+latency in the scenario is taken to be a power of that alone (the order is the same then), both get
 noise that is drawn from the differences of networks that were measured twice, and tau is counted. Where
 the measured tau lies below 95 % of those, the order changes beyond the noise.
 """
@@ -28,14 +28,14 @@ _LEVEL = 0.95
 @final
 @dataclass(frozen=True)
 class Noise:
-    """Of single measurements of one device in one situation."""
+    """Noise of single measurements of one device in one scenario."""
 
     repeats: Float64[ndarray, " n"]  # logarithm of a network's second time over its first
 
     def factors(
         self, draws: int, cells: int, generator: np.random.Generator
     ) -> Float64[ndarray, "draws cells"]:
-        """Of simulated measurements, to times without noise.
+        """Ratios of simulated measurements to times without noise.
 
         A difference of two measurements has the noise of both. Each draw resamples the repeats, so
         that few of them make it uncertain.
@@ -50,7 +50,7 @@ class Noise:
 @final
 @dataclass(frozen=True)
 class OneFactor:
-    """Choosing in a situation by the latency alone and one factor, over many limits T.
+    """Choosing in a scenario by the latency alone and one factor, over many limits T.
 
     Each share and mean is over limits between the 10 % and the 90 % quantile of the latencies.
     """
@@ -64,7 +64,7 @@ class OneFactor:
 @final
 @dataclass(frozen=True)
 class NoiseAlone:
-    """What would be seen if nothing changed its place: of simulated measurements."""
+    """Expected results if no architecture changed its place, from simulated measurements."""
 
     tau: float  # mean
     tau_low: float  # 95 % lie between
@@ -75,7 +75,7 @@ class NoiseAlone:
 @final
 @dataclass(frozen=True)
 class Order:
-    """Of the architectures that were measured in both, and of no others."""
+    """Comparison of the two orders, over the architectures that were measured in both."""
 
     cells: int
     median_ratio: float
@@ -102,7 +102,7 @@ def compare(
 
     Args:
       alone_ms: latency of each alone.
-      situated_ms: latency of each in the situation.
+      situated_ms: latency of each in the scenario.
       accuracy: of each, a fraction.
       noises: of the one and of the other; None where they are not known.
       seed: of the simulation.
@@ -184,6 +184,6 @@ def _best(
 def _power(
     alone_ms: Float64[ndarray, " n"], situated_ms: Float64[ndarray, " n"]
 ) -> Float64[ndarray, " n"]:
-    """The latency in the situation as a power of that alone, by least squares of logarithms."""
+    """The latency in the scenario as a power of that alone, by least squares of logarithms."""
     slope, level = np.polyfit(np.log(alone_ms), np.log(situated_ms), 1)
     return np.asarray(np.exp(level + max(slope, 0.0) * np.log(alone_ms)))

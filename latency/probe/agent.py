@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 VERSION = 2
-"""Of the messages, and of what a time means: 2 calls a network several times in a row."""
+"""Version of the messages and of the timing method: 2 calls a network several times in a row."""
 
 MAGIC = b"\xf5edgenas"
 """Starts a message. Text, such as a login banner, never holds its first byte in UTF-8."""

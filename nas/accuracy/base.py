@@ -1,4 +1,4 @@
-"""What every accuracy source promises, and what it needs of a search space."""
+"""Protocols of accuracy sources, and of the search spaces that they answer for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Split(Enum):
 
 @runtime_checkable
 class Space(Protocol):
-    """What an accuracy source needs of a search space."""
+    """The part of a search space that an accuracy source uses."""
 
     name: str
 

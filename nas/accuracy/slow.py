@@ -15,7 +15,7 @@ from runtime.shell.provenance import Kind
 @final
 @dataclass(frozen=True)
 class Fidelity:
-    """How thoroughly a trial is evaluated."""
+    """Thoroughness of an evaluation: the length of its training."""
 
     name: str  # as in files and on pages: "12 epochs"
     epochs: int
@@ -45,7 +45,7 @@ class SlowAccuracySource(Protocol):
 
     @property
     def fidelities(self) -> tuple[Fidelity, ...]:
-        """From the cheapest to the most thorough."""
+        """Fidelities, from the cheapest to the most thorough."""
 
     def submit(
         self, trial: int, architecture: Int64[ndarray, "D"], fidelity: int, seed: int

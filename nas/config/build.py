@@ -184,7 +184,7 @@ def build(composed: DictConfig) -> Experiment:
 
 
 def _device(config: SearchConfig, limit_ms: float) -> str:
-    """What the latency source is asked for; the addresses of a list are separated by space."""
+    """Device name for the latency source; the addresses of a list are separated by spaces."""
     device = addresses(config.device)
     if config.scenario is not None and not isinstance(config.latency, CorunLatencyConfig):
         raise UserError(f"scenario={config.scenario} is for latency=corun; add it")
@@ -204,7 +204,7 @@ def _device(config: SearchConfig, limit_ms: float) -> str:
 
 
 def _require_one_t(config: SearchConfig, latency: MappedLatencyConfig, limit_ms: float) -> None:
-    """What `device` leaves is T, and no limit is known on one device only."""
+    """Refuse a T other than `latency.limit`, and an energy limit, with latency=mapped."""
     if milliseconds(latency.limit) != limit_ms:
         raise UserError(f"latency.limit={latency.limit} is not T; set T={latency.limit}")
     if config.E is not None:

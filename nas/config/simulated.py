@@ -13,7 +13,7 @@ from nas.trials.problem import SearchProblem
 from runtime.shell.provenance import Kind
 
 _SECONDS_PER_FLOP = 1e-5
-"""Of a simulated training whose time no table has: only the order of ends depends on it."""
+"""Duration of a simulated training that no table has; only the order of completion depends on it."""
 
 
 def simulated(problem: SearchProblem, epochs: int) -> Simulated:

@@ -117,14 +117,14 @@ def _fill(folder: Path, found: Found, config: ExportConfig, console: Console) ->
         parameters=sum(parameter.numel() for parameter in network.parameters()),
         input_shape=(1, *images.shape[1:]),
     )
-    told = record(found, checked, here, seed=config.seed, opset=config.opset)
-    (folder / "README.md").write_text(readme(found, told), encoding="utf-8")
-    told["sha256"] = {
+    entries = record(found, checked, here, seed=config.seed, opset=config.opset)
+    (folder / "README.md").write_text(readme(found, entries), encoding="utf-8")
+    entries["sha256"] = {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
         for file in sorted(folder.iterdir())
     }
-    (folder / RECORD).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    _say(console, f"this machine: {here_text(here)}; {told['comparison']}")
+    (folder / RECORD).write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+    _say(console, f"this machine: {here_text(here)}; {entries['comparison']}")
 
 
 def _about(found: Found, seed: int) -> list[str]:

@@ -19,7 +19,7 @@ from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 IMAGES = 4
-"""Of noise, on which the forms of a network are compared, one at a time."""
+"""Number of images of noise on which the forms of a network are compared, one at a time."""
 
 _NORMALISED_ON = 32
 """Images of noise whose statistics the batch normalisations get."""

@@ -94,7 +94,7 @@ def _time(best: Network, wording: Wording) -> str:
 
 
 def _twice(best: Network) -> str:
-    """That a live device was asked twice, and what it said first."""
+    """Clause with the first time of a network that a live device timed again; else empty."""
     if best.latency_again_ms is None or best.latency_first_ms is None:
         return ""
     return f" (timed again; {best.latency_first_ms:.2f} ms at first)"
@@ -134,7 +134,7 @@ def _nearest(done: Trials, problem: SearchProblem, wording: Wording) -> KeyFigur
 
 
 def _beyond(share: float) -> str:
-    """By how much a limit is broken."""
+    """Excess over a limit as a percentage, given the cost divided by the limit."""
     return percent(share - 1, 0 if share >= 1.1 else 2)
 
 

@@ -101,7 +101,7 @@ class TimedAgain:
 @final
 @dataclass(frozen=True)
 class Settings:
-    """What a search was asked for."""
+    """Settings of a search."""
 
     space: str
     dataset: str
@@ -152,7 +152,7 @@ class Summary:
 
     @property
     def label(self) -> str:
-        """What a network is within: T, or T, E and P."""
+        """Symbols of all limits in words: T, or T, E and P."""
         return label_of(self.limits)
 
     @property
@@ -170,7 +170,7 @@ class Summary:
 
     @property
     def optimum_name(self) -> str:
-        """What the best of the whole space is called, by what is known of it."""
+        """Name of the best network of the whole space: exact, predicted or partly predicted."""
         if self.accuracy_is_predicted or self.space_latency_predicted == 1:
             return "predicted optimum"
         return "partly predicted optimum" if self.optimum_exact is False else "exact optimum"
@@ -283,7 +283,7 @@ class _Reporter:
         )
 
     def mode(self, mode: Int64[ndarray, "D"]) -> Network | None:
-        """What the policy prefers, if a trial or a table has its numbers."""
+        """The architecture that the policy prefers, or None if no trial or table has its numbers."""
         space = self.problem.space
         same = (space.normal(self.done.architectures) == space.normal(mode)).all(-1)
         if same.any():

@@ -248,4 +248,4 @@ class TensorBoardLog:
 
 
 def _silent(_: threading.ExceptHookArgs) -> None:
-    """What a thread could not do is told by the main thread."""
+    """Print nothing: the main thread reports the error."""

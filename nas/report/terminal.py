@@ -83,7 +83,7 @@ def _cost(row: Network, symbol: str, limit: LimitResult) -> str:
 
 
 def _legend(summary: Summary) -> list[str]:
-    """What must be known of the latencies and the predictions in the table."""
+    """Caveats about the latencies and the predictions in the table."""
     words = tail_in_words(summary.device)
     lines = [] if words is None else [words]
     rows = [row for row in (summary.best, summary.optimum, summary.mode) if row is not None]
@@ -106,7 +106,7 @@ def _legend(summary: Summary) -> list[str]:
 
 
 def _by(what: str, kinds: Sequence[str]) -> list[str]:
-    """What predicted some of these numbers: `latency by regression`."""
+    """Sources of the predicted numbers, as in `latency by regression`."""
     predicted = {Kind[name] for name in kinds if Kind[name].is_predicted}
     return [f"{what} {kind.words.removeprefix('predicted ')}" for kind in sorted(predicted)]
 

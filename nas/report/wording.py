@@ -23,7 +23,7 @@ class Wording:
 
     @property
     def dataset(self) -> str:
-        """As papers write it."""
+        """Name of the data set as papers write it."""
         return self.summary.settings.dataset_title
 
     @property

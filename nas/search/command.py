@@ -38,7 +38,7 @@ def main() -> None:
 
 
 _SOURCES = ("space", "accuracy", "latency", "device")
-"""What a run is begun with and must be resumed with."""
+"""Sources and device that a resumed run must share with its first part."""
 
 _failed: list[int] = []
 """Statuses of the runs of a sweep that could not be made; the others go on."""
@@ -101,7 +101,7 @@ def _search(composed: DictConfig, console: Console) -> None:
         raise
     except OSError as error:
         raise UserError(
-            f"{reason(error)}; what was sampled is kept, go on with resume={folder.path}"
+            f"{reason(error)}; finished samples are saved, go on with resume={folder.path}"
         ) from error
 
 

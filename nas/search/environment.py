@@ -28,7 +28,7 @@ PACKAGES = (
     "tensorboard",
     "pyarrow",
 )
-"""That numbers or pages may depend on; some are extras."""
+"""Packages that numbers or pages may depend on; some are extras."""
 
 
 def environment() -> dict[str, Any]:
@@ -50,7 +50,7 @@ def write_environment(path: Path) -> None:
 
 
 def _versions() -> Iterator[tuple[str, str]]:
-    """Of those that are installed."""
+    """Versions of the installed packages, by name."""
     for name in PACKAGES:
         with suppress(PackageNotFoundError):
             yield name, version(name)

@@ -34,7 +34,7 @@ class RunFolder:
         return self.path / "environment.json"
 
     def read_environment(self) -> dict[str, Any]:
-        """What `environment` holds.
+        """Read the environment file.
 
         Raises:
           UserError: if it cannot be read.

@@ -26,7 +26,7 @@ from runtime.shell.errors import UserError
 @final
 @dataclass(frozen=True)
 class Replayed:
-    """Where an interrupted search stands."""
+    """State of an interrupted search after its journal was replayed."""
 
     events: int  # of the journal
     asked: int  # trials
@@ -35,7 +35,7 @@ class Replayed:
 
 
 NOTHING = Replayed(0, 0, {}, None)
-"""Before the first trial."""
+"""State before the first trial."""
 
 
 def replay(
@@ -52,7 +52,7 @@ def replay(
       UserError: if the controller does not propose what the journal holds.
     """
     running: dict[int, Int64[ndarray, "D"]] = {}
-    told: list[Trials] = []
+    answered: list[Trials] = []
     asked = 0
     for position, event in enumerate(events):
         if isinstance(event, Asked):
@@ -63,12 +63,12 @@ def replay(
             running |= {event.first + i: row for i, row in enumerate(rows)}
             asked = max(asked, event.first + len(rows))
         else:
-            told.append(event)
+            answered.append(event)
             for number in event.number.tolist():
                 running.pop(number, None)
             if position >= learned:
                 controller.learn(event.as_batch(), problem.score)
-    return Replayed(len(events), asked, running, Trials.joined(told) if told else None)
+    return Replayed(len(events), asked, running, Trials.joined(answered) if answered else None)
 
 
 def _ask_again(controller: Controller, event: Asked) -> None:

@@ -1,4 +1,4 @@
-"""What a search space provides.
+"""Protocols of search spaces, and a base class for them.
 
 Each consumer states what it needs in a protocol of its own (`controller.base.Choices`,
 `latency.base.Space`); a search space satisfies all of them.

@@ -13,7 +13,7 @@ from numpy import ndarray
 from nas.trials.trial import Trials
 
 _ROUNDS = 10
-"""On a device that is slower now than it was said to be, none may be within the limit again."""
+"""Most batches that are timed again, for a device on which none stays within the limit."""
 
 
 @final

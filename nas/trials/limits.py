@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 _THOUSANDS = 10_000
-"""From here on a count is read in millions."""
+"""Smallest count that is printed in millions."""
 
 
 def cost_text(cost: float, unit: str, digits: int = 3) -> str:
@@ -24,7 +24,7 @@ def cost_text(cost: float, unit: str, digits: int = 3) -> str:
 
 
 def label_of(symbols: Iterable[str]) -> str:
-    """What a network is within, given the symbols beside T: T, or T, E and P."""
+    """Symbols of all limits in words, given those beside T: T, or T, E and P."""
     *first, last = ("T", *symbols)
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -66,21 +66,21 @@ class Limits:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """As the user writes them, in their order."""
+        """Symbols of the limits as the user writes them, in order."""
         return tuple(limit.symbol for limit in self.each)
 
     @property
     def label(self) -> str:
-        """What a network is within: T, or T, E and P."""
+        """Symbols of all limits in words: T, or T, E and P."""
         return label_of(self.symbols)
 
     @cached_property
     def bounds(self) -> Float64[ndarray, "L"]:
-        """How much is allowed of each cost."""
+        """Bound of each limit, in its unit."""
         return np.array([limit.bound for limit in self.each], np.float64)
 
     def costs(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n L"]:
-        """What each architecture costs."""
+        """Costs of each architecture, a column for each limit."""
         costs = np.empty((*architectures.shape[:-1], len(self.each)))
         for column, limit in enumerate(self.each):
             costs[..., column] = limit.of(architectures)

@@ -1,4 +1,4 @@
-"""What a search is about: who answers, under which limits, and what the answers are worth."""
+"""The search problem: a space, its accuracy and latency sources, the limits and the reward."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class SearchProblem:
 @final
 @dataclass(frozen=True)
 class _ConstantColumns:
-    """What is the same in all finished batches of a shape; at batch 1 making it anew would show."""
+    """Columns that are equal in all finished batches of a shape, cached for speed at batch 1."""
 
     number: Int64[ndarray, "*n"]
     done: Int8[ndarray, "*n"]

@@ -1,4 +1,4 @@
-"""The record of trials: what was asked, what was answered, by whom, and what it cost."""
+"""The record of trials: architectures, states, answers with their kinds, costs and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy import ndarray
 
 
 class State(IntEnum):
-    """How far a trial is. The values are part of files: new states are appended."""
+    """State of a trial. The values are part of files: new states are appended."""
 
     asked = 0
     done = 1

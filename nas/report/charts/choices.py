@@ -31,7 +31,7 @@ _MOST = 24
 
 
 def choices(history: ChoiceHistory, space: SearchSpace) -> list[Part | str]:
-    """What it is, and a figure for each position."""
+    """Caption, and a figure for each position."""
     edges, values = history.edges, history.means()
     if not history.has_policy:
         text = (

@@ -162,22 +162,22 @@ def _pipeline(config: BenchConfig) -> Iterator[Row]:
     core, others = _cores(config)
     with RunningHogs([MemoryHog(one) for one in others]) as hogs, on_one_core(core):
         infer = on_cpu("nb201")
-        situations = {
+        scenarios = {
             "solo": partial(Contention, hogs, count=0),
             f"corun{len(others)}": partial(Contention, hogs),
         }
         for limit in _PIPELINE_LIMITS:
             for way in (Isolation.fine_lock, Isolation.coarse_lock):
-                situations[f"{way.value} {limit:g}"] = partial(
+                scenarios[f"{way.value} {limit:g}"] = partial(
                     Contention, hogs, limit_mb_per_s=limit, isolation=way
                 )
         pictures = config.iterations or _PICTURES
-        taken: dict[str, list[float]] = {name: [] for name in situations}
-        left: dict[str, list[float]] = {name: [] for name in situations}
+        taken: dict[str, list[float]] = {name: [] for name in scenarios}
+        left: dict[str, list[float]] = {name: [] for name in scenarios}
         for done in range(max(1, config.repeats // 2)):
             if done and not time_is_left():
                 break
-            for name, opened in situations.items():
+            for name, opened in scenarios.items():
                 with opened() as beside:
                     inference = beside.during(infer)
                     _picture(beside, inference)

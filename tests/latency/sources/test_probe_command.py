@@ -83,7 +83,7 @@ def test_a_search_on_a_live_board_survives_the_loss_of_its_board(tmp_path, board
     assert "was killed by signal 9" in out
     assert f"cmd://{board}: " in line
     assert "(power is off); given up after 2 tries" in line
-    assert f"what was sampled is kept, go on with resume={journal.parent}" in line
+    assert f"go on with resume={journal.parent}" in line
     kept = told_in(journal)
     assert 3 <= len(kept) < 8
 

@@ -30,7 +30,7 @@ FOLDER = Path(__file__).parents[1] / "measured"
 _MACHINE_ONLY = ("out", "core", "shard", "on_disturbance", "minutes")
 """Settings that say nothing of the times."""
 _PLACES = ("ssh_config", "python")
-"""Of `latency`: paths there and here."""
+"""Settings of `latency` that are paths on the board or on this machine."""
 
 
 @one_line_errors()

@@ -43,12 +43,12 @@ class Profile:
         write_whole(path, json.dumps(asdict(self), indent=1) + "\n")
 
 
-def shipped() -> list[str]:
+def bundled() -> list[str]:
     """Names of the bundled profiles."""
-    return sorted(path.stem for path in _shipped())
+    return sorted(path.stem for path in _bundled())
 
 
-def _shipped() -> list[Path]:
+def _bundled() -> list[Path]:
     return [*SHIPPED.glob("*.yaml"), *SHIPPED.glob("*.json")]
 
 
@@ -61,7 +61,7 @@ def read_profile(name: str) -> Profile:
     """
     path = Path(name)
     if path.suffix not in {".json", ".yaml"}:
-        found = {path.stem: path for path in _shipped()}
+        found = {path.stem: path for path in _bundled()}
         if name not in found:
             raise ValueError(
                 f"profile={name} is unknown; there are {', '.join(sorted(found))}, "
@@ -71,7 +71,7 @@ def read_profile(name: str) -> Profile:
     try:
         text = path.read_text(encoding="utf-8")
         content = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-        by_size(content["provenance"].get("samples_ms", []))  # told now if they are none
+        by_size(content["provenance"].get("samples_ms", []))  # refused now if they are none
         return Profile(
             content["name"],
             content["kind"],

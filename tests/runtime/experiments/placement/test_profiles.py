@@ -15,7 +15,7 @@ from runtime.experiments.placement.model.fitting import Observation, fitted, sol
 from runtime.experiments.placement.model.overhead import overhead_ms
 from runtime.experiments.placement.model.parameters import Hardware
 from runtime.experiments.placement.model.policy import MemoryPolicy
-from runtime.experiments.placement.model.profiles import Profile, read_profile, shipped
+from runtime.experiments.placement.model.profiles import Profile, bundled, read_profile
 from runtime.experiments.placement.model.workload import Passes, Use
 
 D, M, H = MemoryPolicy
@@ -126,8 +126,8 @@ def test_the_h200s_profile_was_measured_and_gives_its_samples_again():
             assert found == pytest.approx(expected, rel=0.1)
 
 
-def test_the_shipped_profiles_are_these():
-    assert shipped() == ["agx", "h200", "tx2"]
+def test_the_bundled_profiles_are_these():
+    assert bundled() == ["agx", "h200", "tx2"]
 
 
 @pytest.mark.parametrize(
