@@ -108,14 +108,14 @@ def _read(registry: Path) -> tuple[Device, ...]:
 
 def find(space: Space, name: str) -> Device | None:
     """The registered device of this id or column name, with the scenario that the name states."""
-    alone, bar, situation = name.partition(SITUATED)
+    alone, bar, scenario = name.partition(SITUATED)
     found = next((one for one in registered(space) if alone in {one.id, one.column}), None)
     if found is None or not bar:
         return found
     return replace(
         found,
-        id=f"{found.id}{bar}{situation}",
-        column=f"{found.column}{bar}{situation}",
+        id=f"{found.id}{bar}{scenario}",
+        column=f"{found.column}{bar}{scenario}",
         source=f"{found.source}, in a scenario",
     )
 

@@ -69,7 +69,7 @@ class Asynchronous:
         """
         began_s = self.source.now_s()
         waiting = dict(running or {})
-        at_work: dict[Future[Evaluation], Trials] = {}
+        at_work: dict[Future[Evaluation], tuple[Trials, float]] = {}  # and when it began
         try:
             while True:
                 spent = cost >= self.budget.cost
@@ -85,12 +85,13 @@ class Asynchronous:
                         self.on_asked(number, architectures)
                     trial = self._with_latency(number, architectures)
                     if trial.state[0, 0] == State.asked:
-                        at_work[self._submit(trial)] = trial
+                        at_work[self._submit(trial)] = trial, self.source.now_s()
                     else:
                         yield self._learned(controller, trial)
                 elif at_work:
                     for future in self.source.wait():
-                        trial = self._ended(at_work.pop(future), future)
+                        trial, submitted_s = at_work.pop(future)
+                        trial = self._ended(trial, future, self.source.now_s() - submitted_s)
                         cost += float(trial.seconds[0, 0])
                         yield self._learned(controller, trial)
                 else:
@@ -124,10 +125,10 @@ class Asynchronous:
             return replace(trial, state=np.full((1, 1), State.pruned, np.int8))
         return trial
 
-    def _ended(self, trial: Trials, future: Future[Evaluation]) -> Trials:
+    def _ended(self, trial: Trials, future: Future[Evaluation], took_s: float) -> Trials:
         error = future.exception()
-        if error is not None:
-            return _failed(trial, error)
+        if error is not None:  # what it took counts toward the cost
+            return replace(_failed(trial, error), seconds=np.full((1, 1), took_s))
         evaluation = future.result()
         if not math.isfinite(evaluation.accuracy):  # a training that diverged
             failed = _failed(trial, ValueError(f"the accuracy is {evaluation.accuracy}"))

@@ -253,6 +253,22 @@ def test_an_accuracy_that_is_no_number_is_a_failed_trial(config):
     assert any(trial.failed[0, 0] for trial in found)
 
 
+def test_the_seconds_of_failed_trials_count_toward_the_cost():
+    def fail(_architecture, _fidelity, _seed):
+        time.sleep(0.02)
+        raise RuntimeError("out of memory")
+
+    found = searched(
+        UniformConfig(1).build(SPACE, [0]),
+        real(fail, Workers.threads, 1),
+        parallel=1,
+        trials=100,
+        budget=Budget(100, cost=0.1),
+    )
+
+    assert 1 <= len(found) <= 5
+
+
 def test_a_search_that_is_left_ends_its_processes():
     source = real(slow, Workers.processes, 2)
     loop = Asynchronous(problem(), source, 2, Budget(100))
