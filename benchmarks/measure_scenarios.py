@@ -1,6 +1,6 @@
-"""One board in several situations within so many minutes: the same networks in each, journals that go on.
+"""One board in several scenarios within so many minutes: the same networks in each, journals that go on.
 
-    $ python benchmarks/measure_situations.py 8 out=measurements board=epyc-vm backend=torch \
+    $ python benchmarks/measure_scenarios.py 8 out=measurements board=epyc-vm backend=torch \
           networks=160 repeats=40 together=8 on_disturbance=flag \
           alone hog hog_held beside_nb201 small_memory
     $ python -m nas.spaces.nas_bench_201.fitting.bundle measurements/epyc-vm-*_ms.json
@@ -9,7 +9,7 @@ The first word is the minutes of all together; words with `=` are given to every
 the others are scenarios, `alone` for none. Each gets an equal share of the minutes that are left, so
 what one does not use the next one has. What is disturbed, or does not fit, is measured in a second turn
 if minutes are left, or by the same command again. `archive=FILE.tgz` packs the folder after every
-situation, for machines that are taken away.
+scenario, for machines that are taken away.
 
 The second line puts the tables into the package: it reads the journals, leaves out what was disturbed and
 where boards are, and writes `latency/measured/`. Name no origin whose table in the package has more cells,
@@ -17,7 +17,7 @@ such as one of a board alone that was measured again to know the noise.
 
 Recorded 2026-11-21, one NVIDIA H200, captured graphs, 100 samples, twenty networks together, in 6.6
 minutes (nas/spaces/nas_bench_201/measured/README.md has the command): 360 measurements alone and in each of three
-situations in 50 to 75 seconds, 180 beside the unlimited hog in 140.
+scenarios in 50 to 75 seconds, 180 beside the unlimited hog in 140.
 """
 
 from __future__ import annotations
