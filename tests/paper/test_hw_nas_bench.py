@@ -39,7 +39,7 @@ def published(nas_data, monkeypatch, tmp_path_factory):
 @pytest.mark.data
 @pytest.mark.parametrize(("number", "device", "published_ms"), PUBLISHED_MS)
 def test_a_cell_takes_what_was_printed(published, number, device, published_ms):
-    latency_ms = published(device).latency_ms(NAS_BENCH_201.rows[number])
+    latency_ms = published(device).answer(NAS_BENCH_201.rows[number]).ms
 
     assert latency_ms == pytest.approx(published_ms, abs=5e-6)
 
@@ -47,4 +47,4 @@ def test_a_cell_takes_what_was_printed(published, number, device, published_ms):
 @pytest.mark.data
 def test_cell_0_has_an_edge_gpu_time_in_print_but_not_in_the_table(published):
     with pytest.raises(LookupError, match="not measured"):
-        published("hwnas-edgegpu-tx2").latency_ms(NAS_BENCH_201.rows[0])
+        published("hwnas-edgegpu-tx2").answer(NAS_BENCH_201.rows[0])
