@@ -67,8 +67,8 @@ def test_the_numbers_above_are_the_archives(nas_data):
 def test_flops_and_parameters_of_all_15625_cells(nas_data, dataset):
     with (nas_data / "nb201_accuracy.csv").open() as file:
         rows = list(csv.DictReader(file))
-    mflops = np.array([float(row[f"{dataset.value}_mflops"]) for row in rows])
-    parameters = np.array([int(row[f"{dataset.value}_params"]) for row in rows])
+    mflops = np.array([float(row[f"{dataset.name}_mflops"]) for row in rows])
+    parameters = np.array([int(row[f"{dataset.name}_params"]) for row in rows])
 
     architectures = NAS_BENCH_201.rows
 

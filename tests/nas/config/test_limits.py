@@ -123,7 +123,7 @@ def test_the_energy_of_the_raspberry_pi_5_is_found_by_id_and_by_column(nas_data)
 @pytest.mark.usefixtures("nas_data")
 def test_the_error_for_another_device_names_both_runtimes_of_the_pi_5():
     with pytest.raises(UserError, match=f"{DEVICE}, raspberry-pi-5/torch-mobile/fp32/b1"):
-        limits_of("5mJ", None, "help-raspi4", TASKS["cifar100"])
+        limits_of("5mJ", None, "help-raspi4", SPACE, TASKS["cifar100"])
 
 
 def test_no_limits_are_false_so_that_reports_can_stay_as_they_are():
