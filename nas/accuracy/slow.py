@@ -52,8 +52,8 @@ class SlowAccuracySource(Protocol):
     ) -> Future[Evaluation]:
         """Begin to evaluate a trial; the future raises what the evaluation raised."""
 
-    def wait(self) -> list[Future[Evaluation]]:
-        """Block until a submitted future has ended; all that have since, in order of completion."""
+    def wait(self) -> Future[Evaluation]:
+        """Block until a submitted future has ended; each is returned once, in order of completion."""
 
     def now_s(self) -> float:
         """Seconds on the clock that the source keeps, from any beginning."""

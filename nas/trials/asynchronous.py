@@ -89,11 +89,10 @@ class Asynchronous:
                     else:
                         yield self._learned(controller, trial)
                 elif at_work:
-                    for future in self.source.wait():
-                        trial, submitted_s = at_work.pop(future)
-                        trial = self._ended(trial, future, self.source.now_s() - submitted_s)
-                        cost += float(trial.seconds[0, 0])
-                        yield self._learned(controller, trial)
+                    future = self.source.wait()
+                    trial = self._ended(at_work.pop(future), future)
+                    cost += float(trial.seconds[0, 0])
+                    yield self._learned(controller, trial)
                 else:
                     return
         finally:

@@ -88,18 +88,15 @@ class Evaluated:
         future.add_done_callback(self._ended.put)
         return future
 
-    def wait(self) -> list[Future[Evaluation]]:
+    def wait(self) -> Future[Evaluation]:
         """Block until an evaluation has ended; its slot is idle again."""
-        ended = [self._ended.get()]
-        while not self._ended.empty():
-            ended.append(self._ended.get())
-        for future in ended:
-            executor = self._busy.pop(future)
-            broken = not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
-            if broken:
-                executor.shutdown(wait=False, cancel_futures=True)
-            self._idle.append(self._make() if broken else executor)
-        return ended
+        future = self._ended.get()
+        executor = self._busy.pop(future)
+        broken = not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
+        if broken:
+            executor.shutdown(wait=False, cancel_futures=True)
+        self._idle.append(self._make() if broken else executor)
+        return future
 
     def now_s(self) -> float:
         """Seconds of the monotonic clock."""
@@ -154,10 +151,10 @@ class Simulated:
         heapq.heappush(self._ends, (ends_s, next(self._count), future))
         return future
 
-    def wait(self) -> list[Future[Evaluation]]:
+    def wait(self) -> Future[Evaluation]:
         """Advance the clock to the next end."""
         self._now_s, _, future = heapq.heappop(self._ends)
-        return [future]
+        return future
 
     def now_s(self) -> float:
         """Simulated seconds since the beginning."""
