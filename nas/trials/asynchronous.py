@@ -90,7 +90,8 @@ class Asynchronous:
                         yield self._learned(controller, trial)
                 elif at_work:
                     future = self.source.wait()
-                    trial = self._ended(at_work.pop(future), future)
+                    trial, submitted_s = at_work.pop(future)
+                    trial = self._ended(trial, future, self.source.now_s() - submitted_s)
                     cost += float(trial.seconds[0, 0])
                     yield self._learned(controller, trial)
                 else:

@@ -232,7 +232,7 @@ def test_a_process_that_dies_while_it_is_idle_is_replaced():
 
     future = source.submit(1, SPACE.control(), 0, 0)
 
-    assert source.wait() == [future]
+    assert source.wait() is future
     assert future.exception() is None
     source.close()
 
