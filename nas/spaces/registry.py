@@ -37,9 +37,9 @@ def space_named(name: str) -> SearchSpace:
     """
     if name not in space_names():
         near = get_close_matches(name, space_names(), n=1)
-        offer = f"; did you mean {near[0]}?" if near else ""
+        offer = f" (did you mean {near[0]}?)" if near else ""
         raise UserError(
-            f"space={name} is not known{offer} Known are {', '.join(space_names())}; a plug-in is "
+            f"space={name} is not known{offer}; known are {', '.join(space_names())}, and a plug-in is "
             f"registered by the entry point {GROUP!r} (docs/tutorial/your-own-space.md)"
         )
     point = _plug_ins().get(name)

@@ -163,7 +163,7 @@ class ToySpace(ChoiceSpace):
         )
 
     def drawing(self, architecture, title):
-        svg = Element("svg", {"viewBox": "0 0 200 300", "width": "200", "height": "300"})
+        svg = Element("svg", {"viewBox": "0 0 320 290", "width": "320", "height": "290"})
         for number, block in enumerate(self.blocks(architecture)):
             text = SubElement(svg, "text", {"x": "10", "y": str(30 + 32 * number)})
             text.text = "kernel {}, width {}, expansion {}, {}".format(*block)
