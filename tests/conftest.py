@@ -114,6 +114,17 @@ def own_caches(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("XDG_DATA_HOME", str(shared / "no_data"))
 
 
+@pytest.fixture(autouse=True)
+def own_processors():
+    """A measurement pins its process to a core; the next test has them all again."""
+    if not hasattr(os, "sched_getaffinity"):
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    yield
+    os.sched_setaffinity(0, before)
+
+
 @dataclass(frozen=True)
 class Visit:
     """What happened when a browser opened a page."""

@@ -41,16 +41,6 @@ def run(in_process, tmp_path):
     return call
 
 
-@pytest.fixture
-def affinity():
-    import os  # noqa: PLC0415 - for this fixture alone
-
-    before = os.sched_getaffinity(0)
-    yield
-    os.sched_setaffinity(0, before)
-
-
-@pytest.mark.usefixtures("affinity")
 def test_networks_that_the_seed_draws_become_a_table_that_a_search_can_use(
     run, tmp_path, monkeypatch
 ):
