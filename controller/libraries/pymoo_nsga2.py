@@ -87,7 +87,7 @@ class PymooNsga2:
         return proposed
 
     def _bred(self) -> Int64[ndarray, "size D"]:
-        """As many valid new architectures as the population has members."""
+        """Draw a population of distinct valid architectures, one for each member."""
         children = self._algorithm.ask()
         found = np.empty((0, len(self._num_choices)), np.int64)
         if children is not None:

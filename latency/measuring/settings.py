@@ -16,7 +16,7 @@ from runtime.shell.errors import UserError
 
 
 class OnDisturbance(Enum):
-    """What to do if the machine is disturbed."""
+    """Reaction to a disturbance of the machine during a measurement."""
 
     stop = "stop"
     flag = "flag"  # go on; the field of a disturbed architecture stays empty in the table

@@ -1,4 +1,4 @@
-"""What the known devices of a space say about a new one: the input of `latency.models.process`.
+"""Latencies of the known devices of a space: the input of `latency.models.process`.
 
 Features named `<operation> on <position>` are summed over the positions: `... written` are operations
 of the architecture as it is written, `... needed` and `... live` those that a runtime may have to run.

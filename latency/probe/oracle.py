@@ -21,7 +21,7 @@ from runtime.shell.provenance import Kind
 
 
 class OnDisturbance(Enum):
-    """What to do if a board is disturbed, and again when the network is timed once more."""
+    """Reaction to a board that is disturbed in both timings of a network."""
 
     flag = "flag"  # a line for the user
     stop = "stop"

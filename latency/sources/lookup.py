@@ -50,7 +50,7 @@ class TableLatency:
         return _complete(self, architectures, self.look_up(architectures))
 
     def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """As `answer`, but NaN and `missing` where there is no latency."""
+        """Latencies in milliseconds with their kinds; NaN and `missing` where there is none."""
         numbers = self.space.numbers(architectures)
         return Latencies(np.asarray(self.ms[numbers]), np.asarray(self.kind[numbers]))
 
@@ -82,7 +82,7 @@ class PartialLatency:
         return _complete(self, architectures, self.look_up(architectures))
 
     def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """As `answer`, but NaN and `missing` where there is no latency."""
+        """Latencies in milliseconds with their kinds; NaN and `missing` where there is none."""
         rows = self.space.normal(architectures).reshape(-1, architectures.shape[-1])
         ms = np.array([self.measured_ms.get(row.tobytes(), np.nan) for row in rows], np.float64)
         unknown = np.isnan(ms)

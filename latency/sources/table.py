@@ -35,7 +35,7 @@ _DOUBTFUL_ERROR = 0.1
 
 
 class Unmeasured(Enum):
-    """What a table answers for an architecture that was not measured."""
+    """Answer of a table for an architecture that was not measured: an error, or a prediction."""
 
     error = "error"
     regression = "regression"  # a model's prediction, marked as one

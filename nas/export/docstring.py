@@ -1,4 +1,4 @@
-"""What an exported file says of itself, harmless whatever the run's texts hold."""
+"""Docstring of an exported Python file, escaped so that no text of the run becomes code."""
 
 from __future__ import annotations
 
