@@ -52,10 +52,9 @@ def fit_corrected(device: str, timed: Sequence[tuple[Layer, float]]) -> Correcte
     """Fit a predictor to layers and their milliseconds; equal layers give equal predictors.
 
     Raises:
-      ImportError: if scikit-learn, of the extra `experiments`, is not installed.
       ValueError: if a time is not positive.
     """
-    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - of an extra
+    from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415 - slow to import
 
     regression = fit(device, timed)
     by_group: dict[str, list[tuple[Layer, float]]] = {}

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import final
 
 import numpy as np
@@ -100,13 +99,8 @@ def steps(config: BenchConfig) -> list[Step]:
     """Time the layers on each of two backends, then choose lanes for each case.
 
     Raises:
-      ValueError: if a workload is unknown, or scikit-learn is not installed.
+      ValueError: if a workload is unknown.
     """
-    if find_spec("sklearn") is None:
-        raise ValueError(
-            "experiment=predictor needs scikit-learn; install it with pip install "
-            "'edgenas[experiments]'"
-        )
     cases = config.chosen([*_CASES])
     models = tuple(dict.fromkeys(model for case in cases for model in _CASES[case]))
     times = _Times()

@@ -1,0 +1,54 @@
+"""A set of images with class labels, in three splits, ready for training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from jaxtyping import Int64, UInt8
+from numpy import ndarray
+
+from runtime.network.task import Task
+
+CHANNELS = 3
+"""Red, green, blue; the channels of a grey image are equal."""
+
+
+@final
+@dataclass(frozen=True)
+class Images:
+    """Images of one split, in random order: the first n of them are a random subset."""
+
+    pixels: UInt8[ndarray, "n side side channels"]  # read-only, memory-mapped where it is a file
+    labels: Int64[ndarray, "n"]  # numbers of the classes
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        return len(self.labels)
+
+
+@final
+@dataclass(frozen=True)
+class ImageSet:
+    """Training, validation and test images of one data set."""
+
+    name: str  # short, safe in file names and table columns
+    title: str  # as a page writes it
+    classes: tuple[str, ...]
+    train: Images
+    valid: Images
+    test: Images  # for the winner only
+    mean: tuple[float, ...]  # of the training pixels, fractions of 255, per channel
+    sd: tuple[float, ...]
+    digest: str  # SHA-256 of side, classes, pixels, labels and splits, hexadecimal
+    report: tuple[str, ...]  # sentences for the user: what was left out, changed, drawn
+
+    @property
+    def side(self) -> int:
+        """Height and width of the images, pixels."""
+        return int(self.train.pixels.shape[1])
+
+    @property
+    def task(self) -> Task:
+        """The data set as a network sees it."""
+        return Task(self.name, len(self.classes), self.side, CHANNELS, self.title)
