@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol, final, runtime_checkable
@@ -52,8 +53,11 @@ class SlowAccuracySource(Protocol):
     ) -> Future[Evaluation]:
         """Begin to evaluate a trial; the future raises what the evaluation raised."""
 
-    def wait(self) -> Future[Evaluation]:
-        """Block until a submitted future has ended; each is returned once, in order of completion."""
+    def wait(self, timeout_s: float = math.inf) -> Future[Evaluation] | None:
+        """Wait for the next submitted future to end; None if none does in time.
+
+        Each is returned once, in order of completion.
+        """
 
     def now_s(self) -> float:
         """Seconds on the clock that the source keeps, from any beginning."""

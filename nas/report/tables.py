@@ -44,22 +44,25 @@ def found(summary: Summary, wording: Wording) -> Table:
         ],
         [Kind[row.latency_kind] for row in rows.values()],
     )
+    ranked = ["rank"] if summary.optimum is not None else []
+    numbered = ["number"] if any(row.index is not None for row in rows.values()) else []
+    ranks = f" The rank is that among the architectures within {wording.label}."
     return Table(
-        ["", searched, test, latency, *wording.cost_columns, "rank", "number", "architecture"],
+        ["", searched, test, latency, *wording.cost_columns, *ranked, *numbered, "architecture"],
         [
             [
                 name,
                 *numbers,
                 *wording.costs(row.costs),
-                "-" if row.rank is None else f"{row.rank:,}",
-                "-" if row.index is None else str(row.index),
+                *(["-" if row.rank is None else f"{row.rank:,}"] if ranked else []),
+                *([str(row.index)] if numbered else []),
                 f"`{row.arch}`",
             ]
             for (name, row), *numbers in zip(
                 rows.items(), accuracies, tested, latencies, strict=True
             )
         ],
-        f"Top-1 accuracy. The rank is that among the architectures within {wording.label}.",
+        f"Top-1 accuracy.{ranks if ranked else ''}",
     )
 
 
@@ -87,19 +90,30 @@ def best_few(
         [milliseconds(latency_ms) for latency_ms in done.latency_ms[at].tolist()],
         [Kind(kind) for kind in done.latency_kind[at].tolist()],
     )
+    first_at = "first at sample"
+    numbered = isinstance(space, Enumerable)
+    numbers = space.numbers(done.architectures[at]) if isinstance(space, Enumerable) else at
     return Table(
-        ["", searched, latency, *wording.cost_columns, "first at sample", "number", "architecture"],
+        [
+            "",
+            searched,
+            latency,
+            *wording.cost_columns,
+            first_at,
+            *["number"][:numbered],
+            "architecture",
+        ],
         [
             [
                 str(place),
-                *numbers,
+                *answers,
                 *wording.costs(dict(zip(names, done.costs[i].tolist(), strict=True))),
                 f"{done.number[i] + 1:,}",
-                _number(done.architectures[i], space),
+                *[str(number)][:numbered],
                 f"`{space.text(done.architectures[i])}`",
             ]
-            for place, (i, *numbers) in enumerate(
-                zip(at, accuracies, latencies, strict=True), start=1
+            for place, (i, number, *answers) in enumerate(
+                zip(at, numbers, accuracies, latencies, strict=True), start=1
             )
         ],
         f"The {LISTED} most accurate distinct networks sampled within {wording.label}: of equal "
@@ -117,10 +131,6 @@ def choice_by_choice(architectures: Mapping[str, Int64[ndarray, "D"]], space: Se
     is_off = any("-" in texts for texts in columns)
     caption = "`-`: switched off by another choice." if is_off else ""
     return Table(["position", *architectures], rows, caption)
-
-
-def _number(architecture: Int64[ndarray, "D"], space: SearchSpace) -> str:
-    return str(int(space.numbers(architecture))) if isinstance(space, Enumerable) else "-"
 
 
 def _noted(title: str, texts: list[str], kinds: list[Kind]) -> tuple[str, list[str]]:

@@ -32,6 +32,7 @@ class Replayed:
     asked: int  # trials
     running: dict[int, Int64[ndarray, "D"]]  # by number: asked, and not answered
     trials: Trials | None  # answered, in order of the answers; None if there are none
+    elapsed_s: float = 0.0  # that the evaluations took, beside each other as they ran
 
 
 NOTHING = Replayed(0, 0, {}, None)
@@ -53,7 +54,8 @@ def replay(
     """
     running: dict[int, Int64[ndarray, "D"]] = {}
     answered: list[Trials] = []
-    asked = 0
+    asked, now_s = 0, 0.0
+    begun_s: dict[int, float] = {}
     for position, event in enumerate(events):
         if isinstance(event, Asked):
             if position >= learned:
@@ -61,14 +63,17 @@ def replay(
                 history(event.first, event.architectures)
             rows = event.architectures[0]
             running |= {event.first + i: row for i, row in enumerate(rows)}
+            begun_s |= dict.fromkeys(range(event.first, event.first + len(rows)), now_s)
             asked = max(asked, event.first + len(rows))
         else:
             answered.append(event)
-            for number in event.number.tolist():
+            for number, took_s in zip(event.number.tolist(), event.seconds.tolist(), strict=True):
                 running.pop(number, None)
+                now_s = max(now_s, begun_s.get(number, now_s) + took_s)
             if position >= learned:
                 controller.learn(event.as_batch(), problem.score)
-    return Replayed(len(events), asked, running, Trials.joined(answered) if answered else None)
+    trials = Trials.joined(answered) if answered else None
+    return Replayed(len(events), asked, running, trials, now_s)
 
 
 def _ask_again(controller: Controller, event: Asked) -> None:

@@ -135,7 +135,7 @@ class Run:
                 checkpointer.asked()
                 history(first, architectures)
 
-            for batch in self._loop(replayed, asked):
+            for batch in self._loop(replayed, asked, interruption):
                 trials = batch.replica(0)
                 for consume in (journal, checkpointer, tracker, bar, log):
                     consume(trials)
@@ -144,7 +144,9 @@ class Run:
         checkpointer.save()
         return Trials.joined(found)
 
-    def _loop(self, replayed: Replayed, asked: OnAsked) -> Iterator[Trials]:
+    def _loop(
+        self, replayed: Replayed, asked: OnAsked, interruption: Interruption
+    ) -> Iterator[Trials]:
         experiment, config = self.experiment, self.experiment.config
         if experiment.source is None:
             return search(
@@ -162,10 +164,15 @@ class Run:
             budget=Budget(config.budget),
             seed=config.seed,
             on_asked=asked,
+            check=interruption.check,
         )
         cost = 0.0 if replayed.trials is None else float(replayed.trials.seconds.sum())
         return loop.search(
-            experiment.controller, asked=replayed.asked, running=replayed.running, cost=cost
+            experiment.controller,
+            asked=replayed.asked,
+            running=replayed.running,
+            cost=cost,
+            elapsed_s=replayed.elapsed_s,
         )
 
     def _finish(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import final
@@ -20,6 +20,11 @@ from nas.trials.loop import OnAsked
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 from runtime.shell.provenance import Kind
+
+LOST_IN_A_ROW = 3
+"""Trials in a row that lose the board of the latencies, after which a search ends."""
+
+_POLL_S = 0.2
 
 
 @final
@@ -39,7 +44,8 @@ class Asynchronous:
 
     The latency, which is cheap, is asked first: a trial that has none fails without being evaluated,
     and one that takes longer than `prune_beyond` times T is pruned. A failed trial is recorded with
-    its error, and the search goes on.
+    its error, and the search goes on; where `LOST_IN_A_ROW` trials lose the board of the latencies,
+    it ends with the evaluations that still run.
     """
 
     problem: SearchProblem
@@ -47,9 +53,16 @@ class Asynchronous:
     parallel: int
     budget: Budget
     seed: int = 0
-    fidelity: int = -1  # the most thorough
+    fidelity: int = -1  # position among the source's fidelities; -1 is the most thorough
     prune_beyond: float = np.inf
     on_asked: OnAsked = lambda _first, _architectures: None
+    check: Callable[[], None] = lambda: None  # called while waiting; raises to leave the search
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.fidelity < len(self.source.fidelities):
+            raise ValueError(
+                f"there is no fidelity {self.fidelity} among {len(self.source.fidelities)}"
+            )
 
     def search(
         self,
@@ -58,6 +71,7 @@ class Asynchronous:
         asked: int = 0,
         running: Mapping[int, Int64[ndarray, "D"]] | None = None,
         cost: float = 0.0,
+        elapsed_s: float = 0.0,
     ) -> Iterator[Trials]:
         """Yield each trial when it has ended, as `(1, 1)` columns; `first` is its number.
 
@@ -66,8 +80,13 @@ class Asynchronous:
           asked: trials that were asked before, by an earlier part of the same search.
           running: those of them that have not ended, by number; they are submitted again.
           cost: seconds that the earlier part's evaluations took.
+          elapsed_s: duration of the earlier part.
+
+        Raises:
+          ConnectionError: if the board of the latencies is lost.
         """
-        began_s = self.source.now_s()
+        began_s = self.source.now_s() - elapsed_s
+        lost: list[ConnectionError] = []
         waiting = dict(running or {})
         at_work: dict[Future[Evaluation], tuple[Trials, float]] = {}  # and when it began
         try:
@@ -75,7 +94,8 @@ class Asynchronous:
                 spent = cost >= self.budget.cost
                 late = self.source.now_s() - began_s >= self.budget.seconds
                 may_ask = asked < self.budget.trials and not (spent or late)
-                if len(at_work) < self.parallel and (waiting or may_ask):
+                gone = len(lost) >= LOST_IN_A_ROW
+                if len(at_work) < self.parallel and (waiting or may_ask) and not gone:
                     if waiting:
                         number = min(waiting)
                         architectures = waiting.pop(number)[None, None]
@@ -83,21 +103,32 @@ class Asynchronous:
                         number, architectures = asked, controller.sample(1)
                         asked += 1
                         self.on_asked(number, architectures)
-                    trial = self._with_latency(number, architectures)
+                    trial = self._with_latency(number, architectures, lost)
                     if trial.state[0, 0] == State.asked:
                         at_work[self._submit(trial)] = trial, self.source.now_s()
                     else:
                         yield self._learned(controller, trial)
                 elif at_work:
-                    future = self.source.wait()
+                    future = self._wait()
                     trial, submitted_s = at_work.pop(future)
                     trial = self._ended(trial, future, self.source.now_s() - submitted_s)
                     cost += float(trial.seconds[0, 0])
                     yield self._learned(controller, trial)
+                elif gone:
+                    raise lost[-1]
                 else:
                     return
         finally:
             self.source.close()
+
+    def _wait(self) -> Future[Evaluation]:
+        future = None
+        while future is None:
+            self.check()
+            future = self.source.wait(_POLL_S)
+        if future.exception() is not None:
+            self.check()  # what leaves the search may also have ended the evaluation
+        return future
 
     def _submit(self, trial: Trials) -> Future[Evaluation]:
         seed = self.seed + trial.first
@@ -107,17 +138,22 @@ class Asynchronous:
 
     @property
     def _fidelity_index(self) -> int:
-        """Position among the source's fidelities; -1 is the last."""
-        return self.fidelity % len(self.source.fidelities)
+        return range(len(self.source.fidelities))[self.fidelity]
 
     def _learned(self, controller: Controller, trial: Trials) -> Trials:
         controller.learn(trial, self.problem.score)
         return trial
 
-    def _with_latency(self, number: int, architectures: Int64[ndarray, "1 1 D"]) -> Trials:
+    def _with_latency(
+        self, number: int, architectures: Int64[ndarray, "1 1 D"], lost: list[ConnectionError]
+    ) -> Trials:
+        """Ask for the latency; `lost` holds the errors of a board that was lost, those in a row."""
         try:
             latencies = self.problem.oracle.answer(architectures)
-        except UnmeasuredError as error:
+            lost.clear()
+        except (UnmeasuredError, ConnectionError) as error:
+            if isinstance(error, ConnectionError):
+                lost.append(error)
             missing = Latencies(np.full((1, 1), np.nan), np.full((1, 1), Kind.missing, np.int8))
             return _failed(self._judged(number, architectures, missing, None), error)
         trial = self._judged(number, architectures, latencies, None)
@@ -130,6 +166,8 @@ class Asynchronous:
         if error is not None:  # what it took counts toward the cost
             return replace(_failed(trial, error), seconds=np.full((1, 1), took_s))
         evaluation = future.result()
+        if not 0 <= evaluation.seconds < math.inf:  # NaN included
+            evaluation = replace(evaluation, seconds=took_s)
         if not math.isfinite(evaluation.accuracy):  # a training that diverged
             failed = _failed(trial, ValueError(f"the accuracy is {evaluation.accuracy}"))
             return replace(failed, seconds=np.full((1, 1), evaluation.seconds))

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import multiprocessing
 import os
 import queue
+import signal
 import time
 from collections.abc import Callable
 from concurrent.futures import (
@@ -88,9 +90,12 @@ class Evaluated:
         future.add_done_callback(self._ended.put)
         return future
 
-    def wait(self) -> Future[Evaluation]:
-        """Block until an evaluation has ended; its slot is idle again."""
-        future = self._ended.get()
+    def wait(self, timeout_s: float = math.inf) -> Future[Evaluation] | None:
+        """Wait for the next evaluation to end; its slot is idle again. None if none does in time."""
+        try:
+            future = self._ended.get(timeout=None if math.isinf(timeout_s) else timeout_s)
+        except queue.Empty:
+            return None
         executor = self._busy.pop(future)
         broken = not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
         if broken:
@@ -103,7 +108,7 @@ class Evaluated:
         return time.monotonic()
 
     def close(self) -> None:
-        """End all slots; threads run on until their evaluation ends, processes are killed."""
+        """End all slots: processes and Ray tasks are killed, threads end with their evaluation."""
         for executor in (*self._idle, *self._busy.values()):
             for process in getattr(executor, "_processes", None) or {}:
                 executor._processes[process].kill()  # type: ignore[attr-defined] # noqa: SLF001 - Python < 3.14 has no kill_workers
@@ -151,7 +156,7 @@ class Simulated:
         heapq.heappush(self._ends, (ends_s, next(self._count), future))
         return future
 
-    def wait(self) -> Future[Evaluation]:
+    def wait(self, timeout_s: float = math.inf) -> Future[Evaluation]:  # noqa: ARG002 - never waits
         """Advance the clock to the next end."""
         self._now_s, _, future = heapq.heappop(self._ends)
         return future
@@ -170,7 +175,9 @@ def _maker(workers: Workers) -> Callable[[], Executor]:
         return lambda: ThreadPoolExecutor(1)
     if workers is Workers.processes:
         context = multiprocessing.get_context("spawn")  # a fork would copy CUDA and its locks
-        return lambda: ProcessPoolExecutor(1, mp_context=context)
+        # a Ctrl-C reaches the whole group of processes: the search says what becomes of its trials
+        ignore = (signal.SIGINT, signal.SIG_IGN)
+        return lambda: ProcessPoolExecutor(1, context, initializer=signal.signal, initargs=ignore)
     return _RayExecutor
 
 
@@ -198,11 +205,21 @@ class _RayExecutor(Executor):
             here = {} if "RAY_ADDRESS" in os.environ else {"_node_ip_address": "127.0.0.1"}
             ray.init(include_dashboard=False, log_to_driver=False, **here)
         self._ray = ray
+        self._task: Any = None  # a slot runs one at a time
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         """Start a task; returns a future of its result."""
-        future: Future[Any] = self._ray.remote(_call).remote(fn, *args, **named).future()
+        self._task = self._ray.remote(_call).remote(fn, *args, **named)
+        future: Future[Any] = self._task.future()
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Do nothing: tasks belong to Ray."""
+    def shutdown(
+        self,
+        wait: bool = True,  # noqa: ARG002 - Ray ends a task in its own time
+        *,
+        cancel_futures: bool = False,
+    ) -> None:
+        """Kill the task that still runs, if `cancel_futures`."""
+        if cancel_futures and self._task is not None:
+            self._ray.cancel(self._task, force=True)
+            self._task = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nas.trials.survey import Survey
+from nas.trials.survey import FILLED, Survey
 from rewards.base import Reward
 from runtime.shell.errors import UserError
 
@@ -23,8 +23,7 @@ def require_complete(survey: Survey, device: str) -> None:
         first = survey.space.text(survey.space.architectures(missing[:1])[0])
         raise UserError(
             f"{missing.size:,} of the {survey.latency_ms.size:,} architectures were not measured "
-            f"on {device}, such as {first}; latency=table "
-            f"latency.unmeasured=regression, or latency=auto, predicts them and marks them"
+            f"on {device}, such as {first}; {FILLED}"
         )
 
 

@@ -19,6 +19,7 @@ from nas.accuracy.base import Accuracy
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from rewards.base import Reward
+from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind, is_predicted
 
 ESTIMATED_FROM = 10_000
@@ -106,6 +107,10 @@ class Survey:
         return int(best[np.argmin(self.latency_ms[best])])
 
 
+FILLED = "latency=auto, or latency=table latency.unmeasured=regression, predicts and marks them"
+"""The way out of a table with holes."""
+
+
 @final
 @dataclass(frozen=True)
 class EstimatedShare:
@@ -166,15 +171,21 @@ def survey(
 def estimated_share(
     space: SearchSpace, oracle: LatencyOracle, limit_ms: float, limits: Limits
 ) -> EstimatedShare | None:
-    """The feasible share by uniform sampling; None where latencies are not free, or some missing.
+    """The feasible share by uniform sampling; None where latencies are not free.
 
-    The share of those that were measured says nothing of the space: they were not drawn uniformly.
+    Raises:
+      UserError: if latencies are missing. The share of those that were measured says nothing of the
+        space: they were not drawn uniformly.
     """
     if not oracle.instant:
         return None
     rows = space.sample(np.random.default_rng(0), ESTIMATED_FROM)
-    if not oracle.known(rows).all():
-        return None
+    missing = ~oracle.known(rows)
+    if missing.any():
+        raise UserError(
+            f"{missing.mean():.0%} of {len(rows):,} architectures drawn from {space.name} were not "
+            f"measured on {oracle.device}, such as {space.text(rows[missing][0])}; {FILLED}"
+        )
     n = len(rows)
     within = (oracle.answer(rows).ms <= limit_ms) & limits.met(limits.costs(rows))
     share = float(within.mean())

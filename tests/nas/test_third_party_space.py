@@ -95,6 +95,8 @@ def test_every_controller_searches_it(controller, search, tmp_path, space):
     page = (folder / "report.html").read_text()
     assert summary["best"]["arch"] in page
     assert "NAS-Bench" not in page
+    assert "number</th>" not in page
+    assert "rank</th>" not in page
 
 
 @pytest.mark.usefixtures("tables")

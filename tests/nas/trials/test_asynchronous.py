@@ -159,6 +159,77 @@ def test_the_first_budget_that_is_spent_ends_the_search(budget, trials):
     assert len(found) == trials
 
 
+def test_a_resumed_search_goes_on_with_the_rest_of_its_time():
+    controller = UniformConfig(1).build(SPACE, [0])
+    loop = Asynchronous(problem(), simulated(), 2, Budget(1000, seconds=10.0))
+
+    assert len(list(loop.search(controller, elapsed_s=7.0))) == 6
+
+
+@pytest.mark.parametrize("seconds", [np.nan, np.inf, -1.0])
+def test_a_duration_that_is_none_is_taken_from_the_clock(seconds):
+    def one(architecture, fidelity, seed):
+        time.sleep(0.02)
+        return replace(evaluate(architecture, fidelity, seed), seconds=seconds)
+
+    controller = UniformConfig(1).build(SPACE, [0])
+    source = real(one, Workers.threads, 1)
+    budget = Budget(100, cost=0.05)
+
+    found = searched(controller, source, parallel=1, trials=0, budget=budget)
+
+    assert 1 <= len(found) <= 3
+    assert all(trial.seconds[0, 0] >= 0.02 for trial in found)
+
+
+@pytest.mark.parametrize("fidelity", [-2, 1])
+def test_a_fidelity_that_the_source_does_not_have_is_refused(fidelity):
+    with pytest.raises(ValueError, match=f"no fidelity {fidelity}"):
+        Asynchronous(problem(), simulated(), 1, Budget(1), fidelity=fidelity)
+
+
+@pytest.mark.parametrize(("lost", "ends"), [({3, 4, 7}, None), ({3, 4, 5}, 6)])
+def test_a_board_that_is_lost_fails_its_trial_and_one_that_stays_lost_ends_the_search(lost, ends):
+    asked = []
+
+    class Losing(Oracle):
+        def answer(self, architectures):
+            asked.append(architectures)
+            if len(asked) - 1 in lost:
+                raise ConnectionError("ssh://board ended")
+            return super().answer(architectures)
+
+    source = simulated()
+    loop = Asynchronous(problem(oracle=Losing()), source, 3, Budget(10))
+    found = {}
+    try:
+        for trial in loop.search(UniformConfig(1).build(SPACE, [0])):
+            found[trial.first] = State(trial.state[0, 0])
+    except ConnectionError:
+        assert ends is not None
+
+    assert sorted(found) == list(range(ends or 10))  # what was running has ended too
+    assert {number for number, state in found.items() if state is State.failed} == lost
+
+
+def test_a_search_is_left_while_it_waits_for_an_answer():
+    answered = threading.Event()
+
+    def never(_architecture, _fidelity, _seed):
+        answered.wait()
+        raise AssertionError
+
+    def leave():
+        raise KeyboardInterrupt
+
+    source = real(never, Workers.threads, 1)
+    loop = Asynchronous(problem(), source, 1, Budget(1), check=leave)
+
+    with pytest.raises(KeyboardInterrupt):
+        next(loop.search(UniformConfig(1).build(SPACE, [0])))
+    answered.set()
+
+
 def test_what_was_running_is_submitted_again_before_anything_is_asked():
     controller = UniformConfig(1).build(SPACE, [0])
     rows = controller.sample(3)[0]

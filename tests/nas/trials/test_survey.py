@@ -97,9 +97,12 @@ def test_the_feasible_share_is_estimated_from_uniform_samples_only():
     exact = (about.oracle.answer(NAS_BENCH_201.rows).ms <= 20.0).mean()
 
     assert share.low < exact < share.high
-    # the architectures that were measured are no uniform sample of the space
+
+
+def test_a_table_with_holes_of_a_space_that_is_not_listed_is_refused_before_the_first_trial():
     partly = Oracle(unmeasured_from_ms=30.0)
-    assert estimated_share(SPACE, partly, 20.0, NO_FURTHER_LIMITS) is None
+    with pytest.raises(UserError, match=r"% of 10,000 .* were not measured on .*latency=auto"):
+        estimated_share(SPACE, partly, 20.0, NO_FURTHER_LIMITS)
 
 
 def test_a_limit_that_nothing_meets_is_refused_with_the_fastest_latency():
