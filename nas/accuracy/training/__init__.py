@@ -1,0 +1,1 @@
+"""Training on images: one loop for short trainings, supernets and full trainings."""

@@ -1,0 +1,110 @@
+"""Folder of a trained network: `weights.safetensors`, and `training.json`, which tells how it was trained.
+
+`nas.search` and `nas.train` write it, `nas.export` reads it. In the folder of a run it is
+`trained/<key of the architecture>`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+from runtime.shell.typed_json import read_json, write_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+SCHEMA = 1
+"""Version of `training.json`."""
+
+RECORD = "training.json"
+"""The file that makes a folder one of a trained network; it is written last."""
+
+WEIGHTS = "weights.safetensors"
+
+
+class State(Enum):
+    """How far a training came."""
+
+    finished = "finished"
+    interrupted = "interrupted"  # by its budget, before the recipe's last epoch
+
+
+@final
+@dataclass(frozen=True)
+class Judged:
+    """Accuracy on the images of one split."""
+
+    fraction: float
+    images: int
+
+
+@final
+@dataclass(frozen=True)
+class Training:
+    """How a network was trained, on what, and what came of it."""
+
+    schema: int
+    state: str  # of `State`
+    space: str
+    arch: str  # as the space writes it
+    data: str  # the setting `data=`; a path is absolute
+    data_seed: int  # that missing splits were drawn with
+    data_name: str
+    data_title: str
+    data_digest: str
+    classes: tuple[str, ...]
+    side: int  # pixels
+    mean: tuple[float, ...]  # of the training pixels, fractions, per channel
+    sd: tuple[float, ...]
+    recipe: dict[str, str]  # its settings by name; `name` is one of them
+    epochs: int  # done
+    seed: int
+    trained_on: str  # train, or train_and_valid
+    valid: Judged | None  # None where the validation images were trained on
+    test: Judged | None  # of a winner only
+    seconds: float
+    device: str
+    versions: dict[str, str]  # of packages
+
+
+def trained_folder(run: Path, arch: str) -> Path:
+    """Folder of an architecture's trained network in a run's folder."""
+    return run / "trained" / hashlib.sha256(arch.encode()).hexdigest()[:12]
+
+
+def write_trained(folder: Path, weights: Mapping[str, Tensor], training: Training) -> None:
+    """Write the weights, then the record, each atomically.
+
+    Raises:
+      OSError: if a file cannot be written.
+    """
+    from safetensors.torch import save  # noqa: PLC0415 - imports torch
+
+    content = save({name: one.detach().cpu().contiguous() for name, one in weights.items()})
+    (folder / RECORD).unlink(missing_ok=True)  # a record never stands beside weights of another
+    with replacing(folder / WEIGHTS) as file:
+        file.write(content)
+    write_json(folder / RECORD, training)
+
+
+def read_training(folder: Path) -> Training:
+    """The record of a trained network.
+
+    Raises:
+      UserError: if there is none, or it is corrupt or of another version.
+    """
+    path = folder / RECORD
+    try:
+        training = read_json(path, Training)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is not the record of a training: {error}") from error
+    if training.schema != SCHEMA:
+        raise UserError(f"{path} is of schema {training.schema}, and this version reads {SCHEMA}")
+    return training
