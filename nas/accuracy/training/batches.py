@@ -1,0 +1,161 @@
+"""Augmented training images in device memory, a segment of batches at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, final, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Int64, UInt8
+from numpy import ndarray
+from torch import Tensor
+
+from nas.accuracy.images.image_set import Images
+from nas.accuracy.training.augmentation import Draws, augmented
+from nas.accuracy.training.recipe import Recipe
+
+_SEGMENT_BYTES = 2**29
+_CHUNK = 4096
+"""Images that are copied to the device at once."""
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Images that batches are gathered from."""
+
+    def __len__(self) -> int:
+        """Number of images."""
+
+    @property
+    def side(self) -> int:
+        """Pixels."""
+
+    def gather(
+        self, which: Int64[Tensor, "n"]
+    ) -> tuple[UInt8[Tensor, "n side side channels"], Int64[Tensor, "n"]]:
+        """Copy the pixels and labels of these images to the device."""
+
+
+@final
+class ResidentImages:
+    """Images that lie in the device's memory as a whole."""
+
+    def __init__(self, splits: Sequence[Images], device: torch.device) -> None:
+        first = splits[0].pixels
+        n = sum(map(len, splits))
+        self.pixels = torch.empty((n, *first.shape[1:]), dtype=torch.uint8, device=device)
+        at = 0
+        for images in splits:
+            for begin in range(0, len(images), _CHUNK):
+                chunk = torch.from_numpy(np.array(images.pixels[begin : begin + _CHUNK]))
+                self.pixels[at : at + len(chunk)] = chunk.to(device)
+                at += len(chunk)
+        self.labels = _labels(splits).to(device)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def side(self) -> int:
+        """Pixels."""
+        return int(self.pixels.shape[1])
+
+    def gather(
+        self, which: Int64[Tensor, "n"]
+    ) -> tuple[UInt8[Tensor, "n side side channels"], Int64[Tensor, "n"]]:
+        """Gather on the device."""
+        which = which.to(self.labels.device)
+        return self.pixels[which], self.labels[which]
+
+
+@final
+class StreamedImages:
+    """Images that are read from their memory map for each batch: on a CPU, or too many for a GPU."""
+
+    def __init__(self, splits: Sequence[Images], device: torch.device) -> None:
+        self._splits = splits
+        self._begins = np.cumsum([0, *map(len, splits)])
+        self._labels = _labels(splits)
+        self._device = device
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    @property
+    def side(self) -> int:
+        """Pixels."""
+        return int(self._splits[0].pixels.shape[1])
+
+    def gather(
+        self, which: Int64[Tensor, "n"]
+    ) -> tuple[UInt8[Tensor, "n side side channels"], Int64[Tensor, "n"]]:
+        """Read, and copy to the device."""
+        pixels = torch.from_numpy(self._read(which.numpy()))
+        return pixels.to(self._device), self._labels[which].to(self._device)
+
+    def _read(self, which: Int64[ndarray, "n"]) -> UInt8[ndarray, "n side side channels"]:
+        pixels = np.empty((len(which), *self._splits[0].pixels.shape[1:]), np.uint8)
+        split_of = np.searchsorted(self._begins, which, side="right") - 1
+        for split, images in enumerate(self._splits):
+            chosen = split_of == split
+            pixels[chosen] = images.pixels[which[chosen] - self._begins[split]]
+        return pixels
+
+
+def source_of(splits: Sequence[Images], device: torch.device) -> Source:
+    """Images for batches on this device; resident on a GPU if they take less than half of its memory."""
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        if sum(images.pixels.nbytes for images in splits) < free / 2:
+            return ResidentImages(splits, device)
+    return StreamedImages(splits, device)
+
+
+def _labels(splits: Sequence[Images]) -> Int64[Tensor, "n"]:
+    return torch.from_numpy(np.concatenate([np.asarray(images.labels) for images in splits]))
+
+
+@final
+@dataclass(frozen=True)
+class Batches:
+    """Batches of one size in a new order each epoch; what does not fill a batch waits for another.
+
+    Order and augmentation depend on nothing but the seed and the epoch.
+    """
+
+    source: Source
+    recipe: Recipe
+    batch_size: int
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        """Batches of an epoch."""
+        return len(self.source) // self.batch_size
+
+    def segment_steps(self, device: torch.device) -> int:
+        """Batches that are in memory at once: one on a CPU, an epoch on a GPU if it is not too large."""
+        if device.type != "cuda":
+            return 1
+        return max(
+            1, min(self.steps, _SEGMENT_BYTES // (3 * self.source.side**2 * self.batch_size))
+        )
+
+    def epoch(
+        self, epoch: int, segment_steps: int
+    ) -> Iterator[tuple[UInt8[Tensor, "m side side channels"], Int64[Tensor, "m"]]]:
+        """Yield the epoch's images, augmented, `segment_steps` batches at a time or what is left."""
+        generator = torch.Generator().manual_seed(hash_of(self.seed, epoch))
+        order = torch.randperm(len(self.source), generator=generator)
+        order = order[: self.steps * self.batch_size]
+        for which in order.split(segment_steps * self.batch_size):
+            pixels, labels = self.source.gather(which)
+            draws = Draws.of(len(which), self.source.side, generator)
+            yield augmented(pixels, draws, self.recipe), labels
+
+
+def hash_of(seed: int, epoch: int) -> int:
+    """Seed of an epoch, of 63 bits."""
+    return int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0] >> 1)

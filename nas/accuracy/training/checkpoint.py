@@ -1,0 +1,86 @@
+"""Checkpoints of a training: one safetensors file, whose header says which training it is of."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from nas.accuracy.training.step import restore
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+
+
+@final
+@dataclass(frozen=True)
+class Progress:
+    """The past of a training."""
+
+    losses: tuple[float, ...] = ()  # mean of each epoch
+    accuracies: tuple[float | None, ...] = ()  # after each epoch; None where not evaluated
+    seconds: float = 0.0
+
+
+def save_checkpoint(
+    path: Path, state: Mapping[str, Tensor], progress: Progress, identity: Mapping[str, Any]
+) -> None:
+    """Write atomically.
+
+    Raises:
+      OSError: if it cannot be written.
+    """
+    header = {
+        "progress": json.dumps(dataclasses.asdict(progress)),
+        "identity": json.dumps(identity, sort_keys=True),
+    }
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+    with replacing(path) as file:
+        file.write(save(tensors, header))
+
+
+def load_checkpoint(
+    path: Path, state: Mapping[str, Tensor], identity: Mapping[str, Any]
+) -> Progress:
+    """Restore the state in place, if there is a checkpoint.
+
+    Raises:
+      UserError: if it is corrupt, or of another training; the state is then as it was.
+    """
+    if not path.is_file():
+        return Progress()
+    try:
+        with safe_open(path, "pt") as file:
+            header = file.metadata() or {}
+            _require_same(json.loads(header["identity"]), identity, path)
+            past = json.loads(header["progress"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
+        if {name: one.shape for name, one in tensors.items()} != {
+            name: one.shape for name, one in state.items()
+        }:
+            raise UserError(f"{path} is the checkpoint of another network; remove it to begin anew")
+        progress = Progress(
+            tuple(past["losses"]), tuple(past["accuracies"]), float(past["seconds"])
+        )
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{path} is not a checkpoint of a training ({error}); remove it to begin anew"
+        ) from error
+    restore(state, tensors)
+    return progress
+
+
+def _require_same(stored: Any, identity: Mapping[str, Any], path: Path) -> None:
+    """Name the first thing that differs."""
+    for name, value in identity.items():
+        if stored[name] != value:
+            raise UserError(
+                f"{path} is the checkpoint of a training with {name}={stored[name]}, but here it is "
+                f"{value}; remove it to begin anew"
+            )

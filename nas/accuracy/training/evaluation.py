@@ -1,0 +1,46 @@
+"""Accuracy of a network on a split of images."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.training.batches import Source, source_of
+from nas.accuracy.training.step import Normalised
+
+_BATCH = {"cuda": 4096}
+"""Images at once; 256 on other devices."""
+
+
+def device_named(device: torch.device | str) -> torch.device:
+    """The device; `auto` is the GPU if there is one."""
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(device)
+
+
+def accuracy_of(
+    network: nn.Module,
+    images: Images,
+    image_set: ImageSet,
+    *,
+    device: torch.device | str = "auto",
+) -> float:
+    """Top-1 accuracy, a fraction, on a split of `image_set`; the network is moved to the device."""
+    device = device_named(device)
+    model = Normalised(network, image_set.mean, image_set.sd, device)
+    return accuracy_on(model, source_of([images], device), device)
+
+
+def accuracy_on(model: Normalised, source: Source, device: torch.device) -> float:
+    """Top-1 accuracy, a fraction; the model lies on the device, its mode is as before."""
+    was_training = model.training
+    model.eval()
+    right = torch.zeros((), dtype=torch.int64, device=device)
+    with torch.no_grad():
+        for which in torch.arange(len(source)).split(_BATCH.get(device.type, 256)):
+            pixels, labels = source.gather(which)
+            right += (model(pixels).argmax(1) == labels).sum()
+    model.train(was_training)
+    return right.item() / len(source)

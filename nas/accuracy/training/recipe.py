@@ -1,0 +1,64 @@
+"""Training recipes by name: optimizer, schedule and augmentation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import final
+
+from runtime.shell.errors import UserError
+
+
+@final
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of a training: SGD with Nesterov momentum, and a cosine schedule that ends at 0."""
+
+    name: str
+    epochs: int = 200
+    batch_size: int = 256  # at most; a small training set has smaller ones
+    lr: float = 0.1
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    warm_up: float = 0.0  # share of the steps in which the learning rate rises from 0
+    flip: bool = True  # horizontally, half of the images
+    crop: bool = True  # after padding by an eighth of the side with black
+    label_smoothing: float = 0.0
+    ema: float = 0.0  # share of the steps that the moving average of the weights spans; 0 for none
+    clip: float | None = None  # largest norm of the gradient
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise UserError(f"epochs={self.epochs} must be at least 1")
+
+    def lr_at(self, step: int, steps: int) -> float:
+        """Learning rate of a step, of `steps` in the whole training."""
+        warm_up = round(self.warm_up * steps)
+        if step < warm_up:
+            return self.lr * (step + 1) / (warm_up + 1)
+        return self.lr * (1 + math.cos(math.pi * (step - warm_up) / (steps - warm_up))) / 2
+
+    def batch_of(self, images: int) -> int:
+        """Batch size for a training set: an epoch has at least 16 steps, a batch at least 8 images."""
+        return min(self.batch_size, max(images // 16, 8), images)
+
+
+RECIPES = {
+    recipe.name: recipe
+    for recipe in (
+        Recipe("nas_bench_201"),
+        Recipe("modern", warm_up=0.05, label_smoothing=0.1, ema=0.02),
+    )
+}
+"""`nas_bench_201` is the published protocol of the benchmark (Dong & Yang, ICLR 2020, section 2.2)."""
+
+
+def recipe_named(name: str) -> Recipe:
+    """The recipe of this name.
+
+    Raises:
+      UserError: if there is none.
+    """
+    if name not in RECIPES:
+        raise UserError(f"recipe={name} is not one of {', '.join(RECIPES)}")
+    return RECIPES[name]

@@ -1,0 +1,192 @@
+"""One optimisation step; its inputs and its state lie on the device, so that it can be captured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nas.accuracy.training.recipe import Recipe
+
+
+@final
+class Normalised(nn.Module):
+    """A network behind the conversion of bytes to numbers of mean 0 and standard deviation 1.
+
+    On a GPU it computes in bfloat16 where autocast says so.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        mean: tuple[float, ...],
+        sd: tuple[float, ...],
+        device: torch.device,
+    ) -> None:
+        """Moves the network to the device."""
+        super().__init__()
+        self.network = network.to(device)
+        network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # torch's stubs lack it
+        self._mean = torch.tensor(mean, device=device) * 255
+        self._sd = torch.tensor(sd, device=device) * 255
+        self._device = device
+
+    def forward(self, pixels: UInt8[Tensor, "n side side channels"]) -> Float[Tensor, "n classes"]:
+        """Logits."""
+        images = ((pixels - self._mean) / self._sd).permute(0, 3, 1, 2)  # channels last in memory
+        with torch.autocast(
+            self._device.type,
+            torch.bfloat16,
+            enabled=self._device.type == "cuda",
+            cache_enabled=False,  # cached casts of the weights would be those of the capture
+        ):
+            logits: Tensor = self.network(images)
+        return logits.float()
+
+
+@final
+class Step:
+    """Takes the next batch of a segment, and updates the network, its average and the counters."""
+
+    def __init__(
+        self,
+        model: Normalised,
+        recipe: Recipe,
+        *,
+        segment: tuple[int, int, int],  # steps, side, channels
+        batch_size: int,
+        steps: int,
+        device: torch.device,
+    ) -> None:
+        """Allocates all memory but that of the activations.
+
+        Args:
+          model: lies on the device.
+          recipe: for optimizer and loss.
+          segment: batches in memory at once, and the size of their images.
+          batch_size: images in a batch.
+          steps: of the whole training.
+          device: that everything lies on.
+        """
+        in_segment, side, channels = segment
+        self.model = model
+        self.micro_batches = 1
+        """Parts of a batch that go through the network one after another; divides the batch."""
+        self.batch_size = batch_size
+        self._recipe = recipe
+        images = in_segment * batch_size
+        self._pixels = torch.empty((images, side, side, channels), dtype=torch.uint8, device=device)
+        self._labels = torch.empty(images, dtype=torch.int64, device=device)
+        self._in_batch = torch.arange(batch_size, device=device)
+        self._batch = torch.zeros(1, dtype=torch.int64, device=device)  # in the segment
+        self._step = torch.zeros(1, dtype=torch.int64, device=device)  # in the training
+        rates = [recipe.lr_at(step, steps) for step in range(steps)]
+        self._rates = torch.tensor(rates, dtype=torch.float32, device=device)
+        self.losses = torch.zeros(steps, device=device)
+        """Loss of each step."""
+        self._weights = dict(model.network.named_parameters())
+        self._lr = torch.tensor(recipe.lr, device=device)
+        self._optimizer = torch.optim.SGD(
+            self._weights.values(),
+            lr=self._lr,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            nesterov=True,
+            fused=True,
+        )
+        self._momenta: dict[str, Tensor] = {}
+        for name, weight in self._weights.items():
+            momentum = torch.zeros_like(weight)
+            self._optimizer.state[weight]["momentum_buffer"] = momentum
+            self._momenta[name] = momentum
+        self._averaged = {
+            name: tensor
+            for name, tensor in model.network.state_dict().items()
+            if recipe.ema and tensor.is_floating_point()
+        }
+        self._average = {name: tensor.clone() for name, tensor in self._averaged.items()}
+        self._forgetting = 1 - np.exp(-1 / (recipe.ema * steps)).item() if recipe.ema else 0.0
+
+    def load(
+        self, pixels: UInt8[Tensor, "m side side channels"], labels: Int64[Tensor, "m"]
+    ) -> None:
+        """Begin a segment, which may be shorter than the longest."""
+        self._pixels[: len(pixels)] = pixels
+        self._labels[: len(labels)] = labels
+        self._batch.zero_()
+
+    def go_to(self, step: int) -> None:
+        """Set the number of the next step, which the learning rate depends on."""
+        self._step.fill_(step)
+
+    def __call__(self) -> None:
+        """Train on one batch."""
+        with torch.enable_grad():
+            which = self._in_batch + self._batch * self.batch_size
+            pixels, labels = self._pixels[which], self._labels[which]
+            self._lr.copy_(self._rates.index_select(0, self._step)[0])
+            self._optimizer.zero_grad(set_to_none=True)
+            loss = torch.zeros_like(self._lr)
+            for part, truth in zip(
+                pixels.chunk(self.micro_batches), labels.chunk(self.micro_batches), strict=True
+            ):
+                part_loss = functional.cross_entropy(
+                    self.model(part), truth, label_smoothing=self._recipe.label_smoothing
+                )
+                part_loss = part_loss * (len(part) / self.batch_size)
+                part_loss.backward()
+                loss += part_loss.detach()
+        if self._recipe.clip is not None:
+            nn.utils.clip_grad_norm_(self._weights.values(), self._recipe.clip, foreach=True)
+        self._optimizer.step()
+        with torch.no_grad():
+            if self._average:
+                torch._foreach_lerp_(
+                    list(self._average.values()), list(self._averaged.values()), self._forgetting
+                )
+            self.losses.index_copy_(0, self._step, loss[None])
+            self._batch += 1
+            self._step += 1
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a step changes, by name; the tensors themselves, not copies."""
+        return {
+            **{f"network.{name}": one for name, one in self.model.network.state_dict().items()},
+            **{f"momentum.{name}": one for name, one in self._momenta.items()},
+            **{f"average.{name}": one for name, one in self._average.items()},
+            "losses": self.losses,
+            "counter.batch": self._batch,
+            "counter.step": self._step,
+        }
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Run a block with the network's weights replaced by their average, if the recipe has one."""
+        kept = {name: tensor.clone() for name, tensor in self._averaged.items()}
+        restore(self._averaged, self._average)
+        try:
+            yield
+        finally:
+            restore(self._averaged, kept)
+
+    def finish(self) -> None:
+        """Leave the average in the network, if the recipe has one."""
+        restore(self._averaged, self._average)
+
+
+def copied(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy all tensors."""
+    return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+
+def restore(state: Mapping[str, Tensor], earlier: Mapping[str, Tensor]) -> None:
+    """Write earlier values into tensors in place, so that a captured step sees them."""
+    with torch.no_grad():
+        for name, tensor in state.items():
+            tensor.copy_(earlier[name])

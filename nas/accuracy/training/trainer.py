@@ -1,0 +1,322 @@
+"""Training of one network."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import nn
+
+from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.training.batches import Batches, Source, hash_of, source_of
+from nas.accuracy.training.captured import captured, chosen_kernels, own_stream
+from nas.accuracy.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from nas.accuracy.training.evaluation import accuracy_on, device_named
+from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.step import Normalised, Step, copied, restore
+from runtime.shell.errors import UserError
+
+
+class TrainOn(Enum):
+    """Images that are trained on; accuracy is measured on others."""
+
+    train = "train"  # and judged on the validation split
+    train_and_valid = "train_and_valid"  # and judged on the test split
+
+    def training(self, images: ImageSet) -> tuple[Images, ...]:
+        """Splits that are trained on."""
+        both = (images.train, images.valid)
+        return both[:1] if self is TrainOn.train else both
+
+    def judging(self, images: ImageSet) -> Images:
+        """Split that accuracy is measured on."""
+        return images.valid if self is TrainOn.train else images.test
+
+
+class DivergedTrainingError(Exception):
+    """The loss is not finite; the message names the epoch."""
+
+
+@final
+@dataclass(frozen=True)
+class Epoch:
+    """A finished epoch."""
+
+    number: int  # from 1
+    epochs: int
+    loss: float  # mean over the training images as they went by
+    accuracy: float | None  # a fraction; None if it was not evaluated
+    seconds: float  # with its evaluation
+    images_per_second: float  # without
+
+
+@final
+@dataclass(frozen=True)
+class Trained:
+    """Results of a training; the network holds the final weights."""
+
+    accuracy: float  # a fraction, on the split that is judged on, after the last epoch
+    losses: tuple[float, ...]  # mean of each epoch
+    accuracies: tuple[float | None, ...]  # after each epoch; None where it was not evaluated
+    seconds: float  # in all its parts, if it was resumed
+    epochs: int  # done; fewer than the recipe's if it was stopped
+    notes: tuple[str, ...]  # departures from the recipe, for the user
+
+
+def _ignore(_epoch: Epoch) -> None:
+    """Tell nobody."""
+
+
+def _never() -> bool:
+    return False
+
+
+@final
+@dataclass(frozen=True)
+class Sources:
+    """Images on a device, for any number of trainings."""
+
+    train: Source
+    judge: Source
+    mean: tuple[float, ...]
+    sd: tuple[float, ...]
+    digest: str
+    on: TrainOn
+    device: torch.device
+
+    @classmethod
+    def of(cls, images: ImageSet, on: TrainOn, device: torch.device) -> Sources:
+        """Upload to a GPU; on a CPU they stay in their memory map."""
+        train, judge = on.training(images), on.judging(images)
+        if not sum(map(len, train)) or not len(judge):
+            raise UserError(f"data={images.name} has no images to train on or to judge by")
+        return cls(
+            source_of(train, device),
+            source_of([judge], device),
+            images.mean,
+            images.sd,
+            images.digest,
+            on,
+            device,
+        )
+
+
+def train(
+    network: nn.Module,
+    images: ImageSet,
+    recipe: Recipe,
+    *,
+    seed: int,
+    device: torch.device | str = "auto",
+    on: TrainOn = TrainOn.train,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[Epoch], None] = _ignore,
+    stop: Callable[[], bool] = _never,
+    evaluate_every: int = 1,
+    before_step: Callable[[int], None] | None = None,
+) -> Trained:
+    """Train a network, in place; it lies on the device afterwards.
+
+    The result depends on the network's weights and the seed alone; on a CPU bit by bit, also if
+    the training was interrupted and resumed.
+
+    Args:
+      network: for images of the set's side and classes.
+      images: of which the splits are used that `on` says.
+      recipe: with the number of epochs.
+      seed: of order and augmentation.
+      device: `auto` is the GPU if there is one.
+      on: training split, judged on validation; or both, judged on test.
+      checkpoint: file that is written after each epoch, and resumed from if it is there.
+      on_epoch: called after each epoch.
+      stop: asked after each epoch; True ends the training, which its checkpoint can go on with.
+      evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
+      before_step: called with the number of each step, for networks that change from step to step;
+        steps are then not captured.
+
+    Raises:
+      DivergedTrainingError: if the loss is not finite.
+      UserError: if the checkpoint is of another training.
+      torch.OutOfMemoryError: if even one image at a time takes too much memory.
+    """
+    device = device_named(device)
+    with chosen_kernels(device):
+        return train_on(
+            Sources.of(images, on, device),
+            network,
+            recipe,
+            seed=seed,
+            checkpoint=checkpoint,
+            on_epoch=on_epoch,
+            stop=stop,
+            evaluate_every=evaluate_every,
+            before_step=before_step,
+        )
+
+
+def train_on(
+    sources: Sources,
+    network: nn.Module,
+    recipe: Recipe,
+    *,
+    seed: int,
+    checkpoint: Path | None = None,
+    on_epoch: Callable[[Epoch], None] = _ignore,
+    stop: Callable[[], bool] = _never,
+    evaluate_every: int = 1,
+    before_step: Callable[[int], None] | None = None,
+) -> Trained:
+    """`train` with images that are on the device already."""
+    with own_stream(sources.device):
+        training = _Training(sources, network, recipe, seed, before_step)
+        identity = training.identity()
+        past = Progress()
+        if checkpoint is not None:
+            past = load_checkpoint(checkpoint, training.step.state(), identity)
+        while len(past.losses) < recipe.epochs:
+            epoch = len(past.losses)
+            began_s = time.perf_counter()
+            loss = training.epoch(epoch)
+            seconds = time.perf_counter() - began_s
+            evaluates = epoch + 1 == recipe.epochs or (epoch + 1) % evaluate_every == 0
+            accuracy = training.accuracy() if evaluates else None
+            whole_s = time.perf_counter() - began_s
+            past = Progress(
+                (*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s
+            )
+            if checkpoint is not None:
+                save_checkpoint(checkpoint, training.step.state(), past, identity)
+            speed = training.images_an_epoch / seconds
+            on_epoch(Epoch(epoch + 1, recipe.epochs, loss, accuracy, whole_s, speed))
+            if stop():
+                break
+        training.step.finish()
+        final = past.accuracies[-1]
+        if final is None:  # stopped at an epoch that is not evaluated
+            final = accuracy_on(training.step.model, sources.judge, sources.device)
+        network.eval()
+    return Trained(
+        final, past.losses, past.accuracies, past.seconds, len(past.losses), training.notes()
+    )
+
+
+@final
+class _Training:
+    """A network, its optimizer and its batches."""
+
+    def __init__(
+        self,
+        sources: Sources,
+        network: nn.Module,
+        recipe: Recipe,
+        seed: int,
+        before_step: Callable[[int], None] | None,
+    ) -> None:
+        device = sources.device
+        network.train()
+        self._sources = sources
+        self._before_step = before_step
+        batch_size = recipe.batch_of(len(sources.train))
+        self._batches = Batches(sources.train, recipe, batch_size, seed)
+        self._segment_steps = self._batches.segment_steps(device)
+        self.step = Step(
+            Normalised(network, sources.mean, sources.sd, device),
+            recipe,
+            segment=(self._segment_steps, sources.train.side, len(sources.mean)),
+            batch_size=batch_size,
+            steps=recipe.epochs * self._batches.steps,
+            device=device,
+        )
+        self._advance: Callable[[], None] | None = None
+
+    @property
+    def images_an_epoch(self) -> int:
+        """Images that an epoch trains on."""
+        return self._batches.steps * self.step.batch_size
+
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree with."""
+        return {
+            "data": self._sources.digest,
+            "on": self._sources.on.value,
+            "seed": self._batches.seed,
+            **dataclasses.asdict(self._batches.recipe),
+        }
+
+    def notes(self) -> tuple[str, ...]:
+        """Departures from the recipe."""
+        asked, used = self._batches.recipe.batch_size, self.step.batch_size
+        notes = []
+        if used != asked:
+            notes.append(f"batches of {used} images, not {asked}: the training set is small")
+        if self.step.micro_batches > 1:
+            size = -(-used // self.step.micro_batches)
+            notes.append(f"micro-batches of {size} images: a batch of {used} needs too much memory")
+        return tuple(notes)
+
+    def accuracy(self) -> float:
+        """Accuracy now, of the averaged weights if the recipe has them."""
+        with self.step.averaged():
+            return accuracy_on(self.step.model, self._sources.judge, self._sources.device)
+
+    def epoch(self, epoch: int) -> float:
+        """Train for an epoch, in smaller parts if memory is short; returns the mean loss."""
+        before = copied(self.step.state())
+        while True:
+            try:
+                return self._epoch(epoch)
+            except torch.OutOfMemoryError:
+                if self.step.micro_batches >= self.step.batch_size:
+                    raise
+            self._advance = None
+            if self._sources.device.type == "cuda":
+                torch.cuda.empty_cache()
+            self.step.micro_batches = min(2 * self.step.micro_batches, self.step.batch_size)
+            restore(self.step.state(), before)
+
+    def _epoch(self, epoch: int) -> float:
+        steps = self._batches.steps
+        first = epoch * steps
+        self.step.go_to(first)
+        step = first
+        with self._seeded(epoch):
+            for pixels, labels in self._batches.epoch(epoch, self._segment_steps):
+                self.step.load(pixels, labels)
+                advance = self._advancing()
+                for _ in range(len(pixels) // self.step.batch_size):
+                    if self._before_step is not None:
+                        self._before_step(step)
+                    advance()
+                    step += 1
+        loss = self.step.losses[first : first + steps].mean().item()
+        if not math.isfinite(loss):
+            raise DivergedTrainingError(
+                f"the training diverged: its loss is {loss} in epoch {epoch + 1} of "
+                f"{self._batches.recipe.epochs}"
+            )
+        return loss
+
+    @contextmanager
+    def _seeded(self, epoch: int) -> Iterator[None]:
+        """Seed what a network draws itself, as dropout does; on a CPU, where no other thread draws."""
+        if self._sources.device.type != "cpu":
+            yield
+            return
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(hash_of(self._batches.seed, epoch))
+            yield
+
+    def _advancing(self) -> Callable[[], None]:
+        """The step, captured at the first call if it can be."""
+        if self._advance is None:
+            is_captured = self._sources.device.type == "cuda" and self._before_step is None
+            self._advance = captured(self.step) if is_captured else self.step
+        return self._advance

@@ -1,0 +1,165 @@
+"""The training loop, on a CPU."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.recipe import RECIPES
+from nas.accuracy.training.together import train_together
+from nas.accuracy.training.trainer import DivergedTrainingError, TrainOn, train
+from runtime.shell.errors import UserError
+
+SHORT = replace(RECIPES["nas_bench_201"], epochs=4, batch_size=32)
+
+
+def weights(network):
+    return {name: tensor.clone() for name, tensor in network.state_dict().items()}
+
+
+def assert_equal(network, expected):
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_a_network_learns(tiny, brightness):
+    network = tiny()
+
+    trained = train(network, brightness, replace(SHORT, epochs=8), seed=0, device="cpu")
+
+    assert trained.accuracy > 0.8
+    assert trained.losses[-1] < trained.losses[0]
+    assert trained.epochs == len(trained.losses) == len(trained.accuracies) == 8
+
+
+def test_the_seed_decides_the_training(tiny, brightness):
+    def trained(seed):
+        network = tiny()
+        train(network, brightness, SHORT, seed=seed, device="cpu")
+        return network
+
+    assert_equal(trained(1), weights(trained(1)))
+    with pytest.raises(AssertionError):
+        assert_equal(trained(1), weights(trained(2)))
+
+
+@pytest.mark.parametrize(
+    "recipe", [SHORT, replace(SHORT, ema=0.2, warm_up=0.2, label_smoothing=0.1)]
+)
+@pytest.mark.parametrize("stopped_after", [1, 3])
+def test_a_resumed_training_ends_with_the_same_weights_bit_by_bit(
+    tiny, brightness, tmp_path, recipe, stopped_after
+):
+    network = tiny(0, nn.Dropout(0.2))
+    whole = train(network, brightness, recipe, seed=3, device="cpu")
+
+    checkpoint = tmp_path / "training.safetensors"
+    finished = []
+    train(
+        tiny(0, nn.Dropout(0.2)),
+        brightness,
+        recipe,
+        seed=3,
+        device="cpu",
+        checkpoint=checkpoint,
+        on_epoch=finished.append,
+        stop=lambda: len(finished) == stopped_after,
+    )
+    resumed = tiny(7, nn.Dropout(0.2))
+    parts = train(resumed, brightness, recipe, seed=3, device="cpu", checkpoint=checkpoint)
+
+    assert len(finished) == stopped_after
+    assert_equal(resumed, weights(network))
+    assert parts.losses == whole.losses
+    assert parts.accuracy == whole.accuracy
+
+
+def test_a_checkpoint_of_another_training_is_refused(tiny, brightness, tmp_path):
+    checkpoint = tmp_path / "training.safetensors"
+    train(tiny(), brightness, SHORT, seed=0, device="cpu", checkpoint=checkpoint)
+
+    with pytest.raises(UserError, match="seed=0, but here it is 1"):
+        train(tiny(), brightness, SHORT, seed=1, device="cpu", checkpoint=checkpoint)
+    other = tiny(0, nn.Conv2d(8, 8, 1))
+    with pytest.raises(UserError, match="of another network"):
+        train(other, brightness, SHORT, seed=0, device="cpu", checkpoint=checkpoint)
+    checkpoint.write_bytes(checkpoint.read_bytes()[:-1])
+    with pytest.raises(UserError, match="is not a checkpoint of a training"):
+        train(tiny(), brightness, SHORT, seed=0, device="cpu", checkpoint=checkpoint)
+
+
+def test_a_loss_that_is_not_finite_ends_the_training(tiny, brightness):
+    with pytest.raises(DivergedTrainingError, match="its loss is nan in epoch 1 of 4"):
+        train(tiny(), brightness, replace(SHORT, lr=1e30), seed=0, device="cpu")
+
+
+class Hungry(nn.Module):
+    """Runs out of memory beyond a number of images."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.most = most
+
+    def forward(self, images):
+        if self.training and len(images) > self.most:
+            raise torch.OutOfMemoryError
+        return images
+
+
+def test_a_batch_that_needs_too_much_memory_is_cut_into_smaller_ones(brightness):
+    recipe = replace(SHORT, batch_size=8, epochs=2, lr=0.01)
+    # without batch normalisation, whose statistics would differ
+    roomy = nn.Sequential(Hungry(8), nn.Flatten(), nn.Linear(192, 4))
+    narrow = nn.Sequential(Hungry(3), nn.Flatten(), nn.Linear(192, 4))
+    narrow.load_state_dict(roomy.state_dict())
+
+    whole = train(roomy, brightness, recipe, seed=0, device="cpu")
+    parts = train(narrow, brightness, recipe, seed=0, device="cpu")
+
+    assert whole.notes == ()
+    assert parts.notes == ("micro-batches of 2 images: a batch of 8 needs too much memory",)
+    assert parts.losses == pytest.approx(whole.losses, rel=1e-5)
+
+
+def test_one_image_that_needs_too_much_memory_fails_the_training(tiny, brightness):
+    with pytest.raises(torch.OutOfMemoryError):
+        train(tiny(0, Hungry(0)), brightness, SHORT, seed=0, device="cpu")
+
+
+def test_training_on_validation_images_is_judged_on_test_images(tiny, brightness):
+    network = tiny()
+
+    trained = train(network, brightness, SHORT, seed=0, device="cpu", on=TrainOn.train_and_valid)
+
+    assert trained.accuracy == accuracy_of(network, brightness.test, brightness, device="cpu")
+    assert trained.accuracy != accuracy_of(network, brightness.valid, brightness, device="cpu")
+
+
+def test_a_failed_training_leaves_those_beside_it_alone(tiny, brightness):
+    alone = tiny(1)
+    expected = train(alone, brightness, SHORT, seed=5, device="cpu")
+    beside = tiny(1)
+
+    failed, trained = train_together(
+        [tiny(0, Hungry(0)), beside], brightness, SHORT, seeds=[0, 5], device="cpu"
+    )
+
+    assert isinstance(failed, torch.OutOfMemoryError)
+    assert trained.losses == expected.losses
+    assert_equal(beside, weights(alone))
+
+
+def test_accuracy_is_evaluated_every_few_epochs_and_after_the_last(tiny, brightness):
+    trained = train(tiny(), brightness, SHORT, seed=0, device="cpu", evaluate_every=3)
+
+    assert [accuracy is None for accuracy in trained.accuracies] == [True, True, False, False]
+
+
+def test_before_step_is_given_the_number_of_each_step(tiny, brightness):
+    steps = []
+
+    train(tiny(), brightness, SHORT, seed=0, device="cpu", before_step=steps.append)
+
+    assert steps == list(range(4 * (200 // 12)))
