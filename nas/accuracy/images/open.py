@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
-import numpy as np
-from jaxtyping import Int8, Int64, UInt8
-from numpy import ndarray
-from PIL import Image
+import platformdirs
 
-from nas.accuracy.images.image_set import CHANNELS, Images, ImageSet
-from nas.accuracy.images.splits import Part, drawn
+from nas.accuracy.images.build import Draw, build
+from nas.accuracy.images.cifar import CifarArchive, is_unpacked
+from nas.accuracy.images.class_folders import ClassFolders
+from nas.accuracy.images.digits import Digits
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.parquet import ParquetImages
+from nas.accuracy.images.source import Source
+from nas.accuracy.images.stored import stored
 from runtime.shell.errors import UserError
 
 DEFAULT_SIDE = 32
@@ -20,6 +26,13 @@ DEFAULT_SIDE = 32
 DEFAULT_SHARE = 0.15
 """Share of the training images that each missing split is drawn with."""
 
+_SIDES = range(4, 513)
+_VERSION = 1  # of the stored sets; a change of decoding makes a new one
+_KINDS = (
+    "a folder of class folders, an archive of CIFAR-10 or CIFAR-100 (.tar.gz), a .parquet file, or "
+    "digits"
+)
+
 
 def open_images(
     data: str,
@@ -27,65 +40,51 @@ def open_images(
     side: int | None = None,
     seed: int = 0,
     share: float = DEFAULT_SHARE,
-    cache: Path | None = None,  # noqa: ARG001 - folders of images come next
+    cache: Path | None = None,
+    on_decoded: Callable[[int, int], object] = lambda _done, _all: None,
 ) -> ImageSet:
     """Open a data set; its images are square, RGB and `side` pixels wide.
 
+    The first time, each image is decoded into the cache. From then on, opening takes milliseconds
+    and the images are read as they are used, so that they may be more than the memory holds.
+
     Args:
-      data: `digits`, which scikit-learn embeds.
+      data: a folder of class folders, an official CIFAR archive, a Parquet file, or `digits`.
       side: height and width in pixels, 32 by default.
-      seed: of the validation and test images that are drawn where the data set has none.
+      seed: of the validation and test images that are drawn where the data set has none, and of the
+        order of the images.
       share: fraction of the training images of each class that each missing split is drawn with.
       cache: folder of the decoded images; that of the user's caches by default.
+      on_decoded: called with the numbers of decoded and of all images while they are decoded.
 
     Raises:
       UserError: if there is no such data set, or it cannot be trained on.
+      OSError: if it cannot be read, or the cache not be written.
     """
-    if data != "digits":
-        raise UserError(f"data={data}: no such data set; choose digits")
-    pixels, labels = _digits(DEFAULT_SIDE if side is None else side)
-    classes = tuple("0123456789")
-    given = np.zeros(len(labels), np.int8)
-    parts = drawn(labels, given, np.arange(len(labels)), classes, share=share, seed=seed)
-    return _image_set(pixels, labels, parts, classes, seed)
-
-
-def _digits(side: int) -> tuple[UInt8[ndarray, "n side side 3"], Int64[ndarray, "n"]]:
-    from sklearn.datasets import load_digits  # noqa: PLC0415 - slow to import
-
-    found = load_digits()
-    grey = np.rint(found.images * (255 / 16)).astype(np.uint8)
-    resized = [
-        np.asarray(Image.fromarray(one).resize((side, side), Image.Resampling.BILINEAR))
-        for one in grey
-    ]
-    return np.stack(resized)[..., None].repeat(CHANNELS, -1), found.target.astype(np.int64)
-
-
-def _image_set(
-    pixels: UInt8[ndarray, "n side side 3"],
-    labels: Int64[ndarray, "n"],
-    parts: Int8[ndarray, "n"],
-    classes: tuple[str, ...],
-    seed: int,
-) -> ImageSet:
-    generator = np.random.default_rng(seed)
-    orders = [generator.permutation(np.flatnonzero(parts == part)) for part in Part]
-    train, valid, test = (Images(pixels[order], labels[order]) for order in orders)
-    digest = sha256()
-    for images in (train, valid, test):
-        digest.update(images.pixels.tobytes())
-        digest.update(images.labels.tobytes())
-    fraction = train.pixels / 255
-    return ImageSet(
-        "digits",
-        "Digits",
-        classes,
-        train,
-        valid,
-        test,
-        tuple(fraction.mean((0, 1, 2)).tolist()),
-        tuple(fraction.std((0, 1, 2)).tolist()),
-        digest.hexdigest(),
-        (),
+    chosen = DEFAULT_SIDE if side is None else side
+    if chosen not in _SIDES:
+        raise UserError(f"side={side} must be {_SIDES.start} to {_SIDES.stop - 1} pixels")
+    source = _source(data)
+    decides = json.dumps([_VERSION, source.key(), chosen, seed, share])
+    digest = sha256(decides.encode()).hexdigest()[:16]
+    folder = cache or Path(platformdirs.user_cache_dir("edgenas")) / "images"
+    draw = Draw(share, seed)
+    return stored(
+        folder / f"{source.name}-{chosen}px-{digest}",
+        partial(build, source, chosen, draw, on_decoded),
     )
+
+
+def _source(data: str) -> Source:
+    if data == Digits.name:
+        return Digits()
+    path = Path(data).expanduser()
+    if data and path.is_dir():
+        return CifarArchive(path) if is_unpacked(path) else ClassFolders(path)
+    if not path.is_file():
+        raise UserError(f"data={data}: there is no such file or folder; choose {_KINDS}")
+    if path.suffix == ".parquet":
+        return ParquetImages(path)
+    if path.name.endswith((".tar.gz", ".tgz", ".tar")):
+        return CifarArchive(path)
+    raise UserError(f"data={data} is none of these: {_KINDS}")

@@ -1,7 +1,7 @@
 """NATS-Bench's official topology archive (Dong et al., TPAMI 2021), read one cell at a time.
 
 Its own package, `nats_bench`, computes every number. It is given objects that were read by
-`safe_pickle`, and opens none of the pickles itself, because they may come from an untrusted source.
+`nats_pickle`, and opens none of the pickles itself, because they may come from an untrusted source.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, final
 
-from nas.spaces.nas_bench_201.public.safe_pickle import load_bz2
+from nas.spaces.nas_bench_201.public.nats_pickle import load_bz2
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from runtime.network.task import Task
 from runtime.shell.errors import UserError

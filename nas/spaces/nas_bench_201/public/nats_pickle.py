@@ -1,23 +1,20 @@
-"""Safe reading of pickles from untrusted sources: plain containers and numbers only.
+"""Pickles of NATS-Bench's archive (protocol 4, written with NumPy 1, bz2-compressed), read safely.
 
-A pickle is a program. Here it can use three globals, those of NATS-Bench's files (protocol 4, written
-with NumPy 1): an ordered dictionary, NumPy's dtype and NumPy's scalar. The last two are replaced by
-safe implementations, because NumPy's trust the memory layout that they are given. A NumPy scalar
-becomes a plain Python number. A hostile file can make reading fail or exhaust memory, but it cannot
-run code.
+They may use three globals: an ordered dictionary, NumPy's dtype and NumPy's scalar. The last two are
+replaced by safe implementations. A NumPy scalar becomes a plain Python number.
 """
 
 from __future__ import annotations
 
 import bz2
-import io
-import pickle
 import struct
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
+from runtime.shell import safe_pickle
 from runtime.shell.errors import UserError
+from runtime.shell.safe_pickle import ForbiddenError
 
 MOST_BYTES = 32 * 2**20
 """Limit on one file, decompressed. The archive's largest, `meta`, has 1.4 MB; a cell has 0.3 MB."""
@@ -32,7 +29,7 @@ def load_bz2(path: Path, most_bytes: int = MOST_BYTES) -> object:
       UserError: if the file cannot be read, is corrupt, is larger than `most_bytes`, or asks
         for any other global.
     """
-    return _load(path, _decompress(path, most_bytes))
+    return safe_pickle.load(path, _decompress(path, most_bytes), _PERMITTED)
 
 
 def _decompress(path: Path, most_bytes: int) -> bytes:
@@ -52,23 +49,6 @@ def _decompress(path: Path, most_bytes: int) -> bytes:
     return content
 
 
-def _load(path: Path, content: bytes) -> object:
-    try:
-        return _PlainUnpickler(io.BytesIO(content)).load()
-    except _ForbiddenError as error:
-        raise UserError(
-            f"{path} asks to load {error}, which no file of the archive does; none of its code was "
-            f"run: delete it, and download it from the official source"
-        ) from error
-    except Exception as error:
-        reason = type(error).__name__
-        raise UserError(f"{path} is corrupt ({reason}); download it again") from error
-
-
-class _ForbiddenError(Exception):
-    """The pickle asked for a global that is not permitted; the message names it."""
-
-
 @final
 class _Dtype:
     """Replacement of numpy.dtype that accepts four little-endian number types only."""
@@ -77,13 +57,13 @@ class _Dtype:
 
     def __init__(self, code: str, align: object, copy: object) -> None:
         if code not in _NUMBERS or align not in {0, 1} or copy not in {0, 1}:
-            raise _ForbiddenError(f"a NumPy dtype {code!r}")
+            raise ForbiddenError(f"a NumPy dtype {code!r}")
         self.code = code
 
     def __setstate__(self, state: object) -> None:
         """Accept only the state of a plain little-endian number."""
         if state != (3, "<", None, None, None, -1, -1, 0):
-            raise _ForbiddenError(f"a NumPy dtype with the state {state!r}")
+            raise ForbiddenError(f"a NumPy dtype with the state {state!r}")
 
 
 def _scalar(dtype: _Dtype, content: bytes) -> float | int:
@@ -97,12 +77,3 @@ _PERMITTED = {
     ("numpy", "dtype"): _Dtype,
     ("numpy.core.multiarray", "scalar"): _scalar,
 }
-
-
-@final
-class _PlainUnpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a permitted global; refuse any other."""
-        if (module, name) not in _PERMITTED:
-            raise _ForbiddenError(f"{module}.{name}")
-        return _PERMITTED[module, name]

@@ -1,0 +1,234 @@
+"""From a source to a stored data set: decode each image once, find equal ones, split, write."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar, final
+
+import numpy as np
+from jaxtyping import Bool, Int64, UInt8, UInt64
+from numpy import ndarray
+
+from nas.accuracy.images.decode import Decoded, Treatment, UndecodableError, decode
+from nas.accuracy.images.findings import (
+    check_classes,
+    check_equal_images,
+    told_left_out,
+    told_treatments,
+    told_uncovered,
+)
+from nas.accuracy.images.image_set import CHANNELS
+from nas.accuracy.images.source import Encoded, Listing, Source
+from nas.accuracy.images.splits import Part, drawn, missing
+from nas.accuracy.images.stored import DESCRIPTION, LABELS, PIXELS, Description
+from runtime.shell.atomic_file import naming
+from runtime.shell.errors import UserError
+from runtime.shell.typed_json import write_json
+
+_BATCH = 256  # images that are decoded at once
+_MOST_THREADS = 8
+_BLOCK_BYTES = 2**24  # that are copied at once
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True)
+class Draw:
+    """How missing splits are drawn."""
+
+    share: float  # of the training images of each class
+    seed: int
+
+
+def build(
+    source: Source, side: int, draw: Draw, on_decoded: Callable[[int, int], object], folder: Path
+) -> None:
+    """Write a data set into an empty folder.
+
+    Args:
+      source: the images.
+      side: of the decoded images, pixels.
+      draw: how missing splits are drawn.
+      on_decoded: called with the numbers of decoded and of all images.
+      folder: to write to.
+
+    Raises:
+      UserError: if the data set cannot be trained on.
+      OSError: if it cannot be read or written.
+    """
+    listing = source.listing()
+    _require_room(folder, len(listing.labels), side)
+    decoded_file = folder / "decoded.bin"
+    found = _decode_all(listing, side, decoded_file, on_decoded)
+    labels, parts = listing.labels[found.usable], listing.parts[found.usable]
+    left_out = told_left_out(found.reasons, len(listing.labels))
+    check_classes(labels, parts, listing.classes, left_out)
+    _, first, inverse = np.unique(found.digests, return_index=True, return_inverse=True)
+    equal_to = first[inverse]
+    lacking = missing(parts)
+    parts = drawn(labels, parts, equal_to, listing.classes, share=draw.share, seed=draw.seed)
+    overlaps = check_equal_images(labels, parts, equal_to)
+    if lacking:
+        check_classes(labels, parts, listing.classes, left_out)
+    generator = np.random.default_rng(draw.seed)
+    orders = [generator.permutation(np.flatnonzero(parts == part)) for part in Part]
+    pixels_digest, histogram = _copy(decoded_file, side, orders, folder / PIXELS)
+    decoded_file.unlink()
+    ordered = labels[np.concatenate(orders)]
+    with naming(folder / LABELS):
+        np.save(folder / LABELS, ordered)
+    counts = tuple(map(len, orders))
+    mean, sd = _moments(histogram)
+    digest = sha256(pixels_digest + ordered.tobytes())
+    digest.update(json.dumps([side, counts, listing.classes]).encode())
+    report = (*listing.report, *left_out, *told_treatments(found.treatments))
+    report += (
+        *overlaps,
+        *told_uncovered(labels, parts, listing.classes),
+        *_told_drawn(lacking, draw),
+    )
+    write_json(
+        folder / DESCRIPTION,
+        Description(
+            source.name,
+            source.title,
+            listing.classes,
+            side,
+            counts,
+            mean,
+            sd,
+            digest.hexdigest(),
+            report,
+        ),
+    )
+
+
+@final
+@dataclass(frozen=True)
+class _Found:
+    """What decoding found."""
+
+    usable: Bool[ndarray, "listed"]
+    digests: UInt64[ndarray, "decoded"]  # of the pixels
+    reasons: dict[str, str]  # why an image is left out, by name
+    treatments: Counter[Treatment]
+
+
+def _decode_all(
+    listing: Listing, side: int, file: Path, on_decoded: Callable[[int, int], object]
+) -> _Found:
+    """Decode in threads, which Pillow lets run at once, and write the pixels one after another."""
+    count = len(listing.labels)
+    usable = np.zeros(count, bool)
+    digests = np.zeros(count, np.uint64)
+    reasons: dict[str, str] = {}
+    treatments: Counter[Treatment] = Counter()
+
+    def attempt(image: Encoded) -> Decoded | str:
+        try:
+            return decode(image, side)
+        except UndecodableError as error:
+            return str(error)
+
+    threads = min(_MOST_THREADS, os.cpu_count() or 1)
+    index = 0
+    with (
+        naming(file),
+        file.open("wb") as output,
+        ThreadPoolExecutor(threads) as pool,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore")  # Pillow's, on files that it repairs
+        for batch in _batches(iter(listing.encoded), _BATCH):
+            for outcome in pool.map(attempt, batch):
+                if listing.labels[index] < 0:
+                    reasons[listing.names[index]] = "without a label"
+                elif isinstance(outcome, str):
+                    reasons[listing.names[index]] = outcome
+                else:
+                    content = outcome.pixels.tobytes()
+                    output.write(content)
+                    usable[index] = True
+                    digests[index] = int.from_bytes(sha256(content).digest()[:8], "little")
+                    treatments[outcome.treatment] += 1
+                index += 1
+            on_decoded(index, count)
+    return _Found(usable, digests[usable], reasons, treatments)
+
+
+def _copy(
+    decoded_file: Path, side: int, orders: list[Int64[ndarray, "_"]], file: Path
+) -> tuple[bytes, Int64[ndarray, "3 256"]]:
+    """Write the pixels in their final order.
+
+    Returns their SHA-256, and how often the training images have each value in each channel.
+    """
+    image_bytes = side * side * CHANNELS
+    decoded = np.memmap(decoded_file, np.uint8, "r").reshape(-1, side, side, CHANNELS)
+    step = max(1, _BLOCK_BYTES // image_bytes)
+    digest = sha256()
+    histogram = np.zeros((CHANNELS, 256), np.int64)
+    with naming(file), file.open("wb") as output:
+        for part, order in zip(Part, orders, strict=True):
+            for start in range(0, len(order), step):
+                block = decoded[order[start : start + step]]
+                output.write(block.data)
+                digest.update(block.data)
+                if part is Part.train:
+                    histogram += _histogram(block)
+        output.flush()
+        os.fsync(output.fileno())  # before the rename that declares it whole
+    return digest.digest(), histogram
+
+
+def _histogram(block: UInt8[ndarray, "n side side 3"]) -> Int64[ndarray, "3 256"]:
+    return np.stack(
+        [np.bincount(block[..., channel].ravel(), minlength=256) for channel in range(CHANNELS)]
+    )
+
+
+def _moments(
+    histogram: Int64[ndarray, "3 256"],
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel, as fractions of 255."""
+    fractions = np.arange(256) / 255
+    shares = histogram / histogram.sum(1, keepdims=True)
+    mean = shares @ fractions
+    sd = np.sqrt((shares * (fractions - mean[:, None]) ** 2).sum(1))
+    return tuple(mean.tolist()), tuple(sd.tolist())
+
+
+def _require_room(folder: Path, count: int, side: int) -> None:
+    needed = 2 * count * side * side * CHANNELS  # decoded in their order, then in the final one
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise UserError(
+            f"{count:,} images of {side} x {side} pixels need {needed / 1e9:.1f} GB in "
+            f"{folder.parent}, which has {free / 1e9:.1f} GB left; free some, or name another "
+            f"folder by the environment variable XDG_CACHE_HOME"
+        )
+
+
+def _told_drawn(parts: tuple[Part, ...], draw: Draw) -> tuple[str, ...]:
+    if not parts:
+        return ()
+    words = " and ".join(part.words for part in parts)
+    each = " each" if len(parts) > 1 else ""
+    share = f"{draw.share:.0%} of each class{each}"
+    return (f"{words} images ({share}) are drawn from the training images by seed {draw.seed}",)
+
+
+def _batches(items: Iterator[T], size: int) -> Iterator[list[T]]:
+    while batch := list(islice(items, size)):
+        yield batch

@@ -1,0 +1,97 @@
+"""A folder with a folder of images for each class, perhaps below train, val and test."""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import final
+
+import numpy as np
+
+from nas.accuracy.images.source import Listing, safe_name, stamp
+from nas.accuracy.images.splits import Part
+from runtime.shell.errors import UserError
+from runtime.shell.printable import printable
+
+SPLITS = {
+    "train": Part.train,
+    "val": Part.valid,
+    "valid": Part.valid,
+    "validation": Part.valid,
+    "test": Part.test,
+}
+"""Names of folders. Where every folder has one of them, they are splits; otherwise classes."""
+
+_HOW = "put the images of each class into a folder of its name"
+
+
+@final
+class ClassFolders:
+    """The images below a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.title = printable(folder.resolve().name)
+        self.name = safe_name(self.title)
+
+    def key(self) -> str:
+        """Digest of the paths, sizes and times of all files."""
+        digest = sha256(str(self._folder.resolve()).encode())
+        for _, _, file in self._files:
+            digest.update(os.fsencode(f"{stamp(file)}\n"))
+        return digest.hexdigest()
+
+    def listing(self) -> Listing:
+        """Find the images."""
+        classes = tuple(sorted({name for _, name, _ in self._files}))
+        if not classes:
+            raise UserError(f"data={self._folder} has no class folders with images; {_HOW}")
+        numbers = {name: number for number, name in enumerate(classes)}
+        files = [file for _, _, file in self._files]
+        loose = sum(one.is_file() and not _hidden(one) for one in self._folder.iterdir())
+        return Listing(
+            tuple(map(printable, classes)),
+            np.array([numbers[name] for _, name, _ in self._files], np.int64),
+            np.array([part for part, _, _ in self._files], np.int8),
+            [printable(str(file.relative_to(self._folder))) for file in files],
+            files,
+            (f"{loose} files beside the class folders are left out",) if loose else (),
+        )
+
+    @cached_property
+    def _files(self) -> list[tuple[Part, str, Path]]:
+        """Split, class and path of each file, in the order of their paths."""
+        folders = _folders(self._folder)
+        if not folders or any(folder.name not in SPLITS for folder in folders):
+            splits = [(Part.train, self._folder)]
+        else:
+            splits = [(SPLITS[folder.name], folder) for folder in folders]
+        return [
+            (part, folder.name, file)
+            for part, split in splits
+            for folder in _folders(split)
+            for file in _below(folder)
+        ]
+
+
+def _folders(folder: Path) -> list[Path]:
+    return sorted(one for one in folder.iterdir() if one.is_dir() and not _hidden(one))
+
+
+def _below(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for where, folders, names in os.walk(folder, onerror=_refuse):
+        folders[:] = [name for name in folders if not _hidden(Path(name))]
+        files = (Path(where, name) for name in names if not _hidden(Path(name)))
+        found += (file for file in files if file.is_file())
+    return sorted(found)
+
+
+def _hidden(path: Path) -> bool:
+    return path.name.startswith(".") or path.name in {"Thumbs.db", "desktop.ini", "__MACOSX"}
+
+
+def _refuse(error: OSError) -> None:
+    raise error

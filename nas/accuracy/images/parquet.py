@@ -1,0 +1,120 @@
+"""A Parquet file with a row an image: its encoded bytes, its label, perhaps its split.
+
+| column | holds |
+|---|---|
+| the first of bytes (or, as Hugging Face writes it, of a struct with `bytes`) | a file's content: JPEG, PNG, ... |
+| `label` | a whole number or a text |
+| `name`, if there is one | the class of the label, as text |
+| `split`, if there is one | `train`, `val` or `test` |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from nas.accuracy.images.class_folders import SPLITS
+from nas.accuracy.images.source import Listing, safe_name, stamp
+from nas.accuracy.images.splits import Part
+from runtime.shell.errors import UserError
+from runtime.shell.printable import printable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+_ROWS = 256  # read at once
+
+
+@final
+class ParquetImages:
+    """The rows of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.title = printable(path.stem)
+        self.name = safe_name(path.stem)
+
+    def key(self) -> str:
+        """Name, size and times of the file."""
+        return stamp(self._path)
+
+    def listing(self) -> Listing:
+        """Read all columns but the images."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import, and only needed for Parquet
+
+        file = self._open()
+        image = self._image_column(file.schema_arrow)
+        names = [name for name in ("label", "name", "split") if name in file.schema_arrow.names]
+        if "label" not in names:
+            raise UserError(f"{self._path} has no column `label`; name the column of the labels so")
+        try:
+            columns = file.read(names).to_pydict()
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(error) from error
+        texts = [None if one is None else str(one) for one in columns.get("name", columns["label"])]
+        classes = _ordered({text for text in texts if text is not None})
+        numbers = {text: number for number, text in enumerate(classes)} | {None: -1}
+        return Listing(
+            tuple(map(printable, classes)),
+            np.array([numbers[text] for text in texts], np.int64),
+            np.array(
+                [self._part(one) for one in columns.get("split", ["train"] * len(texts))], np.int8
+            ),
+            [f"row {number}" for number in range(len(texts))],
+            self._images(image),
+        )
+
+    def _open(self) -> pq.ParquetFile:
+        import pyarrow as pa  # noqa: PLC0415 - as above
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        try:
+            return pq.ParquetFile(self._path)
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(error) from error
+
+    def _image_column(self, schema: pa.Schema) -> str:
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
+        for field in schema:
+            kind: Any = field.type
+            if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+                return f"{field.name}.bytes"
+            if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+                return str(field.name)
+        raise UserError(f"{self._path} has no column of bytes, the encoded images")
+
+    def _images(self, column: str) -> Iterator[bytes]:
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
+        top, _, below = column.partition(".")
+        try:
+            for batch in self._open().iter_batches(_ROWS, columns=[column]):
+                values = batch.column(top)
+                for one in values.field(below) if below else values:
+                    yield one.as_py() or b""
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(error) from error
+
+    def _part(self, split: object) -> Part:
+        if split not in SPLITS:
+            raise UserError(
+                f"{self._path}: split {printable(str(split))!r} is none of {', '.join(SPLITS)}"
+            )
+        return SPLITS[str(split)]
+
+    def _damaged(self, error: Exception) -> UserError:
+        reason = printable(" ".join(str(error).split()))[:200]
+        return UserError(f"{self._path} cannot be read as Parquet: {reason}")
+
+
+def _ordered(texts: set[str]) -> tuple[str, ...]:
+    """Whole numbers by their values, other texts by the alphabet."""
+    if all(re.fullmatch(r"-?\d+", text) for text in texts):
+        return tuple(sorted(texts, key=int))
+    return tuple(sorted(texts))

@@ -1,0 +1,71 @@
+"""What the images of a data set are read from: a folder, an archive, a table, a package."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias, final, runtime_checkable
+
+from jaxtyping import Int8, Int64, UInt8
+from numpy import ndarray
+
+Encoded: TypeAlias = "Path | bytes | UInt8[ndarray, 'height width 3']"
+"""A file, the content of a file, or pixels."""
+
+
+@final
+@dataclass(frozen=True)
+class Listing:
+    """Images of a data set before they are decoded, one row an image."""
+
+    classes: tuple[str, ...]
+    labels: Int64[ndarray, "n"]  # numbers of the classes; -1: the data set does not say
+    parts: Int8[ndarray, "n"]  # values of `splits.Part`
+    names: Sequence[str]  # how a message names each image
+    encoded: Iterable[Encoded]  # each image in turn; read as it is iterated over
+    report: tuple[str, ...] = ()  # sentences for the user
+
+
+@runtime_checkable
+class Source(Protocol):
+    """A data set that can be listed and read."""
+
+    @property
+    def name(self) -> str:
+        """Short name, safe in file names and table columns."""
+
+    @property
+    def title(self) -> str:
+        """Name as a page writes it."""
+
+    def key(self) -> str:
+        """Text that changes when an image does; nothing is decoded for it.
+
+        Raises:
+          OSError: if the data set cannot be read.
+        """
+
+    def listing(self) -> Listing:
+        """Find the images.
+
+        Raises:
+          UserError: if the data set has none, or is malformed.
+          OSError: if it cannot be read.
+        """
+
+
+def safe_name(text: str) -> str:
+    """Letters, digits and underscores of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")[:40] or "images"
+
+
+def stamp(path: Path) -> str:
+    """Path, size and times of a file, which change when its content does.
+
+    Raises:
+      OSError: if there is no such file.
+    """
+    found = path.stat()
+    return f"{path.absolute()} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
