@@ -20,6 +20,7 @@ import os
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import sha256
 from math import isnan
 from pathlib import Path
@@ -310,7 +311,11 @@ def write_csv_table(
     if not is_whole(path, keys):
         kept = ~np.isnan(values).all(axis=-1)
         architectures, values = architectures[kept], values[kept]
-    leading = {"arch": [keys.text(one) for one in architectures]}
+    if numbered is not None and 4 * len(architectures) > numbered.size:
+        every = list(_row_of_text(numbered))
+        leading = {"arch": [every[n] for n in numbered.numbers(architectures)]}
+    else:
+        leading = {"arch": [keys.text(one) for one in architectures]}
     if numbered is not None:
         leading = {"index": numbered.numbers(architectures).tolist(), **leading}
     text = io.StringIO(newline="")
@@ -351,11 +356,14 @@ def _read_with_arrow(path: Path) -> pa.Table:
 def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "rows D"]:
     """Architecture of each row of the file; no two are the same."""
     texts = table["arch"].to_pylist()
+    is_most = isinstance(keys, NumberedKeys) and 4 * len(texts) > keys.size
+    known = _row_of_text(keys) if is_most else {}
     line = 1
     rows = []
     try:
         for line, text in enumerate(texts, start=2):  # noqa: B007 - named by the error
-            rows.append(keys.parse(text))
+            row = known.get(text)
+            rows.append(keys.parse(text) if row is None else row)
     except UserError as error:
         raise UserError(f"{path}, line {line}: {error}") from error
     if not rows:
@@ -366,6 +374,12 @@ def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "r
         twice = next(n for n, row in enumerate(architectures) if last[row.tobytes()] != n)
         raise UserError(f"{path} holds {texts[twice]} more than once")
     return architectures
+
+
+@lru_cache(maxsize=2)
+def _row_of_text(keys: NumberedKeys) -> dict[str, Int64[ndarray, "D"]]:
+    """Every architecture by its text, in the order of the numbers."""
+    return {keys.text(row): row for row in keys.architectures(np.arange(keys.size))}
 
 
 def _numbers(

@@ -110,12 +110,13 @@ class NasBench201:
 
     def text(self, architecture: Int64[ndarray, "6"]) -> str:
         """The benchmark's string of an architecture."""
-        return _STRING.format(*self.operations(architecture))
+        return _STRING.format(*[OPERATIONS[choice] for choice in architecture])
 
     @cached_property
     def strings(self) -> tuple[str, ...]:
         """String of every architecture, in official order."""
-        return tuple(self.text(row) for row in self.rows)
+        operations = np.array(OPERATIONS)[self.rows].tolist()
+        return tuple(_STRING.format(*names) for names in operations)
 
     def neighbours(self, architecture: Int64[ndarray, "6"]) -> Int64[ndarray, "24 6"]:
         """The architectures that differ on exactly one edge."""
