@@ -35,7 +35,7 @@ from runtime.shell.atomic_file import naming
 from runtime.shell.errors import UserError
 from runtime.shell.typed_json import write_json
 
-_BATCH = 256  # images that are decoded at once
+_BATCH = 64  # images that are read and decoded at once
 _MOST_THREADS = 8
 _BLOCK_BYTES = 2**24  # that are copied at once
 

@@ -57,7 +57,7 @@ class ClassFolders:
             np.array([part for part, _, _ in self._files], np.int8),
             [printable(str(file.relative_to(self._folder))) for file in files],
             files,
-            (f"{loose} files beside the class folders are left out",) if loose else (),
+            _told_loose(loose),
         )
 
     @cached_property
@@ -74,6 +74,17 @@ class ClassFolders:
             for folder in _folders(split)
             for file in _below(folder)
         ]
+
+
+def _told_loose(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    files = (
+        "1 file beside the class folders is"
+        if count == 1
+        else f"{count:,} files beside the class folders are"
+    )
+    return (f"{files} left out",)
 
 
 def _folders(folder: Path) -> list[Path]:

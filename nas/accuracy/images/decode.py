@@ -68,7 +68,7 @@ def decode(image: Encoded, side: int) -> Decoded:
         raise
     except UnidentifiedImageError as error:
         raise UndecodableError(f"not {', '.join(FORMATS[:-1])} or {FORMATS[-1]}") from error
-    except Image.DecompressionBombError as error:
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise UndecodableError(f"larger than {MOST_PIXELS // 10**6} million pixels") from error
     except Exception as error:  # damaged files raise whatever the decoder stumbles over
         raise UndecodableError("truncated or damaged") from error

@@ -53,8 +53,10 @@ def check_classes(
     """Refuse what cannot be learned.
 
     Raises:
-      UserError: if there are less than two classes, or one has no training images.
+      UserError: if there are no training images, or none of a class, or less than two classes.
     """
+    if len(labels) and not (parts == Part.train).any():
+        raise UserError("there are no training images; add a folder or split `train`")
     if len(classes) < 2:
         only = f"one class, {classes[0]!r}" if classes else "no class"
         raise UserError(f"the images have {only}; a classifier needs two or more")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-_ROWS = 256  # read at once
+_ROWS = 64  # read at once
 
 
 @final

@@ -55,10 +55,6 @@ def drawn(
       UserError: if a class has too few images.
     """
     wanted = missing(parts)
-    if Part.train in wanted:
-        raise UserError(
-            "there are no training images; add a folder `train`, or leave out the splits"
-        )
     generator = np.random.default_rng(seed)
     found: Int8[ndarray, "n"] = parts.copy()
     first = (parts == Part.train) & (equal_to == np.arange(len(labels)))

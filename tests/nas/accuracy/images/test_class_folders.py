@@ -1,0 +1,158 @@
+"""A folder of class folders: which images there are, and what is refused."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from runtime.shell.errors import UserError
+
+
+def counts(images):
+    return [
+        np.bincount(split.labels, minlength=len(images.classes)).tolist()
+        for split in (images.train, images.valid, images.test)
+    ]
+
+
+def test_validation_and_test_images_are_drawn_of_each_class(class_folders, opened):
+    images = opened(class_folders({"dog": 20, "cat": 10}), share=0.2)
+
+    assert images.classes == ("cat", "dog")
+    assert counts(images) == [[6, 12], [2, 4], [2, 4]]
+    assert images.report == (
+        (
+            "validation and test images (20% of each class each) are drawn from the training images by "
+            "seed 0"
+        ),
+    )
+
+
+def test_splits_that_are_given_are_kept(class_folders, opened):
+    folder = class_folders(
+        {"train/a": 4, "train/b": 4, "val/a": 2, "val/b": 3, "test/a": 1, "test/b": 1}
+    )
+
+    images = opened(folder)
+
+    assert counts(images) == [[4, 4], [2, 3], [1, 1]]
+    assert images.report == ()
+
+
+def test_only_the_missing_split_is_drawn(class_folders, opened):
+    folder = class_folders({"train/a": 8, "train/b": 8, "test/a": 3, "test/b": 3})
+
+    images = opened(folder, share=0.25)
+
+    assert counts(images) == [[6, 6], [2, 2], [3, 3]]
+
+
+def test_a_class_may_be_called_train(class_folders, opened):
+    images = opened(class_folders({"train": 4, "bus": 4}))
+
+    assert images.classes == ("bus", "train")
+
+
+def test_pixels_belong_to_their_labels(class_folders, opened):
+    folder = class_folders({"black": 0, "white": 0})
+    for number in range(20):
+        Image.new("RGB", (9, 9), (number, 0, 0)).save(folder / "black" / f"{number}.png")
+        Image.new("RGB", (9, 9), (255, 255, 255 - number)).save(folder / "white" / f"{number}.png")
+
+    images = opened(folder)
+
+    for split in (images.train, images.valid, images.test):
+        assert ((split.pixels.mean((1, 2, 3)) > 128) == (split.labels == 1)).all()
+
+
+def test_subfolders_of_a_class_count_and_hidden_files_do_not(class_folders, opened):
+    folder = class_folders({"a": 3, "a/more": 3, "b": 4, "b/.cache": 5})
+    (folder / "a" / ".DS_Store").write_bytes(b"x")
+    (folder / ".git").mkdir()
+
+    images = opened(folder)
+
+    assert np.sum(counts(images), axis=0).tolist() == [6, 4]
+    assert not any("left out" in sentence for sentence in images.report)
+
+
+def test_what_is_no_image_is_left_out_and_told(class_folders, opened):
+    folder = class_folders({"a": 6, "b": 6})
+    (folder / "readme.txt").write_text("by me")
+    (folder / "a" / "notes.txt").write_text("of a cat")
+    (folder / "b" / "empty.png").write_bytes(b"")
+    whole = next((folder / "b").glob("[0-9]*.png")).read_bytes()
+    (folder / "b" / "half.png").write_bytes(whole[: len(whole) // 2])
+
+    images = opened(folder)
+
+    assert np.sum(counts(images), axis=0).tolist() == [6, 6]
+    assert images.report[:2] == (
+        "1 file beside the class folders is left out",
+        (
+            "3 of 15 images are left out: 1 not JPEG, PNG, BMP, GIF, TIFF, WEBP or PPM (a/notes.txt); "
+            "1 empty (b/empty.png); 1 truncated or damaged (b/half.png)"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"cat": 5}, "the images have one class, 'cat'; a classifier needs two or more"),
+        (
+            {"cat": 1, "dog": 1},
+            (
+                "class 'cat' has 1 different training images, too few to draw validation and test "
+                "images from; it needs 3 or more"
+            ),
+        ),
+        ({"val/a": 2, "test/a": 2}, "there are no training images; add a folder or split `train`"),
+        (
+            {"train/a": 3, "train/b": 3, "test/a": 1, "test/c": 1, "val/a": 1},
+            "class 'c' has test images only; add training images of it, or remove the class",
+        ),
+        ({}, r"has no class folders with images; put the images of each class into a folder"),
+    ],
+)
+def test_a_data_set_that_cannot_be_trained_on_is_refused(class_folders, opened, given, message):
+    folder = class_folders(given)
+    folder.mkdir(exist_ok=True)
+
+    with pytest.raises(UserError, match=message):
+        opened(folder)
+
+
+def test_a_class_without_a_readable_image_is_refused_with_the_reason(class_folders, opened):
+    folder = class_folders({"a": 4, "b": 4})
+    (folder / "c").mkdir()
+    (folder / "c" / "c.jpg").write_bytes(b"\xff\xd8\xff no more")
+
+    with pytest.raises(UserError, match=r"class 'c' has no usable image; .* \(c/c\.jpg\)$"):
+        opened(folder)
+
+
+def test_a_class_in_the_training_split_only_is_told(class_folders, opened):
+    folder = class_folders(
+        {"train/a": 3, "train/b": 3, "val/a": 1, "val/b": 1, "test/a": 1, "train/c": 2}
+    )
+
+    images = opened(folder)
+
+    assert images.report == (
+        "1 of 3 classes have no validation image (c): validation accuracy says nothing of them",
+        "2 of 3 classes have no test image (b, c): test accuracy says nothing of them",
+    )
+
+
+@pytest.mark.parametrize("data", ["nowhere", "", "some.txt"])
+def test_a_data_set_that_does_not_exist_is_refused_with_what_may_be_given(opened, tmp_path, data):
+    (tmp_path / "some.txt").write_text("")
+
+    with pytest.raises(UserError, match=r"data=.*a folder of class folders.*\.parquet.*digits"):
+        opened(tmp_path / data if data else "")
+
+
+@pytest.mark.parametrize("side", [0, -1, 100_000])
+def test_a_side_out_of_range_is_refused(opened, side):
+    with pytest.raises(UserError, match=f"side={side} must be 4 to 512 pixels"):
+        opened("digits", side=side)
