@@ -28,7 +28,7 @@ class Choices(Protocol):
         """Return True where a row is an architecture of the space."""
 
     def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
-        """Draw valid architectures uniformly over the options of each position."""
+        """Draw valid architectures, uniformly over options or over distinct networks."""
 
     def neighbours(self, architecture: Int64[ndarray, "D"]) -> Int64[ndarray, "n D"]:
         """Valid architectures that differ from this one in exactly one choice."""

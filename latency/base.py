@@ -42,7 +42,7 @@ class Space(Protocol):
         """Map architectures that are the same network to one row of them."""
 
     def sample(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
-        """Draw valid architectures uniformly over the options of each position."""
+        """Draw valid architectures, uniformly over options or over distinct networks."""
 
     def text(self, architecture: Int64[ndarray, "D"]) -> str:
         """Write an architecture as one line; `parse` reads it."""

@@ -19,6 +19,8 @@ GROUP = "edgenas.spaces"
 
 _BUILT_IN = {
     "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",
+    "mobilenet_v3": "nas.spaces.mobilenet_v3.plugin:SPACE",
+    "mobilenet_v3_w1.0": "nas.spaces.mobilenet_v3.plugin:NARROW",
 }
 """Found without an installation's metadata, so that a clone works as it is."""
 

@@ -1,0 +1,1 @@
+"""MobileNetV3 as in Once-for-All: elastic side, depth, kernel and expansion."""

@@ -1,0 +1,131 @@
+"""Parameters and multiply-accumulates, as the public implementation counts them.
+
+Its counter (`flops_counter.py` of Once-for-All) counts the multiplications of convolutions and of the
+classifier, without biases. Normalisation, activations, pooling and sums count as zero, but
+normalisation has parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
+from nas.spaces.mobilenet_v3.layers import (
+    Block,
+    Widths,
+    first_block,
+    image_side,
+    shrunk,
+    stage_block,
+    stage_sides,
+)
+from nas.spaces.mobilenet_v3.space import (
+    EXPANSIONS,
+    KERNELS,
+    MOST_BLOCKS,
+    SIDES,
+    STAGES,
+    settings_of,
+)
+from runtime.network.task import Task
+
+_STAGE = np.arange(STAGES)[:, None]
+_PLACE = np.minimum(np.arange(MOST_BLOCKS), 1)  # blocks after the first of a stage cost the same
+
+
+def parameters(
+    architectures: Int64[ndarray, "*n D"], channels: Widths, task: Task
+) -> Int64[ndarray, "*n"]:
+    """Number of trained parameters of each network."""
+    stem = (9 * task.channels + 2) * channels.stem
+    final = (channels.stages[-1] + 2) * channels.final
+    head = channels.final * channels.features + (channels.features + 1) * task.num_classes
+    always = stem + block_parameters(first_block(channels.stem, 1)) + final + head
+    of_block = each_block(channels, (1,), block_parameters)[0]
+    chosen = settings_of(architectures)
+    costs = of_block[_STAGE, _PLACE, chosen.kernel, chosen.expansion]
+    return np.asarray(always + np.where(chosen.on, costs, 0).sum((-1, -2)))
+
+
+def multiply_accumulates(
+    architectures: Int64[ndarray, "*n D"], channels: Widths, task: Task
+) -> Int64[ndarray, "*n"]:
+    """Number of multiply-accumulates for one image."""
+    sides = tuple(image_side(side, task) for side in SIDES)
+    always = np.array([_fixed_multiply_accumulates(channels, side, task) for side in sides])
+    of_block = each_block(channels, sides, block_multiply_accumulates)
+    chosen = settings_of(architectures)
+    side = chosen.side[..., None, None]
+    costs = of_block[side, _STAGE, _PLACE, chosen.kernel, chosen.expansion]
+    return np.asarray(always[chosen.side] + np.where(chosen.on, costs, 0).sum((-1, -2)))
+
+
+@lru_cache(maxsize=32)
+def each_block(
+    channels: Widths, sides: tuple[int, ...], cost: Callable[[Block], int]
+) -> Int64[ndarray, "sides stages 2 kernels expansions"]:
+    """A cost of every block that a network may have: the first of a stage, and any other.
+
+    `sides` are those of the image in pixels.
+    """
+    return np.array(
+        [
+            [
+                [
+                    [
+                        [
+                            cost(
+                                stage_block(
+                                    channels,
+                                    stage,
+                                    place,
+                                    kernel=kernel,
+                                    expansion=expansion,
+                                    image=side,
+                                )
+                            )
+                            for expansion in EXPANSIONS
+                        ]
+                        for kernel in KERNELS
+                    ]
+                    for place in range(2)
+                ]
+                for stage in range(STAGES)
+            ]
+            for side in sides
+        ]
+    )
+
+
+def block_parameters(block: Block) -> int:
+    """Number of trained parameters of a block."""
+    expand = (block.inputs + 2) * block.hidden if block.expands else 0
+    depthwise = (block.kernel**2 + 2) * block.hidden
+    squeeze = (
+        2 * block.hidden * block.squeeze + block.hidden + block.squeeze if block.squeeze else 0
+    )
+    project = (block.hidden + 2) * block.outputs
+    return expand + depthwise + squeeze + project
+
+
+def block_multiply_accumulates(block: Block) -> int:
+    """Number of multiply-accumulates of a block for one image."""
+    expand = block.inputs * block.hidden * block.side**2 if block.expands else 0
+    depthwise = block.kernel**2 * block.hidden * block.output_side**2
+    squeeze = 2 * block.hidden * block.squeeze
+    project = block.hidden * block.outputs * block.output_side**2
+    return expand + depthwise + squeeze + project
+
+
+def _fixed_multiply_accumulates(channels: Widths, side: int, task: Task) -> int:
+    """Number of multiply-accumulates outside the stages."""
+    stem_side, *_, last_side = stage_sides(side)
+    stem = 9 * task.channels * channels.stem * shrunk(side, 2) ** 2
+    first = block_multiply_accumulates(first_block(channels.stem, stem_side))
+    final = channels.stages[-1] * channels.final * last_side**2
+    head = channels.final * channels.features + channels.features * task.num_classes
+    return stem + first + final + head

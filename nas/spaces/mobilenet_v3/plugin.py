@@ -1,0 +1,118 @@
+"""MobileNetV3 as the search spaces `space=mobilenet_v3` and `space=mobilenet_v3_w1.0`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from nas.spaces.mobilenet_v3.costs import multiply_accumulates, parameters
+from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features
+from nas.spaces.mobilenet_v3.layers import Block, blocks_of, image_side, widths
+from nas.spaces.mobilenet_v3.space import MobileNetV3, side_of, stages_of
+from runtime.network.task import Task
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from runtime.page.parts import Part
+
+_BYTES_PER_WEIGHT = 4
+
+
+@final
+class MobileNetV3Space(MobileNetV3):
+    """The networks of one width multiplier, with their costs and what is known of them.
+
+    A width is a space of its own: supernets, look-ups and predictors are made for one width.
+    """
+
+    tasks: Mapping[str, Task] = {"imagenet": Task("imagenet", 1000, 224, title="ImageNet")}
+    default_task = "imagenet"
+    feature_names = FEATURES
+
+    def __init__(self, name: str, multiplier: float, resources: Path | None) -> None:
+        self.name = name
+        self.resources = resources
+        self._multiplier = multiplier
+        self._widths = widths(multiplier)
+
+    def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
+        """Counts of blocks by their place and settings; see `features.py`."""
+        return architecture_features(architectures)
+
+    def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
+        """The same number for equal networks."""
+        _, group = np.unique(self.canonical(architectures), axis=0, return_inverse=True)
+        return group.reshape(-1).astype(np.int64)
+
+    def costs(
+        self, architectures: Int64[ndarray, "*n D"], task: Task
+    ) -> Mapping[str, Float64[ndarray, "*n"]]:
+        """`parameters`, `flops` and `weight_bytes`, as the public implementation counts."""
+        count = parameters(architectures, self._widths, task).astype(float)
+        flops = multiply_accumulates(architectures, self._widths, task).astype(float)
+        return {
+            "parameters": count,
+            "flops": flops,
+            "weight_bytes": np.asarray(count * _BYTES_PER_WEIGHT),
+        }
+
+    def layers(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Block]:
+        """Blocks of a network in order, with the one before the stages."""
+        return blocks_of(architecture, self._widths, self.image_side(architecture, task))
+
+    def image_side(self, architecture: Int64[ndarray, "D"], task: Task) -> int:
+        """Side in pixels of the images that a network takes."""
+        return image_side(side_of(architecture), task)
+
+    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """The untrained network."""
+        from nas.spaces.mobilenet_v3.network import MobileNet  # noqa: PLC0415 - imports torch
+
+        return MobileNet(
+            task.channels,
+            [block.setting for block in self.layers(architecture, task)],
+            self._widths.final,
+            self._widths.features,
+            task.num_classes,
+        )
+
+    def example_input(
+        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
+    ) -> Tensor:
+        """Noise in the shape of the network's images."""
+        import torch  # noqa: PLC0415 - takes seconds, not needed with a table
+
+        side = self.image_side(architecture, task)
+        return torch.randn(batch_size, task.channels, side, side)
+
+    def control(self) -> Int64[ndarray, "D"]:
+        """The largest network on the largest image."""
+        return np.array(self.num_choices) - 1
+
+    def source(self, architecture: Int64[ndarray, "D"], task: Task) -> str:
+        """Python source of the network."""
+        from nas.spaces.mobilenet_v3.source import network_source  # noqa: PLC0415 - exports only
+
+        return network_source(self.layers(architecture, task), self._widths, task)
+
+    def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
+        """The blocks of each stage, for a whole image of the default task."""
+        from nas.spaces.mobilenet_v3.drawing import draw_network  # noqa: PLC0415 - pages only
+
+        task = self.tasks[self.default_task]
+        blocks = iter(self.layers(architecture, task)[1:])
+        stages = [[next(blocks) for _ in stage] for stage in stages_of(architecture)]
+        side = self.image_side(architecture, task)
+        return draw_network(title, side, stages, self._widths, self.text(architecture))
+
+
+SPACE = MobileNetV3Space("mobilenet_v3", 1.2, Path(__file__).parent)
+"""Width 1.2, that of the published predictor and look-ups."""
+
+NARROW = MobileNetV3Space("mobilenet_v3_w1.0", 1.0, None)
