@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Int64, UInt8
 from torch import Tensor
 
+from nas.accuracy.training.rand_augment import CHOICES, OPERATIONS, rand_augmented
 from nas.accuracy.training.recipe import Recipe
 
 
@@ -20,6 +21,8 @@ class Draws:
     shift_y: Int64[Tensor, "n"]  # pixels, from 0 to twice the padding
     shift_x: Int64[Tensor, "n"]
     flip: Bool[Tensor, "n"]
+    operations: Int64[Tensor, "n k"]  # of RandAugment
+    signs: Int64[Tensor, "n k"]
 
     @classmethod
     def of(cls, n: int, side: int, generator: torch.Generator) -> Draws:
@@ -29,6 +32,8 @@ class Draws:
             torch.randint(width, (n,), generator=generator),
             torch.randint(width, (n,), generator=generator),
             torch.rand(n, generator=generator) < 0.5,
+            torch.randint(CHOICES, (n, OPERATIONS), generator=generator),
+            2 * torch.randint(2, (n, OPERATIONS), generator=generator) - 1,
         )
 
 
@@ -40,9 +45,12 @@ def padding(side: int) -> int:
 def augmented(
     pixels: UInt8[Tensor, "n side side channels"], draws: Draws, recipe: Recipe
 ) -> UInt8[Tensor, "n side side channels"]:
-    """Crop and flip, as far as the recipe says."""
+    """Crop, flip, then RandAugment, as far as the recipe says."""
     if recipe.crop or recipe.flip:
         pixels = _cropped(pixels, draws, recipe)
+    if recipe.rand_augment:
+        device = pixels.device
+        pixels = rand_augmented(pixels, draws.operations.to(device), draws.signs.to(device))
     return pixels
 
 

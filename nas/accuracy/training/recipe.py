@@ -23,6 +23,7 @@ class Recipe:
     warm_up: float = 0.0  # share of the steps in which the learning rate rises from 0
     flip: bool = True  # horizontally, half of the images
     crop: bool = True  # after padding by an eighth of the side with black
+    rand_augment: bool = False  # two operations an image (Cubuk et al., 2020)
     label_smoothing: float = 0.0
     ema: float = 0.0  # share of the steps that the moving average of the weights spans; 0 for none
     clip: float | None = None  # largest norm of the gradient
@@ -47,7 +48,7 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("nas_bench_201"),
-        Recipe("modern", warm_up=0.05, label_smoothing=0.1, ema=0.02),
+        Recipe("modern", warm_up=0.05, rand_augment=True, label_smoothing=0.1, ema=0.02),
     )
 }
 """`nas_bench_201` is the published protocol of the benchmark (Dong & Yang, ICLR 2020, section 2.2)."""

@@ -1,0 +1,485 @@
+"""How fast is the trainer on one GPU, and does it agree with NAS-Bench-201's own table?
+
+    $ PYTHONPATH=. NAS_DATA=<folder> python benchmarks/own_images_trainer.py --out out
+
+Parts: a captured step against an eager one; images per second of a plain torch loop, of the trainer alone
+and of several networks side by side, beside what the traffic of the tensors allows; 12 cells of the
+table trained for 12 epochs by the benchmark's protocol `valid`, in a drawn half of CIFAR-10's training
+images. Writes `trainer.json` and `trainer.md`, after each part. `--tiny` tries the script out on a CPU.
+"""
+
+import argparse
+import dataclasses
+import io
+import json
+import os
+import threading
+import time
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet
+import torch
+from PIL import Image
+from scipy.stats import kendalltau
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.training.recipe import RECIPES
+from nas.accuracy.training.together import TrainingPool, train_together
+from nas.accuracy.training.trainer import Epoch, train
+from nas.spaces.nas_bench_201.plugin import SPACE
+
+BANDWIDTH_BYTES_S = 4.3e12
+"""Copy bandwidth of an H200, measured."""
+
+NAMED = (6111, 9930, 1462, 10636, 4317, 0, 1835)
+"""Cells of the published table that the specification quotes."""
+
+RECIPE = RECIPES["nas_bench_201"]
+TASK = SPACE.tasks["cifar10"]
+DATA = Path(os.environ.get("NAS_DATA", "data"))
+
+
+class Report:
+    """Lines for readers and results as JSON, printed and saved as they come."""
+
+    def __init__(self, folder, budget_s):
+        self.folder = folder
+        self.began_s = time.perf_counter()
+        self.budget_s = budget_s
+        self.results = {"machine": machine()}
+        self.lines = ["# Trainer", "", f"`{self.results['machine']}`", ""]
+
+    @property
+    def left_s(self):
+        """Seconds of the budget that are left."""
+        return self.budget_s - (time.perf_counter() - self.began_s)
+
+    def say(self, line):
+        """Print a line and keep it."""
+        print(f"{time.perf_counter() - self.began_s:6.1f} s  {line}", flush=True)
+        self.lines.append(line)
+
+    def save(self):
+        """Write both files."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "trainer.json").write_text(json.dumps(self.results, indent=1, default=str))
+        (self.folder / "trainer.md").write_text("\n".join(self.lines) + "\n")
+
+    def part(self, name, work, needs_s):
+        """Do a part if there is time; an error is reported, and the other parts go on."""
+        self.say(f"\n## {name}\n")
+        if self.left_s < needs_s:
+            self.say(f"left out: {self.left_s:.0f} s are left, it takes about {needs_s} s")
+            return
+        began_s = time.perf_counter()
+        try:
+            self.results[name] = work()
+        except Exception:  # noqa: BLE001 - the other parts go on
+            self.say("```\n" + traceback.format_exc() + "```")
+        self.say(f"\n({time.perf_counter() - began_s:.0f} s)")
+        self.save()
+
+
+def machine():
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
+    return f"torch {torch.__version__}, {gpu}, {os.cpu_count()} processors"
+
+
+def cifar10(tiny):
+    """A drawn half of the training images, the other half, and the test images, as their arrays."""
+    table = pyarrow.parquet.read_table(DATA / "images" / "cifar10-jpeg.parquet")
+    split = np.array(table["split"].to_pylist())
+    labels = table["label"].to_numpy().astype(np.int64)
+    encoded = table["jpeg"].to_pylist()
+
+    def decoded(one):
+        return np.asarray(Image.open(io.BytesIO(one)).convert("RGB"))
+
+    train_rows = np.random.default_rng(0).permutation(np.flatnonzero(split == "train"))
+    test_rows = np.flatnonzero(split == "test")
+    if tiny:
+        train_rows, test_rows = train_rows[:96], test_rows[:32]
+    half = len(train_rows) // 2
+    with ThreadPoolExecutor() as threads:
+
+        def images(rows):
+            return Images(
+                np.stack(list(threads.map(decoded, [encoded[i] for i in rows]))), labels[rows]
+            )
+
+        halves = images(train_rows[:half]), images(train_rows[half:])
+        test = images(test_rows)
+    mean, sd = np.array([125.3, 123.0, 113.9]) / 255, np.array([63.0, 62.1, 66.7]) / 255
+    return ImageSet(
+        "cifar10",
+        "CIFAR-10",
+        tuple("0123456789"),
+        *halves,
+        test,
+        tuple(mean.tolist()),
+        tuple(sd.tolist()),
+        "0",
+        (),
+    )
+
+
+def network(number, seed=0):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return SPACE.network(SPACE.architectures(np.array(number)), TASK)
+
+
+# --- a captured step against an eager one
+
+
+def agreement_of_steps(images, report):
+    """Losses of captured, eager and side-by-side trainings of equal networks."""
+    recipe = replace(RECIPE, epochs=2)
+    small = replace(
+        images,
+        train=Images(images.train.pixels[:4096], images.train.labels[:4096]),
+        valid=Images(images.valid.pixels[:4096], images.valid.labels[:4096]),
+    )
+    cell = 1462
+    networks = {name: network(cell) for name in ("eager", "captured", "captured again")}
+    outcomes = {}
+    torch.backends.cudnn.deterministic = True
+    for name, one in networks.items():
+        before_step = (lambda _: None) if name == "eager" else None
+        outcomes[name] = train(one, small, recipe, seed=1, before_step=before_step)
+        report.say(
+            f"- {name}: losses {outcomes[name].losses}, accuracy {outcomes[name].accuracy:.4f}, notes {outcomes[name].notes}"
+        )
+    beside = [network(cell), network(6111), network(0), network(cell)]
+    together = train_together(beside, small, recipe, seeds=[1, 2, 3, 1], side_by_side=4)
+    for number, one in zip((cell, 6111, 0, cell), together, strict=True):
+        if isinstance(one, BaseException):
+            report.say("```\n" + "".join(traceback.format_exception(one)) + "```")
+        else:
+            report.say(
+                f"- side by side, cell {number}: losses {one.losses}, accuracy {one.accuracy:.4f}"
+            )
+    networks["side by side"], networks["side by side again"] = beside[0], beside[3]
+    torch.backends.cudnn.deterministic = False
+    expected = networks["eager"].state_dict()
+    differences = {}
+    for name, one in networks.items():
+        worst = max(
+            float((tensor.float() - expected[key].float()).abs().max())
+            for key, tensor in one.state_dict().items()
+        )
+        differences[name] = worst
+        report.say(f"- largest difference of a weight, {name} against eager: {worst:.3g}")
+    return {
+        "losses": {name: one.losses for name, one in outcomes.items()},
+        "differences": differences,
+    }
+
+
+# --- speed
+
+
+class Traffic(TorchDispatchMode):
+    """Bytes of the tensors that operators read and write, each once."""
+
+    def __init__(self):
+        super().__init__()
+        self.bytes = 0
+        self.operators = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        result = function(*arguments, **(keywords or {}))
+        outputs = [one for one in tree_leaves(result) if isinstance(one, torch.Tensor)]
+        inputs = [
+            one for one in tree_leaves((arguments, keywords)) if isinstance(one, torch.Tensor)
+        ]
+        is_view = function.is_view or "empty" in str(function)
+        if not is_view:
+            self.bytes += sum(one.nbytes for one in (*inputs, *outputs))
+            self.operators += 1
+        return result
+
+
+def traffic(number, batch_size):
+    """GB that one step reads and writes in two bytes a number, and its operators; counted on few images."""
+    few = 8
+    one = network(number)
+    counts = {}
+    for n in (few, 2 * few):
+        with Traffic() as counted:
+            loss = functional.cross_entropy(
+                one(torch.randn(n, 3, 32, 32)), torch.zeros(n, dtype=torch.int64)
+            )
+            loss.backward()
+        counts[n] = counted.bytes / 2
+    per_image = (counts[2 * few] - counts[few]) / few
+    return per_image * batch_size / 1e9, counted.operators
+
+
+def plain_loop(number, images, steps):
+    """Seconds of each tenth of the steps of a loop as one writes it by hand: bf16, channels last, images on the GPU."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = network(number).to(device).to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(
+        model.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4
+    )
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+    pixels = torch.from_numpy(images.train.pixels).to(device).permute(0, 3, 1, 2)
+    labels = torch.from_numpy(images.train.labels).to(device)
+    mean = torch.tensor(images.mean, device=device).view(1, 3, 1, 1) * 255
+    sd = torch.tensor(images.sd, device=device).view(1, 3, 1, 1) * 255
+    batch_size = min(256, len(labels) // 4)
+    times = []
+    for step in range(steps):
+        if step % max(1, steps // 10) == 0:
+            if device == "cuda":
+                torch.cuda.synchronize()
+            times.append(time.perf_counter())
+        which = torch.randint(len(labels), (batch_size,), device=device)
+        batch = (pixels[which].float() - mean) / sd
+        batch = functional.pad(batch, (4, 4, 4, 4))
+        top, left = torch.randint(0, 9, (2,)).tolist()
+        batch = batch[:, :, top : top + 32, left : left + 32]
+        if step % 2:
+            batch = batch.flip(3)
+        batch = batch.contiguous(memory_format=torch.channels_last)
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            loss = functional.cross_entropy(model(batch), labels[which])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    tenth = max(1, steps // 10) * batch_size
+    return [tenth / (end - begin) for begin, end in pairwise(times[2:])]
+
+
+def rates(cells, images, epochs, side_by_side):
+    """Images per second of all trainings together, while all of them run, in each of several windows."""
+    per_epoch = len(images.train) // RECIPE.batch_size * RECIPE.batch_size or len(images.train)
+    ends = [[] for _ in cells]
+    all_run = threading.Barrier(len(cells), timeout=120)
+
+    def on_epoch(number, epoch: Epoch):
+        if epoch.number == 1:  # captures take a while, one after another
+            all_run.wait()
+        ends[number].append(time.perf_counter())
+
+    results = train_together(
+        [network(cell, seed) for seed, cell in enumerate(cells)],
+        images,
+        replace(RECIPE, epochs=epochs),
+        seeds=range(len(cells)),
+        side_by_side=side_by_side,
+        on_epoch=on_epoch,
+        evaluate_every=epochs,
+    )
+    for one in results:
+        if isinstance(one, BaseException):
+            raise one
+    begin, end = max(one[0] for one in ends), min(one[-1] for one in ends)
+    edges = np.linspace(begin, end, 4)
+    done = sum(np.interp(edges, one, np.arange(len(one))) for one in ends) * per_epoch
+    return list(np.diff(done) / np.diff(edges))
+
+
+def spread(values):
+    return f"{median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})" if values else "-"
+
+
+def speed(images, report, tiny, most):
+    """Images per second of each way, for the best cell and a middling one."""
+    found = {}
+    plain_steps = 4 if tiny else 100
+    small = ImageSet(
+        **{
+            **{field.name: getattr(images, field.name) for field in dataclasses.fields(images)},
+            "valid": Images(images.valid.pixels[:1000], images.valid.labels[:1000]),
+        }
+    )
+    for number in (6111, middling_cell()):
+        gb, operators = traffic(number, RECIPE.batch_size)
+        limit = RECIPE.batch_size / (gb * 1e9 / BANDWIDTH_BYTES_S)
+        report.say(
+            f"- cell {number}: {gb:.1f} GB a step of 256 in {operators} operators (each operator reads and "
+            f"writes its tensors once); at 4.3 TB/s {limit:,.0f} images/s"
+        )
+        row = {"traffic_gb": gb, "operators": operators, "limit": limit}
+        row["plain"] = plain_loop(number, images, plain_steps)
+        plain = median(row["plain"])
+        report.say(f"- cell {number}, plain loop: {spread(row['plain'])} images/s")
+        for k in (1, 2, 4, 8, 16):
+            if k > most or report.left_s < 40:
+                continue
+            epochs = 2 if tiny else 5
+            began_s = time.perf_counter()
+            if torch.cuda.is_available():
+                torch.cuda.reset_peak_memory_stats()
+            row[f"beside {k}"] = rates([number] * k, small, epochs, k)
+            memory = torch.cuda.max_memory_reserved() / 1e9 if torch.cuda.is_available() else 0
+            rate = median(row[f"beside {k}"] or [0])
+            report.say(
+                f"- cell {number}, {k} side by side: {spread(row[f'beside {k}'])} images/s, "
+                f"{rate / plain:.2f} times the plain loop, {rate / limit:.0%} of the limit; "
+                f"{memory:.0f} GB, {time.perf_counter() - began_s:.0f} s in all"
+            )
+        found[number] = row
+        report.save()
+    return found
+
+
+def middling_cell():
+    """The cell whose table accuracy is the median."""
+    return int(np.argsort(table()["cifar10_valid"])[SPACE.size // 2])
+
+
+def kernels(images, report):
+    """Kernels of a replayed step of cell 6111, those that take longest first."""
+    if not torch.cuda.is_available():
+        return {}
+    recipe = replace(RECIPE, epochs=2)
+    part = replace(
+        images,
+        train=Images(images.train.pixels[:5120], images.train.labels[:5120]),
+        valid=Images(images.valid.pixels[:256], images.valid.labels[:256]),
+    )
+    train(network(6111), part, recipe, seed=0)  # cuDNN chooses
+    events = []
+
+    def watched(epoch):
+        if epoch.number == 1:
+            profile.__enter__()
+        else:
+            torch.cuda.synchronize()
+            profile.__exit__(None, None, None)
+            events.extend(profile.events())
+
+    profile = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA])
+    train(network(6111), part, recipe, seed=0, on_epoch=watched, evaluate_every=2)
+    steps = 20
+    totals = {}
+    for event in events:
+        if str(event.device_type).endswith("CUDA"):
+            time_us, count = totals.get(event.name, (0.0, 0))
+            totals[event.name] = (time_us + event.time_range.elapsed_us(), count + 1)
+    whole = sum(time_us for time_us, _ in totals.values())
+    launched = sum(count for _, count in totals.values())
+    report.say(
+        f"- {launched / steps:.0f} kernels and {whole / steps / 1e3:.2f} ms of kernels a step"
+    )
+    rows = sorted(totals.items(), key=lambda one: -one[1][0])
+    for name, (time_us, count) in rows[:30]:
+        report.say(
+            f"- {time_us / whole:6.1%}  {time_us / count:7.1f} us x {count / steps:6.1f}  {name[:110]}"
+        )
+    return {
+        name: {"us": time_us / steps, "count": count / steps} for name, (time_us, count) in rows
+    }
+
+
+# --- agreement with the table
+
+
+def table():
+    """Columns of the benchmark's table; a row's place is the cell's official number."""
+    read = pyarrow.csv.read_csv(DATA / "nb201_accuracy.csv")
+    return {name: read[name].to_numpy() for name in ("cifar10_valid", "cifar10_epoch12_valid")}
+
+
+def chosen_cells():
+    """The named cells, and five more at equal distances in the order of the full training."""
+    order = np.argsort(table()["cifar10_valid"])[::-1]
+    more = [int(order[int(share * SPACE.size)]) for share in (0.1, 0.3, 0.5, 0.7, 0.9)]
+    return [*NAMED, *more]
+
+
+def agreement_with_table(images, report, tiny):
+    """Accuracies after 12 epochs, a network of each cell, beside the table's."""
+    columns = table()
+    cells = chosen_cells()[: 3 if tiny else None]
+    recipe = replace(RECIPE, epochs=1 if tiny else 12)
+    seeds_done = []
+    for seed in range(1 if tiny else 3):
+        began_s = time.perf_counter()
+        if seed and report.left_s < 1.2 * seeds_done[-1]["seconds"]:
+            break
+        with TrainingPool(images, side_by_side=12) as pool:
+            futures = [
+                pool.submit(
+                    lambda cell=cell, seed=seed: network(cell, seed),
+                    recipe,
+                    seed=seed,
+                    evaluate_every=99,
+                )
+                for cell in cells
+            ]
+            results = [future.exception() or future.result() for future in futures]
+        seconds = time.perf_counter() - began_s
+        ours = []
+        for one in results:
+            if isinstance(one, BaseException):
+                report.say("```\n" + "".join(traceback.format_exception(one)) + "```")
+            ours.append(np.nan if isinstance(one, BaseException) else 100 * one.accuracy)
+        seeds_done.append({"accuracies": ours, "seconds": seconds})
+        report.say(f"- seed {seed}: {len(cells)} cells in {seconds:.0f} s")
+    ours = np.array([one["accuracies"] for one in seeds_done])
+    theirs = columns["cifar10_epoch12_valid"][cells]
+    full = columns["cifar10_valid"][cells]
+    report.say(
+        "\n| cell | table, 200 epochs | table, 12 epochs | ours, 12 epochs | difference |\n|---|---|---|---|---|"
+    )
+    for position in np.argsort(-full):
+        mine = ours[:, position]
+        report.say(
+            f"| {cells[position]} | {full[position]:.2f} | {theirs[position]:.2f} | "
+            f"{', '.join(f'{one:.2f}' for one in mine)} | {mine.mean() - theirs[position]:+.2f} |"
+        )
+    taus = [float(kendalltau(one, theirs).statistic) for one in ours]
+    differences = (ours - theirs).mean(axis=1)
+    report.say(f"\ntau {taus}, mean difference {differences.tolist()} points")
+    return {
+        "cells": cells,
+        "table_epoch12": theirs.tolist(),
+        "table": full.tolist(),
+        "ours": ours.tolist(),
+        "tau": taus,
+        "mean_difference": differences.tolist(),
+        "seconds": [one["seconds"] for one in seeds_done],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--minutes", type=float, default=7.5)
+    parser.add_argument("--only", default="steps,table,speed,kernels")
+    chosen = parser.parse_args()
+    report = Report(chosen.out, 60 * chosen.minutes)
+    report.say(report.results["machine"])
+    images = cifar10(chosen.tiny)
+    report.say(f"{len(images.train):,} + {len(images.valid):,} + {len(images.test):,} images")
+    most = 16 if torch.cuda.is_available() else 1
+    parts = {
+        "steps": (lambda: agreement_of_steps(images, report), 20),
+        "kernels": (lambda: kernels(images, report), 20),
+        "table": (lambda: agreement_with_table(images, report, chosen.tiny), 90),
+        "speed": (lambda: speed(images, report, chosen.tiny, most), 60),
+    }
+    for name, (work, needs_s) in parts.items():
+        if name in chosen.only.split(","):
+            report.part(name, work, needs_s)
+    report.save()
+
+
+if __name__ == "__main__":
+    main()
