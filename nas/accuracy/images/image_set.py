@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
+import numpy as np
 from jaxtyping import Int64, UInt8
 from numpy import ndarray
 
 from runtime.network.task import Task
+from runtime.shell.errors import UserError
 
 CHANNELS = 3
 """Red, green, blue; the channels of a grey image are equal."""
@@ -25,6 +27,27 @@ class Images:
     def __len__(self) -> int:
         """Return the number of images."""
         return len(self.labels)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send a memory-mapped file to another process by its path, not by its content."""
+        pixels = self.pixels
+        if not isinstance(pixels, np.memmap) or not pixels.flags.c_contiguous:
+            return Images, (np.asarray(pixels), self.labels)
+        whole = pixels
+        while isinstance(whole.base, np.memmap):
+            whole = whole.base
+        begin = whole.offset + pixels.ctypes.data - whole.ctypes.data
+        return _mapped, (str(pixels.filename), begin, pixels.shape, self.labels)
+
+
+def _mapped(path: str, begin: int, shape: tuple[int, ...], labels: Int64[ndarray, "n"]) -> Images:
+    try:
+        return Images(np.memmap(path, np.uint8, "r", begin, shape), labels)
+    except OSError as error:
+        raise UserError(
+            f"this machine cannot read {path}; processes on several machines need a folder that all "
+            f"of them see, named by XDG_CACHE_HOME"
+        ) from error
 
 
 @final

@@ -3,7 +3,9 @@
 import io
 import json
 import multiprocessing
+import pickle
 import resource
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from nas.accuracy.images import build, stored
+from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images
 from runtime.shell.errors import UserError
 
@@ -125,6 +128,30 @@ def _digest(data, cache):
     return open_images(data, side=8, cache=cache).digest
 
 
+def test_another_process_is_sent_the_path_of_the_pixels(class_folders, opened):
+    images = opened(class_folders({"a": 40, "b": 40}), side=32)
+
+    sent = pickle.dumps(images)
+
+    again = pickle.loads(sent)  # noqa: S301 - our own
+    assert len(sent) < images.train.pixels.nbytes / 20
+    for split, other in ((images.train, again.train), (images.test, again.test)):
+        assert (split.pixels == other.pixels).all()
+        assert (split.labels == other.labels).all()
+    part = Images(images.valid.pixels[3:7], images.valid.labels[3:7])
+    assert (pickle.loads(pickle.dumps(part)).pixels == part.pixels).all()  # noqa: S301
+    every_second = Images(images.valid.pixels[::2], images.valid.labels[::2])
+    assert (pickle.loads(pickle.dumps(every_second)).pixels == every_second.pixels).all()  # noqa: S301
+
+
+def test_a_machine_without_the_pixels_is_told_so(class_folders, opened, tmp_path):
+    sent = pickle.dumps(opened(class_folders({"a": 5, "b": 5})))
+    shutil.rmtree(tmp_path / "cache")
+
+    with pytest.raises(UserError, match=r"cannot read .*pixels\.bin; .* XDG_CACHE_HOME"):
+        pickle.loads(sent)  # noqa: S301
+
+
 @pytest.mark.slow
 def test_images_that_do_not_fit_into_memory_are_opened(tmp_path, picture):
     files = [io.BytesIO() for _ in range(1500)]
@@ -136,6 +163,7 @@ def test_images_that_do_not_fit_into_memory_are_opened(tmp_path, picture):
 import resource
 import PIL.Image, numpy, pyarrow.parquet
 from pathlib import Path
+from nas.accuracy.images.image_set import Images
 from nas.accuracy.images.open import open_images
 used = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_DATA, (used + 400 * 2**20,) * 2)
