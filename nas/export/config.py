@@ -4,11 +4,30 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import final
+from enum import Enum
+from typing import Any, final
 
+from latency.probe.config import BoardsConfig
 from nas.export.found import Which
+from nas.export.precisions import Precision
 from runtime.machine.timing import TimingConfig
 from runtime.shell.errors import UserError, require_at_least_1
+
+
+class Precisions(Enum):
+    """ONNX files to write; fp32, with which the others are compared, always."""
+
+    fp32 = "fp32"
+    fp16 = "fp16"
+    int8 = "int8"
+    all = "all"
+
+    @property
+    def each(self) -> tuple[Precision, ...]:
+        """Precision of each file."""
+        return tuple(
+            one for one in Precision if self is Precisions.all or one.value in {"fp32", self.value}
+        )
 
 
 @final
@@ -16,15 +35,35 @@ from runtime.shell.errors import UserError, require_at_least_1
 class ExportConfig:
     """Settings of `python -m nas.export`."""
 
-    run: str
+    run: str | None
     which: Which | None
-    arch: str | None  # an architecture of the run, by its text or its number
+    arch: str | None  # an architecture, by its text or its number
+    space: str | None  # without a run
+    dataset: str  # without a run or images: a task of the space
+    data: str | None  # images, as `nas.search` takes them
+    side: int | None
+    weights: str | None
+    precision: Precisions | None  # None: all of a trained network, fp32 of an untrained one
+    batch: Any  # a number, or dynamic
+    sample: int  # test images that are put into the export
     out: str | None
     seed: int
     opset: int
     tolerance: float
+    device: str | None  # address of a board; None: this machine
     board: str | None
     timing: TimingConfig = field(default_factory=TimingConfig)
+    latency: BoardsConfig = field(default_factory=BoardsConfig)
+
+    def precisions(self, *, is_trained: bool) -> tuple[Precision, ...]:
+        """Precision of each file to write, fp32 first."""
+        default = Precisions.all if is_trained else Precisions.fp32
+        return (self.precision or default).each
+
+    @property
+    def fixed_batch(self) -> int | None:
+        """Images of one inference; None if that is left open in the file."""
+        return None if self.batch == "dynamic" else int(self.batch)
 
     def check(self) -> None:
         """Refuse settings that cannot work.
@@ -39,5 +78,13 @@ class ExportConfig:
             raise UserError(
                 f"opset={self.opset} is not between 9 and 17; TensorRT 8.2 reads up to 13"
             )
+        if self.opset < 13 and self.precision in {Precisions.int8, Precisions.all}:
+            raise UserError(f"opset={self.opset} has no scales per channel: int8 needs opset=13")
         if not 0 < self.tolerance < math.inf:
             raise UserError(f"tolerance={self.tolerance:g} must be positive and finite")
+        if self.batch != "dynamic" and not (type(self.batch) is int and 1 <= self.batch <= 4096):
+            raise UserError(
+                f"batch={self.batch} is neither dynamic nor a number between 1 and 4096"
+            )
+        if self.sample < 0:
+            raise UserError(f"sample={self.sample} must not be negative; 0 puts no image in")

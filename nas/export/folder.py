@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 from uuid import uuid4
 
 from nas.search.interruption import Interruption
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
+from runtime.shell.typed_json import read_json
 
 RECORD = "export.json"
 """The file that makes a folder an export; it takes its place last."""
@@ -33,12 +35,12 @@ def require_place(out: Path, arch: str, space: str, task: Task) -> None:
     if not record.is_file():
         raise UserError(f"out={out} holds other files; name another folder with out=")
     try:
-        before = json.loads(record.read_text(encoding="utf-8"))
-        held = (str(before["architecture"]["arch"]), str(before["space"]), str(before["dataset"]))
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        before = read_json(record, _Held)
+    except (OSError, ValueError) as error:
         raise UserError(
             f"{record} is not the record of an export; name another folder with out="
         ) from error
+    held = (before.architecture.arch, before.space, before.dataset)
     if held != (arch, space, task.name):
         raise UserError(
             f"out={out} holds the export of another network, {held[0]} of {held[1]} for {held[2]}; "
@@ -46,11 +48,33 @@ def require_place(out: Path, arch: str, space: str, task: Task) -> None:
         )
 
 
+@final
+@dataclass(frozen=True)
+class _Arch:
+    arch: str
+
+
+@final
+@dataclass(frozen=True)
+class _Held:
+    """The part of the record of every version that says which network it is."""
+
+    architecture: _Arch
+    space: str
+    dataset: str
+
+
+@final
+@dataclass(frozen=True)
+class _Files:
+    sha256: dict[str, str]  # of each file, by name
+
+
 @contextmanager
 def filling(out: Path) -> Iterator[Path]:
     """A folder to write in, whose files are in `out` when the block ends without an error.
 
-    They replace files of the same names; others that are in `out`, such as a TensorRT engine,
+    They replace the files of an earlier export; others that are in `out`, such as a TensorRT engine,
     stay. After an error nothing is left behind and `out` is as it was.
 
     Raises:
@@ -66,7 +90,19 @@ def filling(out: Path) -> Iterator[Path]:
             if is_new:
                 staged.rename(out)
             else:
+                _remove_former(out, staged)
                 for file in sorted(staged.iterdir(), key=lambda file: file.name == RECORD):
                     file.replace(out / file.name)
     finally:
         shutil.rmtree(staged, ignore_errors=True)
+
+
+def _remove_former(out: Path, staged: Path) -> None:
+    """Remove files of an earlier export that this one has not, such as those of another precision."""
+    try:
+        former = read_json(out / RECORD, _Files).sha256
+    except (OSError, ValueError):
+        return
+    for name in former:
+        if Path(name).name == name and not (staged / name).exists():
+            (out / name).unlink(missing_ok=True)

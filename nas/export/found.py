@@ -16,9 +16,8 @@ from nas.export.docstring import plain
 from nas.report.summary import SCHEMA, Network, Summary
 from nas.search.folder import RunFolder
 from nas.search.record import read_row
-from nas.spaces.base import Enumerable, SearchSpace, task_named
+from nas.spaces.base import Enumerable, SearchSpace
 from nas.spaces.registry import space_named
-from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
 from runtime.shell.typed_json import read_json
@@ -34,61 +33,62 @@ class Which(Enum):
 
 @final
 @dataclass(frozen=True)
-class Found:
-    """A network of a run; its numbers are those of the run's sources, not of this machine."""
+class Searched:
+    """Numbers of a network from the sources of the run that found it, not from this machine.
 
-    run: Path
+    It is part of `export.json`; kinds are names of `runtime.shell.provenance.Kind`.
+    """
+
+    run: str
     named: str  # best, mode, optimum, or sample
-    space: SearchSpace
-    architecture: Int64[ndarray, "D"]
-    task: Task
+    T_ms: float
     split: str
     epochs: int
     accuracy: float  # a fraction, on the split that was searched on
     accuracy_test: float | None
-    accuracy_kind: Kind
+    accuracy_kind: str
     accuracy_source: str
     device: str
-    limit_ms: float
     latency_ms: float
     latency_again_ms: float | None  # of a live device, timed again at the end of the run
-    latency_kind: Kind
+    latency_kind: str
     latency_source: str
-
-    @property
-    def arch(self) -> str:
-        """The architecture as text."""
-        return self.space.text(self.architecture)
-
-    @property
-    def index(self) -> int | None:
-        """Its number; None where the space has none."""
-        if not isinstance(self.space, Enumerable):
-            return None
-        return int(self.space.numbers(self.architecture))
-
-    @property
-    def title(self) -> str:
-        """Space, and number where there is one."""
-        return self.space.name if self.index is None else f"{self.space.name} {self.index}"
 
     @property
     def accuracy_text(self) -> str:
         """The accuracy with all that belongs to it, for readers."""
         searched = f"{self.accuracy:.2%} on the {self.split} split after {self.epochs} epochs"
         test = "" if self.accuracy_test is None else f", {self.accuracy_test:.2%} on the test split"
-        return f"{searched}{test}, {_kind(self.accuracy_kind)}"
+        return f"{searched}{test}, {_words(self.accuracy_kind)}"
 
     @property
     def latency_text(self) -> str:
         """The latency with all that belongs to it, for readers."""
         again = self.latency_again_ms
         timed_again = "" if again is None else " (timed again at the end of the run)"
-        return f"{self.latency_ms:.3f} ms{timed_again} on {self.device}, {_kind(self.latency_kind)}"
+        return (
+            f"{self.latency_ms:.3f} ms{timed_again} on {self.device}, {_words(self.latency_kind)}"
+        )
 
 
-def _kind(kind: Kind) -> str:
-    return kind.words.replace("predicted", "PREDICTED")
+def _words(kind: str) -> str:
+    return Kind[kind].words.replace("predicted", "PREDICTED")
+
+
+@final
+@dataclass(frozen=True)
+class Found:
+    """An architecture of a run, and what the run knows of it."""
+
+    space: SearchSpace
+    architecture: Int64[ndarray, "D"]
+    dataset: str  # a task of the space, or the images that were searched on
+    searched: Searched
+
+    @property
+    def arch(self) -> str:
+        """The architecture as text."""
+        return self.space.text(self.architecture)
 
 
 def find(run: Path, which: Which | None, arch: str | None) -> Found:
@@ -102,8 +102,7 @@ def find(run: Path, which: Which | None, arch: str | None) -> Found:
     if arch is not None and which is not None:
         raise UserError(f"which={which.value} and arch={arch} name two networks; leave out one")
     folder = RunFolder(run)
-    if not folder.config.is_file():
-        raise UserError(f"run={run} is not the folder of a run: it has no {folder.config.name}")
+    _require_search(folder)
     if not folder.summary.is_file():
         raise UserError(
             f"run={run} has not finished; go on with python -m nas.search resume={run}, then export"
@@ -113,13 +112,29 @@ def find(run: Path, which: Which | None, arch: str | None) -> Found:
     if arch is None:
         which = which or Which.best
         return _of_network(summary, _named(summary, which, run), space, run, which.value)
-    architecture = _architecture(arch, space)
+    architecture = architecture_named(arch, space)
     text = space.text(architecture)
     for one in Which:
         network = _reported(summary, one)
         if network is not None and network.arch == text:
             return _of_network(summary, network, space, run, one.value)
     return _of_sample(summary, architecture, space, folder)
+
+
+def _require_search(folder: RunFolder) -> None:
+    """Refuse folders of other commands by their name."""
+    run = folder.path
+    if (run / "study.json").is_file():
+        raise UserError(
+            f"run={run} is a study, which compares searches and names no network; export a run of "
+            f"nas.search, or name an architecture with arch= and leave out run="
+        )
+    if not folder.config.is_file():
+        inside = sorted(path.parent for path in run.glob("*/summary.json"))
+        offer = f"; it holds {len(inside)} runs, such as run={inside[-1]}" if inside else ""
+        raise UserError(
+            f"run={run} is not the folder of a run: it has no {folder.config.name}{offer}"
+        )
 
 
 @final
@@ -165,7 +180,12 @@ def _named(summary: Summary, which: Which, run: Path) -> Network:
     raise UserError(f"run={run} {why}; export another network with {offer}")
 
 
-def _architecture(arch: str, space: SearchSpace) -> Int64[ndarray, "D"]:
+def architecture_named(arch: str, space: SearchSpace) -> Int64[ndarray, "D"]:
+    """Architecture of a text, or of a number where the space has numbers.
+
+    Raises:
+      UserError: if the space has no such architecture.
+    """
     if not (isinstance(space, Enumerable) and arch.isascii() and arch.isdigit()):
         return space.parse(arch)
     if int(arch) >= space.size:
@@ -181,7 +201,7 @@ def _of_sample(
     if row is None:
         raise UserError(
             f"arch={text} was not sampled in run={folder.path}, which knows nothing of it; its "
-            f"samples are in {folder.samples}"
+            f"samples are in {folder.samples}; leave out run= to export it all the same"
         )
     device = summary.device
     if summary.latency_source == "mapped":  # only the scaled time of a sample is kept
@@ -249,22 +269,25 @@ def _found(  # noqa: PLR0917 - one call for each of the two kinds of networks
     again_ms = row.get("latency_again_ms")
     if not (0 <= accuracy <= 1 and 0 < latency_ms < math.inf):
         raise ValueError("an accuracy is within 0 and 1, a latency is positive")
+    Kind[row["accuracy_kind"]], Kind[row["latency_kind"]]  # or it is corrupt
     return Found(
-        run=run,
-        named=named,
-        space=space,
-        architecture=architecture,
-        task=task_named(space, summary.settings.dataset),
-        split=plain(summary.split),
-        epochs=summary.settings.epochs,
-        accuracy=accuracy,
-        accuracy_test=test,
-        accuracy_kind=Kind[row["accuracy_kind"]],
-        accuracy_source=plain(summary.accuracy_description),
-        device=plain(device),
-        limit_ms=limit_ms,
-        latency_ms=latency_ms,
-        latency_again_ms=None if again_ms is None else float(again_ms),
-        latency_kind=Kind[row["latency_kind"]],
-        latency_source=plain(summary.latency_description),
+        space,
+        architecture,
+        plain(summary.settings.dataset),
+        Searched(
+            run=plain(str(run)),
+            named=named,
+            T_ms=limit_ms,
+            split=plain(summary.split),
+            epochs=summary.settings.epochs,
+            accuracy=accuracy,
+            accuracy_test=test,
+            accuracy_kind=row["accuracy_kind"],
+            accuracy_source=plain(summary.accuracy_description),
+            device=plain(device),
+            latency_ms=latency_ms,
+            latency_again_ms=None if again_ms is None else float(again_ms),
+            latency_kind=row["latency_kind"],
+            latency_source=plain(summary.latency_description),
+        ),
     )

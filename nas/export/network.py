@@ -1,4 +1,4 @@
-"""The weights of an exported network, and what is done to them: initialised, compared, timed."""
+"""The weights of an exported network: initialised or read, and compared between its forms."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float32, Int64
 from numpy import ndarray
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -19,7 +20,7 @@ from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 IMAGES = 4
-"""Number of images of noise on which the forms of a network are compared, one at a time."""
+"""Number of images on which the forms of a network are compared, one at a time."""
 
 _NORMALISED_ON = 32
 """Images of noise whose statistics the batch normalisations get."""
@@ -29,6 +30,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import torch
 from network import Network
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 torch.set_num_threads(1)
 network = Network()
@@ -65,6 +67,44 @@ def initialised(
     for norm, momentum in zip(norms, usual, strict=True):
         norm.momentum = momentum
     return network.eval()
+
+
+def with_weights(
+    space: SearchSpace, architecture: Int64[ndarray, "D"], task: Task, file: Path
+) -> nn.Module:
+    """The network with weights of a safetensors file, in evaluation mode.
+
+    Raises:
+      UserError: if the file is corrupt, or holds the weights of another network.
+    """
+    network = space.network(architecture, task)
+    wanted = network.state_dict()
+    try:
+        with safe_open(file, "pt") as stored:
+            names = set(stored.keys())
+            _require_same_names(file, names, set(wanted))
+            for name, tensor in wanted.items():
+                shape = tuple(stored.get_slice(name).get_shape())
+                if shape != tuple(tensor.shape):
+                    raise UserError(
+                        f"weights={file}: {name} is of shape {shape}, and the network's is "
+                        f"{tuple(tensor.shape)}: it is another network, or has other classes"
+                    )
+            weights = {name: stored.get_tensor(name) for name in wanted}
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"weights={file} is not a safetensors file: {error}") from error
+    for name, tensor in weights.items():
+        if not bool(torch.isfinite(tensor).all()):
+            raise UserError(f"weights={file}: {name} holds numbers that are not finite")
+    network.load_state_dict(weights)
+    return network.eval()
+
+
+def _require_same_names(file: Path, names: set[str], wanted: set[str]) -> None:
+    for name in sorted(wanted - names):
+        raise UserError(f"weights={file} has no {name}: it is of another network")
+    for name in sorted(names - wanted):
+        raise UserError(f"weights={file} has {name}, and the network has not: it is of another one")
 
 
 def outputs_of(network: nn.Module, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
@@ -105,18 +145,19 @@ def require_same_elsewhere(
         )
 
 
-def onnx_error(
-    session: OnnxSession,
-    images: Float32[ndarray, "n 3 h w"],
-    expected: Float32[ndarray, "n classes"],
-) -> float:
-    """Largest absolute difference of a logit in ONNX Runtime; NaN if either is."""
-    outputs = np.concatenate([session(image[None]) for image in images])
-    return float(np.abs(outputs - expected).max())
+def logits_of(
+    session: OnnxSession, images: Float32[ndarray, "n 3 h w"], batch_size: int
+) -> Float32[ndarray, "n classes"]:
+    """Logits in ONNX Runtime, a batch at a time; the last one is filled up with its own images."""
+    found = []
+    for start in range(0, len(images), batch_size):
+        batch = images[start : start + batch_size]
+        found.append(session(np.resize(batch, (batch_size, *batch.shape[1:])))[: len(batch)])
+    return np.concatenate(found)
 
 
 def images_of(
-    space: SearchSpace, architecture: Int64[ndarray, "D"], task: Task
+    space: SearchSpace, architecture: Int64[ndarray, "D"], task: Task, count: int = IMAGES
 ) -> Float[Tensor, "n 3 side side"]:
-    """The noise that networks are compared on."""
-    return space.example_input(architecture, task, IMAGES)
+    """Noise in the place of images."""
+    return space.example_input(architecture, task, count)

@@ -1,89 +1,94 @@
-"""`export.json`: where an exported network comes from, what was checked, what was timed, and where."""
+"""`export.json`: what an exported network is, where it comes from, what was checked and timed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, final
 
-from nas.export.found import Found
-from nas.search.environment import environment
+from nas.accuracy.training.trained_folder import Training
+from nas.export.accuracy import Accuracy
+from nas.export.found import Searched
+from nas.export.latency import Latency
+from runtime.shell.provenance import Kind
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @final
 @dataclass(frozen=True)
-class Checked:
-    """How the forms of a network were compared, and how large it is."""
+class Architecture:
+    """The exported architecture."""
+
+    arch: str
+    index: int | None  # its number, where the space has numbers
+    choices: dict[str, str]  # name of the option at each position
+
+
+@final
+@dataclass(frozen=True)
+class Form:
+    """One ONNX file, and what was found out about it."""
+
+    precision: str
+    file: str
+    size: int  # bytes
+    max_abs_error: float  # largest difference of a logit against torch, on the compared images
+    accuracy: Accuracy | None  # on the test images, if it is trained and they are known
+    sample_right: int | None  # of the images in the export, those put into the right class
+    latency: Latency
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """Images on which the forms of the network were compared, and what was allowed."""
 
     images: int
-    onnx_error: float  # largest absolute difference of a logit
-    tolerance: float
+    of: str  # noise, or test images
+    tolerance: float  # for the fp32 file, as absolute difference of a logit
     largest_logit: float
+    dynamic_batch: float | None  # largest difference of a logit between one batch and single images
+
+
+@final
+@dataclass(frozen=True)
+class Export:
+    """All of it."""
+
+    schema: int
+    space: str
+    architecture: Architecture
+    dataset: str
+    trained: bool
+    weights: str  # where they come from, in words
+    training: Training | None
+    searched: Searched | None
+    input_shape: tuple[int | None, ...]  # None for a batch of any size
+    opset: int
+    seed: int
     parameters: int
-    input_shape: tuple[int, ...]
+    forms: tuple[Form, ...]
+    sample: int  # test images in the export
+    calibration: str | None  # images that int8 was calibrated on, in words
+    compared: Comparison
+    ratio_to_oracle: float | None  # fp32 median over the run's latency, of the same device only
+    comparison: str
+    notes: tuple[str, ...]  # what the user should know before relying on it
+    environment: dict[str, Any]
+    sha256: dict[str, str]
+
+    @property
+    def fp32(self) -> Form:
+        """The form that the others are compared with."""
+        return self.forms[0]
 
 
-def record(
-    found: Found, checked: Checked, here: dict[str, Any], *, seed: int, opset: int
-) -> dict[str, Any]:
-    """All but the files' hashes, ready for JSON; `here` is this machine's time and its name."""
-    return {
-        "schema": SCHEMA,
-        "space": found.space.name,
-        "architecture": {
-            "arch": found.arch,
-            "index": found.index,
-            "choices": dict(
-                zip(found.space.positions, found.space.describe(found.architecture), strict=True)
-            ),
-        },
-        "dataset": found.task.name,
-        "run": str(found.run),
-        "named": found.named,
-        "T_ms": found.limit_ms,
-        "accuracy": {
-            "searched": found.accuracy,
-            "split": found.split,
-            "epochs": found.epochs,
-            "test": found.accuracy_test,
-            "kind": found.accuracy_kind.name,
-            "source": found.accuracy_source,
-        },
-        "oracle": {
-            "device": found.device,
-            "latency_ms": found.latency_ms,
-            "latency_again_ms": found.latency_again_ms,
-            "kind": found.latency_kind.name,
-            "source": found.latency_source,
-        },
-        "this_machine": here,
-        **_compared(found, here),
-        "weights": "untrained: torch's initialisation, batch normalisations with statistics of noise",
-        "seed": seed,
-        "parameters": checked.parameters,
-        "input_shape": list(checked.input_shape),
-        "opset": opset,
-        "checks": {
-            "images": checked.images,
-            "network_py": {"bit_exact": True},
-            "onnx": {
-                "max_abs_error": checked.onnx_error,
-                "tolerance": checked.tolerance,
-                "largest_logit": checked.largest_logit,
-            },
-        },
-        "environment": environment(),
-    }
-
-
-def _compared(found: Found, here: dict[str, Any]) -> dict[str, Any]:
-    """This machine's median as a multiple of the oracle's value, where both are of one device."""
-    if here["device"] != found.device:
-        note = "not compared: another device (board, runtime, precision or batch)"
-        return {"ratio_to_oracle": None, "comparison": note}
-    ratio = here["median_ms"] / found.latency_ms
-    return {
-        "ratio_to_oracle": ratio,
-        "comparison": f"{ratio:.3f} times the oracle's value, {found.latency_kind.words}",
-    }
+def compared_with_search(searched: Searched | None, here: Latency) -> tuple[float | None, str]:
+    """A median as a multiple of what the run knew, where both are of one device; and in words."""
+    if searched is None:
+        return None, "not compared: no search found it"
+    if here.device != searched.device:
+        return None, "not compared: another device (board, runtime, precision or batch)"
+    ratio = here.median_ms / searched.latency_ms
+    words = Kind[searched.latency_kind].words
+    return ratio, f"{ratio:.3f} times what the search knew, {words}"

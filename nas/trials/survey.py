@@ -189,6 +189,11 @@ def estimated_share(
     n = len(rows)
     within = (oracle.answer(rows).ms <= limit_ms) & limits.met(limits.costs(rows))
     share = float(within.mean())
+    return EstimatedShare(share, *wilson_interval(share, n), n)
+
+
+def wilson_interval(share: float, n: int) -> tuple[float, float]:
+    """95 % interval of a share of n independent draws (Wilson, 1927)."""
     middle = (share + _Z95**2 / (2 * n)) / (1 + _Z95**2 / n)
     half = _Z95 / (1 + _Z95**2 / n) * math.sqrt(share * (1 - share) / n + _Z95**2 / (4 * n**2))
-    return EstimatedShare(share, max(0.0, middle - half), min(1.0, middle + half), n)
+    return max(0.0, middle - half), min(1.0, middle + half)

@@ -15,11 +15,17 @@ OPSET = 17
 """Supported by TensorRT 8.6 and newer and by ONNX Runtime 1.12 and newer."""
 
 
-def onnx_bytes(module: nn.Module, examples: Sequence[Tensor], *, opset: int = OPSET) -> bytes:
+def onnx_bytes(
+    module: nn.Module,
+    examples: Sequence[Tensor],
+    *,
+    opset: int = OPSET,
+    dynamic_batch: bool = False,
+) -> bytes:
     """Return the module in evaluation mode as ONNX, with the shapes of its example inputs.
 
     Inputs are named input_0, input_1 and so on, the output is named output. Operations whose result
-    is unused are left out.
+    is unused are left out. With `dynamic_batch`, the first dimension of inputs and output is free.
 
     Raises:
       RuntimeError: if torch cannot export the module (its own errors are of many classes).
@@ -45,6 +51,9 @@ def onnx_bytes(module: nn.Module, examples: Sequence[Tensor], *, opset: int = OP
                 opset_version=opset,
                 input_names=names,
                 output_names=["output"],
+                dynamic_axes={name: {0: "batch"} for name in [*names, "output"]}
+                if dynamic_batch
+                else None,
             )
             return file.read_bytes()
     except Exception as error:

@@ -1,13 +1,27 @@
-"""A finished run to export from."""
+"""A finished run and a trained network to export from, and the export of the latter."""
+
+import dataclasses
+import json
+from io import StringIO
 
 import pytest
+import torch
 from hydra import compose, initialize_config_dir
+from rich.console import Console
 
+from nas.accuracy.images.open import open_images
+from nas.accuracy.training.recipe import RECIPES
+from nas.accuracy.training.trained_folder import SCHEMA, Judged, Training, write_trained
+from nas.accuracy.training.trainer import train
 from nas.config.build import build, register
+from nas.export.command import export
+from nas.export.config import ExportConfig
 from nas.report.summary import Settings, feasible_of, summarise
 from nas.search.record import write_record
+from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from nas.trials.trial import Trials
+from runtime.machine.timing import TimingConfig
 from runtime.shell.conf_folder import CONF
 from runtime.shell.typed_json import write_json
 
@@ -46,3 +60,83 @@ def run(tmp_path_factory):
     write_json(folder / "summary.json", summary)
     (folder / "config.yaml").touch()
     return folder
+
+
+CELL = ("none", "nor_conv_3x3", "none", "skip_connect", "none", "skip_connect")
+"""One convolution: trained in a second."""
+
+QUICK = TimingConfig(samples=5, warm_up_window=2, warm_up_most=10)
+
+
+@pytest.fixture(scope="session")
+def config():
+    """Makes the settings of an export from conf/export.yaml's, timed quickly."""
+    plain = {
+        "dataset": "auto",
+        "batch": 1,
+        "sample": 500,
+        "seed": 5,
+        "opset": 13,
+        "tolerance": 1e-4,
+    }
+    names = [field.name for field in dataclasses.fields(ExportConfig)]
+    nothing = {name: None for name in names if name != "latency"}
+
+    def make(**changes):
+        return ExportConfig(**{**nothing, **plain, "timing": QUICK, **changes})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def digits():
+    return open_images("digits", side=8)
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory, digits):
+    """Folder of a network trained for three epochs on digits of 8 x 8 pixels; read only."""
+    folder = tmp_path_factory.mktemp("trained")
+    recipe = dataclasses.replace(RECIPES["nas_bench_201"], epochs=3)
+    architecture = SPACE.from_operations(CELL)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = SPACE.network(architecture, digits.task)
+        result = train(network, digits, recipe, seed=0, device="cpu")
+    torch.set_num_threads(before)
+    training = Training(
+        schema=SCHEMA,
+        state="finished",
+        space=SPACE.name,
+        arch=SPACE.text(architecture),
+        data="digits",
+        data_seed=0,
+        data_name=digits.name,
+        data_title=digits.title,
+        data_digest=digits.digest,
+        classes=digits.classes,
+        side=digits.side,
+        mean=digits.mean,
+        sd=digits.sd,
+        recipe={name: str(value) for name, value in dataclasses.asdict(recipe).items()},
+        epochs=result.epochs,
+        seed=0,
+        trained_on="train",
+        valid=Judged(result.accuracy, len(digits.valid)),
+        test=None,
+        seconds=result.seconds,
+        device="cpu",
+        versions={"torch": torch.__version__},
+    )
+    write_trained(folder, network.state_dict(), training)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def trained_export(trained, config, tmp_path_factory):
+    """Folder of the trained network's export, what was said, and the record; read only."""
+    out, said = tmp_path_factory.mktemp("own") / "export", StringIO()
+    folder = export(config(weights=str(trained), out=str(out)), Console(file=said, highlight=False))
+    return folder, said.getvalue(), json.loads((folder / "export.json").read_text())

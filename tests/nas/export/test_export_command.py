@@ -20,34 +20,27 @@ from rich.console import Console
 from safetensors.torch import load_file
 
 from nas.export.command import export
-from nas.export.config import ExportConfig
+from nas.export.config import Precisions
 from nas.export.folder import require_place
 from nas.export.found import find
+from nas.export.latency import timed_here
 from nas.export.network import images_of, initialised, outputs_of
-from nas.export.record import Checked, record
-from nas.export.this_machine import device_id
+from nas.export.precisions import Precision
+from nas.export.record import compared_with_search
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.machine.timing import TimingConfig
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.shell.errors import UserError
 
 TASK = SPACE.tasks["cifar100"]
-FILES = {"network.py", "weights.safetensors", "network.onnx", "README.md", "export.json"}
-
-
-def config(run, **changes):
-    settings = {
-        "run": str(run),
-        "which": None,
-        "arch": None,
-        "out": None,
-        "seed": 5,
-        "opset": 13,
-        "tolerance": 1e-4,
-        "board": None,
-        "timing": TimingConfig(samples=5, warm_up_window=2, warm_up_most=10),
-    }
-    return ExportConfig(**{**settings, **changes})
+FILES = {
+    "network.py",
+    "weights.safetensors",
+    "network.onnx",
+    "check.py",
+    "README.md",
+    "export.json",
+}
 
 
 def command(*overrides):
@@ -63,12 +56,12 @@ def refused(*overrides):
 
 
 @pytest.fixture(scope="module")
-def exported(run, tmp_path_factory):
+def exported(run, config, tmp_path_factory):
     """The folder, what was said, and the record."""
     own, said = tmp_path_factory.mktemp("own") / "run", StringIO()
     shutil.copytree(run, own, ignore=shutil.ignore_patterns("figures", "tensorboard"))
     before = torch.get_num_threads()
-    folder = export(config(own), Console(file=said, highlight=False))
+    folder = export(config(run=str(own)), Console(file=said, highlight=False))
     assert folder == own / "export"
     assert torch.get_num_threads() == before
     return folder, said.getvalue(), json.loads((folder / "export.json").read_text())
@@ -96,12 +89,12 @@ def test_the_files_are_the_network_of_the_run(exported, run):
     assert record["architecture"]["arch"] == best["arch"]
     assert record["architecture"]["index"] == best["index"]
     assert list(record["architecture"]["choices"]) == list(SPACE.positions)
-    assert record["oracle"]["latency_ms"] == best["latency_ms"]
+    assert record["searched"]["latency_ms"] == best["latency_ms"]
     weights = load_file(folder / "weights.safetensors")
     assert all(torch.equal(weights[name], value) for name, value in network.state_dict().items())
     onnx = OnnxSession(folder / "network.onnx")(images[:1].numpy())
     error = np.abs(onnx - expected[:1].numpy()).max()
-    assert error <= record["checks"]["onnx"]["max_abs_error"] <= 1e-4
+    assert error <= record["forms"][0]["max_abs_error"] <= 1e-4
 
 
 def test_an_export_is_known_again_as_that_of_its_network(exported):
@@ -120,40 +113,50 @@ def test_what_is_predicted_and_untrained_is_called_so_wherever_it_is_read(export
         words = " ".join(text.split())
         assert "PREDICTED by the surrogate" in words
         assert "PREDICTED by regression" in words
-        assert re.search("not trained|NOT TRAINED|untrained", words)
-    assert record["accuracy"]["kind"] == "surrogate"
-    assert record["oracle"]["kind"] == "regression"
+        assert "UNTRAINED" in words
+    assert record["searched"]["accuracy_kind"] == "surrogate"
+    assert record["searched"]["latency_kind"] == "regression"
+    assert "UNTRAINED" in (folder / "README.md").read_text().splitlines()[0]
+    assert said.startswith("UNTRAINED")
+    assert not record["trained"]
     assert "bit-exact" in said
     assert re.search(r"max abs error [\d.e-]+ against torch, allowed 0.0001", said)
 
 
 def test_the_time_taken_here_is_named_after_this_machine_and_compared_with_its_own_only(exported):
     _, said, record = exported
-    here = record["this_machine"]
+    (form,) = record["forms"]
+    here = form["latency"]
 
-    assert here["device"] == device_id(None) != record["oracle"]["device"]
+    assert here["device"].endswith("/onnxruntime/fp32/b1")
+    assert here["device"] != record["searched"]["device"]
     assert here["samples"] == 5
     assert 0 < here["median_ms"] <= here["p95_ms"]
     assert record["ratio_to_oracle"] is None
-    assert "this machine: median" in said
     assert "not compared: another device" in said
 
 
-def test_the_same_device_gets_the_ratio(run):
-    found = replace(find(run, None, None), device="board/onnxruntime/fp32/b1", latency_ms=2.0)
-    checked = Checked(4, 1e-7, 1e-4, 1.0, 1000, (1, 3, 32, 32))
-    here = {"device": device_id("board"), "median_ms": 3.0}
+def test_the_same_device_gets_the_ratio(run, exported):
+    folder, _, _ = exported
+    network = {Precision.fp32: (folder / "network.onnx").read_bytes()}
+    noise = np.zeros((1, 3, 32, 32), np.float32)
+    here = timed_here(network, noise, TimingConfig(samples=1), "board")[Precision.fp32]
+    searched = replace(find(run, None, None).searched, device="board/onnxruntime/fp32/b1")
+    searched = replace(searched, latency_ms=here.median_ms / 1.5)
 
-    written = record(found, checked, here, seed=0, opset=13)
+    ratio, words = compared_with_search(searched, here)
 
-    assert written["ratio_to_oracle"] == 1.5
-    assert "1.500 times" in written["comparison"]
-    assert "predicted by regression" in written["comparison"]
+    assert ratio == pytest.approx(1.5)
+    assert "1.500 times" in words
+    assert "predicted by regression" in words
 
 
-def test_a_file_beyond_the_tolerance_is_not_exported(run, tmp_path):
+def test_a_file_beyond_the_tolerance_is_not_exported(run, config, tmp_path):
     with pytest.raises(UserError, match=r"tolerance=1e-30; nothing was exported"):
-        export(config(run, out=str(tmp_path / "out"), tolerance=1e-30), Console(file=StringIO()))
+        export(
+            config(run=str(run), out=str(tmp_path / "out"), tolerance=1e-30),
+            Console(file=StringIO()),
+        )
 
     assert list(tmp_path.iterdir()) == []
 
@@ -164,13 +167,17 @@ def test_a_file_beyond_the_tolerance_is_not_exported(run, tmp_path):
         ({"seed": -1}, "seed=-1 is not between"),
         ({"opset": 3}, "opset=3 is not between 9 and 17"),
         ({"tolerance": float("nan")}, "tolerance=nan must be positive"),
+        ({"opset": 11, "precision": Precisions.int8}, "opset=11 .* int8 needs opset=13"),
+        ({"batch": 0}, "batch=0 is neither dynamic nor"),
+        ({"batch": "many"}, "batch=many is neither dynamic nor"),
+        ({"sample": -1}, "sample=-1 must not be negative"),
         ({"timing": TimingConfig(samples=0)}, r"timing\.samples=0 must be at least 1"),
         ({"timing": TimingConfig(turn=-1)}, r"timing\.turn=-1 must be at least 1"),
     ],
 )
-def test_a_setting_that_cannot_work_is_refused(run, changes, message):
+def test_a_setting_that_cannot_work_is_refused(run, config, changes, message):
     with pytest.raises(UserError, match=message):
-        export(config(run, **changes), Console(file=StringIO()))
+        export(config(run=str(run), **changes), Console(file=StringIO()))
 
 
 def test_an_architectures_text_is_read_from_the_command_line_as_it_is_printed(run):
@@ -182,11 +189,13 @@ def test_an_architectures_text_is_read_from_the_command_line_as_it_is_printed(ru
     assert all(name in line for name in SPACE.options(0))
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_of_the_system_that_names_it(run, tmp_path):
+def test_a_folder_that_cannot_be_made_is_an_error_of_the_system_that_names_it(
+    run, config, tmp_path
+):
     (tmp_path / "file").touch()
 
     with pytest.raises(NotADirectoryError, match="file"):
-        export(config(run, out=f"{tmp_path}/file/export"), Console(file=StringIO()))
+        export(config(run=str(run), out=f"{tmp_path}/file/export"), Console(file=StringIO()))
 
 
 def test_ctrl_c_leaves_nothing_behind(run, tmp_path):

@@ -12,7 +12,6 @@ from nas.export.found import Which, find
 from nas.search.record import read_row
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.shell.errors import UserError
-from runtime.shell.provenance import Kind
 
 
 def change(run, **fields):
@@ -34,7 +33,11 @@ def test_the_best_is_found_unless_another_is_asked_for(run):
 
     assert find(run, None, None).arch == summary["best"]["arch"]
     assert find(run, Which.optimum, None).arch == summary["optimum"]["arch"]
-    assert find(run, None, str(summary["mode"]["index"])).named in {"best", "optimum", "mode"}
+    assert find(run, None, str(summary["mode"]["index"])).searched.named in {
+        "best",
+        "optimum",
+        "mode",
+    }
 
 
 def test_a_sample_is_found_by_its_text_and_by_its_number_with_the_values_of_the_run(run):
@@ -43,14 +46,15 @@ def test_a_sample_is_found_by_its_text_and_by_its_number_with_the_values_of_the_
 
     for arch in (str(sample["index"]), sample["arch"]):
         found = find(run, None, arch)
-        assert found.index == sample["index"]
-        assert found.named == "sample"
-        assert (found.accuracy, found.latency_ms) == (row["accuracy"], row["latency_ms"])
-        assert (found.accuracy_kind, found.latency_kind) == (Kind.surrogate, Kind.regression)
+        known = found.searched
+        assert found.arch == sample["arch"]
+        assert known.named == "sample"
+        assert (known.accuracy, known.latency_ms) == (row["accuracy"], row["latency_ms"])
+        assert (known.accuracy_kind, known.latency_kind) == ("surrogate", "regression")
 
 
 def test_predictions_are_called_so(run):
-    found = find(run, None, None)
+    found = find(run, None, None).searched
 
     assert "PREDICTED by the surrogate" in found.accuracy_text
     assert "PREDICTED by regression" in found.latency_text
@@ -60,7 +64,7 @@ def test_a_measured_value_is_not_called_predicted(own_run):
     best = json.loads((own_run / "summary.json").read_text())["best"]
     change(own_run, best={**best, "latency_kind": "measured", "latency_again_ms": 9.5})
 
-    said = find(own_run, None, None).latency_text
+    said = find(own_run, None, None).searched.latency_text
     assert "jetson-nano/fp32/b1, measured" in said
     assert "timed again" in said
     assert "PREDICTED" not in said
@@ -101,6 +105,20 @@ def test_a_folder_that_is_no_run_is_refused(tmp_path):
         find(tmp_path, None, None)
 
 
+def test_a_study_is_called_so_and_its_user_not_told_to_resume_a_search(own_run):
+    (own_run / "summary.json").unlink()
+    (own_run / "study.json").touch()
+
+    with pytest.raises(UserError, match=r"is a study.* arch=") as refused:
+        find(own_run, None, None)
+    assert "resume" not in str(refused.value)
+
+
+def test_a_folder_of_several_runs_offers_one_of_them(own_run):
+    with pytest.raises(UserError, match=rf"1 runs, such as run={own_run}"):
+        find(own_run.parent, None, None)
+
+
 def test_an_unfinished_run_is_refused_with_the_way_to_finish_it(own_run):
     (own_run / "summary.json").unlink()
 
@@ -123,7 +141,6 @@ def test_a_run_that_found_nothing_within_its_limit_says_what_can_be_exported(own
         (lambda summary: summary.update(T_ms=None), "T_ms"),
         (lambda summary: summary.update(T_ms=10**400), "T_ms"),
         (lambda summary: summary["settings"].update(epochs=float("inf")), r"settings\.epochs"),
-        (lambda summary: summary["settings"].update(dataset="mnist"), "mnist"),
         (lambda summary: summary["settings"].update(space="no_space"), "no_space"),
         (lambda summary: summary["best"].update(accuracy_searched=7), "accuracy"),
         (lambda summary: summary["best"].update(latency_kind="guessed"), "guessed"),
@@ -169,10 +186,12 @@ def test_a_network_for_several_devices_is_exported_with_the_time_on_the_one_with
     several = {"device": "gpu (0.8 ms) or core (2 ms)", "latency_source": "mapped", "T_ms": 0.8}
     change(own_run, best={**best, "on": [on, away]}, **several)
 
-    found = find(own_run, None, None)
-    assert (found.device, found.limit_ms, found.latency_ms) == ("core", 2.0, 1.9)
+    found = find(own_run, None, None).searched
+    assert (found.device, found.T_ms, found.latency_ms) == ("core", 2.0, 1.9)
 
     sample = pq.read_table(own_run / "samples.parquet").slice(0, 1).to_pylist()[0]
-    scaled = find(own_run, None, sample["arch"])  # of a sample only the scaled time is kept
+    scaled = find(
+        own_run, None, sample["arch"]
+    ).searched  # of a sample only the scaled time is kept
     assert scaled.device == "the best of gpu (0.8 ms) or core (2 ms), as milliseconds of the first"
-    assert (scaled.limit_ms, scaled.latency_ms) == (0.8, sample["latency_ms"])
+    assert (scaled.T_ms, scaled.latency_ms) == (0.8, sample["latency_ms"])

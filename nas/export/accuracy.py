@@ -1,0 +1,78 @@
+"""Accuracy of an exported file on images, as the exported scripts prepare them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+from jaxtyping import Float32, Int64
+from numpy import ndarray
+
+from nas.accuracy.images.image_set import Images, ImageSet
+from nas.export.network import logits_of
+from nas.export.on_board.check import normalised
+from nas.trials.survey import wilson_interval
+from runtime.machine.description import usable_cores
+
+if TYPE_CHECKING:
+    from runtime.network.formats.onnx_session import OnnxSession
+
+_CHUNK = 64
+"""Batches that a thread takes at once."""
+
+
+@final
+@dataclass(frozen=True)
+class Accuracy:
+    """Share of the test images that a file puts into the right class."""
+
+    right: int
+    images: int
+    interval: tuple[float, ...]  # 95 %, Wilson's
+    as_fp32: float  # share of the images that get the class that the fp32 file gives them
+
+    @property
+    def fraction(self) -> float:
+        """Share of the images that are right."""
+        return self.right / self.images
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.fraction:.2%} [{low:.2%}, {high:.2%}]"
+
+
+def accuracy_of(
+    classes: Int64[ndarray, "n"], of_fp32: Int64[ndarray, "n"], images: Images
+) -> Accuracy:
+    """Compare a file's classes with the labels, and with the classes of the fp32 file."""
+    right = int((classes == images.labels).sum())
+    return Accuracy(
+        right,
+        len(images),
+        wilson_interval(right / len(images), len(images)),
+        float((classes == of_fp32).mean()),
+    )
+
+
+def classes_of(
+    session: OnnxSession, images: Images, image_set: ImageSet, batch_size: int
+) -> Int64[ndarray, "n"]:
+    """Class number of each image; the session is called by a thread for each processor."""
+
+    def classes(start: int) -> Int64[ndarray, "b"]:
+        batch = prepared(images, image_set, slice(start, start + _CHUNK * batch_size))
+        found: Int64[ndarray, "b"] = logits_of(session, batch, batch_size).argmax(1)
+        return found
+
+    starts = range(0, len(images), _CHUNK * batch_size)
+    with ThreadPoolExecutor(len(usable_cores())) as pool:
+        return np.concatenate(list(pool.map(classes, starts)))
+
+
+def prepared(images: Images, image_set: ImageSet, which: slice) -> Float32[ndarray, "n 3 h w"]:
+    """Some of the images as the network takes them."""
+    about = {"mean": image_set.mean, "sd": image_set.sd}
+    found: Float32[ndarray, "n 3 h w"] = normalised(images.pixels[which], about)
+    return found

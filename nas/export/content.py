@@ -1,0 +1,357 @@
+"""The files of an export: written, compared with each other, evaluated and timed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+from numpy import ndarray
+from safetensors.torch import save
+from torch import nn
+
+from nas.export.accuracy import Accuracy, accuracy_of, classes_of, prepared
+from nas.export.card import card
+from nas.export.config import ExportConfig
+from nas.export.docstring import docstring
+from nas.export.folder import RECORD
+from nas.export.latency import Latency, timed_here, timed_on_board
+from nas.export.network import (
+    IMAGES,
+    images_of,
+    initialised,
+    logits_of,
+    outputs_of,
+    require_same_elsewhere,
+    with_weights,
+)
+from nas.export.precisions import Precision, half, quantised
+from nas.export.record import SCHEMA, Architecture, Comparison, Export, Form, compared_with_search
+from nas.export.subject import Subject
+from nas.search.environment import environment
+from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.formats.onnx_session import OnnxSession
+from runtime.shell.errors import UserError
+from runtime.shell.typed_json import write_json
+
+CALIBRATED_ON = 256
+"""Training images that the scales of int8 are taken from."""
+
+MOST_LOST = 0.01
+"""Accuracy that fp16 or int8 may lose against fp32 before the user is warned."""
+
+SAMPLE = "test_images.npz"
+
+Tell = Callable[[str], None]
+
+Inputs = Float32[ndarray, "n 3 h w"]
+
+
+def fill(folder: Path, subject: Subject, config: ExportConfig, tell: Tell) -> Export:
+    """Write every file of the export, `export.json` last.
+
+    Raises:
+      UserError: if the weights are of another network, or a check fails.
+      OSError: if a file cannot be written.
+    """
+    network = _network(subject, config)
+    inputs = _compared_inputs(subject)
+    expected = outputs_of(network, torch.from_numpy(inputs))
+    files = _onnx_files(network, subject, config, inputs)
+    sessions = {precision: OnnxSession(content) for precision, content in files.items()}
+    errors = _errors(sessions, inputs, expected.numpy(), config, tell)
+    dynamic = _dynamic_batch_error(sessions, inputs, config)
+
+    about = docstring(_about(subject))
+    source = f"{about}\n{subject.space.source(subject.architecture, subject.task)}"
+    (folder / "network.py").write_text(source, encoding="utf-8")
+    (folder / "weights.safetensors").write_bytes(save(network.state_dict()))
+    require_same_elsewhere(folder, torch.from_numpy(inputs), expected)
+    tell("network.py in a fresh interpreter: bit-exact")
+    for precision, content in files.items():
+        (folder / precision.file).write_bytes(content)
+
+    accuracies, sample_right = _accuracies(sessions, subject, config, tell)
+    sample = _write_scripts(folder, subject, config)
+    latencies = _latencies(files, inputs, subject, config, tell)
+    here = latencies[Precision.fp32]
+    ratio, comparison = compared_with_search(subject.searched, here)
+    tell(f"latency on {here.device}: {here}; {comparison}")
+    record = Export(
+        schema=SCHEMA,
+        space=subject.space.name,
+        architecture=Architecture(
+            subject.arch,
+            subject.index,
+            dict(
+                zip(
+                    subject.space.positions,
+                    subject.space.describe(subject.architecture),
+                    strict=True,
+                )
+            ),
+        ),
+        dataset=subject.task.name,
+        trained=subject.is_trained,
+        weights=subject.weights_text,
+        training=subject.training,
+        searched=subject.searched,
+        input_shape=(config.fixed_batch, *inputs.shape[1:]),
+        opset=config.opset,
+        seed=config.seed,
+        parameters=sum(parameter.numel() for parameter in network.parameters()),
+        forms=tuple(
+            Form(
+                precision.value,
+                precision.file,
+                len(content),
+                errors[precision],
+                accuracies.get(precision),
+                sample_right.get(precision),
+                latencies[precision],
+            )
+            for precision, content in files.items()
+        ),
+        sample=sample,
+        calibration=_calibration_text(subject) if Precision.int8 in files else None,
+        compared=Comparison(
+            len(inputs),
+            "noise" if subject.images is None else "test images",
+            config.tolerance,
+            float(expected.abs().max()),
+            dynamic,
+        ),
+        ratio_to_oracle=ratio,
+        comparison=comparison,
+        notes=(*subject.notes, *_notes(accuracies, subject)),
+        environment=environment(),
+        sha256={},
+    )
+    for note in record.notes:
+        tell(f"note: {note}")
+    (folder / "README.md").write_text(card(subject, record), encoding="utf-8")
+    write_json(folder / RECORD, _with_hashes(record, folder))
+    return record
+
+
+def _network(subject: Subject, config: ExportConfig) -> nn.Module:
+    space, architecture, task = subject.space, subject.architecture, subject.task
+    if subject.weights is None:
+        return initialised(space, architecture, task, config.seed)
+    return with_weights(space, architecture, task, subject.weights)
+
+
+def _compared_inputs(subject: Subject) -> Inputs:
+    """What the forms of the network are compared on: test images, or noise where there are none."""
+    if subject.images is not None:
+        return prepared(subject.images.test, subject.images, slice(IMAGES))
+    noise: Inputs = images_of(subject.space, subject.architecture, subject.task, IMAGES).numpy()
+    return noise
+
+
+def _onnx_files(
+    network: nn.Module, subject: Subject, config: ExportConfig, inputs: Inputs
+) -> dict[Precision, bytes]:
+    batch_size = config.fixed_batch or 1
+    example = np.resize(inputs, (batch_size, *inputs.shape[1:]))
+    try:
+        fp32 = onnx_bytes(
+            network,
+            [torch.from_numpy(example)],
+            opset=config.opset,
+            dynamic_batch=config.fixed_batch is None,
+        )
+        OnnxSession(fp32)
+    except (RuntimeError, ValueError) as refused:
+        raise UserError(f"opset={config.opset}: {refused}") from refused
+    files = {Precision.fp32: fp32}
+    wanted = config.precisions(is_trained=subject.is_trained)
+    if Precision.fp16 in wanted:
+        files[Precision.fp16] = half(fp32)
+    if Precision.int8 in wanted:
+        files[Precision.int8] = quantised(fp32, _calibration(subject, batch_size))
+    return files
+
+
+def _calibration(subject: Subject, batch_size: int) -> Iterator[Inputs]:
+    """Batches of training images; of noise for an untrained network without images."""
+    if subject.images is None:
+        if subject.is_trained:
+            raise UserError(
+                "int8 is calibrated on training images: name them with data=, or leave int8 out by "
+                "precision=fp16"
+            )
+        noise = images_of(subject.space, subject.architecture, subject.task, batch_size)
+        yield noise.numpy()
+        return
+    for start in range(0, min(CALIBRATED_ON, len(subject.images.train)), batch_size):
+        which = slice(start, start + batch_size)
+        batch = prepared(subject.images.train, subject.images, which)
+        yield np.resize(batch, (batch_size, *batch.shape[1:]))
+
+
+def _calibration_text(subject: Subject) -> str:
+    if subject.images is None:
+        return "noise: for its latency only"
+    return f"{min(CALIBRATED_ON, len(subject.images.train)):,} training images"
+
+
+def _errors(
+    sessions: Mapping[Precision, OnnxSession],
+    inputs: Inputs,
+    expected: Float32[ndarray, "n classes"],
+    config: ExportConfig,
+    tell: Tell,
+) -> dict[Precision, float]:
+    """Largest absolute difference of a logit against torch."""
+    errors = {}
+    for precision, session in sessions.items():
+        logits = logits_of(session, inputs, config.fixed_batch or 1)
+        errors[precision] = error = float(np.abs(logits - expected).max())
+        is_fp32 = precision is Precision.fp32
+        allowed = f", allowed {config.tolerance:g}" if is_fp32 else ""
+        said = f"{precision.file} in ONNX Runtime: max abs error {error:.3g} against torch{allowed}"
+        tell(said)
+        if not error <= (config.tolerance if is_fp32 else np.finfo(np.float32).max):
+            raise UserError(
+                f"{precision.file} differs from torch by {error:.3g}, more than "
+                f"tolerance={config.tolerance:g}; nothing was exported"
+                if is_fp32
+                else f"{precision.file} gives numbers that are not finite: its range is too small for "
+                f"this network; leave it out by precision="
+            )
+    return errors
+
+
+def _dynamic_batch_error(
+    sessions: Mapping[Precision, OnnxSession], inputs: Inputs, config: ExportConfig
+) -> float | None:
+    """Largest difference of a logit between images in one batch and single ones, over all files."""
+    if config.fixed_batch is not None:
+        return None
+    error = max(
+        float(np.abs(session(inputs) - logits_of(session, inputs, 1)).max())
+        for session in sessions.values()
+    )
+    if not error <= config.tolerance:
+        raise UserError(
+            f"images in one batch differ from single ones by {error:.3g}, more than "
+            f"tolerance={config.tolerance:g}; nothing was exported"
+        )
+    return error
+
+
+def _accuracies(
+    sessions: Mapping[Precision, OnnxSession], subject: Subject, config: ExportConfig, tell: Tell
+) -> tuple[dict[Precision, Accuracy], dict[Precision, int]]:
+    """Of each file: on the test images, and how many of the first `sample` are right."""
+    if subject.images is None or not subject.is_trained:
+        return {}, {}
+    test = subject.images.test
+    classes = {
+        precision: classes_of(session, test, subject.images, config.fixed_batch or 1)
+        for precision, session in sessions.items()
+    }
+    first = slice(config.sample)
+    sample_right = {
+        precision: int((found[first] == test.labels[first]).sum())
+        for precision, found in classes.items()
+    }
+    accuracies = {
+        precision: accuracy_of(found, classes[Precision.fp32], test)
+        for precision, found in classes.items()
+    }
+    said = [f"{precision.value} {accuracy}" for precision, accuracy in accuracies.items()]
+    tell(f"accuracy on the {len(test):,} test images: {', '.join(said)}")
+    return accuracies, sample_right if config.sample else {}
+
+
+def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
+    """The scripts and what they read; the number of test images that are put in."""
+    scripts = Path(__file__).parent / "on_board"
+    shutil.copyfile(scripts / "check.py", folder / "check.py")
+    images = subject.images
+    if images is None:
+        return 0
+    shutil.copyfile(scripts / "infer.py", folder / "infer.py")
+    wanted = config.precisions(is_trained=subject.is_trained)
+    about = {
+        "network": wanted[-1].file if config.precision is not None else Precision.fp32.file,
+        "input": "input_0",
+        "batch": config.fixed_batch,
+        "side": images.side,
+        "channels": "RGB",
+        "scale": 255,
+        "mean": images.mean,
+        "sd": images.sd,
+        "classes": images.classes,
+    }
+    text = json.dumps(about, indent=2, ensure_ascii=False)
+    (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")
+    count = min(config.sample, len(images.test)) if subject.is_trained else 0
+    if count:
+        pixels, labels = images.test.pixels[:count], images.test.labels[:count]
+        np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=labels)
+    return count
+
+
+def _latencies(
+    files: Mapping[Precision, bytes],
+    inputs: Inputs,
+    subject: Subject,
+    config: ExportConfig,
+    tell: Tell,
+) -> dict[Precision, Latency]:
+    batch_size = config.fixed_batch or 1
+    if config.device is None:
+        batch = np.resize(inputs, (batch_size, *inputs.shape[1:]))
+        return timed_here(files, batch, config.timing, config.board)
+    return timed_on_board(files, config.device, subject, config, tell)
+
+
+def _notes(accuracies: Mapping[Precision, Accuracy], subject: Subject) -> Iterator[str]:
+    if not accuracies:
+        return
+    fp32 = accuracies[Precision.fp32].fraction
+    for precision, accuracy in accuracies.items():
+        if fp32 - accuracy.fraction > MOST_LOST:
+            yield (
+                f"{precision.value} loses {100 * (fp32 - accuracy.fraction):.2f} points of accuracy "
+                f"against fp32, more than {100 * MOST_LOST:g}"
+            )
+    training = subject.training
+    if training is not None and training.test is not None:
+        change = fp32 - training.test.fraction
+        if abs(change) > MOST_LOST / 2:
+            yield (
+                f"the fp32 file has {fp32:.2%} on the test images, and the training reported "
+                f"{training.test.fraction:.2%}"
+            )
+
+
+def _about(subject: Subject) -> list[str]:
+    lines = [f"{subject.title} for {subject.task}: {subject.arch}", subject.weights_text]
+    if subject.searched is not None:
+        searched = subject.searched
+        lines += [
+            f"The search's accuracy: {searched.accuracy_text}. Source: {searched.accuracy_source}.",
+            f"The search's latency: {searched.latency_text}. Source: {searched.latency_source}.",
+        ]
+    return [
+        *lines,
+        "Load the weights with network.load_state_dict(safetensors.torch.load_file('weights.safetensors')).",
+    ]
+
+
+def _with_hashes(record: Export, folder: Path) -> Export:
+    hashes = {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.iterdir())
+    }
+    return dataclasses.replace(record, sha256=hashes)

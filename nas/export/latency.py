@@ -1,0 +1,143 @@
+"""Latency of exported files, on this machine or on a board, under the name of that device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import onnxruntime
+from jaxtyping import Float32
+from numpy import ndarray
+
+from latency.probe.board import BoardError, Identity
+from latency.probe.connection import LostConnectionError
+from latency.probe.settings import Precision as ProbePrecision
+from latency.probe.settings import Runtime, Settings
+from nas.export.config import ExportConfig
+from nas.export.on_board.check import board
+from nas.export.precisions import Precision, with_batch
+from nas.export.subject import Subject
+from runtime.machine.stability import StabilityConfig
+from runtime.machine.timing import Samples, Statistic, Stopwatch, TimingConfig, time_interleaved
+from runtime.network.formats.onnx_session import OnnxSession
+from runtime.shell.errors import UserError
+
+
+@final
+@dataclass(frozen=True)
+class Latency:
+    """Times of one inference of a file's batch at a time, on one thread."""
+
+    device: str  # board / runtime / precision / batch
+    board: str  # name that the machine gives itself
+    runtime: str  # and its version
+    median_ms: float
+    median_interval_ms: tuple[float, ...]  # 95 %, bootstrap
+    p95_ms: float
+    samples: int
+    warm_up_was_stable: bool
+
+    def __str__(self) -> str:
+        unstable = "" if self.warm_up_was_stable else ", NOT stable after warm-up"
+        return f"median {self.median_ms:.3f} ms, p95 {self.p95_ms:.3f} ms{unstable}"
+
+
+def timed_here(
+    files: Mapping[Precision, bytes],
+    images: Float32[ndarray, "b 3 h w"],
+    timing: TimingConfig,
+    name: str | None,
+) -> dict[Precision, Latency]:
+    """Latency of each file on this machine, timed in turns; `name` is what device ids call it."""
+    calls = [_call(OnnxSession(content), images) for content in files.values()]
+    all_samples = time_interleaved(calls, timing, np.random.default_rng(0), Stopwatch())
+    identity = Identity(board(), "onnxruntime", onnxruntime.__version__, "", ())
+    settings = Settings(Runtime.onnxruntime, ProbePrecision.fp32, images.shape, 1, None)
+    device = identity.device(settings)
+    return {
+        precision: _latency(device, name, precision, identity, samples)
+        for precision, samples in zip(files, all_samples, strict=True)
+    }
+
+
+def timed_on_board(
+    files: Mapping[Precision, bytes],
+    address: str,
+    subject: Subject,
+    config: ExportConfig,
+    tell: Callable[[str], None],
+) -> dict[Precision, Latency]:
+    """Latency of each file on a live board, timed in turns with the space's control network.
+
+    Raises:
+      UserError: if the board cannot be used, or cannot run one of the files.
+    """
+    runtimes = {
+        Runtime.auto: Runtime.onnxruntime,  # what a board prefers may not run the files as they are
+        Runtime.onnxruntime: Runtime.onnxruntime,
+        Runtime.onnxruntime_cuda: Runtime.onnxruntime_cuda,
+    }
+    if config.latency.runtime not in runtimes:
+        raise UserError(
+            f"latency.runtime={config.latency.runtime.value} does not run these files as they are; "
+            f"take onnxruntime or onnxruntime-cuda"
+        )
+    batch_size = config.fixed_batch or 1
+    fixed = {one.value: with_batch(content, batch_size) for one, content in files.items()}
+    try:
+        connected = replace(config.latency, runtime=runtimes[config.latency.runtime]).connect(
+            address,
+            subject.space,
+            subject.task,
+            tell,
+            precision=ProbePrecision.fp32,
+            batch_size=batch_size,
+            threads=1,
+            core=None,
+            timing=config.timing,
+            quiet=StabilityConfig(),
+        )
+        with ExitStack() as stack:
+            for board_ in connected.pool.boards:
+                stack.callback(board_.close)
+            outcomes = list(connected.pool.measure(list(fixed), lambda name, _: fixed[name]))
+    except (LostConnectionError, BoardError) as error:
+        raise UserError(str(error)) from error
+    identity = connected.pool.boards[0].identity
+    device = identity.device(connected.settings)
+    found = {}
+    for outcome in outcomes:
+        timed = outcome.timed
+        if timed is None:
+            raise UserError(
+                f"{outcome.board} cannot run the {outcome.network} file: {outcome.refused}"
+            )
+        for line in outcome.disturbances:
+            tell(f"flagged: {outcome.board} was not quiet: {line}")
+        samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
+        precision = Precision(outcome.network)
+        found[precision] = _latency(device, config.board, precision, identity, samples)
+    return {precision: found[precision] for precision in files}
+
+
+def _call(session: OnnxSession, images: Float32[ndarray, "b 3 h w"]) -> Callable[[], object]:
+    return lambda: session(images)
+
+
+def _latency(
+    device: str, name: str | None, precision: Precision, identity: Identity, samples: Samples
+) -> Latency:
+    own, runtime, _, batch = device.split("/")
+    return Latency(
+        device=f"{name or own}/{runtime}/{precision.value}/{batch}",
+        board=identity.board,
+        runtime=f"{identity.runtime} {identity.version}".strip(),
+        median_ms=float(Statistic.median.of(samples.ms)),
+        median_interval_ms=samples.interval(Statistic.median),
+        p95_ms=float(Statistic.p95.of(samples.ms)),
+        samples=len(samples.ms),
+        warm_up_was_stable=samples.is_stable,
+    )

@@ -1,0 +1,119 @@
+"""Check that this machine gets the accuracy and the latency of the card: `python check.py [images.npz]`.
+
+Each network of this folder is run on the images (by default those that lie here) and timed, one
+inference at a time on one thread. An .npz file has `pixels` (n, side, side, 3), bytes, and `labels`
+(n), numbers. It needs onnxruntime and numpy alone. Exit status 1: something is not what the card says.
+"""
+
+import hashlib
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+from typing import Any, Dict, List
+
+import numpy as np
+import onnxruntime
+
+HERE = Path(__file__).parent
+
+OTHERS = 0.01
+"""Share of the images that the kernels of another processor may put into another class."""
+
+SLOWER = 1.25
+"""Latency on the card's own machine, as a multiple of the card's, that is still as it says."""
+
+CALLS = 100
+
+
+def normalised(pixels: Any, about: Dict[str, Any]) -> Any:
+    """(n, side, side, 3) bytes as the (n, 3, side, side) numbers that a network takes."""
+    images = (np.asarray(pixels) / 255 - about["mean"]) / about["sd"]
+    return images.transpose(0, 3, 1, 2).astype("float32", order="C")
+
+
+def classes_of(session: Any, images: Any, size: int) -> Any:
+    """Class number of each image, `size` images at a time."""
+    found = []
+    for start in range(0, len(images), size):
+        batch = images[start : start + size]
+        filled = np.resize(batch, (size, *batch.shape[1:]))  # the last batch repeats images
+        found.append(session.run(None, {"input_0": filled})[0][: len(batch)].argmax(1))
+    return np.concatenate(found)
+
+
+def latency_ms(session: Any, shape: List[int]) -> float:
+    """Median of one inference after as many that warm up, milliseconds."""
+    inputs = {"input_0": np.random.RandomState(0).standard_normal(shape).astype("float32")}
+    taken = []
+    for _ in range(2 * CALLS):
+        start = time.perf_counter()
+        session.run(None, inputs)
+        taken.append(time.perf_counter() - start)
+    return float(np.median(taken[CALLS:])) * 1e3
+
+
+def board() -> str:
+    """The name that this machine gives itself."""
+    for path, start in (("/proc/device-tree/model", ""), ("/proc/cpuinfo", "model name")):
+        try:
+            lines = Path(path).read_bytes().decode("utf-8", "replace").strip("\0\n").split("\n")
+        except OSError:
+            continue
+        for line in lines:
+            if line.startswith(start):
+                return line[len(start) :].strip("\t :")
+    return platform.node()
+
+
+def check(
+    form: Dict[str, Any], card: Dict[str, Any], images: Any, labels: Any, given: bool
+) -> bool:
+    """Print what one network does here; whether it is what the card says."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        str(HERE / form["file"]), options, providers=["CPUExecutionProvider"]
+    )
+    shape = [card["input_shape"][0] or 1, *card["input_shape"][1:]]
+    said, is_right = [], True
+    if images is not None:
+        right = int((classes_of(session, images, shape[0]) == labels).sum())
+        said.append(f"{right:,} of {len(labels):,} images right")
+        if not given:
+            said[-1] += f" (card {form['sample_right']:,})"
+            is_right = abs(right - form["sample_right"]) <= max(1, OTHERS * len(labels))
+    ms, carded = latency_ms(session, shape), form["latency"]
+    is_fast = ms <= SLOWER * carded["median_ms"] or carded["board"] != board()
+    said.append(f"{ms:.3f} ms (card {carded['median_ms']:.3f} on {carded['device']})")
+    print(f"{'ok ' if is_right and is_fast else 'NOT'} {form['file']}: {', '.join(said)}")
+    return is_right and is_fast
+
+
+def main() -> int:
+    """Print a line for each network, and one for each file that is not the exported one."""
+    card = json.loads((HERE / "export.json").read_text(encoding="utf-8"))
+    given = len(sys.argv) > 1
+    file = Path(sys.argv[1]) if given else HERE / "test_images.npz"
+    images = labels = None
+    if given or (file.is_file() and card["sample"]):
+        about = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
+        with np.load(str(file), allow_pickle=False) as stored:
+            images, labels = normalised(stored["pixels"], about), stored["labels"]
+    here = [(HERE / name, digest) for name, digest in sorted(card["sha256"].items())]
+    changed = [
+        path.name
+        for path, digest in here
+        if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() != digest
+    ]
+    for name in changed:
+        print(f"NOT {name}: it is not the file that was exported")
+    forms = [form for form in card["forms"] if (HERE / form["file"]).is_file()]
+    agree = [check(form, card, images, labels, given) for form in forms]
+    return 0 if all(agree) and agree and not changed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,168 @@
+"""Which network is exported with which weights, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from nas.accuracy.training.trained_folder import read_training, trained_folder, write_trained
+from nas.export.config import Precisions
+from nas.export.content import _calibration
+from nas.export.network import with_weights
+from nas.export.subject import subject_of
+from nas.spaces.nas_bench_201.plugin import SPACE
+from runtime.network.task import Task
+from runtime.shell.errors import UserError
+
+DIGITS = Task("digits", 10, 8)
+CELL = ("none", "nor_conv_3x3", "none", "skip_connect", "none", "skip_connect")
+
+
+@pytest.fixture
+def weights(trained):
+    return load_file(trained / "weights.safetensors")
+
+
+def test_a_trained_folder_brings_everything(trained, config, digits):
+    for settings in (config(weights=str(trained)), config(run=str(trained))):
+        subject = subject_of(settings)
+
+        assert subject.images.digest == digits.digest
+        assert subject.task == digits.task
+        assert subject.is_trained
+        assert subject.searched is None
+        assert "Trained on Digits: 3 epochs" in subject.weights_text
+
+
+def test_a_run_that_trained_its_network_exports_it_trained(run, trained, weights, config, tmp_path):
+    own = shutil.copytree(run, tmp_path / "run")
+    best = json.loads((own / "summary.json").read_text())["best"]["arch"]
+    training = dataclasses.replace(read_training(trained), arch=best, state="interrupted")
+    folder = trained_folder(own, best)
+    write_trained(folder, weights, training)
+
+    for settings in (config(run=str(own)), config(weights=str(folder))):
+        subject = subject_of(settings)
+        assert subject.arch == best
+        assert subject.weights == folder / "weights.safetensors"
+        assert subject.searched.named == "best"
+        assert "interrupted" in " ".join(subject.notes)
+
+    other = subject_of(config(run=str(own), arch=str(_another(own))))
+    assert not other.is_trained
+    assert other.task.name == "digits"
+
+
+def _another(run):
+    summary = json.loads((run / "summary.json").read_text())
+    reported = [summary["optimum"], summary["mode"]]
+    return next(one["index"] for one in reported if one["index"] != summary["best"]["index"])
+
+
+def test_an_architecture_needs_no_run(config):
+    subject = subject_of(config(arch="1462", dataset="cifar10"))
+
+    assert subject.index == 1462
+    assert subject.task == SPACE.tasks["cifar10"]
+    assert subject.weights_text.startswith("UNTRAINED")
+
+
+def test_an_architecture_on_own_images_has_their_task(config):
+    subject = subject_of(config(arch="1462", data="digits", side=8))
+
+    assert subject.task.num_classes == 10
+    assert subject.task.image_side == 8
+    assert not subject.is_trained
+
+
+def test_weights_from_elsewhere_come_back(trained, config, digits):
+    file = trained / "weights.safetensors"
+    arch = read_training(trained).arch
+
+    subject = subject_of(config(arch=arch, weights=str(file), data="digits", side=8))
+
+    assert subject.is_trained
+    assert any("elsewhere" in note for note in subject.notes)
+    assert with_weights(SPACE, subject.architecture, digits.task, subject.weights)
+
+
+def test_int8_needs_images_of_a_trained_network(trained, config):
+    file = str(trained / "weights.safetensors")
+    arch = read_training(trained).arch
+    settings = config(arch=arch, weights=file, dataset="cifar10", precision=Precisions.int8)
+
+    subject = subject_of(settings)
+
+    assert any("accuracy is unknown" in note for note in subject.notes)
+    with pytest.raises(UserError, match="training images: name them with data="):
+        next(_calibration(subject, 1))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "nothing is named: set run="),
+        ({"which": "best", "arch": "1462"}, "which=best .* set run="),
+        ({"arch": "1462", "space": "no_space"}, "space=no_space is not known"),
+        ({"arch": "1462", "dataset": "mnist"}, "dataset=mnist is none of"),
+        ({"arch": "1462", "weights": "no.safetensors"}, r"weights=no\.safetensors is not there"),
+        ({"arch": "1462", "weights": "."}, "not the folder of a trained network.*training.json"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changes, message, config, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    if "which" in changes:
+        from nas.export.found import Which  # noqa: PLC0415 - names of parameters stay text
+
+        changes = {**changes, "which": Which[changes["which"]]}
+
+    with pytest.raises(UserError, match=message):
+        subject_of(config(**changes))
+
+
+def test_images_that_were_not_trained_on_are_refused(trained, config, tmp_path):
+    own = shutil.copytree(trained, tmp_path / "trained")
+    record = json.loads((own / "training.json").read_text())
+    (own / "training.json").write_text(json.dumps({**record, "data_digest": "0"}))
+
+    with pytest.raises(UserError, match=r"not the images that .* was trained on"):
+        subject_of(config(weights=str(own)))
+    with pytest.raises(UserError, match="arch=1462 is not what was trained"):
+        subject_of(config(weights=str(trained), arch="1462"))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda tensors: tensors.pop("stem.0.weight"), "has no stem.0.weight"),
+        (
+            lambda tensors: tensors.update(other=torch.zeros(1)),
+            "has other, and the network has not",
+        ),
+        (
+            lambda tensors: tensors.update({"classifier.bias": torch.zeros(3)}),
+            r"classifier.bias is of shape \(3,\), and the network's is \(10,\)",
+        ),
+        (lambda tensors: tensors["stem.0.weight"].fill_(float("nan")), "not finite"),
+    ],
+)
+def test_weights_of_another_network_are_refused(spoil, message, weights, tmp_path):
+    tensors = {name: tensor.clone() for name, tensor in weights.items()}
+    spoil(tensors)
+    save_file(tensors, tmp_path / "w.safetensors")
+    architecture = SPACE.from_operations(CELL)
+
+    with pytest.raises(UserError, match=message):
+        with_weights(SPACE, architecture, DIGITS, tmp_path / "w.safetensors")
+
+
+def test_a_file_that_is_no_safetensors_is_refused(tmp_path):
+    (tmp_path / "w.safetensors").write_bytes(b"PK\x03\x04 pickled")
+
+    with pytest.raises(UserError, match="is not a safetensors file"):
+        with_weights(SPACE, SPACE.control(), DIGITS, tmp_path / "w.safetensors")

@@ -1,0 +1,205 @@
+"""A trained network with its accuracy, its scripts and its checks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file
+
+from nas.accuracy.images.decode import decode
+from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.trained_folder import read_training
+from nas.export.config import Precisions
+from nas.export.content import _dynamic_batch_error, _onnx_files
+from nas.export.network import logits_of, with_weights
+from nas.export.on_board.infer import pixels_of
+from nas.export.precisions import Precision
+from nas.export.subject import subject_of
+from nas.spaces.nas_bench_201.plugin import SPACE
+from runtime.network.formats.onnx_session import OnnxSession
+
+
+@pytest.fixture
+def own_export(trained_export, tmp_path):
+    """A copy, to be spoilt."""
+    return shutil.copytree(trained_export[0], tmp_path / "export")
+
+
+def run_script(folder, script, *arguments):
+    """Run a script of an export as its user does: elsewhere, without our folder on the path."""
+    return subprocess.run(
+        [sys.executable, "-I", folder / script, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+    )
+
+
+def test_every_file_is_there_and_has_its_hash(trained_export):
+    folder, _, record = trained_export
+
+    names = {file.name for file in folder.iterdir()}
+    assert names - {"export.json"} == set(record["sha256"])
+    assert names >= {"network-fp16.onnx", "network-int8.onnx", "infer.py", "test_images.npz"}
+    for name, digest in record["sha256"].items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_the_accuracy_of_the_card_is_that_of_the_weights_on_the_test_images(
+    trained_export, trained, digits
+):
+    folder, said, record = trained_export
+    architecture = SPACE.parse(read_training(trained).arch)
+    network = with_weights(SPACE, architecture, digits.task, folder / "weights.safetensors")
+
+    expected = accuracy_of(network, digits.test, digits, device="cpu")
+
+    fp32 = record["forms"][0]["accuracy"]
+    assert expected > 0.5
+    assert fp32["right"] / fp32["images"] == pytest.approx(expected)
+    assert fp32["interval"][0] < expected < fp32["interval"][1]
+    card = (folder / "README.md").read_text()
+    assert f"{expected:.2%} of {len(digits.test)} test images" in card
+    assert f"fp32 {expected:.2%}" in said
+    assert "UNTRAINED" not in card
+    assert all(
+        torch.equal(ours, theirs)
+        for ours, theirs in zip(
+            load_file(folder / "weights.safetensors").values(),
+            load_file(trained / "weights.safetensors").values(),
+            strict=True,
+        )
+    )
+
+
+def test_int8_has_its_scales_per_channel_and_loses_at_most_a_point_or_the_card_says_so(
+    trained_export,
+):
+    folder, _, record = trained_export
+    fp32, _, int8 = (form["accuracy"]["right"] for form in record["forms"])
+    lost = (fp32 - int8) / record["forms"][0]["accuracy"]["images"]
+
+    model = onnx.load(folder / "network-int8.onnx")
+    scales = [
+        node for node in model.graph.node if node.op_type == "DequantizeLinear" and node.attribute
+    ]
+    assert scales
+    assert (folder / "network-int8.onnx").stat().st_size < 0.5 * record["forms"][0]["size"]
+    assert lost <= 0.01 or any("int8 loses" in note for note in record["notes"])
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("batch", ["dynamic", 4])
+def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config, digits):
+    settings = config(weights=str(trained), batch=batch, precision=Precisions.int8)
+    subject = subject_of(settings)
+    network = with_weights(SPACE, subject.architecture, subject.task, subject.weights)
+    noise = np.random.default_rng(0).standard_normal((7, 3, 8, 8)).astype(np.float32)
+    expected = network(torch.from_numpy(noise)).detach().numpy()
+
+    files = _onnx_files(network, subject, settings, noise)
+
+    sessions = {precision: OnnxSession(content) for precision, content in files.items()}
+    found = logits_of(sessions[Precision.fp32], noise, settings.fixed_batch or 1)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    error = _dynamic_batch_error(sessions, noise, settings)
+    assert (error is None) == (batch == 4)
+    shape = onnx.load_from_string(files[Precision.int8]).graph.input[0].type.tensor_type.shape
+    assert (shape.dim[0].dim_param, shape.dim[0].dim_value) == (
+        ("batch", 0) if batch == "dynamic" else ("", 4)
+    )
+    assert len(digits.classes) == expected.shape[1]
+
+
+def test_the_script_names_the_class_of_a_picture(trained_export, digits, tmp_path):
+    folder, _, _ = trained_export
+    network = OnnxSession(folder / "network.onnx")
+    pixels = digits.test.pixels[0]
+    Image.fromarray(pixels).save(tmp_path / "image.png")
+    images = ((pixels / 255 - digits.mean) / digits.sd).transpose(2, 0, 1)[None]
+    logits = network(images.astype(np.float32))[0]
+
+    done = run_script(folder, "infer.py", tmp_path / "image.png")
+
+    assert done.returncode == 0, done.stderr
+    probability, name = done.stdout.splitlines()[0].split()
+    assert name == digits.classes[int(logits.argmax())]
+    expected = np.exp(logits.max()) / np.exp(logits).sum()
+    assert float(probability.rstrip("%")) == pytest.approx(100 * expected, abs=0.01)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "CMYK", "I;16", "P", "JPEG"])
+def test_the_script_prepares_a_picture_as_the_training_images_were(mode, tmp_path):
+    rng = np.random.default_rng(0)
+    picture = Image.fromarray(rng.integers(0, 256, (50, 70, 4)).astype(np.uint8), "RGBA")
+    if mode == "I;16":
+        picture = Image.fromarray(rng.integers(0, 2**16, (50, 70)).astype(np.uint16))
+    else:
+        picture = picture.convert("RGB" if mode == "JPEG" else mode)
+    path = tmp_path / f"picture.{ {'JPEG': 'jpg', 'CMYK': 'tif'}.get(mode, 'png') }"
+    picture.save(path)
+
+    np.testing.assert_array_equal(pixels_of(str(path), 8), decode(path, 8).pixels)
+
+
+def test_the_check_agrees_with_the_card_and_needs_no_torch(own_export):
+    done = run_script(own_export, "check.py")
+    lines = done.stdout.splitlines()
+
+    accuracies = [line for line in lines if "images right (card" in line]
+    assert len(accuracies) == 3, done.stdout + done.stderr
+    assert "NOT" not in "".join(line.split("ms (card")[0] for line in lines if "ok" in line)
+    wanted = "import runpy, sys; runpy.run_path(sys.argv[1]); print({'torch', 'PIL', 'nas'} & {*sys.modules})"
+    loaded = subprocess.run(
+        [sys.executable, "-I", "-c", wanted, own_export / "check.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert loaded.stdout == "set()\n"
+
+
+def test_the_check_finds_other_weights(own_export):
+    for name in ("network-fp16.onnx", "network-int8.onnx"):
+        (own_export / name).unlink()  # a board may get one of them
+    model = onnx.load(own_export / "network.onnx")
+    for tensor in model.graph.initializer:
+        if tensor.dims == [10, 64]:
+            tensor.raw_data = bytes(len(tensor.raw_data))
+    onnx.save(model, own_export / "network.onnx")
+
+    done = run_script(own_export, "check.py")
+
+    assert done.returncode == 1
+    changed, accuracy = done.stdout.splitlines()
+    assert changed == "NOT network.onnx: it is not the file that was exported"
+    assert accuracy.startswith("NOT network.onnx:")
+
+
+def test_the_check_takes_other_images(own_export, digits, tmp_path):
+    np.savez(tmp_path / "own.npz", pixels=digits.train.pixels[:3], labels=digits.train.labels[:3])
+
+    done = run_script(own_export, "check.py", tmp_path / "own.npz")
+
+    assert "of 3 images right" in done.stdout, done.stderr
+
+
+def test_preprocessing_is_what_the_network_was_trained_with(trained_export, digits):
+    folder, _, _ = trained_export
+    about = json.loads((folder / "preprocessing.json").read_text())
+
+    assert about["side"] == 8
+    assert about["mean"] == list(digits.mean)
+    assert about["classes"] == list(digits.classes)
+    stored = np.load(folder / "test_images.npz", allow_pickle=False)
+    np.testing.assert_array_equal(stored["pixels"], digits.test.pixels)
