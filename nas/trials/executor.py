@@ -36,6 +36,9 @@ from runtime.shell.errors import UserError
 Evaluate = Callable[[Int64[ndarray, "D"], Fidelity, int], Evaluation]
 """Evaluates an architecture to a fidelity with a seed."""
 
+Prepare = Callable[[int, int], None]
+"""Called in each new thread or process with the number of its slot and the number of slots."""
+
 
 class Workers(Enum):
     """Where evaluations run."""
@@ -43,6 +46,10 @@ class Workers(Enum):
     threads = "threads"
     processes = "processes"  # a process each: one that crashes takes only its own trial along
     ray = "ray"  # needs the extra `ray`
+
+
+def _ignore(_slot: int, _slots: int) -> None:
+    """Prepare nothing."""
 
 
 @final
@@ -58,14 +65,15 @@ class Evaluated:
         slots: int,
         source: str,
         description: str,
+        prepare: Prepare = _ignore,
     ) -> None:
         self.fidelities = fidelities
         self.source = source
         self.description = description
         self._evaluate = evaluate
-        self._make = _maker(workers)
-        self._idle: list[Executor] = [self._make() for _ in range(slots)]
-        self._busy: dict[Future[Evaluation], Executor] = {}
+        self._make = _maker(workers, slots, prepare)
+        self._idle = [(slot, self._make(slot)) for slot in reversed(range(slots))]
+        self._busy: dict[Future[Evaluation], tuple[int, Executor]] = {}
         self._ended: queue.SimpleQueue[Future[Evaluation]] = queue.SimpleQueue()
 
     def submit(
@@ -78,15 +86,15 @@ class Evaluated:
         """
         if not self._idle:
             raise RuntimeError(f"trial {trial} was submitted while every slot is busy")
-        executor = self._idle.pop()
+        slot, executor = self._idle.pop()
         evaluate = partial(self._evaluate, architecture, self.fidelities[fidelity], seed)
         try:
             future = executor.submit(evaluate)
         except BrokenExecutor:  # its process died while it was idle
             executor.shutdown(wait=False)
-            executor = self._make()
+            executor = self._make(slot)
             future = executor.submit(evaluate)
-        self._busy[future] = executor
+        self._busy[future] = slot, executor
         future.add_done_callback(self._ended.put)
         return future
 
@@ -96,11 +104,11 @@ class Evaluated:
             future = self._ended.get(timeout=None if math.isinf(timeout_s) else timeout_s)
         except queue.Empty:
             return None
-        executor = self._busy.pop(future)
+        slot, executor = self._busy.pop(future)
         broken = not future.cancelled() and isinstance(future.exception(), BrokenExecutor)
         if broken:
             executor.shutdown(wait=False, cancel_futures=True)
-        self._idle.append(self._make() if broken else executor)
+        self._idle.append((slot, self._make(slot) if broken else executor))
         return future
 
     def now_s(self) -> float:
@@ -109,7 +117,7 @@ class Evaluated:
 
     def close(self) -> None:
         """End all slots: processes and Ray tasks are killed, threads end with their evaluation."""
-        for executor in (*self._idle, *self._busy.values()):
+        for _, executor in (*self._idle, *self._busy.values()):
             for process in getattr(executor, "_processes", None) or {}:
                 executor._processes[process].kill()  # type: ignore[attr-defined] # noqa: SLF001 - Python < 3.14 has no kill_workers
             executor.shutdown(wait=False, cancel_futures=True)
@@ -170,15 +178,20 @@ class Simulated:
         self._ends = []
 
 
-def _maker(workers: Workers) -> Callable[[], Executor]:
+def _maker(workers: Workers, slots: int, prepare: Prepare) -> Callable[[int], Executor]:
     if workers is Workers.threads:
-        return lambda: ThreadPoolExecutor(1)
+        return lambda slot: ThreadPoolExecutor(1, "", prepare, (slot, slots))
     if workers is Workers.processes:
         context = multiprocessing.get_context("spawn")  # a fork would copy CUDA and its locks
-        # a Ctrl-C reaches the whole group of processes: the search says what becomes of its trials
-        ignore = (signal.SIGINT, signal.SIG_IGN)
-        return lambda: ProcessPoolExecutor(1, context, initializer=signal.signal, initargs=ignore)
-    return _RayExecutor
+        return lambda slot: ProcessPoolExecutor(1, context, _begin, (prepare, slot, slots))
+    return lambda _slot: _RayExecutor(slots)
+
+
+def _begin(prepare: Prepare, slot: int, slots: int) -> None:
+    """Prepare a new process."""
+    # a Ctrl-C reaches the whole group of processes: the search says what becomes of its trials
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    prepare(slot, slots)
 
 
 def _call(fn: Callable[..., Any], *args: Any, **named: Any) -> Any:
@@ -190,11 +203,11 @@ def _call(fn: Callable[..., Any], *args: Any, **named: Any) -> Any:
 class _RayExecutor(Executor):
     """Runs each call as a Ray task: on this machine's loopback, or on the cluster of `RAY_ADDRESS`.
 
-    Ray itself runs a task again whose node died; a task that crashes its worker again and again
-    ends with an error.
+    A task takes one core and its share of the cluster's GPUs, at most one. Ray itself runs a task
+    again whose node died; a task that crashes its worker again and again ends with an error.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, slots: int) -> None:
         try:
             import ray  # noqa: PLC0415 - an extra
         except ImportError as error:
@@ -205,11 +218,14 @@ class _RayExecutor(Executor):
             here = {} if "RAY_ADDRESS" in os.environ else {"_node_ip_address": "127.0.0.1"}
             ray.init(include_dashboard=False, log_to_driver=False, **here)
         self._ray = ray
+        gpus = ray.cluster_resources().get("GPU", 0)
+        share = 1 / math.ceil(slots / gpus) if gpus else 0
+        self._call = ray.remote(_call).options(num_cpus=1, num_gpus=share)
         self._task: Any = None  # a slot runs one at a time
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
         """Start a task; returns a future of its result."""
-        self._task = self._ray.remote(_call).remote(fn, *args, **named)
+        self._task = self._call.remote(fn, *args, **named)
         future: Future[Any] = self._task.future()
         return future
 

@@ -253,7 +253,7 @@ def slow(architecture, fidelity, seed):
     return evaluate(architecture, fidelity, seed)
 
 
-def real(function, workers, slots):
+def real(function, workers, slots, **options):
     return Evaluated(
         function,
         FULL,
@@ -261,7 +261,23 @@ def real(function, workers, slots):
         slots=slots,
         source="synthetic",
         description="synthetic",
+        **options,
     )
+
+
+def remember_slot(slot, slots):
+    SLOT.number = slot, slots
+
+
+SLOT = threading.local()
+
+
+def slot_or_crash(_architecture, _fidelity, seed):
+    """Every third trial ends its process; the answers of the others are the numbers of their slots."""
+    if seed % 3 == 2:
+        os._exit(9)
+    slot, slots = SLOT.number
+    return Evaluation(slot / slots, Kind.trained, 1.0)
 
 
 def test_threads_answer_out_of_order():
@@ -290,11 +306,37 @@ def test_a_process_that_crashes_takes_only_its_own_trial_along():
     assert {trial.first for trial in found if not trial.failed[0, 0]} == {0, 1, 3, 4}
 
 
+def test_a_new_process_is_prepared_for_the_slot_of_the_one_that_crashed():
+    source = real(slot_or_crash, Workers.processes, 2, prepare=remember_slot)
+    slots = []
+    for trial in range(3):
+        future = source.submit(trial, SPACE.control(), 0, trial)
+        assert source.wait() is future
+        slots.append(None if future.exception() else future.result().accuracy)
+    futures = [source.submit(trial, SPACE.control(), 0, trial) for trial in (3, 4)]
+    both = {source.wait().result().accuracy for _ in futures}
+    source.close()
+
+    assert slots == [0, 0, None]
+    assert both == {0, 0.5}
+
+
+def test_each_thread_is_prepared_for_its_slot():
+    source = real(slot_or_crash, Workers.threads, 2, prepare=remember_slot)
+    for trial in (0, 1):
+        source.submit(trial, SPACE.control(), 0, trial)
+
+    both = {source.wait().result().accuracy for _ in range(2)}
+    source.close()
+
+    assert both == {0, 0.5}
+
+
 def test_a_process_that_dies_while_it_is_idle_is_replaced():
     source = real(evaluate, Workers.processes, 1)
     source.submit(0, SPACE.control(), 0, 0)
     source.wait()
-    (executor,) = source._idle
+    ((_, executor),) = source._idle
     (process,) = executor._processes.values()
     process.kill()
     process.join()

@@ -25,6 +25,7 @@ def cluster():
     head = {"num_cpus": 1, "include_dashboard": False}
     made = Cluster(initialize_head=True, head_node_args=head)
     made.second = made.add_node(num_cpus=1)
+    made.free_cores = lambda: ray.available_resources().get("CPU", 0)
     ray.init(address=made.address, log_to_driver=False)
     yield made
     ray.shutdown()
@@ -63,3 +64,34 @@ def test_a_search_goes_on_when_a_node_is_killed(cluster):
 
     assert sorted(states) == list(range(TRIALS))
     assert [number for number, state in states.items() if state is State.failed] == [5]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_closing_kills_the_task_that_runs(cluster, tmp_path):
+    def evaluate(_architecture, _fidelity, _seed):
+        import time  # noqa: PLC0415 - runs in another process
+        from pathlib import Path  # noqa: PLC0415 - as above
+
+        Path(began).touch()
+        time.sleep(600)
+
+    began = str(tmp_path / "began")
+    source = Evaluated(
+        evaluate,
+        (Fidelity("1 epoch", 1),),
+        workers=Workers.ray,
+        slots=1,
+        source="synthetic",
+        description="synthetic",
+    )
+    source.submit(0, SPACE.control(), 0, 0)
+    while not (tmp_path / "began").exists():
+        time.sleep(0.05)
+
+    source.close()
+
+    until_s = time.monotonic() + 60
+    while cluster.free_cores() < 2 and time.monotonic() < until_s:
+        time.sleep(0.1)
+    assert cluster.free_cores() == 2

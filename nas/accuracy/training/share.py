@@ -1,0 +1,18 @@
+"""The part of this machine that one of several workers trains on."""
+
+from __future__ import annotations
+
+import torch
+
+
+def take_share(slot: int, slots: int) -> None:
+    """Let this thread or process train on one GPU of those that there are, in turn, or on its cores.
+
+    Args:
+      slot: number of the worker, from 0.
+      slots: number of workers on this machine.
+    """
+    if torch.cuda.is_available():
+        torch.cuda.set_device(slot % torch.cuda.device_count())
+    else:
+        torch.set_num_threads(max(1, torch.get_num_threads() // slots))

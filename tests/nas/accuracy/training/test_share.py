@@ -1,0 +1,24 @@
+"""Several workers on one machine share its cores."""
+
+import threading
+
+import torch
+
+from nas.accuracy.training.share import take_share
+
+
+def test_workers_on_a_cpu_have_their_part_of_the_cores():
+    before = torch.get_num_threads()
+    found = []
+
+    def work():
+        torch.set_num_threads(4)
+        take_share(1, 2)
+        found.append(torch.get_num_threads())
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+
+    assert found == [4 if torch.cuda.is_available() else 2]
+    assert torch.get_num_threads() == before
