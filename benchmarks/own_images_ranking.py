@@ -1,0 +1,296 @@
+"""How well cheap signals rank 1,000 random cells of NAS-Bench-201; its own table is the judge.
+
+    $ NAS_DATA=<folder of tables> python benchmarks/own_images_ranking.py --out results/
+
+Needs a GPU, `images/cifar10-jpeg.parquet` and `nb201_accuracy.csv` in the data folder. Parts, each of
+which may fail without the others:
+
+- proxies: every proxy on one batch of 64 training images;
+- short: 12 epochs on half of the training images (the benchmark's `valid` protocol), of 30 random
+  cells and of the 30 that the predictor then finds most promising;
+- supernet: weight sharing for the time that is left.
+
+Judged by Kendall's tau with the test accuracy after 200 epochs, of all cells and of the true best
+10 %. Writes `ranking.json` (all numbers) and `ranking.md` (the table).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+import traceback
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.stats import kendalltau
+
+from nas.accuracy.base import Split
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.open import open_images
+from nas.accuracy.proxies.scores import PROXIES, SIGNALS, columns_of, scores, signal
+from nas.accuracy.short import proxy_batch, tse_ema
+from nas.accuracy.table import TableAccuracyConfig
+from nas.accuracy.training.recipe import RECIPES
+from nas.accuracy.training.together import TrainingPool
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.staged.predictor import Predictor, log_rank
+from nas.trials.staged.stages import WEIGHT
+
+TASK = SPACE.tasks["cifar10"]
+STARTED_S = time.monotonic()
+
+
+def say(*texts: object) -> None:
+    print(f"[{time.monotonic() - STARTED_S:6.1f} s]", *texts, flush=True)
+
+
+def images_of(arguments: argparse.Namespace) -> ImageSet:
+    if arguments.tiny:
+        return open_images("digits", side=8, seed=0)
+    path = Path(os.environ["NAS_DATA"]) / "images" / "cifar10-jpeg.parquet"
+    return open_images(str(path), side=32, seed=0, share=0.5)
+
+
+def network_of(number: int, images: ImageSet) -> torch.nn.Module:
+    torch.manual_seed(number)
+    return SPACE.network(SPACE.architectures(np.array(number)), images.task)
+
+
+def device_of(rank: int) -> torch.device:
+    gpus = torch.cuda.device_count()
+    return torch.device("cuda", rank % gpus) if gpus else torch.device("cpu")
+
+
+def score_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queue: Any) -> None:
+    """Score cells by every proxy; puts (cell, scores, seconds of each proxy)."""
+    torch.set_num_threads(1)
+    device = device_of(rank)
+    images = images_of(arguments)
+    batch = proxy_batch(images, 64).to(device)
+    for number in cells:
+        network = network_of(number, images).to(device)
+        found: list[float] = []
+        seconds = []
+        for name in PROXIES:
+            began_s = time.perf_counter()
+            found += scores(network, batch, [name], seed=0)
+            seconds.append(time.perf_counter() - began_s)
+        queue.put((number, found, seconds))
+
+
+def train_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queue: Any) -> None:
+    """Train cells shortly; puts (cell, accuracy, losses of the epochs, seconds)."""
+    images = images_of(arguments)
+    recipe = replace(RECIPES["nas_bench_201"], epochs=arguments.epochs)
+    with TrainingPool(images, device=device_of(rank)) as pool:
+        futures = {
+            number: pool.submit(
+                lambda number=number: network_of(number, images),
+                recipe,
+                seed=777,
+                evaluate_every=arguments.epochs,
+            )
+            for number in cells
+        }
+        for number, future in futures.items():
+            error = future.exception()
+            if error is not None:
+                say(f"cell {number} failed: {error!r}")
+                queue.put((number, math.nan, [], math.nan))
+                continue
+            one = future.result()
+            queue.put((number, one.accuracy, list(one.losses), one.seconds))
+
+
+def spread(
+    work: Any, cells: list[int], processes: int, arguments: argparse.Namespace, what: str
+) -> list[Any]:
+    """Results of all cells, shared among processes; those that have come when one dies or it is late."""
+    context = torch.multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    parts = [cells[i::processes] for i in range(processes)]
+    workers = [
+        context.Process(target=work, args=(rank, part, arguments, queue), daemon=True)
+        for rank, part in enumerate(parts)
+        if part
+    ]
+    for worker in workers:
+        worker.start()
+    found: list[Any] = []
+    while len(found) < len(cells):
+        late = time.monotonic() - STARTED_S > 60 * arguments.minutes
+        if late or (queue.empty() and not any(worker.is_alive() for worker in workers)):
+            say(f"{what}: {len(found)} of {len(cells)} only")
+            break
+        try:
+            found.append(queue.get(timeout=1))
+        except Exception:  # noqa: BLE001, S112 - the queue's Empty: look again whether it is late
+            continue
+        if len(found) % max(1, len(cells) // 10) == 0:
+            say(f"{what}: {len(found)} of {len(cells)}")
+    for worker in workers:
+        worker.kill()
+    return found
+
+
+def taus(values: np.ndarray, truth: np.ndarray) -> dict[str, float]:
+    best = np.argsort(-truth)[: max(2, len(truth) // 10)]
+    return {
+        "tau": float(kendalltau(values, truth)[0]),
+        "tau_top": float(kendalltau(values[best], truth[best])[0]),
+    }
+
+
+def proxies_part(cells: np.ndarray, arguments: argparse.Namespace, out: dict[str, Any]) -> None:
+    processes = arguments.processes * max(1, torch.cuda.device_count())
+    began_s = time.monotonic()
+    found = spread(score_cells, cells.tolist(), processes, arguments, "proxies")
+    out["proxies"] = {
+        "columns": columns_of(list(PROXIES)),
+        "scores": {str(number): values for number, values, _ in found},
+        "seconds": dict(
+            zip(
+                PROXIES, np.median([seconds for *_, seconds in found], axis=0).tolist(), strict=True
+            )
+        ),
+        "wall_s": time.monotonic() - began_s,
+        "processes": processes,
+    }
+
+
+def short_part(
+    cells: np.ndarray, arguments: argparse.Namespace, out: dict[str, Any], prior: np.ndarray
+) -> None:
+    rows = SPACE.architectures(cells)
+    chosen = list(range(min(arguments.short // 2, len(cells))))  # the cells are in random order
+    out["short"] = {"epochs": arguments.epochs, "accuracy": {}, "losses": {}, "seconds": {}}
+    began_s = time.monotonic()
+    gpus = max(1, torch.cuda.device_count())
+    for half in range(2):
+        if half == 1:
+            trained = [i for i in chosen if str(cells[i]) in out["short"]["accuracy"]]
+            accuracy = [out["short"]["accuracy"][str(cells[i])] for i in trained]
+            predicted = Predictor(rows, prior).after(np.array(trained), np.array(accuracy))
+            promise = WEIGHT * log_rank(predicted) + prior
+            promise[chosen] = -np.inf
+            part = np.argsort(-promise)[: arguments.short - len(chosen)].tolist()
+            chosen += part
+        else:
+            part = chosen
+        cells_of_part = [int(cells[i]) for i in part]
+        for number, accuracy, losses, seconds in spread(
+            train_cells, cells_of_part, gpus, arguments, f"short {half + 1}"
+        ):
+            if math.isfinite(accuracy):
+                out["short"]["accuracy"][str(number)] = accuracy
+                out["short"]["losses"][str(number)] = losses
+                out["short"]["seconds"][str(number)] = seconds
+        out["short"]["wall_s"] = time.monotonic() - began_s
+        save(out, arguments)
+
+
+def judged(cells: np.ndarray, out: dict[str, Any]) -> list[tuple[str, int, dict[str, float]]]:
+    """Signal, number of cells and taus, for all that there is."""
+    truth = TableAccuracyConfig().build(SPACE, TASK, Split.test, 200)
+    test = truth.answer(SPACE.architectures(cells)).fraction
+    table_12 = TableAccuracyConfig().build(SPACE, TASK, Split.valid, 12)
+    short = table_12.answer(SPACE.architectures(cells)).fraction
+    found = [("the table's own 12 epochs", len(cells), taus(short, test))]
+    columns, prior = prior_of(cells, out)
+    found += [(name, len(cells), taus(signal(name, columns), test)) for name in SIGNALS]
+    place = {str(number): i for i, number in enumerate(cells)}
+    rows = SPACE.architectures(cells)
+    if "short" in out:
+        numbers = list(out["short"]["accuracy"])
+        at = np.array([place[number] for number in numbers])
+        accuracy = np.array([out["short"]["accuracy"][number] for number in numbers])
+        tse = np.array([-tse_ema(out["short"]["losses"][number]) for number in numbers])
+        n = len(at)
+        found += [
+            (f"short trainings, {n} cells alone", n, taus(accuracy, test[at])),
+            (f"TSE-EMA, {n} cells alone", n, taus(tse, test[at])),
+            (f"table's 12 epochs, {n} cells alone", n, taus(short[at], test[at])),
+        ]
+        for name, values in (("short", accuracy), ("TSE-EMA", tse), ("table's 12", short[at])):
+            predicted = Predictor(rows, prior).after(at, values)
+            found.append((f"predictor by {n} {name}", len(cells), taus(predicted, test)))
+            combined = WEIGHT * log_rank(predicted) + prior
+            found.append((f"predictor and proxies by {n} {name}", len(cells), taus(combined, test)))
+    if "supernet" in out:
+        one_shot = np.array([out["supernet"]["accuracy"][str(number)] for number in cells])
+        found.append(("supernet", len(cells), taus(one_shot, test)))
+    return found
+
+
+def prior_of(cells: np.ndarray, out: dict[str, Any]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    scored = out["proxies"]["scores"]
+    values = np.array([scored[str(number)] for number in cells])
+    columns = dict(zip(out["proxies"]["columns"], values.T, strict=True))
+    return columns, log_rank(signal("aggregate", columns))
+
+
+def save(out: dict[str, Any], arguments: argparse.Namespace) -> None:
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    (arguments.out / "ranking.json").write_text(json.dumps(out))
+
+
+def report(cells: np.ndarray, out: dict[str, Any], arguments: argparse.Namespace) -> None:
+    lines = ["| signal | cells | tau | tau, true top 10 % |", "|---|---|---|---|"]
+    for name, n, one in judged(cells, out):
+        lines.append(f"| {name} | {n} | {one['tau']:.3f} | {one['tau_top']:.3f} |")
+    lines.append("")
+    for name, seconds in out["proxies"]["seconds"].items():
+        lines.append(f"- {name}: {seconds * 1e3:.1f} ms a network, median")
+    lines += [
+        f"- {part}: {out[part]['wall_s']:.0f} s in all"
+        for part in ("proxies", "short", "supernet")
+        if part in out
+    ]
+    text = "\n".join(lines)
+    (arguments.out / "ranking.md").write_text(text + "\n")
+    print(text, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("ranking"))
+    parser.add_argument("--cells", type=int, default=1000)
+    parser.add_argument("--short", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--processes", type=int, default=6, help="that score, on each GPU")
+    parser.add_argument("--minutes", type=float, default=9.0)
+    parser.add_argument(
+        "--tiny", action="store_true", help="digits at 8 pixels, for a test on a CPU"
+    )
+    arguments = parser.parse_args()
+    cells = np.random.default_rng(0).permutation(SPACE.size)[: arguments.cells]
+    out: dict[str, Any] = {"cells": cells.tolist(), "torch": torch.__version__}
+    say("decoded", images_of(arguments).report)  # once, for all processes
+    try:
+        proxies_part(cells, arguments, out)
+        save(out, arguments)
+        cells = np.array([one for one in cells if str(one) in out["proxies"]["scores"]])
+        report(cells, out, arguments)
+    except Exception:  # noqa: BLE001 - the other parts may still work
+        traceback.print_exc()
+    parts = {
+        "short": lambda: short_part(cells, arguments, out, prior_of(cells, out)[1]),
+    }
+    for name, part in parts.items():
+        try:
+            part()
+        except Exception:  # noqa: BLE001 - as above
+            say(name, "failed")
+            traceback.print_exc()
+        save(out, arguments)
+    report(cells, out, arguments)
+
+
+if __name__ == "__main__":
+    main()

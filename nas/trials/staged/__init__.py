@@ -1,0 +1,1 @@
+"""The staged search on own images: latency, proxies, short trainings, longer ones, the winner."""

@@ -1,0 +1,155 @@
+"""The first two stages: uniform draws within every limit, and their scores by proxies."""
+
+from __future__ import annotations
+
+import time
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64, Int8, Int64
+from numpy import ndarray
+
+from latency.base import UnmeasuredError
+from nas.trials.problem import SearchProblem
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+
+
+@final
+@dataclass(frozen=True)
+class Candidates:
+    """Distinct networks within every limit, in the order in which they were drawn."""
+
+    architectures: Int64[ndarray, "n D"]
+    latency_ms: Float64[ndarray, "n"]
+    latency_kind: Int8[ndarray, "n"]
+    flops: Float64[ndarray, "n"]
+    prior: Float64[ndarray, "n"]  # by proxies; higher is better
+    drawn: int  # draws that were asked for their latency
+    distinct: int  # different networks among them
+    within: int  # of those, within every limit; more than n where the time for proxies ended
+    draw_s: float
+    score_s: float
+
+    def __len__(self) -> int:
+        return len(self.architectures)
+
+    def rows(self, which: ndarray) -> Candidates:
+        """Some of them."""
+        columns = ("architectures", "latency_ms", "latency_kind", "flops", "prior")
+        return replace(self, **{name: getattr(self, name)[which] for name in columns})
+
+
+def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candidates:
+    """Draw uniformly, and keep one of equal networks if it is within every limit.
+
+    An oracle that measures is asked for one draw after another until the seconds are over.
+
+    Raises:
+      UserError: if no draw is within every limit.
+    """
+    began_s = time.monotonic()
+    space, oracle = problem.space, problem.oracle
+    rows = space.normal(space.sample(np.random.default_rng(seed), draws))
+    latency_ms, kind = np.full(draws, np.nan), np.zeros(draws, np.int8)
+    if oracle.instant:
+        known = oracle.known(rows)
+        answered = oracle.answer(rows[known])
+        latency_ms[known], kind[known] = answered.ms, answered.kind
+    else:
+        draws = _measure(problem, rows, latency_ms, kind, began_s + seconds)
+    rows = rows[:draws]
+    _, first = np.unique(space.canonical(rows), axis=0, return_index=True)
+    distinct = np.sort(first)
+    met = problem.limits.met(problem.limits.costs(rows))
+    kept = distinct[(latency_ms[distinct] <= problem.limit_ms) & met[distinct]]
+    if not len(kept):
+        fastest = f"; the fastest took {np.nanmin(latency_ms):.3g} ms" if draws else ""
+        raise UserError(
+            f"none of {draws:,} uniform draws is within {problem.limits.label} on {oracle.device}"
+            f"{fastest}; raise {problem.limits.label}"
+        )
+    return Candidates(
+        rows[kept],
+        latency_ms[kept],
+        kind[kept],
+        space.costs(rows[kept], problem.task)["flops"],
+        np.zeros(len(kept)),
+        draws,
+        len(distinct),
+        len(kept),
+        time.monotonic() - began_s,
+        0.0,
+    )
+
+
+def _measure(
+    problem: SearchProblem,
+    rows: Int64[ndarray, "n D"],
+    latency_ms: Float64[ndarray, "n"],
+    kind: Int8[ndarray, "n"],
+    until_s: float,
+) -> int:
+    """Ask for one row after another; returns the number of those that were asked for."""
+    for i, row in enumerate(rows):
+        if time.monotonic() >= until_s:
+            return i
+        try:
+            answered = problem.oracle.answer(row[None])
+        except UnmeasuredError:
+            continue
+        latency_ms[i], kind[i] = answered.ms[0], answered.kind[0]
+    return len(rows)
+
+
+def scored(
+    candidates: Candidates,
+    score: Callable[[Int64[ndarray, "D"]], Sequence[float]],
+    aggregate: Callable[[Float64[ndarray, "n c"]], Float64[ndarray, "n"]],
+    seconds: float,
+    check: Callable[[], None] = lambda: None,
+) -> Candidates:
+    """Score one candidate after another until the seconds are over; the others are dropped.
+
+    Those of most FLOPs are scored first. `check` is called before each; it raises to leave the search.
+    """
+    began_s = time.monotonic()
+    ordered = candidates.rows(np.argsort(-candidates.flops, kind="stable"))
+    found: list[Sequence[float]] = []
+    for row in ordered.architectures:
+        if len(found) > 1 and time.monotonic() - began_s >= seconds:
+            break
+        check()
+        found.append(score(row))
+    kept = ordered.rows(np.arange(len(found)))
+    prior = aggregate(np.array(found, np.float64))
+    return replace(kept, prior=prior, score_s=time.monotonic() - began_s)
+
+
+def save_candidates(path: Path, candidates: Candidates) -> None:
+    """Write them as arrays, atomically."""
+    with replacing(path) as file:
+        np.savez(file, **{one.name: getattr(candidates, one.name) for one in fields(Candidates)})
+
+
+def load_candidates(path: Path) -> Candidates:
+    """Read what `save_candidates` wrote.
+
+    Raises:
+      UserError: if the file is corrupt.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        return Candidates(
+            **{name: one.item() if one.ndim == 0 else one for name, one in arrays.items()}
+        )
+    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(
+            f"{path} does not hold the candidates of a staged search ({error}); remove it, and "
+            f"resume draws and scores them again"
+        ) from error

@@ -1,0 +1,184 @@
+"""What is trained next, and for how long: a function of the candidates, the results and the clock.
+
+Nothing is remembered beside the results, so an interrupted search goes on by its journal alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, final
+
+import numpy as np
+from jaxtyping import Float64, Int64
+from numpy import ndarray
+
+from nas.accuracy.slow import Fidelity
+from nas.trials.staged.candidates import Candidates
+from nas.trials.staged.predictor import Predictor, log_rank
+from runtime.shell.errors import UserError
+
+SHARES = {"proxies": 0.10, "short": 0.45, "longer": 0.15}
+"""Shares of the time for latencies and proxies, short and longer trainings; the winner has the rest."""
+
+SHORT_EPOCHS = 12
+"""Most epochs of a short training."""
+
+LEAST_SHORT = 12
+"""Short trainings that must fit into their time, or they are shorter."""
+
+BY_PROXIES = 10
+"""Short trainings that the proxies alone choose; fewer would mislead the predictor."""
+
+LONGER = 8
+"""Most candidates that are trained longer."""
+
+WEIGHT = 3.0
+"""Weight of the log rank of the (predicted) accuracy beside the log rank of each proxy."""
+
+
+_TIMED = 2
+"""Trainings of the shortest fidelity that show how long an epoch takes."""
+
+
+class Job(NamedTuple):
+    """A training: position among the candidates, and among the fidelities."""
+
+    candidate: int
+    fidelity: int
+
+
+class Result(NamedTuple):
+    """What came of a training."""
+
+    accuracy: float  # NaN where it failed
+    seconds: float
+
+
+@final
+@dataclass(frozen=True)
+class Stages:
+    """Successive halving over epochs, in the order of a predictor."""
+
+    candidates: Candidates
+    fidelities: tuple[Fidelity, ...]  # from the shortest
+    until_s: Mapping[str, float]  # end of each stage, on the clock of the search
+    parallel: int = 1
+
+    def next(
+        self, results: Mapping[Job, Result], running: Sequence[Job], elapsed_s: float
+    ) -> Job | None:
+        """The next training to begin; None where there is none now, or none any more."""
+        asked = {*results, *running}
+        if elapsed_s < self.until_s["short"]:
+            return self._short(results, asked)
+        if elapsed_s < self.until_s["longer"]:
+            return self._longer(results, asked, self.until_s["longer"] - elapsed_s)
+        return None
+
+    def best(self, results: Mapping[Job, Result]) -> int:
+        """The candidate that wins: by accuracy if two were trained longer, else the first by `ranked`.
+
+        Raises:
+          UserError: if every training failed.
+        """
+        fidelity = (self.short_fidelity(results) or 0) + 1
+        at, accuracy = self._trained(results, fidelity)
+        if len(at) > 1:
+            return int(at[np.argmax(accuracy)])
+        ranked = self.ranked(results)
+        if not len(ranked):
+            raise UserError("every training failed; samples.parquet holds the errors")
+        return int(ranked[0])
+
+    def ranked(self, results: Mapping[Job, Result]) -> Int64[ndarray, "n"]:
+        """Short-trained candidates, or all where there are none, the most promising first.
+
+        Candidates of which a training failed are left out.
+        """
+        at, accuracy = self._trained(results, self.short_fidelity(results) or 0)
+        if not len(at):
+            at, promise = np.arange(len(self.prior)), self.prior
+        else:
+            promise = WEIGHT * log_rank(accuracy) + log_rank(self.candidates.prior[at])
+        failed = [job.candidate for job, one in results.items() if np.isnan(one.accuracy)]
+        order = at[np.argsort(-promise, kind="stable")]
+        found: Int64[ndarray, "n"] = order[~np.isin(order, failed)]
+        return found
+
+    def promise(self, results: Mapping[Job, Result]) -> Float64[ndarray, "n"]:
+        """Score of every candidate, by proxies and, once there is enough, by predicted accuracy."""
+        at, accuracy = self._trained(results, self.short_fidelity(results) or 0)
+        if len(at) < BY_PROXIES:
+            unlearned: Float64[ndarray, "n"] = self.prior.copy()
+            return unlearned
+        predicted = Predictor(self.candidates.architectures, self.prior).after(at, accuracy)
+        promise: Float64[ndarray, "n"] = WEIGHT * log_rank(predicted) + self.prior
+        return promise
+
+    @cached_property
+    def prior(self) -> Float64[ndarray, "n"]:
+        """Log rank of every candidate by the proxies."""
+        return log_rank(self.candidates.prior)
+
+    def short_fidelity(self, results: Mapping[Job, Result]) -> int | None:
+        """The longest of at most `SHORT_EPOCHS` epochs at which enough trainings fit.
+
+        None until the first trainings, of the shortest fidelity, have shown how long an epoch takes.
+        """
+        allowed = [i for i, one in enumerate(self.fidelities) if one.epochs <= SHORT_EPOCHS]
+        if len(allowed) < 2:
+            return 0
+        first = [job for job in results if job.fidelity == 0][:_TIMED]
+        timed = [self._rate(job, results[job]) for job in first if not np.isnan(results[job][0])]
+        if len(timed) < _TIMED:
+            return None
+        room_s = (self.until_s["short"] - self.until_s["proxies"]) * self.parallel
+        typical_s = min(timed) * float(np.median(self.candidates.flops))
+        fits = [i for i in allowed if room_s >= LEAST_SHORT * typical_s * self.fidelities[i].epochs]
+        return max(fits, default=0)
+
+    def _short(self, results: Mapping[Job, Result], asked: set[Job]) -> Job | None:
+        fidelity = self.short_fidelity(results)
+        failed = {job.candidate for job, one in results.items() if np.isnan(one.accuracy)}
+        if fidelity is None:
+            begun = [job for job in asked if job.candidate not in failed]
+            if len(begun) >= _TIMED:
+                return None
+        at = fidelity or 0
+        barred = failed | {job.candidate for job in asked if job.fidelity == at}
+        promise = self.promise(results)
+        promise[list(barred)] = -np.inf
+        best = int(np.argmax(promise))
+        return None if best in barred else Job(best, at)
+
+    def _longer(self, results: Mapping[Job, Result], asked: set[Job], left_s: float) -> Job | None:
+        fidelity = (self.short_fidelity(results) or 0) + 1
+        if fidelity == len(self.fidelities):
+            return None
+        done = [self._rate(job, one) for job, one in results.items() if not np.isnan(one.accuracy)]
+        if not done:
+            return None
+        rate = float(np.median(done)) * self.fidelities[fidelity].epochs
+        for candidate in self.ranked(results)[:LONGER].tolist():
+            job = Job(candidate, fidelity)
+            if job not in asked and rate * self.candidates.flops[candidate] <= left_s:
+                return job
+        return None
+
+    def _rate(self, job: Job, result: Result) -> float:
+        """Seconds of an epoch for each FLOP of the network."""
+        epochs = self.fidelities[job.fidelity].epochs
+        return result.seconds / (epochs * float(self.candidates.flops[job.candidate]))
+
+    def _trained(
+        self, results: Mapping[Job, Result], fidelity: int
+    ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
+        """Candidates that were trained to a fidelity, and their accuracies."""
+        found = [
+            (job.candidate, one.accuracy)
+            for job, one in results.items()
+            if job.fidelity == fidelity and not np.isnan(one.accuracy)
+        ]
+        return np.array([at for at, _ in found], np.int64), np.array([one for _, one in found])
