@@ -107,14 +107,15 @@ def _table(record: Export) -> Iterator[str]:
         if any(values):
             yield f"| {name} | {' | '.join(values)} |"
     latency = record.fp32.latency
-    unstable = [form.precision for form in record.forms if not form.latency.warm_up_was_stable]
     batch = record.input_shape[0]
     said = "" if batch in {None, 1} else f" of {batch} images"
     yield (
         f"\nLatency of one inference{said} at a time, measured on {_in_line(latency.board)}, "
         f"{_in_line(latency.runtime)}, one thread, {latency.samples} samples each, in turns."
-        + (f" NOT stable after warm-up: {', '.join(unstable)}." if unstable else "")
     )
+    for form in record.forms:
+        if form.latency.doubts:
+            yield f"**{form.precision}{_in_line(form.latency.doubt)}.**"
     if record.calibration is not None:
         yield f"int8: 8-bit weights scaled per channel, calibrated on {record.calibration}."
     yield ""

@@ -38,11 +38,15 @@ class Latency:
     median_interval_ms: tuple[float, ...]  # 95 %, bootstrap
     p95_ms: float
     samples: int
-    warm_up_was_stable: bool
+    doubts: tuple[str, ...]  # reasons not to rely on it, a line each
 
     def __str__(self) -> str:
-        unstable = "" if self.warm_up_was_stable else ", NOT stable after warm-up"
-        return f"median {self.median_ms:.3f} ms, p95 {self.p95_ms:.3f} ms{unstable}"
+        return f"median {self.median_ms:.3f} ms, p95 {self.p95_ms:.3f} ms{self.doubt}"
+
+    @property
+    def doubt(self) -> str:
+        """The doubts as the end of a sentence; empty without any."""
+        return f", NOT reliable: {'; '.join(self.doubts)}" if self.doubts else ""
 
 
 def timed_here(
@@ -82,8 +86,8 @@ def timed_on_board(
     }
     if config.latency.runtime not in runtimes:
         raise UserError(
-            f"latency.runtime={config.latency.runtime.value} does not run these files as they are; "
-            f"take onnxruntime or onnxruntime-cuda"
+            f"latency.runtime={config.latency.runtime.name} does not run these files as they are; "
+            f"take onnxruntime or onnxruntime_cuda"
         )
     batch_size = config.fixed_batch or 1
     fixed = {one.value: with_batch(content, batch_size) for one, content in files.items()}
@@ -115,11 +119,11 @@ def timed_on_board(
             raise UserError(
                 f"{outcome.board} cannot run the {outcome.network} file: {outcome.refused}"
             )
-        for line in outcome.disturbances:
-            tell(f"flagged: {outcome.board} was not quiet: {line}")
         samples = Samples(timed.ms, timed.warm_up_calls, timed.is_stable)
         precision = Precision(outcome.network)
-        found[precision] = _latency(device, config.board, precision, identity, samples)
+        found[precision] = _latency(
+            device, config.board, precision, identity, samples, outcome.disturbances
+        )
     return {precision: found[precision] for precision in files}
 
 
@@ -127,9 +131,15 @@ def _call(session: OnnxSession, images: Float32[ndarray, "b 3 h w"]) -> Callable
     return lambda: session(images)
 
 
-def _latency(
-    device: str, name: str | None, precision: Precision, identity: Identity, samples: Samples
+def _latency(  # noqa: PLR0917 - one call for each of the two kinds of machines
+    device: str,
+    name: str | None,
+    precision: Precision,
+    identity: Identity,
+    samples: Samples,
+    disturbances: tuple[str, ...] = (),
 ) -> Latency:
+    unstable = () if samples.is_stable else ("it was not stable after the warm-up",)
     own, runtime, _, batch = device.split("/")
     return Latency(
         device=f"{name or own}/{runtime}/{precision.value}/{batch}",
@@ -139,5 +149,5 @@ def _latency(
         median_interval_ms=samples.interval(Statistic.median),
         p95_ms=float(Statistic.p95.of(samples.ms)),
         samples=len(samples.ms),
-        warm_up_was_stable=samples.is_stable,
+        doubts=(*unstable, *disturbances),
     )

@@ -22,6 +22,7 @@ from nas.accuracy.training.trained_folder import (
 from nas.export.config import ExportConfig
 from nas.export.docstring import plain
 from nas.export.found import Found, Searched, architecture_named, find
+from nas.search.folder import RunFolder
 from nas.spaces.base import Enumerable, SearchSpace, task_named
 from nas.spaces.registry import space_named
 from runtime.network.task import Task
@@ -117,9 +118,16 @@ def subject_of(config: ExportConfig) -> Subject:
 
 def _training_folder(config: ExportConfig) -> Path | None:
     """The folder that `weights` or `run` names, if a trained network is in it."""
-    for name in (config.weights, config.run):
-        if name is not None and (_path(name) / RECORD).is_file():
+    for name in filter(None, (config.weights, config.run)):
+        if (_path(name) / RECORD).is_file():
             return _path(name)
+        inside = sorted(file.parent for file in _path(name).glob(f"trained/*/{RECORD}"))
+        if inside and not RunFolder(_path(name)).config.is_file():  # by nas.train without a run
+            if len(inside) > 1:
+                raise UserError(
+                    f"{name} holds {len(inside)} trained networks; name one: weights={inside[-1]}"
+                )
+            return inside[0]
     if config.weights is not None and _path(config.weights).is_dir():
         raise UserError(
             f"weights={config.weights} is not the folder of a trained network: it has no {RECORD}"

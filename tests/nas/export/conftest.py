@@ -63,7 +63,7 @@ def run(tmp_path_factory):
 
 
 CELL = ("none", "nor_conv_3x3", "none", "skip_connect", "none", "skip_connect")
-"""One convolution: trained in a second."""
+"""One convolution: trained in seconds."""
 
 QUICK = TimingConfig(samples=5, warm_up_window=2, warm_up_most=10)
 
@@ -95,9 +95,9 @@ def digits():
 
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory, digits):
-    """Folder of a network trained for three epochs on digits of 8 x 8 pixels; read only."""
+    """Folder of a network trained for two epochs on digits of 8 x 8 pixels; read only."""
     folder = tmp_path_factory.mktemp("trained")
-    recipe = dataclasses.replace(RECIPES["nas_bench_201"], epochs=3)
+    recipe = dataclasses.replace(RECIPES["nas_bench_201"], epochs=2)
     architecture = SPACE.from_operations(CELL)
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -36,7 +36,16 @@ def test_a_trained_folder_brings_everything(trained, config, digits):
         assert subject.task == digits.task
         assert subject.is_trained
         assert subject.searched is None
-        assert "Trained on Digits: 3 epochs" in subject.weights_text
+        assert "Trained on Digits: 2 epochs" in subject.weights_text
+
+
+def test_a_folder_of_trained_networks_brings_its_only_one(trained, config, tmp_path):
+    shutil.copytree(trained, tmp_path / "trained" / "a")
+
+    assert subject_of(config(run=str(tmp_path))).is_trained
+    shutil.copytree(trained, tmp_path / "trained" / "b")
+    with pytest.raises(UserError, match="holds 2 trained networks; name one: weights="):
+        subject_of(config(run=str(tmp_path)))
 
 
 def test_a_run_that_trained_its_network_exports_it_trained(run, trained, weights, config, tmp_path):

@@ -15,17 +15,21 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
+from latency.probe.config import BoardsConfig
+from latency.probe.settings import Runtime
 from nas.accuracy.images.decode import decode
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.trained_folder import read_training
 from nas.export.config import Precisions
 from nas.export.content import _dynamic_batch_error, _onnx_files
+from nas.export.latency import timed_on_board
 from nas.export.network import logits_of, with_weights
 from nas.export.on_board.infer import pixels_of
 from nas.export.precisions import Precision
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.network.formats.onnx_session import OnnxSession
+from runtime.shell.errors import UserError
 
 
 @pytest.fixture
@@ -55,6 +59,7 @@ def test_every_file_is_there_and_has_its_hash(trained_export):
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_the_accuracy_of_the_card_is_that_of_the_weights_on_the_test_images(
     trained_export, trained, digits
 ):
@@ -100,7 +105,8 @@ def test_int8_has_its_scales_per_channel_and_loses_at_most_a_point_or_the_card_s
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("batch", ["dynamic", 4])
-def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config, digits):
+def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config, monkeypatch):
+    monkeypatch.setattr("nas.export.content.CALIBRATED_ON", 8)
     settings = config(weights=str(trained), batch=batch, precision=Precisions.int8)
     subject = subject_of(settings)
     network = with_weights(SPACE, subject.architecture, subject.task, subject.weights)
@@ -118,7 +124,6 @@ def test_images_in_a_batch_get_the_logits_of_single_ones(batch, trained, config,
     assert (shape.dim[0].dim_param, shape.dim[0].dim_value) == (
         ("batch", 0) if batch == "dynamic" else ("", 4)
     )
-    assert len(digits.classes) == expected.shape[1]
 
 
 def test_the_script_names_the_class_of_a_picture(trained_export, digits, tmp_path):
@@ -203,3 +208,28 @@ def test_preprocessing_is_what_the_network_was_trained_with(trained_export, digi
     assert about["classes"] == list(digits.classes)
     stored = np.load(folder / "test_images.npz", allow_pickle=False)
     np.testing.assert_array_equal(stored["pixels"], digits.test.pixels)
+
+
+def test_latency_is_measured_on_a_board(trained, trained_export, config):
+    folder, _, record = trained_export
+    settings = config(
+        weights=str(trained), batch="dynamic", device="cmd://", latency=BoardsConfig(), board="mine"
+    )
+    files = {one: (folder / one.file).read_bytes() for one in (Precision.fp32, Precision.int8)}
+
+    found = timed_on_board(files, "cmd://", subject_of(settings), settings, [].append)
+
+    assert [one.device for one in found.values()] == [
+        "mine/onnxruntime/fp32/b1",
+        "mine/onnxruntime/int8/b1",
+    ]
+    assert all(one.samples == 5 and one.median_ms > 0 for one in found.values())
+    assert found[Precision.int8].board == record["forms"][0]["latency"]["board"]
+
+
+def test_a_board_whose_runtime_reads_no_such_files_is_refused(trained, config):
+    reach = BoardsConfig(runtime=Runtime.tensorrt)
+    settings = config(weights=str(trained), device="cmd://", latency=reach)
+
+    with pytest.raises(UserError, match=r"runtime=tensorrt .* take onnxruntime"):
+        timed_on_board({}, "cmd://", subject_of(settings), settings, pytest.fail)
