@@ -169,7 +169,7 @@ def _of_training(folder: Path, config: ExportConfig, found: Found | None = None)
 
 def _in_its_run(folder: Path, text: str, config: ExportConfig) -> Found | None:
     """What the run knows that the folder lies in, or that `run` names beside `weights`."""
-    if config.run is not None and _path(config.run) != folder:
+    if config.run is not None and config.weights is not None:
         return find(_path(config.run), None, text)
     run = folder.resolve().parent.parent
     is_inside = trained_folder(run, text) == folder.resolve()
