@@ -1,0 +1,71 @@
+"""The training of a trial, in whichever thread, process or machine it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import final
+
+import torch
+from jaxtyping import Int64
+from numpy import ndarray
+from torch import nn
+
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.slow import Evaluation, Fidelity
+from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.trainer import train
+from runtime.network.task import Task
+from runtime.shell.provenance import Kind
+
+NetworkOf = Callable[[Int64[ndarray, "D"], Task], nn.Module]
+"""Builds the untrained network of an architecture."""
+
+
+@final
+@dataclass(frozen=True)
+class TrialTraining:
+    """Trains the network of an architecture from new weights, to the epochs of a fidelity.
+
+    It can be sent to another process or machine, which reads the images from the same path. With
+    `checkpoints`, a training whose worker died goes on from its last whole epoch.
+    """
+
+    images: ImageSet
+    network: NetworkOf
+    recipe: Recipe  # with any number of epochs
+    checkpoints: Path | None = None  # a folder that every worker sees
+
+    def __call__(
+        self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
+    ) -> Evaluation:
+        """Accuracy on the validation images; the seed decides weights, order and augmentation.
+
+        Raises:
+          Exception: whatever `train` raises.
+        """
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(seed)
+            network = self.network(architecture, self.images.task)
+        checkpoint = self._checkpoint(architecture, fidelity, seed)
+        trained = train(
+            network,
+            self.images,
+            replace(self.recipe, epochs=fidelity.epochs),
+            seed=seed,
+            checkpoint=checkpoint,
+            evaluate_every=fidelity.epochs,
+        )
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
+        return Evaluation(trained.accuracy, Kind.trained, trained.seconds)
+
+    def _checkpoint(
+        self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
+    ) -> Path | None:
+        if self.checkpoints is None:
+            return None
+        key = sha256(architecture.tobytes()).hexdigest()[:16]
+        return self.checkpoints / f"{key}-{fidelity.epochs}-{seed}.safetensors"
