@@ -63,6 +63,13 @@ def hydra_command(
         main()
 
 
+def quoted(argument: str, setting: str) -> str:
+    """Quote the value of a setting whose text may have signs that mean something to Hydra."""
+    value = argument.removeprefix(f"{setting}=")
+    is_plain = value == argument or value[:1] in {"'", '"'} or value.replace("-", "").isalnum()
+    return argument if is_plain else f"{setting}='{value}'"
+
+
 def typed_hydra_command(
     command: str,
     file: str,

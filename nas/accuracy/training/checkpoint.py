@@ -76,6 +76,25 @@ def load_checkpoint(
     return progress
 
 
+def epochs_done(path: Path) -> int:
+    """Epochs that a checkpoint has behind it; 0 if there is none that can be read."""
+    return len(_header(path).get("progress", {}).get("losses", ()))
+
+
+def epochs_of(path: Path) -> int | None:
+    """Epochs of the whole training that a checkpoint is of; None if there is none that can be read."""
+    found: int | None = _header(path).get("identity", {}).get("epochs")
+    return found
+
+
+def _header(path: Path) -> dict[str, Any]:
+    try:
+        with safe_open(path, "pt") as file:
+            return {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
+    except (SafetensorError, OSError, ValueError):
+        return {}
+
+
 def _require_same(stored: Any, identity: Mapping[str, Any], path: Path) -> None:
     """Name the first thing that differs."""
     for name, value in identity.items():

@@ -15,13 +15,8 @@ from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.captured import chosen_kernels
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import Recipe
-from nas.accuracy.training.trainer import (
-    Epoch,
-    Sources,
-    Trained,
-    TrainOn,
-    train_on,
-)
+from nas.accuracy.training.train_on import TrainOn
+from nas.accuracy.training.trainer import Epoch, Sources, Trained, train_on
 
 SIDE_BY_SIDE = 8
 """Trainings at once on a GPU."""

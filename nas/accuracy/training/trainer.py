@@ -7,38 +7,25 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any, final
 
 import torch
 from torch import nn
 
-from nas.accuracy.images.image_set import Images, ImageSet
+from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.batches import Batches, Source, hash_of, source_of
 from nas.accuracy.training.captured import captured, chosen_kernels, own_stream
 from nas.accuracy.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from nas.accuracy.training.evaluation import accuracy_on, device_named
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.step import Normalised, Step, copied, restore
+from nas.accuracy.training.train_on import TrainOn
 from runtime.shell.errors import UserError
 
-
-class TrainOn(Enum):
-    """Images that are trained on; accuracy is measured on others."""
-
-    train = "train"  # and judged on the validation split
-    train_and_valid = "train_and_valid"  # and judged on the test split
-
-    def training(self, images: ImageSet) -> tuple[Images, ...]:
-        """Splits that are trained on."""
-        both = (images.train, images.valid)
-        return both[:1] if self is TrainOn.train else both
-
-    def judging(self, images: ImageSet) -> Images:
-        """Split that accuracy is measured on."""
-        return images.valid if self is TrainOn.train else images.test
+_TIMED_STEPS = 20
 
 
 class DivergedTrainingError(Exception):
@@ -208,6 +195,26 @@ def train_on(
     )
 
 
+def seconds_an_epoch(
+    network: nn.Module,
+    images: ImageSet,
+    recipe: Recipe,
+    *,
+    device: torch.device | str = "auto",
+    on: TrainOn = TrainOn.train,
+) -> float:
+    """Estimate what an epoch of `train` takes, without its evaluation; the network stays as it is.
+
+    Some steps of a copy are timed, a tenth of an epoch at most.
+    """
+    device = device_named(device)
+    with chosen_kernels(device):
+        sources = Sources.of(images, on, device)
+        with own_stream(device):
+            training = _Training(sources, deepcopy(network), recipe, 0, None)
+            return training.seconds_an_epoch()
+
+
 @final
 class _Training:
     """A network, its optimizer and its batches."""
@@ -281,6 +288,21 @@ class _Training:
                 torch.cuda.empty_cache()
             self.step.micro_batches = min(2 * self.step.micro_batches, self.step.batch_size)
             restore(self.step.state(), before)
+
+    def seconds_an_epoch(self) -> float:
+        """Time some steps; the state is then that of a started training."""
+        segments = self._batches.epoch(0, self._segment_steps)
+        steps = max(1, min(self._batches.steps // 10, _TIMED_STEPS))
+        pixels, labels = next(segments)
+        self.step.load(pixels, labels)
+        advance = self._advancing()
+        advance()
+        began_s = time.perf_counter()
+        for _ in range(steps):
+            self.step.load(pixels, labels)
+            advance()
+        self.step.losses[0].item()  # waits for the GPU
+        return (time.perf_counter() - began_s) / steps * self._batches.steps
 
     def _epoch(self, epoch: int) -> float:
         steps = self._batches.steps

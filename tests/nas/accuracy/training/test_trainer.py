@@ -9,7 +9,8 @@ from torch import nn
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import train_together
-from nas.accuracy.training.trainer import DivergedTrainingError, TrainOn, train
+from nas.accuracy.training.train_on import TrainOn
+from nas.accuracy.training.trainer import DivergedTrainingError, train
 from runtime.shell.errors import UserError
 
 SHORT = replace(RECIPES["nas_bench_201"], epochs=4, batch_size=32)

@@ -1,0 +1,55 @@
+"""What to train, on which images and for how long; conf/train.yaml holds the defaults."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import final
+
+from nas.accuracy.training.recipe import Recipe, recipe_named
+from nas.accuracy.training.train_on import TrainOn
+from runtime.shell.errors import UserError
+
+
+@final
+@dataclass
+class TrainConfig:
+    """Settings of `python -m nas.train`."""
+
+    run: str | None  # folder of a finished search
+    space: str
+    arch: str | None  # an architecture's text, or its number
+    data: str | None
+    side: int | None  # pixels
+    recipe: str
+    epochs: int | None
+    hours: float | None
+    images: TrainOn  # that are trained on
+    seed: int
+    device: str  # auto, cpu, cuda, cuda:1, ...
+    runs: str
+
+    def check(self) -> None:
+        """Refuse settings that cannot work.
+
+        Raises:
+          UserError: naming the first of them.
+        """
+        if self.run is None and (self.arch is None or self.data is None):
+            raise UserError(
+                "name a network: run=<folder of a finished search>, or arch=<architecture> and data=<images>"
+            )
+        if self.hours is not None and not 0 < self.hours < math.inf:
+            raise UserError(f"hours={self.hours:g} must be positive and finite")
+        self.chosen_recipe()
+        if not 0 <= self.seed < 2**63:
+            raise UserError(f"seed={self.seed} is not between 0 and {2**63 - 1}")
+
+    def chosen_recipe(self) -> Recipe:
+        """The recipe, with the number of epochs if that is set.
+
+        Raises:
+          UserError: if there is no such recipe, or the number is below 1.
+        """
+        recipe = recipe_named(self.recipe)
+        return recipe if self.epochs is None else replace(recipe, epochs=self.epochs)

@@ -1,0 +1,75 @@
+"""Progress of a training: a bar with the time left on a terminal, lines elsewhere, and TensorBoard."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from nas.accuracy.training.trainer import Epoch
+from nas.report.event_file import EventFile
+
+_FLUSH_S = 5.0
+_LINES = 20
+
+
+@final
+class TrainingProgress:
+    """Shows each epoch; a consumer of `train`."""
+
+    def __init__(self, console: Console, tensorboard: Path, epochs: int, done: int) -> None:
+        """Begins at the epoch after the `done` ones."""
+        self._console = console
+        self._events = EventFile(
+            tensorboard, purge_from=done + 1 if done else None, flush_s=_FLUSH_S
+        )
+        self._every = max(1, epochs // _LINES)
+        self._bar = Progress(
+            BarColumn(bar_width=20),
+            MofNCompleteColumn(),
+            TextColumn("{task.description}"),
+            TimeRemainingColumn(compact=True),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._task = self._bar.add_task("", total=epochs, completed=done)
+
+    def __enter__(self) -> TrainingProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bar.stop()
+        self._events.close()
+
+    def __call__(self, epoch: Epoch) -> None:
+        """Show an epoch."""
+        figures = f"loss {epoch.loss:.4f}"
+        self._events.scalar("training/loss", epoch.loss, epoch.number)
+        self._events.scalar("training/images per second", epoch.images_per_second, epoch.number)
+        if epoch.accuracy is not None:
+            figures += f"  accuracy {epoch.accuracy:.2%}"
+            self._events.scalar("training/accuracy", epoch.accuracy, epoch.number)
+        figures += f"  {epoch.images_per_second:,.0f} images/s"
+        if self._console.is_terminal:
+            self._bar.update(self._task, completed=epoch.number, description=figures)
+        elif epoch.number % self._every == 0 or epoch.number == epoch.epochs:
+            left_s = epoch.seconds * (epoch.epochs - epoch.number)
+            self._console.print(
+                f"{epoch.number:>5} / {epoch.epochs} epochs  {figures}  {_duration(left_s)} left",
+                soft_wrap=True,
+            )
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"

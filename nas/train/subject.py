@@ -1,0 +1,110 @@
+"""Which network is to be trained, and on which images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import yaml
+from jaxtyping import Int64
+from numpy import ndarray
+
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.open import open_images
+from nas.accuracy.training.trained_folder import trained_folder
+from nas.report.summary import SCHEMA, Summary
+from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.registry import space_named
+from nas.train.config import TrainConfig
+from runtime.shell.errors import UserError
+from runtime.shell.typed_json import read_json
+
+
+@final
+@dataclass(frozen=True)
+class Subject:
+    """An architecture, its images, and the folder that its trained network belongs in."""
+
+    space: SearchSpace
+    architecture: Int64[ndarray, "D"]
+    data: str  # as `open_images` takes it; a path is absolute
+    data_seed: int  # that missing splits were drawn with
+    images: ImageSet
+    folder: Path
+
+    @property
+    def arch(self) -> str:
+        """The architecture as text."""
+        return self.space.text(self.architecture)
+
+
+def subject_of(config: TrainConfig) -> Subject:
+    """Find the network and open its images.
+
+    Raises:
+      UserError: if the run has no such network or no images, or they cannot be opened.
+    """
+    run = None if config.run is None else Path(config.run).expanduser()
+    settings = {} if run is None else _settings(run)
+    summary = None if run is None else _summary(run)
+    space = space_named(config.space if summary is None else summary.settings.space)
+    if config.arch is not None:
+        architecture = _architecture(config.arch, space)
+    elif summary is not None and summary.best is not None:
+        architecture = space.parse(summary.best.arch)
+    else:
+        raise UserError(f"run={run} found no network within its limits; choose one with arch=")
+    data = config.data or settings.get("data")
+    if data is None:
+        raise UserError(f"run={run} searched on a table, without images; choose them with data=")
+    seed = int(settings.get("seed", config.seed))
+    side = config.side or settings.get("side")
+    images = open_images(str(data), side=side, seed=seed)
+    path = Path(str(data)).expanduser()
+    folder = Path(config.runs) / f"train-{images.name}" if run is None else run
+    return Subject(
+        space,
+        architecture,
+        str(path.absolute()) if path.exists() else str(data),
+        seed,
+        images,
+        trained_folder(folder, space.text(architecture)),
+    )
+
+
+def _settings(run: Path) -> dict[str, Any]:
+    """The settings of a search, of its `config.yaml`."""
+    path = run / "config.yaml"
+    if not path.is_file():
+        raise UserError(f"run={run} is not the folder of a run: it has no {path.name}")
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))["values"]
+        return {str(name): value for name, value in values.items()}
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} is not the configuration of a search: {error}") from error
+
+
+def _summary(run: Path) -> Summary:
+    path = run / "summary.json"
+    if not path.is_file():
+        raise UserError(
+            f"run={run} has not finished; go on with python -m nas.search resume={run}, then train"
+        )
+    try:
+        summary = read_json(path, Summary)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is not the summary of a search: {error}") from error
+    if summary.schema != SCHEMA:
+        raise UserError(f"{path} is of schema {summary.schema}, and this version reads {SCHEMA}")
+    return summary
+
+
+def _architecture(arch: str, space: SearchSpace) -> Int64[ndarray, "D"]:
+    """Architecture of its text, or of its number where the space has numbers."""
+    if not (isinstance(space, Enumerable) and arch.isascii() and arch.isdigit()):
+        return space.parse(arch)
+    if int(arch) >= space.size:
+        raise UserError(f"arch={arch} is not between 0 and {space.size - 1:,}")
+    return space.architectures(np.array(int(arch)))
