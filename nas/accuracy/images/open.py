@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
@@ -41,7 +42,7 @@ def open_images(
     seed: int = 0,
     share: float = DEFAULT_SHARE,
     cache: Path | None = None,
-    on_decoded: Callable[[int, int], object] = lambda _done, _all: None,
+    on_decoded: Callable[[int, int], object] | None = None,
 ) -> ImageSet:
     """Open a data set; its images are square, RGB and `side` pixels wide.
 
@@ -55,7 +56,8 @@ def open_images(
         order of the images.
       share: fraction of the training images of each class that each missing split is drawn with.
       cache: folder of the decoded images; that of the user's caches by default.
-      on_decoded: called with the numbers of decoded and of all images while they are decoded.
+      on_decoded: called with the numbers of decoded and of all images while they are decoded; by
+        default a terminal shows them.
 
     Raises:
       UserError: if there is no such data set, or it cannot be trained on.
@@ -71,8 +73,16 @@ def open_images(
     draw = Draw(share, seed)
     return stored(
         folder / f"{source.name}-{chosen}px-{digest}",
-        partial(build, source, chosen, draw, on_decoded),
+        partial(build, source, chosen, draw, on_decoded or _show),
     )
+
+
+def _show(done: int, count: int) -> None:
+    """Write over the line of a terminal; many images take minutes."""
+    if sys.stderr.isatty():
+        end = "\n" if done == count else ""
+        sys.stderr.write(f"\rdecoding images, once: {done:,} of {count:,}{end}")
+        sys.stderr.flush()
 
 
 def _source(data: str) -> Source:

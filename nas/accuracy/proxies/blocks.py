@@ -17,9 +17,7 @@ def blocks(network: nn.Module) -> list[nn.Module]:
     return list(_opened(network))
 
 
-def block_features(
-    network: nn.Module, images: Float[Tensor, "n c h w"]
-) -> list[Tensor]:
+def block_features(network: nn.Module, images: Float[Tensor, "n c h w"]) -> list[Tensor]:
     """Feature maps after each block, in the order of the forward pass."""
     features: list[Tensor] = []
 
