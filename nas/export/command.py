@@ -47,17 +47,20 @@ def export(config: ExportConfig, console: Console) -> Path:
     subject = subject_of(config)
     out = Path(config.out).expanduser() if config.out else _default_folder(config)
     require_place(out, subject.arch, subject.space.name, subject.task)
-    named = subject.searched
-    tell(f"{'UNTRAINED: ' if not subject.is_trained else ''}{subject.title}: {subject.arch}")
-    if named is not None:
-        tell(
-            f"{named.named} of {named.run}: accuracy {named.accuracy_text}; latency {named.latency_text}"
-        )
+    is_trained = "" if subject.is_trained else "UNTRAINED: "
+    tell(f"{is_trained}{subject.title} for {subject.task}: {subject.arch}")
+    if subject.searched is not None:
+        tell(f"{subject.searched.named} of {subject.searched.run}")
+        tell(f"accuracy in the search: {subject.searched.accuracy_text}")
+        tell(f"latency in the search: {subject.searched.latency_text}")
     with filling(out) as folder, _one_thread():
         from nas.export.content import fill  # noqa: PLC0415 - imports torch and onnxruntime
 
-        fill(folder, subject, config, tell)
-    tell(f"{subject.weights_text}; next: read {out / 'README.md'}")
+        record = fill(folder, subject, config, tell)
+    for line in record.lines:
+        tell(line)
+    tell(subject.weights_text)
+    tell(f"next: read {out / 'README.md'}; on the board, run python check.py in that folder")
     return out
 
 

@@ -80,9 +80,7 @@ def fill(folder: Path, subject: Subject, config: ExportConfig, tell: Tell) -> Ex
     accuracies, sample_right = _accuracies(sessions, subject, config, tell)
     sample = _write_scripts(folder, subject, config)
     latencies = _latencies(files, inputs, subject, config, tell)
-    here = latencies[Precision.fp32]
-    ratio, comparison = compared_with_search(subject.searched, here)
-    tell(f"latency on {here.device}: {here}; {comparison}")
+    ratio, comparison = compared_with_search(subject.searched, latencies[Precision.fp32])
     record = Export(
         schema=SCHEMA,
         space=subject.space.name,
@@ -133,8 +131,6 @@ def fill(folder: Path, subject: Subject, config: ExportConfig, tell: Tell) -> Ex
         environment=environment(),
         sha256={},
     )
-    for note in record.notes:
-        tell(f"note: {note}")
     (folder / "README.md").write_text(card(subject, record), encoding="utf-8")
     write_json(folder / RECORD, _with_hashes(record, folder))
     return record
@@ -254,6 +250,7 @@ def _accuracies(
     if subject.images is None or not subject.is_trained:
         return {}, {}
     test = subject.images.test
+    tell(f"evaluating on {len(test):,} test images")
     classes = {
         precision: classes_of(session, test, subject.images, config.fixed_batch or 1)
         for precision, session in sessions.items()
@@ -267,8 +264,6 @@ def _accuracies(
         precision: accuracy_of(found, classes[Precision.fp32], test)
         for precision, found in classes.items()
     }
-    said = [f"{precision.value} {accuracy}" for precision, accuracy in accuracies.items()]
-    tell(f"accuracy on the {len(test):,} test images: {', '.join(said)}")
     return accuracies, sample_right if config.sample else {}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -81,6 +82,17 @@ class Export:
     def fp32(self) -> Form:
         """The form that the others are compared with."""
         return self.forms[0]
+
+    @property
+    def lines(self) -> Iterator[str]:
+        """The result in a few lines for the terminal."""
+        for form in self.forms:
+            accuracy = "" if form.accuracy is None else f"{form.accuracy} of the test images  "
+            median_ms, size_mb = form.latency.median_ms, form.size / 1e6
+            yield f"{form.precision}  {accuracy}{median_ms:8.3f} ms{form.latency.doubt}  {size_mb:6.2f} MB"
+        latency = self.fp32.latency
+        yield f"latency: median on {latency.device}, one thread; {self.comparison}"
+        yield from (f"note: {note}" for note in self.notes)
 
 
 def compared_with_search(searched: Searched | None, here: Latency) -> tuple[float | None, str]:

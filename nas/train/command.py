@@ -42,7 +42,9 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     try:
         device = device_named(config.device)
     except RuntimeError as error:
-        raise UserError(f"device={config.device} is none of auto, cpu, cuda and cuda:<number>") from error
+        raise UserError(
+            f"device={config.device} is none of auto, cpu, cuda and cuda:<number>"
+        ) from error
     subject.folder.mkdir(parents=True, exist_ok=True)
     lock = subject.folder / "lock"
     lock.touch()
