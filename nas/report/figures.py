@@ -52,9 +52,12 @@ def _new(title: str, rows: int = 1) -> tuple[Figure, list[Axes]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415 - at the end of a run
     from matplotlib.figure import Figure  # noqa: PLC0415 - slow to import, and not always needed
 
-    figure = Figure(figsize=(7.5, 5.0 + 1.8 * max(0, rows - 2)), layout="constrained")
+    height = 5.0 + 1.8 * max(0, rows - 2)  # inches
+    figure = Figure(figsize=(7.5, height))
     FigureCanvasAgg(figure)
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
+    # not a layout engine's, which draws a figure twice
+    figure.subplots_adjust(left=0.14, right=0.97, bottom=0.5 / height, top=1 - 0.55 / height)
     figure.suptitle(title, fontsize=10)
     return figure, list(axes)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import threading
 
 import pytest
-from searching import command
+from searching import LONG, command, has_sampled, only_run
 
 import nas.search.command
 
@@ -33,5 +36,31 @@ def resume_here(in_process, monkeypatch):
             monkeypatch.setenv("NAS_DATA", str(data))
         words = ["nas.search", f"resume={folder}", *overrides]
         return subprocess.CompletedProcess(words, *in_process(nas.search.command.main, words))
+
+    return call
+
+
+@pytest.fixture
+def interrupted_here(search_here):
+    """Folder of a search in this process that Ctrl-C ended early."""
+
+    def call(runs, data, *overrides):
+        over = threading.Event()
+
+        def interrupt():
+            while not over.wait(0.01):
+                if any(map(has_sampled(50), runs.glob("*/*"))):
+                    os.kill(os.getpid(), signal.SIGINT)
+                    return
+
+        waiting = threading.Thread(target=interrupt)
+        waiting.start()
+        try:
+            finished = search_here(runs, *LONG, *overrides, data=data)
+        finally:
+            over.set()
+            waiting.join()
+        assert finished.returncode == 130, finished.stderr
+        return only_run(runs)
 
     return call

@@ -16,7 +16,7 @@ ON_TABLES = ("device=synthetic-board", "T=11ms")
 XEON = "xeon-emerald-rapids/onnxruntime/fp32/b1"
 """Of our own tables, with some cells that were not measured."""
 
-BUDGET = "budget=5000"
+LONG = ("budget=2000", "controller.batch_size=2")
 """Of a search that takes long enough to be interrupted."""
 
 
@@ -79,14 +79,16 @@ def wait_until(condition, process):
     while not condition():
         assert process.poll() is None, "the process ended before it could be interrupted"
         assert time.monotonic() < end_s, "the process took three minutes"
-        time.sleep(0.002)
+        time.sleep(0.01)
 
 
-def interrupted(runs, data, when, *overrides, send=signal.SIGKILL):
-    """Start a search, and stop it as soon as `when(folder)` holds."""
+def interrupted(runs, data, when, *overrides, send=signal.SIGKILL, resumed=()):
+    """Start a search, or resume one, and stop it as soon as `when(folder)` holds."""
+    settings = {text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}.values()
+    words = [sys.executable, "-m", "nas.search", *resumed] if resumed else command(runs, *settings)
     process = subprocess.Popen(
-        command(runs, *{text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}.values()),
-        env={**os.environ, "NAS_DATA": str(data)},
+        words,
+        env={**os.environ, "NAS_DATA": str(data), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -8,10 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from searching import (
-    BUDGET,
     ON_TABLES,
-    has_sampled,
-    interrupted,
     one_line,
     only_run,
     search,
@@ -82,13 +79,15 @@ class TestUnderThreeLimits:
         assert {event.value for event in events.Scalars("energy_mj/E")} == {6.0}
         assert events.Scalars("parameters/mean of the last 100")[-1].step == 300
 
-    def test_a_run_is_not_resumed_with_other_energies(self, resume_here, tmp_path, tables):
+    def test_a_run_is_not_resumed_with_other_energies(
+        self, interrupted_here, resume_here, tmp_path, tables
+    ):
         data = tmp_path / "data"
         data.mkdir()
         for path in tables.iterdir():
             (data / path.name).write_bytes(path.read_bytes())
         limits = (*self.LIMITS[2:], "reward=mnasnet")
-        folder, *_ = interrupted(tmp_path / "runs", data, has_sampled(100), BUDGET, *limits)
+        folder = interrupted_here(tmp_path / "runs", data, *ON_TABLES, *limits)
         other_mj = np.random.default_rng(1).uniform(1, 12, NAS_BENCH_201.size)
         write_csv_table(data / "nb201_energy_mj.csv", SPACE, {"synthetic-board": other_mj})
 

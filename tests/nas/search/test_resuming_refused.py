@@ -8,14 +8,11 @@ import subprocess
 import pytest
 import yaml
 from searching import (
-    BUDGET,
     ON_TABLES,
     command,
     has_sampled,
-    interrupted,
     one_line,
     only_run,
-    resume,
     sampled,
     search,
     wait_until,
@@ -24,8 +21,10 @@ from searching import (
 HEADER = '{"journal":2,"space":"nas_bench_201"}\n'
 
 
-def test_a_run_is_not_resumed_with_other_data(resume_here, tmp_path, synthetic_tables):
-    folder, *_ = interrupted(tmp_path, synthetic_tables, has_sampled(100), BUDGET)
+def test_a_run_is_not_resumed_with_other_data(
+    interrupted_here, resume_here, tmp_path, synthetic_tables
+):
+    folder = interrupted_here(tmp_path, synthetic_tables, *ON_TABLES)
     other = tmp_path / "other"
     other.mkdir()
     for name in ("nb201_accuracy.csv", "nb201_latency_ms.csv"):
@@ -40,7 +39,9 @@ def test_a_run_is_not_resumed_with_other_data(resume_here, tmp_path, synthetic_t
     assert "resume it with the data" in line
 
 
-def test_a_run_on_tables_is_not_resumed_with_predictions(resume_here, tmp_path, synthetic_tables):
+def test_a_run_on_tables_is_not_resumed_with_predictions(
+    interrupted_here, resume_here, tmp_path, synthetic_tables
+):
     """Tables of a registered device, so that its embedded model could take over unnoticed."""
     data = tmp_path / "data"
     data.mkdir()
@@ -48,14 +49,16 @@ def test_a_run_on_tables_is_not_resumed_with_predictions(resume_here, tmp_path, 
         text = (synthetic_tables / name).read_text()
         (data / name).write_text(text.replace("synthetic-board", "help-raspi4", 1))
     runs = tmp_path / "runs"
-    folder, *_ = interrupted(runs, data, has_sampled(100), BUDGET, "device=help-raspi4", "T=20ms")
+    folder = interrupted_here(runs, data, "device=help-raspi4", "T=20ms")
 
     line = one_line(resume_here(folder, data=None))
 
     assert "accuracy=table" in line
 
 
-def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthetic_tables):
+def test_a_run_that_another_process_still_writes_is_left_alone(
+    resume_here, tmp_path, synthetic_tables
+):
     process = subprocess.Popen(
         command(tmp_path, *ON_TABLES, "budget=100000000"),
         env={**os.environ, "NAS_DATA": str(synthetic_tables)},
@@ -64,7 +67,7 @@ def test_a_run_that_another_process_still_writes_is_left_alone(tmp_path, synthet
     with process:
         try:
             wait_until(lambda: any(map(has_sampled(100), tmp_path.glob("*/*"))), process)
-            refused = resume(only_run(tmp_path), data=synthetic_tables)
+            refused = resume_here(only_run(tmp_path), data=synthetic_tables)
         finally:
             process.kill()
 
