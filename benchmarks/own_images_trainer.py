@@ -5,7 +5,8 @@
 Parts: a captured step against an eager one; images per second of a plain torch loop, of the trainer alone
 and of several networks side by side, beside what the traffic of the tensors allows; 12 cells of the
 table trained for 12 epochs by the benchmark's protocol `valid`, in a drawn half of CIFAR-10's training
-images. Writes `trainer.json` and `trainer.md`, after each part. `--tiny` tries the script out on a CPU.
+images. Each part is a process of its own and writes `trainer-<part>.json` and `.md`. `--tiny` tries the
+script out on a CPU.
 """
 
 import argparse
@@ -13,14 +14,18 @@ import dataclasses
 import io
 import json
 import os
-import threading
+import subprocess
+import sys
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow.csv
@@ -35,7 +40,7 @@ from torch.utils._pytree import tree_leaves
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool, train_together
-from nas.accuracy.training.trainer import Epoch, train
+from nas.accuracy.training.trainer import train
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 BANDWIDTH_BYTES_S = 4.3e12
@@ -50,14 +55,15 @@ DATA = Path(os.environ.get("NAS_DATA", "data"))
 
 
 class Report:
-    """Lines for readers and results as JSON, printed and saved as they come."""
+    """Lines for readers and results as JSON of one part, printed and saved as they come."""
 
-    def __init__(self, folder, budget_s):
+    def __init__(self, folder, name, budget_s):
         self.folder = folder
+        self.name = name
         self.began_s = time.perf_counter()
         self.budget_s = budget_s
         self.results = {"machine": machine()}
-        self.lines = ["# Trainer", "", f"`{self.results['machine']}`", ""]
+        self.lines = [f"# Trainer: {name}", "", machine(), ""]
 
     @property
     def left_s(self):
@@ -65,29 +71,24 @@ class Report:
         return self.budget_s - (time.perf_counter() - self.began_s)
 
     def say(self, line):
-        """Print a line and keep it."""
-        print(f"{time.perf_counter() - self.began_s:6.1f} s  {line}", flush=True)
+        """Print a line, keep it, save all."""
+        print(f"{self.name} {time.perf_counter() - self.began_s:6.1f} s  {line}", flush=True)
         self.lines.append(line)
+        self.save()
 
     def save(self):
         """Write both files."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "trainer.json").write_text(json.dumps(self.results, indent=1, default=str))
-        (self.folder / "trainer.md").write_text("\n".join(self.lines) + "\n")
+        text = json.dumps(self.results, indent=1, default=str)
+        (self.folder / f"trainer-{self.name}.json").write_text(text)
+        (self.folder / f"trainer-{self.name}.md").write_text("\n".join(self.lines) + "\n")
 
-    def part(self, name, work, needs_s):
-        """Do a part if there is time; an error is reported, and the other parts go on."""
-        self.say(f"\n## {name}\n")
-        if self.left_s < needs_s:
-            self.say(f"left out: {self.left_s:.0f} s are left, it takes about {needs_s} s")
-            return
-        began_s = time.perf_counter()
+    def part(self, work):
+        """Do the part; an error is reported."""
         try:
-            self.results[name] = work()
-        except Exception:  # noqa: BLE001 - the other parts go on
+            self.results[self.name] = work()
+        except Exception:  # noqa: BLE001 - the report is what is left
             self.say("```\n" + traceback.format_exc() + "```")
-        self.say(f"\n({time.perf_counter() - began_s:.0f} s)")
-        self.save()
+        self.say(f"{time.perf_counter() - self.began_s:.0f} s in all")
 
 
 def machine():
@@ -95,37 +96,40 @@ def machine():
     return f"torch {torch.__version__}, {gpu}, {os.cpu_count()} processors"
 
 
-def cifar10(tiny):
-    """A drawn half of the training images, the other half, and the test images, as their arrays."""
+def decode(folder, tiny):
+    """Write the training images, in a drawn order, and the test images as arrays."""
     table = pyarrow.parquet.read_table(DATA / "images" / "cifar10-jpeg.parquet")
     split = np.array(table["split"].to_pylist())
     labels = table["label"].to_numpy().astype(np.int64)
     encoded = table["jpeg"].to_pylist()
 
-    def decoded(one):
-        return np.asarray(Image.open(io.BytesIO(one)).convert("RGB"))
+    def decoded(row):
+        return np.asarray(Image.open(io.BytesIO(encoded[row])).convert("RGB"))
 
-    train_rows = np.random.default_rng(0).permutation(np.flatnonzero(split == "train"))
-    test_rows = np.flatnonzero(split == "test")
-    if tiny:
-        train_rows, test_rows = train_rows[:96], test_rows[:32]
-    half = len(train_rows) // 2
+    rows = {
+        "train": np.random.default_rng(0).permutation(np.flatnonzero(split == "train")),
+        "test": np.flatnonzero(split == "test"),
+    }
     with ThreadPoolExecutor() as threads:
+        for name, chosen in rows.items():
+            some = chosen[:96] if tiny else chosen
+            np.save(folder / f"{name}.npy", np.stack(list(threads.map(decoded, some))))
+            np.save(folder / f"{name}-labels.npy", labels[some])
 
-        def images(rows):
-            return Images(
-                np.stack(list(threads.map(decoded, [encoded[i] for i in rows]))), labels[rows]
-            )
 
-        halves = images(train_rows[:half]), images(train_rows[half:])
-        test = images(test_rows)
+def cifar10(folder):
+    """A drawn half of the training images, the other half, and the test images."""
+    pixels, labels = (np.load(folder / f"train{end}.npy", mmap_mode="r") for end in ("", "-labels"))
+    half = len(labels) // 2
+    test = (np.load(folder / f"test{end}.npy", mmap_mode="r") for end in ("", "-labels"))
     mean, sd = np.array([125.3, 123.0, 113.9]) / 255, np.array([63.0, 62.1, 66.7]) / 255
     return ImageSet(
         "cifar10",
         "CIFAR-10",
         tuple("0123456789"),
-        *halves,
-        test,
+        Images(pixels[:half], labels[:half]),
+        Images(pixels[half:], labels[half:]),
+        Images(*test),
         tuple(mean.tolist()),
         tuple(sd.tolist()),
         "0",
@@ -142,7 +146,7 @@ def network(number, seed=0):
 # --- a captured step against an eager one
 
 
-def agreement_of_steps(images, report):
+def agreement_of_steps(images, report, _tiny):
     """Losses of captured, eager and side-by-side trainings of equal networks."""
     recipe = replace(RECIPE, epochs=2)
     small = replace(
@@ -234,8 +238,8 @@ def plain_loop(number, images, steps):
         model.parameters(), lr=0.1, momentum=0.9, nesterov=True, weight_decay=5e-4
     )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    pixels = torch.from_numpy(images.train.pixels).to(device).permute(0, 3, 1, 2)
-    labels = torch.from_numpy(images.train.labels).to(device)
+    pixels = torch.from_numpy(np.array(images.train.pixels)).to(device).permute(0, 3, 1, 2)
+    labels = torch.from_numpy(np.array(images.train.labels)).to(device)
     mean = torch.tensor(images.mean, device=device).view(1, 3, 1, 1) * 255
     sd = torch.tensor(images.sd, device=device).view(1, 3, 1, 1) * 255
     batch_size = min(256, len(labels) // 4)
@@ -263,42 +267,47 @@ def plain_loop(number, images, steps):
     return [tenth / (end - begin) for begin, end in pairwise(times[2:])]
 
 
-def rates(cells, images, epochs, side_by_side):
-    """Images per second of all trainings together, while all of them run, in each of several windows."""
+def rates(cells, images, window_s):
+    """Images per second of all trainings together, while all of them run, in each of four windows.
+
+    Also the seconds that the first epoch of the first training took beyond its others: its capture.
+    """
     per_epoch = len(images.train) // RECIPE.batch_size * RECIPE.batch_size or len(images.train)
     ends = [[] for _ in cells]
-    all_run = threading.Barrier(len(cells), timeout=120)
+    began_s = time.perf_counter()
 
-    def on_epoch(number, epoch: Epoch):
-        if epoch.number == 1:  # captures take a while, one after another
-            all_run.wait()
-        ends[number].append(time.perf_counter())
+    def deadline_s():
+        return max(one[0] for one in ends) + window_s if all(ends) else np.inf
 
-    results = train_together(
-        [network(cell, seed) for seed, cell in enumerate(cells)],
-        images,
-        replace(RECIPE, epochs=epochs),
-        seeds=range(len(cells)),
-        side_by_side=side_by_side,
-        on_epoch=on_epoch,
-        evaluate_every=epochs,
-    )
-    for one in results:
-        if isinstance(one, BaseException):
-            raise one
+    with TrainingPool(images, side_by_side=len(cells)) as pool:
+        futures = [
+            pool.submit(
+                partial(network, cell, seed),
+                RECIPE,
+                seed=seed,
+                on_epoch=lambda _, mine=mine: mine.append(time.perf_counter()),
+                stop=lambda: time.perf_counter() > deadline_s(),
+                evaluate_every=RECIPE.epochs,
+            )
+            for seed, (cell, mine) in enumerate(zip(cells, ends, strict=True))
+        ]
+        for future in futures:
+            future.result()
     begin, end = max(one[0] for one in ends), min(one[-1] for one in ends)
-    edges = np.linspace(begin, end, 4)
+    edges = np.linspace(begin, end, 5)
     done = sum(np.interp(edges, one, np.arange(len(one))) for one in ends) * per_epoch
-    return list(np.diff(done) / np.diff(edges))
+    capture_s = ends[0][0] - began_s - (ends[0][-1] - ends[0][0]) / max(1, len(ends[0]) - 1)
+    return list(np.diff(done) / np.diff(edges)), capture_s
 
 
 def spread(values):
     return f"{median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})" if values else "-"
 
 
-def speed(images, report, tiny, most):
+def speed(images, report, tiny):
     """Images per second of each way, for the best cell and a middling one."""
     found = {}
+    most = 16 if torch.cuda.is_available() else 1
     plain_steps = 4 if tiny else 100
     small = ImageSet(
         **{
@@ -317,22 +326,24 @@ def speed(images, report, tiny, most):
         row["plain"] = plain_loop(number, images, plain_steps)
         plain = median(row["plain"])
         report.say(f"- cell {number}, plain loop: {spread(row['plain'])} images/s")
-        for k in (1, 2, 4, 8, 16):
-            if k > most or report.left_s < 40:
+        for k in (1, 1, 2, 4, 8, 12, 16):
+            window_s = 1 if tiny else min(max(4.0, k), 15.0)
+            if k > most or report.left_s < window_s + 1.5 * k + 15:
                 continue
-            epochs = 2 if tiny else 5
-            began_s = time.perf_counter()
             if torch.cuda.is_available():
+                torch.cuda.empty_cache()
                 torch.cuda.reset_peak_memory_stats()
-            row[f"beside {k}"] = rates([number] * k, small, epochs, k)
+            began_s = time.perf_counter()
+            row[f"beside {k}"], capture_s = rates([number] * k, small, window_s)
+            row[f"capture {k}"] = capture_s
             memory = torch.cuda.max_memory_reserved() / 1e9 if torch.cuda.is_available() else 0
-            rate = median(row[f"beside {k}"] or [0])
+            rate = median(row[f"beside {k}"])
             report.say(
                 f"- cell {number}, {k} side by side: {spread(row[f'beside {k}'])} images/s, "
                 f"{rate / plain:.2f} times the plain loop, {rate / limit:.0%} of the limit; "
-                f"{memory:.0f} GB, {time.perf_counter() - began_s:.0f} s in all"
+                f"peak {memory:.1f} GB, first capture {capture_s:.1f} s, {time.perf_counter() - began_s:.0f} s in all"
             )
-        found[number] = row
+        found[number] = report.results[number] = row
         report.save()
     return found
 
@@ -342,7 +353,7 @@ def middling_cell():
     return int(np.argsort(table()["cifar10_valid"])[SPACE.size // 2])
 
 
-def kernels(images, report):
+def kernels(images, report, _tiny):
     """Kernels of a replayed step of cell 6111, those that take longest first."""
     if not torch.cuda.is_available():
         return {}
@@ -457,28 +468,48 @@ def agreement_with_table(images, report, tiny):
     }
 
 
+PARTS = {
+    "steps": (agreement_of_steps, 30),
+    "speed": (speed, 60),
+    "table": (agreement_with_table, 60),
+    "kernels": (kernels, 30),
+}
+"""Parts, and the seconds that each needs at least."""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--minutes", type=float, default=7.5)
-    parser.add_argument("--only", default="steps,table,speed,kernels")
+    parser.add_argument("--only", default=",".join(PARTS))
+    parser.add_argument(
+        "--images", type=Path, help="folder of decoded images; then one part runs here"
+    )
     chosen = parser.parse_args()
-    report = Report(chosen.out, 60 * chosen.minutes)
-    report.say(report.results["machine"])
-    images = cifar10(chosen.tiny)
-    report.say(f"{len(images.train):,} + {len(images.valid):,} + {len(images.test):,} images")
-    most = 16 if torch.cuda.is_available() else 1
-    parts = {
-        "steps": (lambda: agreement_of_steps(images, report), 20),
-        "kernels": (lambda: kernels(images, report), 20),
-        "table": (lambda: agreement_with_table(images, report, chosen.tiny), 90),
-        "speed": (lambda: speed(images, report, chosen.tiny, most), 60),
-    }
-    for name, (work, needs_s) in parts.items():
-        if name in chosen.only.split(","):
-            report.part(name, work, needs_s)
-    report.save()
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    if chosen.images is not None:
+        report = Report(chosen.out, chosen.only, 60 * chosen.minutes)
+        report.part(lambda: PARTS[chosen.only][0](cifar10(chosen.images), report, chosen.tiny))
+        return
+    began_s = time.perf_counter()
+    with TemporaryDirectory() as images:
+        decode(Path(images), chosen.tiny)
+        print(f"images are decoded after {time.perf_counter() - began_s:.0f} s", flush=True)
+        for name in chosen.only.split(","):  # a process each: a lost GPU is lost to a process
+            left_s = 60 * chosen.minutes - (time.perf_counter() - began_s)
+            if left_s < PARTS[name][1]:
+                print(f"{name} is left out: {left_s:.0f} s are left", flush=True)
+                continue
+            share_s = min(left_s, 240) if name == "speed" else left_s
+            command = [sys.executable, "-u", __file__, "--out", chosen.out, "--only", name]
+            command += ["--images", images, "--minutes", str(share_s / 60)]
+            with suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    [*command, *["--tiny"] * chosen.tiny], check=False, timeout=share_s + 20
+                )
+    for path in sorted(chosen.out.glob("trainer-*.md")):
+        print(path, flush=True)
 
 
 if __name__ == "__main__":

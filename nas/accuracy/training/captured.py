@@ -1,64 +1,87 @@
-"""A training step as one CUDA graph: one launch instead of a thousand."""
+"""A training's place on a GPU: its stream, and its step as a CUDA graph, one launch instead of 1,600."""
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, final
 
 import torch
 
 from nas.accuracy.training.step import Step, copied, restore
 
-CAPTURE_WARM_UP = 3
-"""Eager steps before a capture: cuDNN chooses its kernels in them."""
-
-_CAPTURING = threading.Lock()
-"""Captures of several threads would share torch's random number generator, and its interpreter anyway."""
+if TYPE_CHECKING:
+    from runtime.network.cuda.graph import GraphEngine
 
 os.environ.setdefault(
     "CUDA_DEVICE_MAX_CONNECTIONS", "32"
 )  # streams that do not wait for each other
 
 
-def captured(step: Step) -> Callable[[], None]:
-    """Capture a step on the current stream, which a call of the result replays it on.
+@final
+class GpuSlot:
+    """A CUDA stream, and the memory of the graphs that are captured on it, one training at a time."""
 
-    The step's segment is loaded. State and counters are as before.
+    def __init__(self, device: torch.device) -> None:
+        """Takes a stream of a GPU with an index."""
+        from runtime.network.cuda.graph import GraphEngine  # noqa: PLC0415 - of CUDA alone
+        from runtime.network.cuda.stream_pool import stream_pool  # noqa: PLC0415 - of CUDA alone
 
-    Raises:
-      torch.OutOfMemoryError: if there is too little memory.
-      RuntimeError: if the network does anything that cannot be captured.
-    """
-    from runtime.network.cuda.graph import GraphEngine  # noqa: PLC0415 - of CUDA alone
+        self._device = device
+        self._streams = stream_pool(device.index)
+        self._stream = self._streams.take()
+        self._stream.wait_stream(torch.cuda.default_stream(device))  # the images are uploaded there
+        self._engine: GraphEngine = GraphEngine(self._stream)
 
-    before = copied(step.state())
-    with _CAPTURING:
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Run a block on the stream."""
+        with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
+            yield
+
+    def captured(self, step: Step) -> Callable[[], None]:
+        """Capture a step, which a call of the result replays; within `current`, with a segment loaded.
+
+        State and counters are as before. What was captured here earlier is not to be replayed any
+        more: its memory is used again.
+
+        Raises:
+          torch.OutOfMemoryError: if there is too little memory.
+          RuntimeError: if the network does anything that cannot be captured.
+        """
+        from runtime.network.cuda.graph import CAPTURE_WARM_UP  # noqa: PLC0415 - of CUDA alone
+
+        before = copied(step.state())
         for _ in range(CAPTURE_WARM_UP):
             step()
             restore(step.state(), before)
-        torch.cuda.current_stream().synchronize()
-        return GraphEngine(torch.cuda.current_stream()).capture(step).replay
+        return self._engine.capture(step).replay
+
+    def marked(self) -> torch.cuda.Event:
+        """An event that has passed once all that was launched so far has ended."""
+        event = torch.cuda.Event()
+        event.record(self._stream)
+        return event
+
+    def close(self) -> None:
+        """Wait for the stream and give it back."""
+        self._stream.synchronize()
+        self._streams.give_back(self._stream)
 
 
 @contextmanager
-def own_stream(device: torch.device) -> Iterator[None]:
-    """Run a block on a stream of its own, after what the caller has launched; not on a CPU."""
+def opened_slot(device: torch.device) -> Iterator[GpuSlot | None]:
+    """A slot while the block runs, which is on its stream; None on a CPU."""
     if device.type != "cuda":
-        yield
+        yield None
         return
-    from runtime.network.cuda.stream_pool import stream_pool  # noqa: PLC0415 - of CUDA alone
-
-    index = torch.cuda.current_device() if device.index is None else device.index
-    stream = stream_pool(index).take()
-    stream.wait_stream(torch.cuda.default_stream(device))
+    slot = GpuSlot(device)
     try:
-        with torch.cuda.device(index), torch.cuda.stream(stream):
-            yield
+        with slot.current():
+            yield slot
     finally:
-        stream.synchronize()
-        stream_pool(index).give_back(stream)
+        slot.close()
 
 
 @contextmanager

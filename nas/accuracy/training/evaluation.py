@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from jaxtyping import Int64
+from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.training.batches import Source, source_of
@@ -14,10 +15,13 @@ _BATCH = {"cuda": 4096}
 
 
 def device_named(device: torch.device | str) -> torch.device:
-    """The device; `auto` is the GPU if there is one."""
+    """The device, a GPU with its index; `auto` is the GPU if there is one."""
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(device)
+    found = torch.device(device)
+    if found.type == "cuda" and found.index is None:
+        return torch.device("cuda", torch.cuda.current_device())
+    return found
 
 
 def accuracy_of(
@@ -30,11 +34,12 @@ def accuracy_of(
     """Top-1 accuracy, a fraction, on a split of `image_set`; the network is moved to the device."""
     device = device_named(device)
     model = Normalised(network, image_set.mean, image_set.sd, device)
-    return accuracy_on(model, source_of([images], device), device)
+    source = source_of([images], device)
+    return right_answers(model, source, device).item() / len(source)
 
 
-def accuracy_on(model: Normalised, source: Source, device: torch.device) -> float:
-    """Top-1 accuracy, a fraction; the model lies on the device, its mode is as before."""
+def right_answers(model: Normalised, source: Source, device: torch.device) -> Int64[Tensor, ""]:
+    """Number of images whose most likely class is right, on the device; the mode is as before."""
     was_training = model.training
     model.eval()
     right = torch.zeros((), dtype=torch.int64, device=device)
@@ -43,4 +48,4 @@ def accuracy_on(model: Normalised, source: Source, device: torch.device) -> floa
             pixels, labels = source.gather(which)
             right += (model(pixels).argmax(1) == labels).sum()
     model.train(was_training)
-    return right.item() / len(source)
+    return right

@@ -176,7 +176,8 @@ class Step:
             restore(self._averaged, kept)
 
     def finish(self) -> None:
-        """Leave the average in the network, if the recipe has one."""
+        """Leave the average in the network, if the recipe has one, and free the gradients."""
+        self._optimizer.zero_grad(set_to_none=True)
         restore(self._averaged, self._average)
 
 

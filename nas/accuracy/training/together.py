@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import final
@@ -12,23 +17,39 @@ import torch
 from torch import nn
 
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.training.captured import chosen_kernels
+from nas.accuracy.training.captured import GpuSlot, chosen_kernels
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trainer import Epoch, Sources, Trained, train_on
+from nas.accuracy.training.trainer import Epoch, Sources, Trained, Waits, drained, training
 
 SIDE_BY_SIDE = 8
 """Trainings at once on a GPU."""
+
+_POLL_S = 1e-4
+
+Begin = Callable[["GpuSlot | None"], Waits[Trained]]
+
+
+@final
+@dataclass(eq=False)
+class _Running:
+    """A training on a GPU."""
+
+    future: Future[Trained]
+    steps: Waits[Trained]
+    slot: GpuSlot
+    waits_for: torch.cuda.Event | None = None
 
 
 @final
 class TrainingPool:
     """Trains what is submitted, a few networks at a time; the images are uploaded once.
 
-    Each training has a thread and a CUDA stream of its own: replaying a captured step takes the
-    interpreter a few microseconds, so that threads do not wait for each other. On a CPU, trainings
-    follow one another, each on all cores.
+    One thread drives all of them, and is the only one to use the GPU meanwhile: CUDA does not
+    capture graphs while another thread works. Each training has a stream of its own, and some
+    steps are always launched ahead, so that the GPU does not wait for the interpreter. On a CPU,
+    trainings follow one another, each on all cores.
     """
 
     def __init__(
@@ -45,17 +66,18 @@ class TrainingPool:
           images: of all trainings.
           device: `auto` is the GPU if there is one.
           on: training split, judged on validation; or both, judged on test.
-          side_by_side: trainings at once; by default 8 on a GPU and 1 on a CPU, where more would
-            share torch's random numbers.
+          side_by_side: trainings at once on a GPU, 8 by default.
         """
-        chosen = device_named(device)
-        self._sources = Sources.of(images, on, chosen)
-        workers = (side_by_side or SIDE_BY_SIDE) if chosen.type == "cuda" else 1
-        self._threads = ThreadPoolExecutor(workers, "training")
-        self._kernels = chosen_kernels(chosen)
+        self._device = device_named(device)
+        self._sources = Sources.of(images, on, self._device)
+        self._at_once = side_by_side or SIDE_BY_SIDE
+        self._waiting: deque[tuple[Future[Trained], Begin]] = deque()
+        self._changed = threading.Condition()
+        self._closes = False
+        self._driver = threading.Thread(target=self._drive, name="trainings")
 
     def __enter__(self) -> TrainingPool:
-        self._kernels.__enter__()
+        self._driver.start()
         return self
 
     def __exit__(
@@ -64,8 +86,13 @@ class TrainingPool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._threads.shutdown(cancel_futures=True)
-        self._kernels.__exit__(kind, error, trace)
+        """Cancel what has not begun, and wait for the others."""
+        with self._changed:
+            self._closes = True
+            for future, _ in self._waiting:
+                future.cancel()
+            self._changed.notify()
+        self._driver.join()
 
     def submit(
         self,
@@ -83,24 +110,102 @@ class TrainingPool:
           network: returns the network, when its turn comes; it is trained in place.
           recipe: with the number of epochs.
           seed: of order and augmentation.
-          on_epoch: called after each epoch, in the training's thread.
-          stop: asked after each epoch, in the training's thread.
+          on_epoch: called after each epoch, in the pool's thread.
+          stop: asked after each epoch, in the pool's thread.
           evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
 
         Returns:
           The result, or what `train` raises.
         """
-        return self._threads.submit(
-            lambda: train_on(
+        future: Future[Trained] = Future()
+
+        def begin(slot: GpuSlot | None) -> Waits[Trained]:
+            return training(
                 self._sources,
                 network(),
                 recipe,
                 seed=seed,
+                slot=slot,
                 on_epoch=on_epoch,
                 stop=stop,
                 evaluate_every=evaluate_every,
             )
-        )
+
+        with self._changed:
+            self._waiting.append((future, begin))
+            self._changed.notify()
+        return future
+
+    def _drive(self) -> None:
+        with chosen_kernels(self._device):
+            if self._device.type == "cuda":
+                self._side_by_side()
+            else:
+                self._one_by_one()
+
+    def _one_by_one(self) -> None:
+        while (entry := self._next(wait=True)) is not None:
+            future, begin = entry
+            try:
+                result = drained(begin(None))
+            except BaseException as error:  # noqa: BLE001 - the future raises it
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+    def _side_by_side(self) -> None:
+        with ExitStack() as closing:
+            slots = []
+            for _ in range(self._at_once):
+                slot = GpuSlot(self._device)
+                closing.callback(slot.close)
+                slots.append(slot)
+            running: list[_Running] = []
+            while True:
+                if slots and (entry := self._next(wait=not running)) is not None:
+                    future, begin = entry
+                    slot = slots.pop()
+                    running.append(_Running(future, _begun(begin, slot), slot))
+                if not running:
+                    return
+                ready = [one for one in running if one.waits_for is None or one.waits_for.query()]
+                if not ready:
+                    time.sleep(_POLL_S)
+                for one in ready:
+                    if _ended(one):
+                        running.remove(one)
+                        slots.append(one.slot)
+
+    def _next(self, *, wait: bool) -> tuple[Future[Trained], Begin] | None:
+        """The next training that is not cancelled; None if there is none, and with `wait`, never will be."""
+        with self._changed:
+            while True:
+                while self._waiting:
+                    future, begin = self._waiting.popleft()
+                    if future.set_running_or_notify_cancel():
+                        return future, begin
+                if not wait or self._closes:
+                    return None
+                self._changed.wait()
+
+
+def _begun(begin: Begin, slot: GpuSlot) -> Waits[Trained]:
+    """Build the network only when it is advanced, where its errors belong."""
+    return (yield from begin(slot))
+
+
+def _ended(one: _Running) -> bool:
+    """Advance a training to where it waits; True if it has ended."""
+    try:
+        with one.slot.current():
+            one.waits_for = next(one.steps)
+    except StopIteration as ended:
+        one.future.set_result(ended.value)
+        return True
+    except BaseException as error:  # noqa: BLE001 - the future raises it
+        one.future.set_exception(error)
+        return True
+    return False
 
 
 def train_together(

@@ -5,25 +5,33 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, TypeVar, final
 
 import torch
 from torch import nn
 
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.batches import Batches, Source, hash_of, source_of
-from nas.accuracy.training.captured import captured, chosen_kernels, own_stream
+from nas.accuracy.training.captured import GpuSlot, chosen_kernels, opened_slot
 from nas.accuracy.training.checkpoint import Progress, load_checkpoint, save_checkpoint
-from nas.accuracy.training.evaluation import accuracy_on, device_named
+from nas.accuracy.training.evaluation import device_named, right_answers
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.step import Normalised, Step, copied, restore
 from nas.accuracy.training.train_on import TrainOn
 from runtime.shell.errors import UserError
+
+Result = TypeVar("Result")
+
+Waits: TypeAlias = Generator["torch.cuda.Event", None, Result]
+"""Work that yields the event it waits for, and is resumed when that has passed."""
+
+_AHEAD = 16
+"""Steps that are launched before those before them have ended."""
 
 _TIMED_STEPS = 20
 
@@ -136,63 +144,78 @@ def train(
     """
     device = device_named(device)
     with chosen_kernels(device):
-        return train_on(
-            Sources.of(images, on, device),
-            network,
-            recipe,
-            seed=seed,
-            checkpoint=checkpoint,
-            on_epoch=on_epoch,
-            stop=stop,
-            evaluate_every=evaluate_every,
-            before_step=before_step,
-        )
+        sources = Sources.of(images, on, device)
+        with opened_slot(device) as slot:
+            return drained(
+                training(
+                    sources,
+                    network,
+                    recipe,
+                    seed=seed,
+                    slot=slot,
+                    checkpoint=checkpoint,
+                    on_epoch=on_epoch,
+                    stop=stop,
+                    evaluate_every=evaluate_every,
+                    before_step=before_step,
+                )
+            )
 
 
-def train_on(
+def drained(steps: Waits[Result]) -> Result:
+    """Run to the end, and wait wherever it would."""
+    while True:
+        try:
+            next(steps).synchronize()
+        except StopIteration as ended:  # noqa: PERF203 - so ends a generator with a result
+            result: Result = ended.value
+            return result
+
+
+def training(
     sources: Sources,
     network: nn.Module,
     recipe: Recipe,
     *,
     seed: int,
+    slot: GpuSlot | None,
     checkpoint: Path | None = None,
     on_epoch: Callable[[Epoch], None] = _ignore,
     stop: Callable[[], bool] = _never,
     evaluate_every: int = 1,
     before_step: Callable[[int], None] | None = None,
-) -> Trained:
-    """`train` with images that are on the device already."""
-    with own_stream(sources.device):
-        training = _Training(sources, network, recipe, seed, before_step)
-        identity = training.identity()
-        past = Progress()
+) -> Waits[Trained]:
+    """`train` for one thread that drives several: yields where it would wait for the GPU.
+
+    Runs within `slot.current()`; without a slot, on a CPU, it never yields.
+    """
+    run = _Training(sources, network, recipe, seed=seed, slot=slot, before_step=before_step)
+    identity = run.identity()
+    past = Progress()
+    if checkpoint is not None:
+        past = load_checkpoint(checkpoint, run.step.state(), identity)
+    while len(past.losses) < recipe.epochs:
+        epoch = len(past.losses)
+        began_s = time.perf_counter()
+        loss = yield from run.epoch(epoch)
+        seconds = time.perf_counter() - began_s
+        evaluates = epoch + 1 == recipe.epochs or (epoch + 1) % evaluate_every == 0
+        accuracy = (yield from run.accuracy()) if evaluates else None
+        whole_s = time.perf_counter() - began_s
+        past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
         if checkpoint is not None:
-            past = load_checkpoint(checkpoint, training.step.state(), identity)
-        while len(past.losses) < recipe.epochs:
-            epoch = len(past.losses)
-            began_s = time.perf_counter()
-            loss = training.epoch(epoch)
-            seconds = time.perf_counter() - began_s
-            evaluates = epoch + 1 == recipe.epochs or (epoch + 1) % evaluate_every == 0
-            accuracy = training.accuracy() if evaluates else None
-            whole_s = time.perf_counter() - began_s
-            past = Progress(
-                (*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s
-            )
-            if checkpoint is not None:
-                save_checkpoint(checkpoint, training.step.state(), past, identity)
-            speed = training.images_an_epoch / seconds
-            on_epoch(Epoch(epoch + 1, recipe.epochs, loss, accuracy, whole_s, speed))
-            if stop():
-                break
-        training.step.finish()
-        final = past.accuracies[-1]
-        if final is None:  # stopped at an epoch that is not evaluated
-            final = accuracy_on(training.step.model, sources.judge, sources.device)
-        network.eval()
-    return Trained(
-        final, past.losses, past.accuracies, past.seconds, len(past.losses), training.notes()
-    )
+            save_checkpoint(checkpoint, run.step.state(), past, identity)
+        speed = run.images_an_epoch / seconds
+        on_epoch(Epoch(epoch + 1, recipe.epochs, loss, accuracy, whole_s, speed))
+        if stop():
+            break
+    final = past.accuracies[-1]
+    if final is None:  # stopped at an epoch that is not evaluated
+        final = yield from run.accuracy()
+    run.step.finish()
+    yield from run.finished()
+    network.eval()
+    return Trained(final, past.losses, past.accuracies, past.seconds, len(past.losses), run.notes())
 
 
 def seconds_an_epoch(
@@ -210,9 +233,10 @@ def seconds_an_epoch(
     device = device_named(device)
     with chosen_kernels(device):
         sources = Sources.of(images, on, device)
-        with own_stream(device):
-            training = _Training(sources, deepcopy(network), recipe, 0, None)
-            return training.seconds_an_epoch()
+        with opened_slot(device) as slot:
+            return _Training(
+                sources, deepcopy(network), recipe, seed=0, slot=slot, before_step=None
+            ).seconds_an_epoch()
 
 
 @final
@@ -224,12 +248,16 @@ class _Training:
         sources: Sources,
         network: nn.Module,
         recipe: Recipe,
+        *,
         seed: int,
+        slot: GpuSlot | None,
         before_step: Callable[[int], None] | None,
     ) -> None:
         device = sources.device
         network.train()
         self._sources = sources
+        self._slot = slot
+        self._earlier: torch.cuda.Event | None = None
         self._before_step = before_step
         batch_size = recipe.batch_of(len(sources.train))
         self._batches = Batches(sources.train, recipe, batch_size, seed)
@@ -269,22 +297,37 @@ class _Training:
             notes.append(f"micro-batches of {size} images: a batch of {used} needs too much memory")
         return tuple(notes)
 
-    def accuracy(self) -> float:
+    def finished(self) -> Waits[None]:
+        """Wait for all that was launched."""
+        if self._slot is not None:
+            self._earlier = None
+            yield self._slot.marked()
+
+    def _not_far_ahead(self) -> Waits[None]:
+        """Wait for what was launched before the last call: the GPU always has work, but not much."""
+        if self._slot is not None:
+            if self._earlier is not None:
+                yield self._earlier
+            self._earlier = self._slot.marked()
+
+    def accuracy(self) -> Waits[float]:
         """Accuracy now, of the averaged weights if the recipe has them."""
         with self.step.averaged():
-            return accuracy_on(self.step.model, self._sources.judge, self._sources.device)
+            right = right_answers(self.step.model, self._sources.judge, self._sources.device)
+        yield from self.finished()
+        return right.item() / len(self._sources.judge)
 
-    def epoch(self, epoch: int) -> float:
+    def epoch(self, epoch: int) -> Waits[float]:
         """Train for an epoch, in smaller parts if memory is short; returns the mean loss."""
         before = copied(self.step.state())
         while True:
             try:
-                return self._epoch(epoch)
+                return (yield from self._epoch(epoch))
             except torch.OutOfMemoryError:
                 if self.step.micro_batches >= self.step.batch_size:
                     raise
             self._advance = None
-            if self._sources.device.type == "cuda":
+            if self._slot is not None:
                 torch.cuda.empty_cache()
             self.step.micro_batches = min(2 * self.step.micro_batches, self.step.batch_size)
             restore(self.step.state(), before)
@@ -304,7 +347,7 @@ class _Training:
         self.step.losses[0].item()  # waits for the GPU
         return (time.perf_counter() - began_s) / steps * self._batches.steps
 
-    def _epoch(self, epoch: int) -> float:
+    def _epoch(self, epoch: int) -> Waits[float]:
         steps = self._batches.steps
         first = epoch * steps
         self.step.go_to(first)
@@ -318,6 +361,9 @@ class _Training:
                         self._before_step(step)
                     advance()
                     step += 1
+                    if step % _AHEAD == 0:
+                        yield from self._not_far_ahead()
+        yield from self.finished()
         loss = self.step.losses[first : first + steps].mean().item()
         if not math.isfinite(loss):
             raise DivergedTrainingError(
@@ -328,8 +374,8 @@ class _Training:
 
     @contextmanager
     def _seeded(self, epoch: int) -> Iterator[None]:
-        """Seed what a network draws itself, as dropout does; on a CPU, where no other thread draws."""
-        if self._sources.device.type != "cpu":
+        """Seed what a network draws itself, as dropout does; on a CPU, where trainings take turns."""
+        if self._slot is not None:
             yield
             return
         with torch.random.fork_rng(devices=[]):
@@ -339,6 +385,7 @@ class _Training:
     def _advancing(self) -> Callable[[], None]:
         """The step, captured at the first call if it can be."""
         if self._advance is None:
-            is_captured = self._sources.device.type == "cuda" and self._before_step is None
-            self._advance = captured(self.step) if is_captured else self.step
+            self._advance = self.step
+            if self._slot is not None and self._before_step is None:
+                self._advance = self._slot.captured(self.step)
         return self._advance

@@ -1,0 +1,119 @@
+"""Captured steps and trainings side by side, on a GPU."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from nas.accuracy.training.recipe import RECIPES
+from nas.accuracy.training.together import TrainingPool, train_together
+from nas.accuracy.training.trainer import DivergedTrainingError, train
+from nas.spaces.nas_bench_201.plugin import SPACE
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
+]
+
+SHORT = replace(RECIPES["nas_bench_201"], epochs=3, batch_size=32)
+MODERN = replace(RECIPES["modern"], epochs=3, batch_size=32, clip=5.0)
+
+
+@pytest.fixture
+def cell(brightness):
+    """Make the network of a cell; equal seeds make equal weights."""
+
+    def make(number, seed=0):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return SPACE.network(SPACE.architectures(np.array(number)), brightness.task)
+
+    return make
+
+
+def difference(network, other):
+    others = other.state_dict()
+    return max(
+        float((tensor.float().cpu() - others[name].float().cpu()).abs().max())
+        for name, tensor in network.state_dict().items()
+    )
+
+
+@pytest.mark.parametrize("recipe", [SHORT, MODERN])
+def test_a_captured_step_is_the_eager_step(cell, brightness, recipe):
+    captured, eager = cell(6111), cell(6111)
+
+    of_captured = train(captured, brightness, recipe, seed=1)
+    of_eager = train(eager, brightness, recipe, seed=1, before_step=lambda _: None)
+
+    assert of_captured.losses == pytest.approx(of_eager.losses, rel=1e-3)
+    assert difference(captured, eager) < 1e-2
+
+
+def test_side_by_side_is_as_alone(cell, brightness):
+    numbers = (1462, 6111, 0, 1462, 4317)
+    beside = [cell(number, seed) for seed, number in enumerate(numbers)]
+
+    results = train_together(beside, brightness, SHORT, seeds=range(5), side_by_side=3)
+
+    for seed, (number, network, result) in enumerate(zip(numbers, beside, results, strict=True)):
+        alone = cell(number, seed)
+        expected = train(alone, brightness, SHORT, seed=seed)
+        assert result.losses == pytest.approx(expected.losses, rel=1e-3)
+        assert difference(network, alone) < 1e-2
+
+
+def test_a_resumed_training_ends_where_the_whole_one_does(cell, brightness, tmp_path):
+    checkpoint = tmp_path / "training.safetensors"
+    whole = train(cell(6111), brightness, SHORT, seed=1)
+
+    train(cell(6111), brightness, SHORT, seed=1, checkpoint=checkpoint, stop=lambda: True)
+    resumed = train(cell(6111, 7), brightness, SHORT, seed=1, checkpoint=checkpoint)
+
+    assert resumed.losses == pytest.approx(whole.losses, rel=1e-3)
+
+
+class Hungry(nn.Module):
+    """Runs out of memory beyond 8 images."""
+
+    def forward(self, images):
+        if self.training and len(images) > 8:
+            raise torch.OutOfMemoryError
+        return images
+
+
+def test_a_failed_training_leaves_those_beside_it_alone(cell, brightness):
+    alone, beside = cell(6111), cell(6111)
+    expected = train(alone, brightness, SHORT, seed=1)
+    broken = nn.Sequential(nn.Flatten(), nn.Linear(5, 4))
+    diverging = cell(6111)
+    with torch.no_grad():
+        diverging.classifier.weight.fill_(float("nan"))
+
+    results = train_together(
+        [broken, nn.Sequential(Hungry(), cell(0)), diverging, beside],
+        brightness,
+        SHORT,
+        seeds=[0, 0, 0, 1],
+    )
+
+    assert isinstance(results[0], RuntimeError)
+    assert results[1].notes == ("micro-batches of 6 images: a batch of 12 needs too much memory",)
+    assert isinstance(results[2], DivergedTrainingError)
+    assert results[3].losses == pytest.approx(expected.losses, rel=1e-3)
+
+
+def test_the_memory_of_ended_trainings_is_used_again(cell, brightness):
+    with TrainingPool(brightness, side_by_side=2) as pool:
+
+        def reserved(trainings):
+            for future in [
+                pool.submit(lambda: cell(6111), SHORT, seed=0) for _ in range(trainings)
+            ]:
+                future.result()
+            return torch.cuda.memory_reserved()
+
+        after_four = reserved(4)
+        assert reserved(8) < 1.1 * after_four
