@@ -59,7 +59,7 @@ def core_worker(core, connection):
     # Torch asks how its threads shall wait when it is imported.
     import torch  # noqa: PLC0415
 
-    from runtime.network.inference import prepare  # noqa: PLC0415
+    from runtime.network.inference import prepare  # noqa: PLC0415 - imported by each worker on its own
 
     torch.set_num_threads(1)
     images = SPACE.example_input(SPACE.control(), TASKS["cifar100"], 1)

@@ -1,4 +1,4 @@
-"""How long may one more network take on this board, and where?
+"""The command `runtime.map`: the time that is left on a board for one more network.
 
 $ python -m runtime.map tasks=tasks.csv platform=board.yaml
 """

@@ -1,1 +1,1 @@
-"""Which device is meant, and the tables measured on it."""
+"""Devices, and the tables measured on them."""

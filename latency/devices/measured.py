@@ -1,4 +1,4 @@
-"""Which device is meant, and its measured latencies: columns of CSV tables, and bundled tables."""
+"""Measured latencies of the device that is meant: columns of CSV tables, and bundled tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy import ndarray
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.devices.bundled import bundled_paths, read_bundled
 from latency.devices.registry import (
-    SITUATED,
+    SCENARIO_MARK,
     Device,
     find,
     id_of_statistic,
@@ -55,7 +55,7 @@ class MeasuredLatency:
 
     @property
     def count(self) -> int:
-        """How many architectures were measured."""
+        """Number of measured architectures."""
         return int(np.isfinite(self.values_ms).sum())
 
     @property
@@ -135,7 +135,7 @@ def scenarios(space: Space, alone: str | None = None) -> tuple[str, ...]:
       UserError: if two tables have the same column.
     """
     names = {**latency_files(data_folder(), space), **bundled_paths(space)}
-    found = (name for name in names if SITUATED in name and "@" not in name)
+    found = (name for name in names if SCENARIO_MARK in name and "@" not in name)
     return tuple(sorted(name for name in found if alone in {None, solo_id(name)}))
 
 

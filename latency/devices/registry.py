@@ -50,9 +50,9 @@ class Device:
     statistic: Statistic = Statistic.median  # of the times; the median if its source states none
 
     @property
-    def is_situated(self) -> bool:
+    def has_scenario(self) -> bool:
         """Whether its id names a scenario, in which the network was timed."""
-        return SITUATED in self.id
+        return SCENARIO_MARK in self.id
 
     def of(self, statistic: Statistic) -> Device:
         """The same device with another statistic of its times, which is part of the id."""
@@ -77,13 +77,13 @@ def tail_in_words(name: str) -> str | None:
     return f"latencies are {tail}: {tail[1:]} of 100 inferences of a network took no longer"
 
 
-SITUATED = "|"
+SCENARIO_MARK = "|"
 """Separates the id of a device from the scenario; `runtime.contention.scenario` writes it."""
 
 
 def solo_id(name: str) -> str:
     """The id of the same device without a scenario."""
-    return name.partition(SITUATED)[0]
+    return name.partition(SCENARIO_MARK)[0]
 
 
 def unregistered(column: str) -> Device:
@@ -108,7 +108,7 @@ def _read(registry: Path) -> tuple[Device, ...]:
 
 def find(space: Space, name: str) -> Device | None:
     """The registered device of this id or column name, with the scenario that the name states."""
-    alone, bar, scenario = name.partition(SITUATED)
+    alone, bar, scenario = name.partition(SCENARIO_MARK)
     found = next((one for one in registered(space) if alone in {one.id, one.column}), None)
     if found is None or not bar:
         return found

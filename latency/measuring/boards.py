@@ -134,7 +134,7 @@ class LiveBoards:
         )
 
     def _judged(self, network: str, timed: Timed, address: str, watch: Watch) -> Measurement:
-        self._states[address] = timed.told
+        self._states[address] = timed.report
         mhz = timed.state.clock_mhz
         drift = tuple(watch.drift(timed.control_median_ms))
         disturbances = (

@@ -25,7 +25,7 @@ class OnDisturbance(Enum):
 @final
 @dataclass
 class MeasureConfig:
-    """Which networks to time, on which device, and how."""
+    """Settings of a measurement: the networks, the device, the timing."""
 
     board: str | None  # None: the name that the board gives itself
     device: Any  # cpu, cuda, or the address of a board, or a list of them

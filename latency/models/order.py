@@ -33,8 +33,8 @@ class Noise:
     repeats: Float64[ndarray, " n"]  # logarithm of a network's second time over its first
 
     def factors(
-        self, draws: int, cells: int, generator: np.random.Generator
-    ) -> Float64[ndarray, "draws cells"]:
+        self, draws: int, architectures: int, generator: np.random.Generator
+    ) -> Float64[ndarray, "draws architectures"]:
         """Ratios of simulated measurements to times without noise.
 
         A difference of two measurements has the noise of both. Each draw resamples the repeats, so
@@ -42,8 +42,10 @@ class Noise:
         """
         count = len(self.repeats)
         resampled = self.repeats[generator.integers(count, size=(draws, count))]
-        one = np.take_along_axis(resampled, generator.integers(count, size=(draws, cells)), axis=1)
-        signs = generator.choice([-1.0, 1.0], (draws, cells))
+        one = np.take_along_axis(
+            resampled, generator.integers(count, size=(draws, architectures)), axis=1
+        )
+        signs = generator.choice([-1.0, 1.0], (draws, architectures))
         return np.asarray(np.exp(signs * one / np.sqrt(2)))
 
 
@@ -77,7 +79,7 @@ class NoiseAlone:
 class Order:
     """Comparison of the two orders, over the architectures that were measured in both."""
 
-    cells: int
+    architectures: int
     median_ratio: float
     ratio_low: float  # 5 % quantile
     ratio_high: float  # 95 % quantile
@@ -93,7 +95,7 @@ class Order:
 
 def compare(
     alone_ms: Float64[ndarray, " n"],
-    situated_ms: Float64[ndarray, " n"],
+    scenario_ms: Float64[ndarray, " n"],
     accuracy: Float64[ndarray, " n"],
     noises: tuple[Noise, Noise] | None,
     seed: int = 0,
@@ -102,37 +104,37 @@ def compare(
 
     Args:
       alone_ms: latency of each alone.
-      situated_ms: latency of each in the scenario.
+      scenario_ms: latency of each in the scenario.
       accuracy: of each, a fraction.
       noises: of the one and of the other; None where they are not known.
       seed: of the simulation.
     """
     if len(alone_ms) > MOST_CELLS:
         some = np.random.default_rng(seed).permutation(len(alone_ms))[:MOST_CELLS]
-        alone_ms, situated_ms, accuracy = alone_ms[some], situated_ms[some], accuracy[some]
-    ratio = situated_ms / alone_ms
+        alone_ms, scenario_ms, accuracy = alone_ms[some], scenario_ms[some], accuracy[some]
+    ratio = scenario_ms / alone_ms
     low, middle, high = np.quantile(ratio, [0.05, 0.5, 0.95]).tolist()
     return Order(
         len(ratio),
         middle,
         low,
         high,
-        kendall_tau(alone_ms, situated_ms),
-        one_factor(alone_ms, situated_ms, accuracy),
-        None if noises is None else _alone(alone_ms, situated_ms, accuracy, noises, seed),
+        kendall_tau(alone_ms, scenario_ms),
+        one_factor(alone_ms, scenario_ms, accuracy),
+        None if noises is None else _alone(alone_ms, scenario_ms, accuracy, noises, seed),
     )
 
 
 def _alone(
     alone_ms: Float64[ndarray, " n"],
-    situated_ms: Float64[ndarray, " n"],
+    scenario_ms: Float64[ndarray, " n"],
     accuracy: Float64[ndarray, " n"],
     noises: tuple[Noise, Noise],
     seed: int,
 ) -> NoiseAlone:
     generator = np.random.default_rng(seed)
     drawn = [noise.factors(DRAWS, len(alone_ms), generator) for noise in noises]
-    same_ms = _power(alone_ms, situated_ms)
+    same_ms = _power(alone_ms, scenario_ms)
     simulated = [(alone_ms * a, same_ms * b) for a, b in zip(*drawn, strict=True)]
     tau = np.array([kendall_tau(a, b) for a, b in simulated])
     low, high = np.quantile(tau, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2]).tolist()
@@ -145,17 +147,17 @@ _LIMITS = 101
 
 def one_factor(
     alone_ms: Float64[ndarray, " n"],
-    situated_ms: Float64[ndarray, " n"],
+    scenario_ms: Float64[ndarray, " n"],
     accuracy: Float64[ndarray, " n"],
 ) -> OneFactor:
-    """What the median ratio of the two is worth, to who knows the first only."""
-    limits_ms = np.quantile(situated_ms, np.linspace(0.1, 0.9, _LIMITS))
-    factor = np.median(situated_ms / alone_ms)
-    best = _best(situated_ms, accuracy, limits_ms)
+    """Error of the median ratio as a prediction of the second from the first."""
+    limits_ms = np.quantile(scenario_ms, np.linspace(0.1, 0.9, _LIMITS))
+    factor = np.median(scenario_ms / alone_ms)
+    best = _best(scenario_ms, accuracy, limits_ms)
     chosen = _best(alone_ms * factor, accuracy, limits_ms)
     known = (best >= 0) & (chosen >= 0)
     best, chosen, limits_ms = best[known], chosen[known], limits_ms[known]
-    over = situated_ms[chosen] / limits_ms - 1
+    over = scenario_ms[chosen] / limits_ms - 1
     missed = over > 0
     lost = accuracy[best] - accuracy[chosen]
     return OneFactor(
@@ -182,8 +184,8 @@ def _best(
 
 
 def _power(
-    alone_ms: Float64[ndarray, " n"], situated_ms: Float64[ndarray, " n"]
+    alone_ms: Float64[ndarray, " n"], scenario_ms: Float64[ndarray, " n"]
 ) -> Float64[ndarray, " n"]:
     """The latency in the scenario as a power of that alone, by least squares of logarithms."""
-    slope, level = np.polyfit(np.log(alone_ms), np.log(situated_ms), 1)
+    slope, level = np.polyfit(np.log(alone_ms), np.log(scenario_ms), 1)
     return np.asarray(np.exp(level + max(slope, 0.0) * np.log(alone_ms)))

@@ -51,7 +51,7 @@ class LinearLatency:
 @final
 @dataclass(frozen=True)
 class Quality:
-    """How well held-out architectures are predicted; see `cross_validate`."""
+    """Errors on held-out architectures; see `cross_validate`."""
 
     r2: float
     spearman: float
@@ -227,7 +227,7 @@ def disconnected(space: Space, features: Float64[ndarray, "n F"]) -> Bool[ndarra
 
 
 def judge(predicted: Float64[ndarray, " n"], measured: Float64[ndarray, " n"]) -> Quality:
-    """How well predictions agree with measurements that they were not made from."""
+    """Compare predictions with measurements that they were not made from."""
     error = np.abs(predicted / measured - 1)
     unexplained = ((predicted - measured) ** 2).sum()
     return Quality(

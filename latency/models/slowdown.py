@@ -1,4 +1,4 @@
-"""How much slower architectures are in a scenario, learned from a few that were timed in it as well.
+"""Slowdown of architectures in a scenario, learned from a few that were timed in it as well.
 
 The model is a ridge regression of the logarithm of the ratio of both latencies, on the logarithm of
 the latency alone and on the architecture's features: a network that waits for memory suffers from a

@@ -1,4 +1,4 @@
-"""Where a board is: `ssh://[user@]host[:port]`, or `cmd://` and any command that runs another.
+"""Address of a board: `ssh://[user@]host[:port]`, or `cmd://` and any command that runs another.
 
 No shell of this machine ever reads an address. A shell at the far end may (ssh and adb start one),
 so the words that are sent there hold nothing that a shell would change.
@@ -32,7 +32,7 @@ folder from being imported in the place of the standard library's.
 @final
 @dataclass(frozen=True)
 class Connect:
-    """How commands on boards are started."""
+    """Settings of the connection to a board."""
 
     python: str | None = None  # on the board; None: python3, or for a bare cmd:// this very Python
     ssh_config: Path | None = None  # None: the user's own

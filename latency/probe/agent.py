@@ -1,4 +1,4 @@
-"""What runs on the board: receives networks over standard input, times them, answers with samples.
+"""The program on the board: receives networks over standard input, times them, answers with samples.
 
 It is one file, sent as text to a Python 3.6 or newer that has nothing but its standard library, so
 that nothing is installed on the board but an inference runtime; that is looked for here, and
@@ -42,7 +42,7 @@ _JETPACK_TRTEXEC = "/usr/src/tensorrt/bin/trtexec"  # where NVIDIA's images put 
 
 
 class ProtocolError(Exception):
-    """What came in is not a message of this version."""
+    """Bytes that are no message of this version."""
 
 
 def encode(header: Dict[str, Any], payload: bytes = b"") -> bytes:
@@ -371,7 +371,7 @@ def _tensorrt_version() -> str:
 
 
 def board_facts() -> Dict[str, Any]:
-    """What does not change while the board is up; a fact that is not to be had is left out."""
+    """Facts that do not change while the board is up; those that cannot be read are left out."""
     facts = {
         "board": _read("/proc/device-tree/model") or _processor() or platform.node(),
         "processor": _processor(),
@@ -438,7 +438,7 @@ class OtherLoad:
         self._began = self._read()
 
     def processors(self) -> Optional[float]:
-        """How many on average; None where it is not told."""
+        """Average number of busy processors; None if unknown."""
         began, now = self._began, self._read()
         if began is None or now is None:
             return None
@@ -480,7 +480,7 @@ def _memory() -> str:
 
 
 def _output(command: List[str]) -> str:
-    """What a command prints, empty where there is none or it takes long."""
+    """Output of a command; empty if there is no such command, or it takes too long."""
     if shutil.which(command[0]) is None:
         return ""
     try:
@@ -651,7 +651,7 @@ def main() -> None:
 
 
 def _find_what_isolation_hides() -> None:
-    """Where users put packages. Python is started with -I, lest a `code.py` at home is imported."""
+    """Add the users' package folders. Python is started with -I, lest a `code.py` at home is imported."""
     import site
 
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

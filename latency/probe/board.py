@@ -69,9 +69,7 @@ class Timed:
     control_ms: Float64[ndarray, " m"]
     warm_up_calls: int
     is_stable: bool  # whether times settled during the warm-up
-    told: dict[str, Any] = field(
-        default_factory=dict
-    )  # report of the board after it: clocks, temperatures
+    report: dict[str, Any] = field(default_factory=dict)  # clocks, temperatures after the timing
     state: State = UNKNOWN  # the part of the report that is watched
 
     @property
@@ -83,7 +81,7 @@ class Timed:
 @final
 @dataclass(frozen=True)
 class Patience:
-    """How long to wait for a board, and how often to try."""
+    """Time limits and number of attempts for a board."""
 
     silence_s: float = 120.0
     tries: int = 5
@@ -269,14 +267,14 @@ class Board:
             raise UnrunnableError(printable(str(answer.get("message", answer))))
         try:
             network, control = answer["network"], answer["control"]
-            told = dict(answer.get("state", {}))
+            report = dict(answer.get("state", {}))
             return Timed(
                 self._positive(network["ms"]),
                 self._positive(control["ms"]),
                 int(network["warm_up_calls"]),
                 bool(network["is_stable"]),
-                told,
-                state_of(told, self.identity.runtime),
+                report,
+                state_of(report, self.identity.runtime),
             )
         except _SENSELESS as error:
             raise self._senseless(answer) from error

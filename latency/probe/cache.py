@@ -91,7 +91,7 @@ class Cache:
             "control_ms": timed.control_ms.tolist(),
             "warm_up_calls": timed.warm_up_calls,
             "is_stable": timed.is_stable,
-            "state": timed.told,
+            "state": timed.report,
             "board": board,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How live boards are reached, and the export of the networks that they time.
+"""Settings of live boards, and the export of the networks that they time.
 
 docs/how-to/search-on-a-live-board.md is for its user.
 """

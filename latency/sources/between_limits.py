@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from latency.base import Space, every_architecture
 from latency.devices.bundled import bundled_paths
-from latency.devices.registry import SITUATED, id_of_statistic
+from latency.devices.registry import SCENARIO_MARK, id_of_statistic
 from latency.sources.lookup import Table, TableLatency
 from latency.sources.table import AutoLatencyConfig
 from runtime.contention.isolation.bandwidth import GB, MB
@@ -100,7 +100,7 @@ def _unlimited(
     """The table of the same hogs without their limit, if none of them took more than the limit."""
     if scenario.limit_mb_per_s is None:
         return None
-    name = f"{device.partition(SITUATED)[0]}{scenario.unlimited.suffix}"
+    name = f"{device.partition(SCENARIO_MARK)[0]}{scenario.unlimited.suffix}"
     path = {**bundled_paths(space), **latency_files(data_folder(), space)}.get(name)
     taken = [] if path is None else _taken_by_each_gb_per_s(path)
     limit = scenario.limit_mb_per_s * MB / GB
@@ -141,7 +141,7 @@ def _levels(
     space = solo.space
     found = []
     for name, path in {**latency_files(data_folder(), space), **bundled_paths(space)}.items():
-        if SITUATED in name and "@" not in name and _unheld(name) == _unheld(device):
+        if SCENARIO_MARK in name and "@" not in name and _unheld(name) == _unheld(device):
             taken = _limit_gb_per_s(name, hogs) or sum(_taken_by_each_gb_per_s(path))
             if taken:
                 table = AutoLatencyConfig(statistic).build(name, space, task)
@@ -152,14 +152,14 @@ def _levels(
 
 def _unheld(device: str) -> tuple[str, tuple[str, ...]]:
     """A device and the words of its scenario, without those of limits."""
-    alone, _, scenario = device.partition(SITUATED)
+    alone, _, scenario = device.partition(SCENARIO_MARK)
     words = (word for word in scenario.split("+") if word not in _HOLDING)
     return alone, tuple(word for word in words if not word.startswith("limit:"))
 
 
 def _limit_gb_per_s(device: str, hogs: int) -> float | None:
     """Bandwidth that the hogs may take while the network runs (a lock allows more between two runs)."""
-    words = device.partition(SITUATED)[2].split("+")
+    words = device.partition(SCENARIO_MARK)[2].split("+")
     limits = [float(word.removeprefix("limit:")) for word in words if word.startswith("limit:")]
     return limits[0] * MB / GB * hogs if limits else None
 

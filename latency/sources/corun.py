@@ -17,7 +17,7 @@ from numpy import ndarray
 
 from latency.base import Latencies, LatencyConfig, LatencyOracle, Space
 from latency.devices.measured import device_named, measured_on
-from latency.devices.registry import SITUATED
+from latency.devices.registry import SCENARIO_MARK
 from latency.measuring.here import timed_here
 from latency.sources.between_limits import simulated
 from latency.sources.lookup import Table
@@ -101,7 +101,7 @@ class CorunLatencyConfig(LatencyConfig):
           UserError: if there is no such scenario, or the device has no latencies in it.
         """
         scenario = self._scenario()
-        if SITUATED in device:
+        if SCENARIO_MARK in device:
             raise UserError(
                 f"device={device} has a scenario in its name already; with latency=corun name the "
                 f"device alone, or take latency=auto"

@@ -28,7 +28,7 @@ from runtime.shell.exit_status import reason
 @final
 @dataclass
 class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
-    """How a board is reached, what it times, and how its times become latencies."""
+    """Settings of `latency=probe`: the board, its timing, and the statistic of its times."""
 
     precision: Precision = Precision.fp32
     batch_size: int = 1

@@ -20,7 +20,7 @@ from latency.devices.measured import (
     measured_on,
     scenarios,
 )
-from latency.devices.registry import SITUATED, Device, solo_id
+from latency.devices.registry import SCENARIO_MARK, Device, solo_id
 from latency.models.regression import EmbeddedModel, disconnected, features_timed, model_of
 from latency.models.slowdown import FEWEST_BOTH_WAYS, fit, quality
 from latency.sources.lookup import Fill, Table, make_table, predicting
@@ -87,7 +87,7 @@ def find_measured(
     """
     device = device_named(space, name, statistic)
     measured = measured_on(space, device)
-    if measured is None and device.is_situated:
+    if measured is None and device.has_scenario:
         known = ", ".join(scenarios(space, solo_id(device.id))) or "none"
         raise UserError(
             f"{device.id} was not measured; scenarios of this device with a table: {known} "
@@ -95,7 +95,7 @@ def find_measured(
         )
     if measured is None and device.statistic is not Statistic.median:
         tail = device.statistic.value
-        bundled = ", ".join(name for name in bundled_paths(space) if SITUATED not in name)
+        bundled = ", ".join(name for name in bundled_paths(space) if SCENARIO_MARK not in name)
         raise UserError(
             f"latency.statistic={tail}, but no table has column {device.column}: public tables have one "
             f"number for an architecture; for your own measurement, `python -m nas.measure` with the "
@@ -166,7 +166,7 @@ def _fill(
             f"predicted from them by nas.transfer, as stored in {measured.path}",
             _stored(space, measured.architectures, measured.predicted_ms),
         )
-    if device.is_situated:
+    if device.has_scenario:
         alone = AutoLatencyConfig(device.statistic).build(solo_id(device.id), space, task)
         return _slowed(space, device, measured, alone)
     model, _ = model_of(space, device, measured)

@@ -42,7 +42,7 @@ def _run(config: MeasureConfig) -> None:
 
 @runtime_checkable
 class Subject(Protocol):
-    """What is measured: this machine, or live boards."""
+    """Subject of a measurement: this machine, or live boards."""
 
     device_id: str
 

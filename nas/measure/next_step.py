@@ -1,4 +1,4 @@
-"""What to do with a measured table: search by it, or first measure what a search needs."""
+"""The command to run after a measurement: a search, or a measurement that a search needs first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy import ndarray
 
 from latency.base import Space
 from latency.devices.measured import device_named, measured_on
-from latency.devices.registry import SITUATED, id_of_statistic, solo_id
+from latency.devices.registry import SCENARIO_MARK, id_of_statistic, solo_id
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import measured_ms
 from latency.measuring.settings import MeasureConfig
@@ -39,7 +39,7 @@ def next_step(
       latency_ms: of each measured network.
       words: settings as the user wrote them, `name=value`.
     """
-    if SITUATED in folder.device_id:
+    if SCENARIO_MARK in folder.device_id:
         return _in_a_scenario(config, space, folder, latency_ms, words)
     if len(latency_ms) >= FEWEST_MEASURED:
         return search_by(config, space, folder, latency_ms, [folder.table])

@@ -1,4 +1,4 @@
-"""Which networks `nas.measure` times, and in which order."""
+"""The networks that `nas.measure` times, in their order."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _drawn(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
 
 
 def chosen_in_words(config: MeasureConfig, space: Space, timed: set[str]) -> str:
-    """How the networks were chosen, in words for the table's origin.
+    """The choice of the networks in words, for the table's origin.
 
     `timed` are the texts of all of them; some may be of commands before this one, in the same folder.
     """

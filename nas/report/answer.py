@@ -231,7 +231,7 @@ def _nothing(summary: Summary, done: Trials, problem: SearchProblem, wording: Wo
 
 
 def _why(done: Trials, problem: SearchProblem) -> str:
-    """Which limit is in the way, by how much."""
+    """Name the limit that is exceeded, and by how much."""
     fastest = f"the fastest took {milliseconds(float(done.latency_ms.min()))}"
     if not problem.limits:
         return fastest
@@ -281,7 +281,7 @@ def _notes(summary: Summary, wording: Wording) -> list[str]:
 
 
 def _kinds(summary: Summary) -> list[str]:
-    """What was predicted and by what, and what is a penalty."""
+    """Name what was predicted and by what, and what is a penalty."""
     notes = []
     for kind, share in predicted_shares(summary.accuracy_kinds).items():
         notes.append(f"{_share('Accuracies', share)} {kind.words}, not measured by training.")

@@ -1,4 +1,4 @@
-"""Where the numbers of a run come from, and how to make them again."""
+"""Origin of a run's numbers, and the commands that make them again."""
 
 from __future__ import annotations
 

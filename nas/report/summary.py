@@ -1,4 +1,4 @@
-"""What a search found, as `summary.json`.
+"""The result of a search, as `summary.json`.
 
 docs/reference/files.md documents every field of the file. Nothing is asked again for it, but the
 test accuracy of the networks that are reported.
@@ -75,7 +75,7 @@ class Network:
 @final
 @dataclass(frozen=True)
 class LimitResult:
-    """How a search stood to a limit beside the latency's."""
+    """Result for one further limit: its bound, and the trials within it."""
 
     cost: str  # name of the cost
     unit: str  # empty for a count

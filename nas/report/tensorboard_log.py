@@ -1,4 +1,4 @@
-"""What TensorBoard shows: convergence toward the limit, hyper-parameters and the figures."""
+"""TensorBoard's events: convergence toward the limit, hyper-parameters and the figures."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class TensorBoardLog:
         self._bins = ended
 
     def _bins_until(self, samples: int) -> int:
-        """How many bins have ended with so many samples."""
+        """Number of bins that have ended after so many samples."""
         return int(np.searchsorted(self._history.edges[1:], samples, side="right"))
 
     def finish(

@@ -1,4 +1,4 @@
-"""How numbers are called on a page, in one place: units, splits, and what is predicted."""
+"""Names of the numbers on a page: units, splits, and what is predicted."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ class Wording:
         return self.summary.label
 
     def missed(self, latency_ms: float) -> str:
-        """What is said of a trial that is not within all limits."""
+        """Name the limits that a trial exceeds."""
         return "beyond T" if latency_ms > self.summary.T_ms else f"not within {self.label}"
 
     def costs(self, costs: Mapping[str, float]) -> list[str]:
-        """What an architecture costs beside its latency, one text for each further limit."""
+        """Costs of an architecture beside its latency, one text for each further limit."""
         found = []
         for symbol, one in self.summary.limits.items():
             cost = costs[one.cost]
@@ -97,7 +97,7 @@ class Wording:
 
     @property
     def optimum(self) -> str:
-        """What the best architecture of the whole space within all limits is called."""
+        """Name of the best architecture of the whole space within all limits."""
         return self.summary.optimum_name
 
     def accuracy(self, fraction: float | None) -> str:

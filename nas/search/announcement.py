@@ -1,4 +1,4 @@
-"""What is printed before the first trial: what the numbers are, and whether the limits can be met."""
+"""The lines before the first trial: sources of the numbers, and whether the limits can be met."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _outlook(problem: SearchProblem) -> list[str]:
 
 
 def sources(problem: SearchProblem) -> str:
-    """Where the numbers come from, in one line."""
+    """Sources of the numbers, in one line."""
     return "; ".join(_each_source(problem))
 
 
@@ -77,7 +77,7 @@ def _each_source(problem: SearchProblem) -> list[str]:
 
 
 def short_sources(summary: Summary) -> str:
-    """Where the numbers come from, short enough for a title, with what is predicted by what."""
+    """Sources of the numbers for a title, with what is predicted by what."""
     accuracy = summary.accuracy_source
     if summary.accuracy_is_predicted:
         accuracy = f"predicted by the {accuracy}"

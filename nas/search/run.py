@@ -275,8 +275,7 @@ class Run:
         )
 
     def _write_report(self, summary: Summary, trials: Trials, history: ChoiceHistory) -> None:
-        # a run's first trial does not wait for it
-        from nas.report.run_page import run_page, write_report  # noqa: PLC0415
+        from nas.report.run_page import run_page, write_report  # noqa: PLC0415 - at the end of a run
 
         folder = self.folder
         page = run_page(

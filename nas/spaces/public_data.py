@@ -39,7 +39,7 @@ class NewTable:
 
 @runtime_checkable
 class PublicData(Protocol):
-    """Where a space's public data is, and how it becomes tables."""
+    """A space's public data, and the functions that make tables of it."""
 
     mirror: str  # default server of the files
     files: tuple[RemoteFile, ...]

@@ -163,7 +163,7 @@ def _command(given: Sequence[str]) -> str:
 
 
 def _sources(plan: Plan, results: Results | None = None) -> str:
-    """Where the numbers come from, with the shares that a model gave.
+    """Sources of the numbers, with the shares that a model gave.
 
     The shares are of the whole space where it is known, else of the architectures sampled.
     """

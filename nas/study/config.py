@@ -20,7 +20,7 @@ class Axis(Enum):
 
 
 class Backend(Enum):
-    """How joblib starts the worker processes."""
+    """Back end by which joblib starts the worker processes."""
 
     loky = "loky"
     ray = "ray"

@@ -1,4 +1,4 @@
-"""How the choices moved: what each position was drawn by, in bins of trials."""
+"""History of the choices: the probabilities of each position, in bins of trials."""
 
 from __future__ import annotations
 

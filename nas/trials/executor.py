@@ -1,4 +1,4 @@
-"""Where slow evaluations run: threads, processes or Ray, or a simulated clock.
+"""Executors of slow evaluations: threads, processes, Ray, or a simulated clock.
 
 The first three are `concurrent.futures` executors. The simulated clock plays answers that are known
 already as if each took its time, so that an asynchronous search is tested without training anything
@@ -41,7 +41,7 @@ Prepare = Callable[[int, int], None]
 
 
 class Workers(Enum):
-    """Where evaluations run."""
+    """Kind of executor."""
 
     threads = "threads"
     processes = "processes"  # a process each: one that crashes takes only its own trial along

@@ -1,4 +1,4 @@
-"""What can be known before the first sample: can the limits be met, and what does the reward ask for?"""
+"""Checks before the first sample: whether the limits can be met, and what the reward prefers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_complete(survey: Survey, device: str) -> None:
 
 
 def describe_limit(survey: Survey, device: str) -> str:
-    """How much of the space meets the limits, in one line.
+    """Share of the space that meets the limits, in one line.
 
     Raises:
       UserError: if nothing does.
@@ -66,7 +66,7 @@ def describe_limit(survey: Survey, device: str) -> str:
 
 
 def describe_reward(survey: Survey, reward: Reward) -> str:
-    """Where the reward's own maximum lies, in one line; a warning if that breaks a limit or wastes it."""
+    """The reward's own maximum, in one line; a warning if it breaks a limit or wastes it."""
     favourite = survey.favourite(reward)
     optimum = survey.optimum
     if favourite is None or optimum is None:

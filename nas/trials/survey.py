@@ -1,4 +1,4 @@
-"""What is known of the whole space: exact answers where they are free, else an estimate.
+"""Survey of the whole space: exact answers where they are free, else an estimate.
 
 The searcher never sees them.
 """

@@ -1,4 +1,4 @@
-"""What the sequence of one replica's samples says about its search."""
+"""Measures of one replica's sequence of samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BAND = 0.8
 
 
 def bin_edges(samples: int) -> Int64[ndarray, "bins_and_1"]:
-    """Where each of the bins of so many samples begins, and where the last one ends."""
+    """Beginnings of the bins of so many samples, and the end of the last one."""
     count = min(BINS, max(1, samples // LEAST_IN_BIN))
     return np.arange(count + 1) * samples // count
 

@@ -63,7 +63,7 @@ class StudyConfig:
 @final
 @dataclass
 class BenchConfig:
-    """What to measure, how much of it, and where to write the results."""
+    """Settings of an experiment: its subject, its length, the folder of its results."""
 
     experiment: Experiment
     device: Device

@@ -36,7 +36,7 @@ class Statistic(Enum):
 @final
 @dataclass
 class TimingConfig:
-    """How long to warm up, and how many samples to take."""
+    """Length of the warm-up, and number of samples."""
 
     samples: int = 30
     turn: int = 5  # samples in a row, after one untimed call that refills the caches

@@ -19,7 +19,7 @@ from runtime.network.segment_kind import Kind
 
 
 class Handover(Enum):
-    """How the CPU and a GPU exchange the outputs of segments."""
+    """Exchange of the segments' outputs between the CPU and a GPU."""
 
     MAPPED = "mapped"
     """Both use the same pinned memory of the CPU. For chips whose CPU and GPU share their memory;

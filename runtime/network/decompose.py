@@ -29,18 +29,18 @@ _TRACING = Lock()
 
 
 class Rule(Enum):
-    """Where a module is cut into segments."""
+    """Rule by which a module is cut into segments."""
 
     LAYER = "layer"
     """Every layer and every operation is a segment."""
     FUSED = "fused"
-    """As LAYER, but normalisations and activations belong to the convolution or linear layer before
+    """Like LAYER, but normalisations and activations belong to the convolution or linear layer before
     them, else to the one after them; a batch normalisation right after a convolution is folded into
     its weights."""
     UNFOLDED = "unfolded"
-    """As FUSED, but without folding batch normalisations."""
+    """Like FUSED, but without folding batch normalisations."""
     CELL = "cell"
-    """As LAYER, but a module of one of the classes `cells` is one segment."""
+    """Like LAYER, but a module of one of the classes `cells` is one segment."""
     WHOLE = "whole"
     """The module is one segment."""
 

@@ -36,18 +36,18 @@ _MODULES: list[tuple[tuple[type[nn.Module], ...], Kind]] = [
     (
         (
             nn.modules.pooling._AvgPoolNd,  # noqa: SLF001 - torch has no public base class
-            nn.modules.pooling._MaxPoolNd,  # noqa: SLF001
-            nn.modules.pooling._AdaptiveAvgPoolNd,  # noqa: SLF001
-            nn.modules.pooling._AdaptiveMaxPoolNd,  # noqa: SLF001
+            nn.modules.pooling._MaxPoolNd,  # noqa: SLF001 - as above
+            nn.modules.pooling._AdaptiveAvgPoolNd,  # noqa: SLF001 - as above
+            nn.modules.pooling._AdaptiveMaxPoolNd,  # noqa: SLF001 - as above
         ),
         Kind.POOL,
     ),
-    ((nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm), Kind.NORM),  # noqa: SLF001
+    ((nn.modules.batchnorm._NormBase, nn.GroupNorm, nn.LayerNorm), Kind.NORM),  # noqa: SLF001 - as above
     ((nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.SiLU, nn.GELU, nn.Mish), Kind.ACT),
     ((nn.Sigmoid, nn.Tanh, nn.Hardswish, nn.Hardsigmoid, nn.ELU, nn.PReLU), Kind.ACT),
     ((nn.Softmax, nn.LogSoftmax), Kind.SOFTMAX),
     ((nn.Flatten, nn.Unflatten), Kind.RESHAPE),
-    ((nn.Identity, nn.modules.dropout._DropoutNd), Kind.IDENTITY),  # noqa: SLF001
+    ((nn.Identity, nn.modules.dropout._DropoutNd), Kind.IDENTITY),  # noqa: SLF001 - as above
 ]
 
 _FUNCTIONS: list[tuple[Kind, Sequence[Callable[..., object] | str]]] = [

@@ -23,7 +23,7 @@ def inline(text: str) -> str:
 
 
 def name_text(text: str) -> str:
-    """As `inline`; a long name, such as a device's id, may break after a bar, a plus or a slash."""
+    """Like `inline`; a long name, such as a device's id, may break after a bar, a plus or a slash."""
     if len(text) <= LONG or "`" in text:
         return inline(text)
     return _BREAKS.sub(r"\g<0><wbr>", escape(text))

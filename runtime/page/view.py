@@ -1,4 +1,4 @@
-"""How the rows of one kind of results are displayed: tables, figures, key figures and sentences."""
+"""View of one kind of results: tables, figures, key figures and sentences."""
 
 from __future__ import annotations
 

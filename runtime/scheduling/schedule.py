@@ -1,4 +1,4 @@
-"""Which job ran on which lane and when, simulated or measured."""
+"""A schedule: the lane and the time of each job, simulated or measured."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every command shares: errors, exit statuses, files, units."""
+"""Parts that all commands share: errors, exit statuses, files, units."""

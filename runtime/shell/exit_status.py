@@ -1,4 +1,4 @@
-"""How every command ends: 2 for an error of the user, 130 for Ctrl-C, one line, no traceback.
+"""Exit statuses of all commands: 2 for an error of the user, 130 for Ctrl-C; one line, no traceback.
 
 This module imports nothing slow: a command uses it while it imports the rest.
 """

@@ -50,10 +50,13 @@ _LONGEST_LINE = 2**20  # bytes; a file without a line break in so many is no tab
 
 @runtime_checkable
 class Keys(Protocol):
-    """How the text of an architecture becomes a row of choice indices, and back."""
+    """Conversion of an architecture's text into a row of choice indices, and back."""
 
     name: str
     num_choices: tuple[int, ...]
+
+    def __hash__(self) -> int:
+        """Equal keys are one."""
 
     def normal(self, architectures: Int64[ndarray, "*n D"]) -> Int64[ndarray, "*n D"]:
         """Set switched-off positions to 0, so that one architecture is one row."""
@@ -356,8 +359,9 @@ def _read_with_arrow(path: Path) -> pa.Table:
 def _architectures(path: Path, table: pa.Table, keys: Keys) -> Int64[ndarray, "rows D"]:
     """Architecture of each row of the file; no two are the same."""
     texts = table["arch"].to_pylist()
-    is_most = isinstance(keys, NumberedKeys) and 4 * len(texts) > keys.size
-    known = _row_of_text(keys) if is_most else {}
+    known = {}
+    if isinstance(keys, NumberedKeys) and 4 * len(texts) > keys.size:
+        known = _row_of_text(keys)
     line = 1
     rows = []
     try:

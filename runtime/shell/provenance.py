@@ -10,7 +10,7 @@ from numpy import ndarray
 
 
 class Kind(IntEnum):
-    """How a number came about. It is stored beside every number and printed with it.
+    """Origin of a number, stored beside it and printed with it.
 
     The values are part of the files that runs leave: new kinds are appended.
     """
@@ -31,7 +31,7 @@ class Kind(IntEnum):
 
     @property
     def words(self) -> str:
-        """How the kind is printed: `measured`, `predicted by regression`, ..."""
+        """The kind as printed: `measured`, `predicted by regression`, ..."""
         return f"predicted by {_PREDICTED[self]}" if self in _PREDICTED else self.name
 
 

@@ -71,7 +71,7 @@ class ParquetImages:
 
     def _open(self) -> pq.ParquetFile:
         import pyarrow as pa  # noqa: PLC0415 - as above
-        import pyarrow.parquet as pq  # noqa: PLC0415
+        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
         try:
             return pq.ParquetFile(self._path)

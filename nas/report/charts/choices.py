@@ -1,4 +1,4 @@
-"""Which option each position takes, over the trials: the policy's probabilities, or the shares."""
+"""Option of each position over the trials: the policy's probabilities, or the shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found against what there is: the samples, their Pareto front, and the true one."""
+"""The samples, their Pareto front, and the true one."""
 
 from __future__ import annotations
 

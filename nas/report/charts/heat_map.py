@@ -1,4 +1,4 @@
-"""Where the samples fell: how many in each range of latency and accuracy."""
+"""Heat map: the number of samples in each range of latency and accuracy."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def heat_map(done: Trials, limit_ms: float, wording: Wording) -> Figure:
 def _ranges(
     values: Float64[ndarray, "n"], end: float, step: float
 ) -> tuple[Int64[ndarray, "n"], Float64[ndarray, "ranges"]]:
-    """Which range of this width holds each value, and where each ends; one ends at `end`.
+    """Range of this width of each value, and the ends of the ranges; one of them is `end`.
 
     A range holds its end, as the limit itself is within the limit.
     """

@@ -52,7 +52,7 @@ _PATTERN = re.compile(re.escape(_STRING).replace(r"\{\}", "([a-z0-9_]+)"))
 
 
 class NasBench201:
-    """Which architectures exist, and which of them are the same network."""
+    """The architectures, and which of them are the same network."""
 
     num_choices: tuple[int, ...] = (len(OPERATIONS),) * len(EDGES)
     size: int = len(OPERATIONS) ** len(EDGES)

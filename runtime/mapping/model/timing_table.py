@@ -26,7 +26,7 @@ _NAMES = COLUMNS[:2]
 
 
 class Bound(Enum):
-    """Which of the three times of a pair to use."""
+    """Choice among the three times of a pair."""
 
     min = "min"
     mean = "mean"

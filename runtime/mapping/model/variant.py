@@ -17,7 +17,7 @@ from runtime.network.backend import Device
 
 
 class Execution(Enum):
-    """How the kernels are called."""
+    """Way of calling the kernels."""
 
     eager = "eager"
     torchscript = "torchscript"  # traced, frozen and optimised

@@ -56,7 +56,7 @@ class Reader(Protocol):
     @property
     @abstractmethod
     def description(self) -> str:
-        """How the weights are read, for reports."""
+        """Method of reading the weights, for reports."""
 
     @property
     @abstractmethod
@@ -137,7 +137,7 @@ class FileReader(Reader):
 
     @property
     def description(self) -> str:
-        """How the file is read."""
+        """Method of reading the file."""
         if self.tier is Tier.PAGE_CACHE:
             return "buffered reads; the file may remain in the page cache"
         if self._stays_cached and is_residency_known(self._file):

@@ -63,14 +63,14 @@ def test_an_origin_says_where_when_and_how(path):
     assert origin["statistic"] == "median"
     assert origin["rows_measured"] == len(read_bundled(path).index)
     stated = {Processor.gpu: ("gpu",), Processor.cpu: ("cpu", "cpu_clock", "threads")}[device.kind]
-    if device.is_situated:
+    if device.has_scenario:
         stated = (*stated, "scenario")
     elif device.kind is Processor.gpu:
         stated = (*stated, "driver", "cuda", "clocks")
     for name in ("date", "versions", "control", "chosen", *stated):
         assert origin[name], name
     noise = {Processor.gpu: 0.02, Processor.cpu: 0.04}[device.kind]  # virtual machines share caches
-    if device.is_situated:
+    if device.has_scenario:
         noise = 0.06  # what runs beside is not as steady
     assert (origin["repeats_median_relative_difference"] or 0) < noise
     assert origin["control_largest_drift"] <= origin["settings"]["quiet"]["control_drift"]

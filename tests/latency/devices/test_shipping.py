@@ -67,7 +67,7 @@ def test_where_boards_and_files_are_is_not_put_into_the_package(tmp_path):
     )
 
 
-def test_a_table_is_not_replaced_by_one_with_fewer_cells(tmp_path):
+def test_a_table_is_not_replaced_by_one_with_fewer_architectures(tmp_path):
     origin = tmp_path / "board_ms.json"
     origin.write_text(json.dumps(ORIGIN))
     journal = tmp_path / "board.journal.csv"

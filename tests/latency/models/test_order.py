@@ -1,4 +1,4 @@
-"""Whether two situations order architectures differently, beyond the noise of measuring."""
+"""Whether two scenarios order architectures differently, beyond the noise of measuring."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_without_repeats_nothing_is_said_of_the_noise():
     order = compare(ALONE_MS, 2 * ALONE_MS, ACCURACY, None)
 
     assert (order.changes, order.noise) == (None, None)
-    assert (order.cells, order.median_ratio, order.kendall_tau) == (200, 2, 1)
+    assert (order.architectures, order.median_ratio, order.kendall_tau) == (200, 2, 1)
 
 
 def test_where_all_are_as_many_times_slower_one_factor_is_all_there_is_to_know():
@@ -74,7 +74,7 @@ def test_where_all_are_as_many_times_slower_one_factor_is_all_there_is_to_know()
 
 
 def test_one_factor_misses_limits_and_loses_accuracy_where_the_order_changes():
-    """Of four networks the two best change places, by latencies in the situation of 2 and 4 ms."""
+    """Of four networks the two best change places, by latencies in the scenario of 2 and 4 ms."""
     alone_ms = np.array([1.0, 2.0, 3.0, 4.0])
     beside_ms = np.array([1.0, 2.0, 4.0, 3.0])
     accuracy = np.array([0.1, 0.2, 0.3, 0.4])

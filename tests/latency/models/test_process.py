@@ -45,7 +45,7 @@ def test_fewer_probes_are_the_first_of_more(known):
     assert np.array_equal(known.choose(5), known.choose(10)[:5])
 
 
-def test_more_probes_than_there_are_cells_are_refused(known):
+def test_more_probes_than_there_are_architectures_are_refused(known):
     with pytest.raises(ValueError, match=r"201 .* of 200"):
         known.choose(201)
 

@@ -15,7 +15,7 @@ def timed(*ms):
         np.array([2.0, 2.5]),
         warm_up_calls=10,
         is_stable=True,
-        told={"celsius": {"cpu": 40.5}},
+        report={"celsius": {"cpu": 40.5}},
     )
 
 
@@ -26,7 +26,7 @@ def test_what_was_timed_comes_back_with_every_sample(tmp_path):
 
     assert found.ms.tolist() == [1.0, 1.25, 1.125]
     assert found.control_median_ms == 2.25
-    assert found.told == {"celsius": {"cpu": 40.5}}
+    assert found.report == {"celsius": {"cpu": 40.5}}
     first = json.loads(Cache(tmp_path, KEY, {}).path.read_text().split("\n")[1])
     assert first == {"key": KEY, "about": {"host": "a"}}
 

@@ -193,7 +193,9 @@ def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, told):
     assert np.isnan(oracle.measure_again(rows((0, 3)))).all()
 
 
-def test_a_time_that_is_taken_again_is_new_of_the_very_cell_and_changes_no_answer(make, asked):
+def test_a_time_that_is_taken_again_is_new_of_the_very_architecture_and_changes_no_answer(
+    make, asked
+):
     oracle = make()
     first = oracle.answer(rows((1, 2), (1, 1))).ms
     asked.clear()

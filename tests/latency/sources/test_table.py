@@ -71,7 +71,7 @@ def test_an_id_and_its_column_name_the_same_device(folder):
     assert np.array_equal(by_id.ms, by_column.ms, equal_nan=True)
 
 
-def test_a_cell_that_was_not_measured_is_an_error_until_predictions_are_asked_for(folder):
+def test_an_architecture_that_was_not_measured_is_an_error_until_predictions_are_asked_for(folder):
     write_column(folder, "my-board", LAW_MS, range(1_000))
 
     strict = TableLatencyConfig().build("my-board", SPACE, TASKS["cifar10"])
@@ -133,7 +133,7 @@ def test_regression_fits_a_device_that_has_no_embedded_model(folder):
     assert "fitted now on 2,000" in oracle.description
 
 
-def test_regression_refuses_to_guess_from_a_handful_of_cells(folder):
+def test_regression_refuses_to_guess_from_a_handful_of_architectures(folder):
     write_column(folder, "my-board", LAW_MS, range(49))
 
     with pytest.raises(UserError, match=r"49 .*50.*networks=100"):
@@ -201,7 +201,7 @@ def test_a_file_of_the_user_comes_before_our_own_table(folder, column):
     assert np.array_equal(oracle.answer(ARCHITECTURES[:100]).ms, LAW_MS[:100])
 
 
-def test_a_cell_as_written_is_predicted_better_than_copied_from_one_that_is_the_same_network():
+def test_an_architecture_as_written_is_predicted_better_than_copied_from_one_that_is_the_same_network():
     times_ms = TableLatencyConfig().build(H200, SPACE, TASKS["cifar100"]).answer(ARCHITECTURES).ms
     networks = np.unique(NAS_BENCH_201.network_class)
     others = np.setdiff1d(np.arange(15_625), networks)
@@ -308,7 +308,7 @@ def test_importing_the_sources_imports_no_slow_package():
 
 
 @pytest.mark.data
-def test_the_default_device_is_measured_but_for_341_cells(nas_data, monkeypatch):
+def test_the_default_device_is_measured_but_for_341_architectures(nas_data, monkeypatch):
     monkeypatch.setenv("NAS_DATA", str(nas_data))
 
     oracle = AutoLatencyConfig().build(JETSON, SPACE, TASKS["cifar100"])
@@ -334,7 +334,7 @@ def test_every_published_column_is_registered_and_usable(nas_data, monkeypatch):
 
 @pytest.mark.data
 @pytest.mark.parametrize(("column", "cells"), [("help-raspi4", 157), ("help-pixel3", 202)])
-def test_known_near_zero_cells_are_said(nas_data, monkeypatch, column, cells):
+def test_known_near_zero_architectures_are_said(nas_data, monkeypatch, column, cells):
     monkeypatch.setenv("NAS_DATA", str(nas_data))
 
     description = TableLatencyConfig().build(column, SPACE, TASKS["cifar10"]).description
@@ -374,12 +374,12 @@ class TestInAScenario:
         assert np.array_equal(oracle.answer(ARCHITECTURES).ms, LAW_MS)
         assert oracle.device == "my-board"
 
-    def test_a_table_alone_says_nothing_of_cells_that_were_not_timed(self, both):
+    def test_a_table_alone_says_nothing_of_architectures_that_were_not_timed(self, both):
         oracle = TableLatencyConfig().build(self.SCENARIO, SPACE, TASKS["cifar10"])
 
         assert oracle.known(ARCHITECTURES).sum() == len(both)
 
-    def test_a_handful_of_cells_is_refused(self, folder):
+    def test_a_handful_of_architectures_is_refused(self, folder):
         with (folder / "own.csv").open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["arch", "my-board", self.SCENARIO])
@@ -402,7 +402,7 @@ class TestInAScenario:
                 writer.writerow([NAS_BENCH_201.strings[i], LAW_MS[i], told])
         return AutoLatencyConfig().build(self.SCENARIO, SPACE, TASKS["cifar10"])
 
-    def test_one_factor_is_taken_where_it_errs_less_on_held_out_cells(self, folder):
+    def test_one_factor_is_taken_where_it_errs_less_on_held_out_architectures(self, folder):
         rng = np.random.default_rng(3)
         outliers = np.where(rng.random(15_625) < 0.3, 4.0, 1.0)  # which no cell foretells
 

@@ -136,7 +136,7 @@ def test_a_board_that_is_lost_for_good_is_one_line_and_the_same_command_goes_on(
     assert len(read(journal)) == 2
 
 
-def test_a_network_that_the_board_cannot_run_stops_it_or_leaves_its_cell_empty(
+def test_a_network_that_the_board_cannot_run_stops_it_or_leaves_its_field_empty(
     run, tmp_path, monkeypatch
 ):
     exported, given = latency.probe.config._exported, []

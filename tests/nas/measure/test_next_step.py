@@ -80,7 +80,7 @@ def commands(printed):
     return [shlex.split(line) for line in printed.splitlines()[1:]]
 
 
-def test_a_table_alone_of_too_few_cells_is_to_be_measured_further(tmp_path):
+def test_a_table_alone_of_too_few_architectures_is_to_be_measured_further(tmp_path):
     printed = measured(tmp_path, BOARD, 24)
 
     assert printed.startswith("next: measure more; ")
@@ -100,14 +100,14 @@ def test_a_situation_without_a_table_alone_names_both_numbers_and_the_command_al
     assert alone[3:] == ["board=b3", f"out={tmp_path}", "networks=100"]
 
 
-def test_a_situation_of_too_few_cells_is_to_be_measured_further_as_well(tmp_path):
+def test_a_scenario_of_too_few_architectures_is_to_be_measured_further_as_well(tmp_path):
     alone, situated = commands(measured(tmp_path, HOG, 4))
 
     assert "scenario=hog" not in alone
     assert situated[-2:] == ["scenario=hog", "networks=40"]
 
 
-def test_with_a_small_table_alone_it_is_the_table_alone_that_lacks_cells(tmp_path):
+def test_with_a_small_table_alone_it_is_the_table_alone_that_lacks_architectures(tmp_path):
     measured(tmp_path, BOARD, 30)
 
     (alone,) = commands(measured(tmp_path, HOG, 24))

@@ -101,7 +101,7 @@ class Machine:
         return Watch(StabilityConfig(), [])
 
 
-def test_the_control_is_the_cell_of_3x3_convolutions():
+def test_the_control_is_the_network_of_3x3_convolutions():
     assert NAS_BENCH_201.operations(SPACE.control()) == ("nor_conv_3x3",) * 6
     assert SPACE.numbers(SPACE.control()) == CONTROL
 
@@ -212,7 +212,7 @@ def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_cam
     assert second["disturbances"] == ""
 
 
-def test_the_time_of_a_cell_is_not_that_of_another_which_is_the_same_network(tmp_path):
+def test_the_time_of_an_architecture_is_not_that_of_another_which_is_the_same_network(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
     (pair,) = np.flatnonzero(np.bincount(NAS_BENCH_201.network_class) == 2)[:1]
     (group,) = measure([int(pair)], config(), machine)

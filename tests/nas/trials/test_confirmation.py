@@ -87,7 +87,7 @@ def test_nobody_wins_where_nobody_is_within_the_limit_again(abcd):
     assert timed.winner is None
 
 
-def test_a_cell_is_timed_once_and_another_of_the_same_network_by_itself():
+def test_an_architecture_is_timed_once_and_another_of_the_same_network_by_itself():
     twins = np.flatnonzero(NAS_BENCH_201.network_class == NAS_BENCH_201.network_class[0])[:2]
     sampled = samples([*twins, twins[0]], [0.5, 0.6, 0.5], [5.0, 5.0, 5.0])
     device, top = Device({twins[0]: 5.0, twins[1]: 11.0}), 5

@@ -56,7 +56,7 @@ def test_the_constrained_rewards_favourite_is_the_optimum(survey):
     assert survey.favourite(ConstrainedReward(17.0)) == survey.optimum
 
 
-def test_an_unmeasured_cell_is_neither_feasible_nor_a_favourite(survey):
+def test_an_unmeasured_architecture_is_neither_feasible_nor_a_favourite(survey):
     unmeasured = np.isnan(survey.latency_ms)
     survey.accuracy[unmeasured] = 1.0
 
@@ -136,7 +136,7 @@ def test_a_reward_whose_maximum_is_near_the_limit_is_not():
     )
 
 
-def test_a_table_with_holes_is_refused_with_a_cell_and_the_way_out(survey):
+def test_a_table_with_holes_is_refused_with_an_architecture_and_the_way_out(survey):
     with pytest.raises(UserError, match=r"were not measured on board, such as \|.*latency=auto"):
         require_complete(survey, "board")
 

@@ -78,7 +78,7 @@ def ship(origin: Path, folder: Path) -> Path:
 
 
 def _read(origin: Path) -> tuple[dict[str, Any], StabilityConfig]:
-    """What the origin says, without what says nothing of the times, and what counts as disturbed."""
+    """Read the origin, less what does not concern the times, and the rows that count as disturbed."""
     try:
         facts = dict(json.loads(origin.read_text(encoding="utf-8")))
         facts = _nameless(facts)

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from latency.devices.registry import SITUATED, solo_id
+from latency.devices.registry import SCENARIO_MARK, solo_id
 from latency.models.noise import noise_of
 from latency.models.order import Order, compare
 from latency.models.slowdown import FEWEST_BOTH_WAYS, kendall_tau
@@ -137,8 +137,8 @@ class BoardScenarios:
 
 def name_of(device: str) -> str:
     """Name of a scenario: that in the id, or alone; with the statistic, if not the median."""
-    situated, _, statistic = device.partition("@")
-    name = situated.partition(SITUATED)[2] or _ALONE
+    place, _, statistic = device.partition("@")
+    name = place.partition(SCENARIO_MARK)[2] or _ALONE
     return f"{name}, {statistic}" if statistic else name
 
 
@@ -169,7 +169,7 @@ def board_scenarios(results: Results) -> list[BoardScenarios]:
 
 
 def _board(settings: list[Setting], results: Results) -> BoardScenarios:
-    first = min(settings, key=lambda one: (SITUATED in one.device, "@" in one.device))
+    first = min(settings, key=lambda one: (SCENARIO_MARK in one.device, "@" in one.device))
     ordered = [first, *(one for one in settings if one is not first)]
     curves = {one: results.curves[one] for one in ordered}
     found = {one: curve.found() for one, curve in curves.items()}

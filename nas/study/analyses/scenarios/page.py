@@ -129,7 +129,7 @@ def _orders(found: Sequence[tuple[Scenario, Order]]) -> Table:
     rows: list[list[str | float]] = [
         [
             one.name,
-            f"{order.cells:,}",
+            f"{order.architectures:,}",
             f"{order.median_ratio:.2f} [{order.ratio_low:.2f}, {order.ratio_high:.2f}]",
             f"{order.kendall_tau:.3f}",
             _noise_tau(order),

@@ -1,4 +1,4 @@
-"""Which applications leave policy D: guidelines 1 and 2 of the source, equations 9 to 11."""
+"""Guidelines 1 and 2 of the source (equations 9 to 11): the applications that leave policy D."""
 
 from __future__ import annotations
 

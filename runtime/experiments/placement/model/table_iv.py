@@ -87,7 +87,7 @@ def _inferred(name: str, to_device: int, to_host: int, *, dirty: int = 1) -> App
 
 
 def by_guideline_2(order: Sequence[str]) -> dict[str, MemoryPolicy]:
-    """What follows on a TX2 from table IV's counts alone, if guideline 1 would let all go to M."""
+    """Guideline 2 on a TX2 from table IV's counts alone, if guideline 1 would let all go to M."""
     return balanced(KERNELS, dict.fromkeys(KERNELS, _M), order)
 
 
