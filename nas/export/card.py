@@ -186,7 +186,7 @@ def _facts(subject: Subject, record: Export) -> Iterator[tuple[str, str]]:
         yield "its source", searched.accuracy_source
         yield "latency in the search", searched.latency_text
         yield "its source", searched.latency_source
-    yield f"latency above, on {record.fp32.latency.device}", record.comparison
+        yield f"latency above, on {record.fp32.latency.device}", record.comparison
     yield "parameters", f"{record.parameters:,}"
     yield (
         "input, output",

@@ -8,19 +8,17 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
 from nas.export.docstring import plain
-from nas.report.summary import SCHEMA, Network, Summary
+from nas.report.summary import Network, Summary, read_summary
 from nas.search.folder import RunFolder
 from nas.search.record import read_row
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
-from runtime.shell.typed_json import read_json
 
 
 class Which(Enum):
@@ -107,12 +105,12 @@ def find(run: Path, which: Which | None, arch: str | None) -> Found:
         raise UserError(
             f"run={run} has not finished; go on with python -m nas.search resume={run}, then export"
         )
-    summary = _summary(folder)
+    summary = read_summary(folder.summary)
     space = space_named(summary.settings.space)
     if arch is None:
         which = which or Which.best
         return _of_network(summary, _named(summary, which, run), space, run, which.value)
-    architecture = architecture_named(arch, space)
+    architecture = architecture_named(space, arch)
     text = space.text(architecture)
     for one in Which:
         network = _reported(summary, one)
@@ -137,27 +135,6 @@ def _require_search(folder: RunFolder) -> None:
         )
 
 
-@final
-@dataclass(frozen=True)
-class _Header:
-    """The part of every version's summary that says how to read the rest."""
-
-    schema: int
-
-
-def _summary(folder: RunFolder) -> Summary:
-    try:
-        schema = read_json(folder.summary, _Header).schema
-        if schema == SCHEMA:
-            return read_json(folder.summary, Summary)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{folder.summary} is not the summary of a search: {error}") from error
-    raise UserError(
-        f"{folder.summary} is of schema {schema}, and this version reads {SCHEMA}; export with the "
-        f"version that made the run"
-    )
-
-
 def _reported(summary: Summary, which: Which) -> Network | None:
     return {
         Which.best: summary.best,
@@ -178,19 +155,6 @@ def _named(summary: Summary, which: Which, run: Path) -> Network:
         Which.optimum: "knows no exact optimum: nothing is within T, or asking for all is not free",
     }[which]
     raise UserError(f"run={run} {why}; export another network with {offer}")
-
-
-def architecture_named(arch: str, space: SearchSpace) -> Int64[ndarray, "D"]:
-    """Architecture of a text, or of a number where the space has numbers.
-
-    Raises:
-      UserError: if the space has no such architecture.
-    """
-    if not (isinstance(space, Enumerable) and arch.isascii() and arch.isdigit()):
-        return space.parse(arch)
-    if int(arch) >= space.size:
-        raise UserError(f"arch={arch} is not between 0 and {space.size - 1:,}")
-    return space.architectures(np.array(int(arch)))
 
 
 def _of_sample(

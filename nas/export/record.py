@@ -73,7 +73,7 @@ class Export:
     calibration: str | None  # images that int8 was calibrated on, in words
     compared: Comparison
     ratio_to_oracle: float | None  # fp32 median over the run's latency, of the same device only
-    comparison: str
+    comparison: str  # the same in words; empty without a search
     notes: tuple[str, ...]  # what the user should know before relying on it
     environment: dict[str, Any]
     sha256: dict[str, str]
@@ -91,14 +91,15 @@ class Export:
             median_ms, size_mb = form.latency.median_ms, form.size / 1e6
             yield f"{form.precision}  {accuracy}{median_ms:8.3f} ms{form.latency.doubt}  {size_mb:6.2f} MB"
         latency = self.fp32.latency
-        yield f"latency: median on {latency.device}, one thread; {self.comparison}"
+        compared = f"; {self.comparison}" if self.comparison else ""
+        yield f"latency: median on {latency.device}, one thread{compared}"
         yield from (f"note: {note}" for note in self.notes)
 
 
 def compared_with_search(searched: Searched | None, here: Latency) -> tuple[float | None, str]:
     """A median as a multiple of what the run knew, where both are of one device; and in words."""
     if searched is None:
-        return None, "not compared: no search found it"
+        return None, ""
     if here.device != searched.device:
         return None, "not compared: another device (board, runtime, precision or batch)"
     ratio = here.median_ms / searched.latency_ms

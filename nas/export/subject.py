@@ -21,9 +21,9 @@ from nas.accuracy.training.trained_folder import (
 )
 from nas.export.config import ExportConfig
 from nas.export.docstring import plain
-from nas.export.found import Found, Searched, architecture_named, find
+from nas.export.found import Found, Searched, find
 from nas.search.folder import RunFolder
-from nas.spaces.base import Enumerable, SearchSpace, task_named
+from nas.spaces.base import Enumerable, SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
@@ -140,7 +140,7 @@ def _of_training(folder: Path, config: ExportConfig, found: Found | None = None)
     space = space_named(training.space)
     architecture = space.parse(training.arch)
     text = space.text(architecture)
-    if config.arch is not None and space.text(architecture_named(config.arch, space)) != text:
+    if config.arch is not None and space.text(architecture_named(space, config.arch)) != text:
         raise UserError(f"arch={config.arch} is not what was trained in {folder}: {text}")
     if found is None and config.which is not None:
         raise UserError(f"which={config.which.value} names a network of a search; leave it out")
@@ -198,7 +198,7 @@ def _of_architecture(config: ExportConfig) -> Subject:
     if config.which is not None:
         raise UserError(f"which={config.which.value} names a network of a search; set run=")
     space = space_named(config.space or _DEFAULT_SPACE)
-    architecture = architecture_named(config.arch, space)
+    architecture = architecture_named(space, config.arch)
     images = None if config.data is None else _images(config.data, config.side, config.seed)
     task = task_named(space, config.dataset) if images is None else images.task
     return Subject(space, architecture, task, None, _weights_file(config), None, images)

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -24,7 +25,9 @@ from nas.trials.problem import SearchProblem
 from nas.trials.survey import EstimatedShare, Survey
 from nas.trials.trajectory import best_feasible, sample_within_limit
 from nas.trials.trial import State, Trials
+from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
+from runtime.shell.typed_json import read_json
 
 SCHEMA = 2
 
@@ -174,6 +177,32 @@ class Summary:
         if self.accuracy_is_predicted or self.space_latency_predicted == 1:
             return "predicted optimum"
         return "partly predicted optimum" if self.optimum_exact is False else "exact optimum"
+
+
+@final
+@dataclass(frozen=True)
+class _Header:
+    """The part of every version's summary that says how to read the rest."""
+
+    schema: int
+
+
+def read_summary(path: Path) -> Summary:
+    """The summary of a finished run.
+
+    Raises:
+      UserError: if the file is corrupt, or of another version.
+    """
+    try:
+        schema = read_json(path, _Header).schema
+        if schema == SCHEMA:
+            return read_json(path, Summary)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} is not the summary of a search: {error}") from error
+    raise UserError(
+        f"{path} is of schema {schema}, and this version reads {SCHEMA}; go on with the version that "
+        f"made the run"
+    )
 
 
 def summarise(

@@ -74,6 +74,19 @@ def task_named(space: SearchSpace, name: str) -> Task:
     return space.tasks[name]
 
 
+def architecture_named(space: SearchSpace, text: str) -> Int64[ndarray, "D"]:
+    """Architecture of a text, or of a number where the space has numbers.
+
+    Raises:
+      UserError: if the space has no such architecture.
+    """
+    if not (isinstance(space, Enumerable) and text.isascii() and text.isdigit()):
+        return space.parse(text)
+    if int(text) >= space.size:
+        raise UserError(f"arch={text} is not between 0 and {space.size - 1:,}")
+    return space.architectures(np.array(int(text)))
+
+
 class ChoiceSpace:
     """Base class that derives what follows from `num_choices`, `normal` and `valid`.
 

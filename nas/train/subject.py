@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 import yaml
 from jaxtyping import Int64
 from numpy import ndarray
@@ -14,12 +13,11 @@ from numpy import ndarray
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.trained_folder import trained_folder
-from nas.report.summary import SCHEMA, Summary
-from nas.spaces.base import Enumerable, SearchSpace
+from nas.report.summary import Summary, read_summary
+from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 from nas.train.config import TrainConfig
 from runtime.shell.errors import UserError
-from runtime.shell.typed_json import read_json
 
 
 @final
@@ -51,7 +49,7 @@ def subject_of(config: TrainConfig) -> Subject:
     summary = None if run is None else _summary(run)
     space = space_named(config.space if summary is None else summary.settings.space)
     if config.arch is not None:
-        architecture = _architecture(config.arch, space)
+        architecture = architecture_named(space, config.arch)
     elif summary is not None and summary.best is not None:
         architecture = space.parse(summary.best.arch)
     else:
@@ -92,19 +90,4 @@ def _summary(run: Path) -> Summary:
         raise UserError(
             f"run={run} has not finished; go on with python -m nas.search resume={run}, then train"
         )
-    try:
-        summary = read_json(path, Summary)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} is not the summary of a search: {error}") from error
-    if summary.schema != SCHEMA:
-        raise UserError(f"{path} is of schema {summary.schema}, and this version reads {SCHEMA}")
-    return summary
-
-
-def _architecture(arch: str, space: SearchSpace) -> Int64[ndarray, "D"]:
-    """Architecture of its text, or of its number where the space has numbers."""
-    if not (isinstance(space, Enumerable) and arch.isascii() and arch.isdigit()):
-        return space.parse(arch)
-    if int(arch) >= space.size:
-        raise UserError(f"arch={arch} is not between 0 and {space.size - 1:,}")
-    return space.architectures(np.array(int(arch)))
+    return read_summary(path)
