@@ -50,4 +50,7 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     lock.touch()
     with held(lock):
         TrainingJob.of(config, subject, device, console).run()
+    console.print(
+        f"next: python -m nas.export weights={subject.folder}", soft_wrap=True, markup=False
+    )
     return subject.folder
