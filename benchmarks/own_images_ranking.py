@@ -37,7 +37,7 @@ from nas.accuracy.proxies.scores import PROXIES, SIGNALS, columns_of, scores, si
 from nas.accuracy.short import proxy_batch, tse_ema
 from nas.accuracy.table import TableAccuracyConfig
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.trainer import train
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.stages import WEIGHT
@@ -85,26 +85,25 @@ def score_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queu
 
 
 def train_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queue: Any) -> None:
-    """Train cells shortly; puts (cell, accuracy, losses of the epochs, seconds)."""
-    images = images_of(arguments)
+    """Train cells shortly, one after another; puts (cell, accuracy, losses of the epochs, seconds)."""
+    torch.set_num_threads(1)
+    device, images = device_of(rank), images_of(arguments)
     recipe = replace(RECIPES["nas_bench_201"], epochs=arguments.epochs)
-    with TrainingPool(images, device=device_of(rank)) as pool:
-        futures = {
-            number: pool.submit(
-                lambda number=number: network_of(number, images),
+    for number in cells:
+        try:
+            one = train(
+                network_of(number, images),
+                images,
                 recipe,
                 seed=777,
+                device=device,
                 evaluate_every=arguments.epochs,
             )
-            for number in cells
-        }
-        for number, future in futures.items():
-            error = future.exception()
-            if error is not None:
-                say(f"cell {number} failed: {error!r}")
-                queue.put((number, math.nan, [], math.nan))
-                continue
-            one = future.result()
+        except Exception:  # noqa: BLE001, PERF203 - the other cells may still train
+            say(f"cell {number} failed")
+            traceback.print_exc()
+            queue.put((number, math.nan, [], math.nan))
+        else:
             queue.put((number, one.accuracy, list(one.losses), one.seconds))
 
 
@@ -171,7 +170,7 @@ def short_part(
     chosen = list(range(min(arguments.short // 2, len(cells))))  # the cells are in random order
     out["short"] = {"epochs": arguments.epochs, "accuracy": {}, "losses": {}, "seconds": {}}
     began_s = time.monotonic()
-    gpus = max(1, torch.cuda.device_count())
+    processes = arguments.processes * max(1, torch.cuda.device_count())
     for half in range(2):
         if half == 1:
             trained = [i for i in chosen if str(cells[i]) in out["short"]["accuracy"]]
@@ -185,7 +184,7 @@ def short_part(
             part = chosen
         cells_of_part = [int(cells[i]) for i in part]
         for number, accuracy, losses, seconds in spread(
-            train_cells, cells_of_part, gpus, arguments, f"short {half + 1}"
+            train_cells, cells_of_part, processes, arguments, f"short {half + 1}"
         ):
             if math.isfinite(accuracy):
                 out["short"]["accuracy"][str(number)] = accuracy
@@ -263,7 +262,7 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=1000)
     parser.add_argument("--short", type=int, default=60)
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--processes", type=int, default=6, help="that score, on each GPU")
+    parser.add_argument("--processes", type=int, default=6, help="at once on each GPU")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument(
         "--tiny", action="store_true", help="digits at 8 pixels, for a test on a CPU"

@@ -99,7 +99,7 @@ def one_seed(problem: SearchProblem, seed: int, minutes: float) -> dict[str, np.
         "random network": rows[order[0]],
         "proxies alone": rows[np.argmax(stages.prior)],
         "12-epoch ranking": rows[affordable[np.argmax(accuracy[affordable])]],
-        "staged": rows[stages.best(loop.results)],
+        "staged": rows[stages.order(loop.results)[0]],
         "trainings": np.array(len(loop.results)),
     }
 

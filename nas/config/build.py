@@ -19,7 +19,7 @@ from controller.local_search import LocalSearchConfig
 from controller.model_based.guided import GuidedConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
-from latency.base import LatencyConfig
+from latency.base import LatencyConfig, LatencyOracle
 from latency.probe.config import addresses
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.mapped import MappedLatencyConfig
@@ -30,13 +30,16 @@ from latency.sources.table import (
     TableLatencyConfig,
 )
 from latency.sources.transfer import TransferLatencyConfig
-from nas.accuracy.base import AccuracyConfig, Split
+from nas.accuracy.base import Accuracy, AccuracyConfig, Split
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.open import open_images
+from nas.accuracy.own_images import OwnImagesConfig, ProxyConfig, ShortConfig, StagedConfig
 from nas.accuracy.slow import SlowAccuracySource
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
 from nas.config.limits import limits_of
 from nas.config.simulated import simulated
-from nas.spaces.base import task_named
+from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 from nas.trials.problem import SearchProblem
 from rewards.absolute import AbsoluteReward
@@ -44,6 +47,7 @@ from rewards.base import Reward
 from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.units import milliseconds
 
@@ -68,6 +72,9 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "auto": AutoAccuracyConfig,
         "table": TableAccuracyConfig,
         "surrogate": SurrogateAccuracyConfig,
+        "staged": StagedConfig,
+        "proxy": ProxyConfig,
+        "short": ShortConfig,
     },
     "latency": {
         "auto": AutoLatencyConfig,
@@ -102,6 +109,9 @@ class SearchConfig:
     seed: int
     runs: str
     resume: str | None
+    data: str | None = None  # own images
+    side: int | None = None  # pixels of own images
+    hours: float = 1.0  # that a search on own images takes, with the winner's training
     workers: int | None = None  # evaluations at once, of an asynchronous search
     scenario: str | None = None  # what goes on beside the network, with latency=corun
     reward: Reward = MISSING
@@ -119,6 +129,7 @@ class Experiment:
     problem: SearchProblem
     controller: Controller
     source: SlowAccuracySource | None  # of an asynchronous search; None: answers are instant
+    images: ImageSet | None = None  # of a search on own images
 
 
 def register() -> None:
@@ -159,13 +170,13 @@ def build(composed: DictConfig) -> Experiment:
         ("budget", config.budget, 1),
         ("controller.batch_size", config.controller.batch_size, 1),
         ("seed", config.seed, 0),
+        ("workers", 1 if config.workers is None else config.workers, 1),
     ):
         if value < least:
             raise UserError(f"{name}={value} must be at least {least}")
-    if config.workers is not None and config.workers < 1:
-        raise UserError(f"workers={config.workers} must be at least 1")
     space = space_named(config.space)
-    task = task_named(space, config.dataset)
+    images = _own_images(config, space)
+    task = task_named(space, config.dataset) if images is None else images.task
     try:
         controller = config.controller.build(space, [config.seed])
     except ValueError as error:
@@ -173,14 +184,80 @@ def build(composed: DictConfig) -> Experiment:
     problem = SearchProblem(
         space,
         task,
-        config.accuracy.build(space, task, config.split, config.epochs),
-        config.latency.build(_device(config, limit_ms), space, task),
+        _accuracy(config, space, task, images),
+        _latency(config, limit_ms, space, task),
         config.reward,
         limit_ms,
         limits_of(config.E, config.P, config.device, space, task),
     )
-    source = None if config.workers is None else simulated(problem, config.epochs)
-    return Experiment(config, problem, controller, source)
+    source = None
+    if config.workers is not None and images is None:
+        source = simulated(problem, config.epochs)
+    return Experiment(config, problem, controller, source, images)
+
+
+def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
+    """The images of `data=`; a search on a benchmark has none.
+
+    Raises:
+      UserError: if they cannot be opened, or a setting does not go with them.
+    """
+    if config.data is None:
+        if config.side is not None:
+            raise UserError(f"side={config.side} is for own images; add data=")
+        return None
+    if not 0 < config.hours < math.inf:
+        raise UserError(f"hours={config.hours:g} must be positive and finite")
+    if config.epochs < 1:
+        raise UserError(f"epochs={config.epochs} must be at least 1")
+    for name, value, default in (
+        ("dataset", config.dataset, "auto"),
+        ("split", config.split, Split.auto),
+    ):
+        if value != default:
+            raise UserError(f"{name}= is for benchmarks; with data={config.data}, leave it out")
+    side = _timed_side(space) if config.side is None else config.side
+    return open_images(config.data, side=side, seed=config.seed)
+
+
+def _timed_side(space: SearchSpace) -> int:
+    """Pixels of the images that a space's latencies are known for."""
+    return space.tasks[space.default_task].image_side
+
+
+def _accuracy(
+    config: SearchConfig, space: SearchSpace, task: Task, images: ImageSet | None
+) -> Accuracy:
+    """The accuracy source; own images are ranked in stages by default."""
+    chosen = config.accuracy
+    if images is None:
+        return chosen.build(space, task, config.split, config.epochs)
+    if isinstance(chosen, AutoAccuracyConfig):
+        chosen = config.accuracy = StagedConfig()
+    if not isinstance(chosen, OwnImagesConfig):
+        raise UserError(
+            f"data={config.data}: networks are ranked by accuracy=staged, proxy or short; a "
+            f"benchmark's numbers say nothing of your images"
+        )
+    return chosen.of(images)
+
+
+def _latency(
+    config: SearchConfig, limit_ms: float, space: SearchSpace, task: Task
+) -> LatencyOracle:
+    """The latency source; tables and models are for images of the side that was timed.
+
+    Raises:
+      UserError: if it cannot answer for this device, or for images of this side.
+    """
+    timed = _timed_side(space)
+    is_live = isinstance(config.latency, ProbeLatencyConfig)
+    if config.data is not None and task.image_side != timed and not is_live:
+        raise UserError(
+            f"side={task.image_side}: latencies of device={config.device} are known for images of "
+            f"{timed} pixels; leave side out, or measure live with latency=probe"
+        )
+    return config.latency.build(_device(config, limit_ms), space, task)
 
 
 def _device(config: SearchConfig, limit_ms: float) -> str:

@@ -53,7 +53,11 @@ def key_figures(
     if best is None:
         figures = [_nearest(done, problem, wording)] if len(done) else []
     else:
-        figures = [*_accuracies(best, wording), _latency(best, wording), *_further(best, wording)]
+        figures = [
+            *accuracy_figures(best, wording),
+            latency_figure(best, wording),
+            *_further(best, wording),
+        ]
         if summary.gap is not None and summary.optimum is not None:
             optimum = wording.accuracy(summary.optimum.accuracy_searched)
             figures.append(
@@ -165,11 +169,13 @@ def _further(best: Network, wording: Wording) -> list[KeyFigure]:
     return figures
 
 
-def _accuracies(best: Network, wording: Wording) -> list[KeyFigure]:
+def accuracy_figures(best: Network, wording: Wording) -> list[KeyFigure]:
+    """The searched accuracy of a network and its test accuracy, if there is one."""
     summary = wording.summary
     kind = Kind[best.accuracy_kind]
     predicted = [kind.words] if kind.is_predicted else []
-    length = [f"after {summary.settings.epochs} epochs"] if wording.is_short else []
+    is_said = wording.is_short or kind is Kind.trained
+    length = [f"after {summary.settings.epochs} epochs"] if is_said else []
     searched = KeyFigure(
         wording.searched,
         wording.accuracy(best.accuracy_searched),
@@ -181,7 +187,8 @@ def _accuracies(best: Network, wording: Wording) -> list[KeyFigure]:
     return [searched, KeyFigure("test accuracy", wording.accuracy(best.accuracy_test), note)]
 
 
-def _latency(best: Network, wording: Wording) -> KeyFigure:
+def latency_figure(best: Network, wording: Wording) -> KeyFigure:
+    """The latency of a network, and what T leaves."""
     latency_ms, kind = best.latency_ms, Kind[best.latency_kind]
     limit_ms, limit = wording.summary.T_ms, wording.limit
     for on in best.on[:1]:  # the device with most room, in its own time

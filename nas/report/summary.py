@@ -22,6 +22,7 @@ from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits, label_of
 from nas.trials.problem import SearchProblem
+from nas.trials.staged.stage_result import StageResult
 from nas.trials.survey import EstimatedShare, Survey
 from nas.trials.trajectory import best_feasible, sample_within_limit
 from nas.trials.trial import State, Trials
@@ -152,6 +153,7 @@ class Summary:
     sample_within_T: int | None  # noqa: N815 - as above
     mode: Network | None  # the architecture that the policy prefers, where its numbers are known
     mode_arch: str | None
+    stages: tuple[StageResult, ...]  # of a search on own images; else empty
 
     @property
     def label(self) -> str:
@@ -215,6 +217,7 @@ def summarise(
     resumed_at: int,
     confirmed: Confirmation | None = None,
     estimated: EstimatedShare | None = None,
+    stages: tuple[StageResult, ...] = (),
 ) -> Summary:
     """The results of finished trials, in the order of the answers."""
     space, limits, survey = problem.space, problem.limits, problem.survey
@@ -258,6 +261,7 @@ def summarise(
         sample_within_T=sample_within_limit(done.latency_ms, problem.limit_ms),
         mode=None if mode is None else reporter.mode(mode),
         mode_arch=None if mode is None else space.text(mode),
+        stages=stages,
     )
 
 
@@ -289,10 +293,17 @@ class _Reporter:
     feasible: Bool[ndarray, "n"]
 
     def best(self, confirmed: Confirmation | None) -> Network | None:
-        """The most accurate feasible trial, or of those timed again the one that won."""
+        """The most accurate feasible trial, or of those timed again the one that won.
+
+        Where trials differ in fidelity, those of the highest alone can win.
+        """
         if confirmed is None:
+            highest = self.done.fidelity == self.done.fidelity.max(initial=0)
             at = best_feasible(
-                self.done.accuracy, self.done.latency_ms, self.problem.limit_ms, self.feasible
+                self.done.accuracy,
+                self.done.latency_ms,
+                self.problem.limit_ms,
+                self.feasible & highest,
             )
             return None if at is None else self._trial(at)
         if confirmed.winner is None:

@@ -26,11 +26,18 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
     config, problem = experiment.config, experiment.problem
     print_sources(console, problem)
     further = "".join(f"{limit}, " for limit in problem.limits.each)
+    how = (
+        f"reward={choices['reward']}, controller={choices['controller']}, seed {config.seed}, "
+        f"{config.budget:,} trials"
+    )
+    if experiment.images is not None:
+        how = f"ranking by {problem.accuracy.source}, seed {config.seed}, {config.hours:g} hours"
+        for sentence in experiment.images.report:
+            console.print(sentence, soft_wrap=True, markup=False)
     lines = [
         (
             f"searching {problem.task.name} on {problem.oracle.device}, T = {problem.limit_ms:g} ms, "
-            f"{further}reward={choices['reward']}, controller={choices['controller']}, "
-            f"seed {config.seed}, {config.budget:,} trials"
+            f"{further}{how}"
         ),
         *_outlook(problem),
     ]

@@ -18,7 +18,7 @@ from yaml import YAMLError
 
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
-from nas.config.build import NAMES, REMOVED, build, register
+from nas.config.build import NAMES, REMOVED, Experiment, build, register
 from nas.search.announcement import announce
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import Run
@@ -37,8 +37,8 @@ def main() -> None:
         sys.exit(USER_ERROR)
 
 
-_SOURCES = ("space", "accuracy", "latency", "device")
-"""Sources and device that a resumed run must share with its first part."""
+_SOURCES = ("space", "accuracy", "latency", "device", "data")
+"""Sources, device and digest of own images that a resumed run must share with its first part."""
 
 _failed: list[int] = []
 """Statuses of the runs of a sweep that could not be made; the others go on."""
@@ -73,6 +73,7 @@ def _search(composed: DictConfig, console: Console) -> None:
         "accuracy": problem.accuracy.source,
         "latency": problem.oracle.source,
         "device": problem.oracle.device,
+        "data": "none" if experiment.images is None else experiment.images.digest,
     }
     for name, source in begun_with.items():
         if source != sources[name]:
@@ -89,13 +90,14 @@ def _search(composed: DictConfig, console: Console) -> None:
             problem.limit_ms,
             problem.limits,
         )
-        _save(composed, choices, sources, command, folder)
+        begun = {"command": command, "choices": choices, "sources": sources}
+        _save(composed, experiment, folder, begun)
     else:
         folder = interrupted
     try:
         with held(folder.config):
             folder.require_unfinished()
-            Run(experiment, choices, folder, console, command).complete()
+            _complete(experiment, choices, folder, console, command)
     except KeyboardInterrupt:
         console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
         raise
@@ -105,17 +107,33 @@ def _search(composed: DictConfig, console: Console) -> None:
         ) from error
 
 
+def _complete(
+    experiment: Experiment,
+    choices: dict[str, str],
+    folder: RunFolder,
+    console: Console,
+    command: str,
+) -> None:
+    if experiment.images is None:
+        Run(experiment, choices, folder, console, command).complete()
+        return
+    # searches on tables do not import torch
+    from nas.search.own_images.run import OwnImagesRun  # noqa: PLC0415
+
+    OwnImagesRun.of(experiment, choices, folder, console, command).complete()
+
+
 def _save(
     composed: DictConfig,
-    choices: dict[str, str],
-    sources: dict[str, str],
-    command: str,
+    experiment: Experiment,
     folder: RunFolder,
+    begun: dict[str, Any],
 ) -> None:
-    values = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
-    text = OmegaConf.to_yaml(
-        {"command": command, "choices": choices, "sources": sources, "values": values}
-    )
+    """Write the settings after what the run was begun with: command, choices, sources."""
+    values: Any = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    if experiment.images is not None:
+        values["side"] = experiment.images.side  # the space's default, for commands that read it
+    text = OmegaConf.to_yaml({**begun, "values": values})
     with replacing(folder.config) as file:
         file.write(text.encode())
 

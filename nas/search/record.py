@@ -44,6 +44,7 @@ def write_record(
             "latency_kind": [Kind(value).name for value in trials.latency_kind.tolist()],
             "feasible": feasible,
             "reward": trials.rewards,
+            "fidelity": trials.fidelity,
             "seconds": trials.seconds,
             "error": trials.error.tolist(),
             **{limit.name: costs for limit, costs in zip(limits.each, trials.costs.T, strict=True)},

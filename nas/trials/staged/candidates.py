@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import final
@@ -37,6 +37,16 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.architectures)
+
+    @property
+    def seconds(self) -> float:
+        """Duration of both stages."""
+        return self.draw_s + self.score_s
+
+    def in_random_order(self, seed: int) -> Candidates:
+        """The same, preferred by chance."""
+        prior = np.random.default_rng([seed, 1]).permutation(len(self)).astype(np.float64)
+        return replace(self, prior=prior)
 
     def rows(self, which: ndarray) -> Candidates:
         """Some of them."""
@@ -108,23 +118,28 @@ def _measure(
 
 def scored(
     candidates: Candidates,
-    score: Callable[[Int64[ndarray, "D"]], Sequence[float]],
-    aggregate: Callable[[Float64[ndarray, "n c"]], Float64[ndarray, "n"]],
+    each: Callable[[Int64[ndarray, "n D"]], Iterable[Sequence[float]]],
+    aggregate: Callable[[Float64[ndarray, "m c"]], Float64[ndarray, "m"]],
     seconds: float,
     check: Callable[[], None] = lambda: None,
 ) -> Candidates:
-    """Score one candidate after another until the seconds are over; the others are dropped.
+    """Score candidates, those of most FLOPs first, until the seconds are over; drop the others.
 
-    Those of most FLOPs are scored first. `check` is called before each; it raises to leave the search.
+    Args:
+      candidates: to be scored.
+      each: yields the scores of architectures, in their order.
+      aggregate: makes one number of a candidate's scores; higher is better.
+      seconds: for all; two candidates are scored at least.
+      check: called after each; it raises to leave the search.
     """
     began_s = time.monotonic()
     ordered = candidates.rows(np.argsort(-candidates.flops, kind="stable"))
     found: list[Sequence[float]] = []
-    for row in ordered.architectures:
+    for one in each(ordered.architectures):
+        found.append(one)
+        check()
         if len(found) > 1 and time.monotonic() - began_s >= seconds:
             break
-        check()
-        found.append(score(row))
     kept = ordered.rows(np.arange(len(found)))
     prior = aggregate(np.array(found, np.float64))
     return replace(kept, prior=prior, score_s=time.monotonic() - began_s)

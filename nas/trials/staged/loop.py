@@ -41,16 +41,19 @@ class StagedLoop:
 
     def __post_init__(self) -> None:
         self.results: dict[Job, Result] = {}
-        self._asked = 0
+        self.asked = 0
 
-    def replay(self, recorded: Trials) -> None:
-        """Take over the trials of an earlier part of the same search."""
+    def replay(self, recorded: Trials, asked: int) -> None:
+        """Take over the trials of an earlier part of the same search, in which so many were asked.
+
+        Those that were not answered are forgotten: the stages ask for them again, or for better ones.
+        """
         rows = self.stages.candidates.architectures
         at = {row.tobytes(): i for i, row in enumerate(rows)}
         for i, row in enumerate(recorded.architectures):
             job = Job(at[row.tobytes()], int(recorded.fidelity[i]))
             self.results[job] = Result(float(recorded.accuracy[i]), float(recorded.seconds[i]))
-        self._asked = 1 + int(recorded.number.max(initial=-1))
+        self.asked = asked
 
     def search(self, elapsed_s: float) -> Iterator[Trials]:
         """Yield each trial when it has ended, as columns of length 1.
@@ -69,7 +72,7 @@ class StagedLoop:
                     job = self.stages.next(self.results, running, now_s - began_s)
                 if job is not None:
                     row = self.stages.candidates.architectures[job.candidate]
-                    number, self._asked = self._asked, self._asked + 1
+                    number, self.asked = self.asked, self.asked + 1
                     self.on_asked(number, row[None, None])
                     future = self.source.submit(number, row, job.fidelity, self.seed)
                     at_work[future] = number, job, now_s

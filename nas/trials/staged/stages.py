@@ -17,9 +17,8 @@ from numpy import ndarray
 from nas.accuracy.slow import Fidelity
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.predictor import Predictor, log_rank
-from runtime.shell.errors import UserError
 
-SHARES = {"proxies": 0.10, "short": 0.45, "longer": 0.15}
+SHARES = {"proxies": 0.10, "short": 0.35, "longer": 0.15}
 """Shares of the time for latencies and proxies, short and longer trainings; the winner has the rest."""
 
 SHORT_EPOCHS = 12
@@ -77,27 +76,28 @@ class Stages:
             return self._longer(results, asked, self.until_s["longer"] - elapsed_s)
         return None
 
-    def best(self, results: Mapping[Job, Result]) -> int:
-        """The candidate that wins: by accuracy if two were trained longer, else the first by `ranked`.
-
-        Raises:
-          UserError: if every training failed.
-        """
-        fidelity = (self.short_fidelity(results) or 0) + 1
-        at, accuracy = self._trained(results, fidelity)
-        if len(at) > 1:
-            return int(at[np.argmax(accuracy)])
+    def order(self, results: Mapping[Job, Result]) -> Int64[ndarray, "n"]:
+        """Candidates by their claim to win: those trained longer by their accuracy, then `ranked`."""
         ranked = self.ranked(results)
-        if not len(ranked):
-            raise UserError("every training failed; samples.parquet holds the errors")
-        return int(ranked[0])
+        at, accuracy = self.longer(results)
+        if len(at) < 2:  # nothing to compare it with
+            return ranked
+        first = at[np.argsort(-accuracy, kind="stable")]
+        found: Int64[ndarray, "n"] = np.concatenate([first, ranked[~np.isin(ranked, first)]])
+        return found
+
+    def longer(
+        self, results: Mapping[Job, Result]
+    ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
+        """Candidates that were trained longer, and their accuracies."""
+        return self.trained(results, (self.short_fidelity(results) or 0) + 1)
 
     def ranked(self, results: Mapping[Job, Result]) -> Int64[ndarray, "n"]:
         """Short-trained candidates, or all where there are none, the most promising first.
 
         Candidates of which a training failed are left out.
         """
-        at, accuracy = self._trained(results, self.short_fidelity(results) or 0)
+        at, accuracy = self.trained(results, self.short_fidelity(results) or 0)
         if not len(at):
             at, promise = np.arange(len(self.prior)), self.prior
         else:
@@ -109,7 +109,7 @@ class Stages:
 
     def promise(self, results: Mapping[Job, Result]) -> Float64[ndarray, "n"]:
         """Score of every candidate, by proxies and, once there is enough, by predicted accuracy."""
-        at, accuracy = self._trained(results, self.short_fidelity(results) or 0)
+        at, accuracy = self.trained(results, self.short_fidelity(results) or 0)
         if len(at) < BY_PROXIES:
             unlearned: Float64[ndarray, "n"] = self.prior.copy()
             return unlearned
@@ -172,7 +172,7 @@ class Stages:
         epochs = self.fidelities[job.fidelity].epochs
         return result.seconds / (epochs * float(self.candidates.flops[job.candidate]))
 
-    def _trained(
+    def trained(
         self, results: Mapping[Job, Result], fidelity: int
     ) -> tuple[Int64[ndarray, "k"], Float64[ndarray, "k"]]:
         """Candidates that were trained to a fidelity, and their accuracies."""

@@ -1,0 +1,114 @@
+"""`data=`: accuracies of networks that the search itself trains on the user's images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, NoReturn, final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+
+from nas.accuracy.base import Accuracies, Accuracy, AccuracyConfig, Space, Split
+from nas.accuracy.images.image_set import ImageSet
+from runtime.network.task import Task
+from runtime.shell.errors import UserError
+
+
+@final
+@dataclass(frozen=True)
+class OwnImages:
+    """The images, and the test accuracies of the networks that were trained in full.
+
+    Accuracies are not asked of it: training is a matter of minutes and hours.
+    """
+
+    images: ImageSet
+    source: str  # how networks are ranked
+    description: str
+    split: Split = Split.valid
+    instant: bool = False
+    tested: dict[bytes, float] = field(
+        default_factory=dict
+    )  # by the bytes of an architecture's row
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
+        """Raise: nothing is known before it was trained."""
+        raise NotImplementedError
+
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Return False everywhere."""
+        return np.zeros(architectures.shape[:-1], bool)
+
+    def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        """Test accuracy of networks that were trained in full, NaN of all others."""
+        rows = architectures.reshape(-1, architectures.shape[-1])
+        found = np.array([self.tested.get(row.tobytes(), np.nan) for row in rows])
+        return found.reshape(architectures.shape[:-1])
+
+
+@dataclass
+class OwnImagesConfig(AccuracyConfig):
+    """Settings of a search on own images."""
+
+    draws: int = 20_000  # uniform draws from the space, asked for their latency
+    recipe: str = "nas_bench_201"  # of every training
+
+    by: ClassVar[str]
+    proxies: ClassVar[bool]  # whether proxies order the candidates; else chance does
+    trains: ClassVar[bool]  # whether several candidates are trained
+
+    def build(self, space: Space, task: Task, split: Split, epochs: int) -> NoReturn:  # noqa: ARG002 - a table's arguments
+        """Refuse to search without images.
+
+        Raises:
+          UserError: always.
+        """
+        raise UserError(
+            f"accuracy={self.by} ranks networks on your images; add data=<folder>, or data=digits"
+        )
+
+    def of(self, images: ImageSet) -> Accuracy:
+        """The accuracies of networks that are trained on these images.
+
+        Raises:
+          UserError: if a setting is out of its range.
+        """
+        if self.draws < 2:
+            raise UserError(f"accuracy.draws={self.draws} must be at least 2")
+        return OwnImages(
+            images,
+            self.by,
+            f"trained on {len(images.train):,} images of {images.title}, {images.side} pixels, "
+            f"recipe {self.recipe}; judged on {len(images.valid):,}",
+        )
+
+
+@final
+@dataclass
+class StagedConfig(OwnImagesConfig):
+    """`accuracy=staged`: proxies, short trainings in the order of a predictor, longer ones."""
+
+    by: ClassVar[str] = "staged"
+    proxies: ClassVar[bool] = True
+    trains: ClassVar[bool] = True
+
+
+@final
+@dataclass
+class ProxyConfig(OwnImagesConfig):
+    """`accuracy=proxy`: the best by the proxies alone."""
+
+    by: ClassVar[str] = "proxy"
+    proxies: ClassVar[bool] = True
+    trains: ClassVar[bool] = False
+
+
+@final
+@dataclass
+class ShortConfig(OwnImagesConfig):
+    """`accuracy=short`: short and longer trainings of random candidates."""
+
+    by: ClassVar[str] = "short"
+    proxies: ClassVar[bool] = False
+    trains: ClassVar[bool] = True

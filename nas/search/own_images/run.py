@@ -1,0 +1,316 @@
+"""One search on own images in its folder; each of its stages may be interrupted and resumed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import final
+
+import torch
+from rich.console import Console
+
+from latency.base import LiveOracle
+from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.open import open_images
+from nas.accuracy.own_images import OwnImages, OwnImagesConfig
+from nas.accuracy.slow import Evaluation, Fidelity
+from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.recipe import recipe_named
+from nas.accuracy.training.share import take_share
+from nas.accuracy.training.trial import TrialTraining
+from nas.config.build import Experiment
+from nas.report.run_page import write_report
+from nas.report.staged_page import staged_page
+from nas.report.stages import print_stage
+from nas.report.summary import Settings, Summary, feasible_of, summarise
+from nas.report.terminal import print_summary
+from nas.search.announcement import print_sources
+from nas.search.environment import write_environment
+from nas.search.folder import RunFolder
+from nas.search.interruption import Interruption
+from nas.search.journal import Asked, Journal, cut_journal, read_journal
+from nas.search.own_images.scoring import ProxyScores
+from nas.search.own_images.winner import Winner, epochs_within, read_winner, train_winner
+from nas.search.record import write_record
+from nas.trials.executor import Evaluated, Workers
+from nas.trials.problem import SearchProblem
+from nas.trials.staged.candidates import Candidates, draw, load_candidates, save_candidates, scored
+from nas.trials.staged.loop import StagedLoop
+from nas.trials.staged.stage_result import StageResult, stage_results
+from nas.trials.staged.stages import SHARES, Job, Stages
+from nas.trials.survey import estimated_share
+from nas.trials.trial import Trials
+from runtime.shell.errors import UserError
+from runtime.shell.provenance import Kind
+from runtime.shell.typed_json import write_json
+
+EPOCHS = (1, 3, 12, 36)
+"""Lengths of the trainings that rank."""
+
+GPU_WORKERS = 10
+"""Trainings at once on a GPU, which one small network leaves mostly idle."""
+
+CPU_SIDE = 16
+"""Most pixels of the images that rank on a CPU; the winner sees all of its own."""
+
+
+@final
+@dataclass(frozen=True)
+class OwnImagesRun:
+    """An experiment with images, the names it was asked for by, and its folder."""
+
+    experiment: Experiment
+    images: ImageSet
+    rule: OwnImagesConfig
+    accuracy: OwnImages
+    choices: Mapping[str, str]  # group -> name
+    folder: RunFolder
+    console: Console
+    command: str  # that begins the same run
+
+    @classmethod
+    def of(
+        cls,
+        experiment: Experiment,
+        choices: Mapping[str, str],
+        folder: RunFolder,
+        console: Console,
+        command: str,
+    ) -> OwnImagesRun:
+        """The run of an experiment whose accuracies are of own images."""
+        rule, accuracy = experiment.config.accuracy, experiment.problem.accuracy
+        if not isinstance(rule, OwnImagesConfig) or not isinstance(accuracy, OwnImages):
+            raise TypeError(f"{type(accuracy).__name__} is not of own images")
+        return cls(experiment, accuracy.images, rule, accuracy, choices, folder, console, command)
+
+    @property
+    def _problem(self) -> SearchProblem:
+        return self.experiment.problem
+
+    @property
+    def _parallel(self) -> int:
+        """Networks that are scored or trained at once."""
+        on_gpus = GPU_WORKERS * torch.cuda.device_count()
+        return self.experiment.config.workers or max(1, on_gpus)
+
+    def complete(self) -> Summary:
+        """Rank, train and write, going on from what the folder holds.
+
+        Raises:
+          UserError: if no network is within the limits, every training fails, or a file is corrupt.
+          OSError: if the folder cannot be written.
+        """
+        self._say(f"writing to {self.folder.path}")
+        write_environment(self.folder.environment)
+        began_s = time.monotonic()
+        with Interruption() as interruption:
+            candidates = self._candidates(interruption)
+            loop, trials = self._rank(candidates, interruption)
+        stages = stage_results(loop, self._problem.space)
+        for one in stages:
+            print_stage(self.console, one)
+        at, last, final = self._train_winner(loop, _spent_s(loop))
+        print_stage(self.console, last)
+        trials.append(loop.trial(loop.asked, Job(at, len(EPOCHS)), final))
+        seconds = time.monotonic() - began_s
+        return self._finish(Trials.joined(trials), (*stages, last), seconds)
+
+    def _ends_s(self) -> dict[str, float]:
+        """End of each stage but the winner's, in seconds from the beginning."""
+        shares = SHARES if self.rule.trains else {**SHARES, "short": 0.0, "longer": 0.0}
+        seconds = 3600 * self.experiment.config.hours
+        ends = (seconds * share for share in accumulate(shares.values()))
+        return dict(zip(shares, ends, strict=True))
+
+    def _candidates(self, interruption: Interruption) -> Candidates:
+        """Draws within every limit with their scores; from the folder if they are there."""
+        path = self.folder.path / "candidates.npz"
+        if path.is_file():
+            return load_candidates(path)
+        seed, room_s = self.experiment.config.seed, self._ends_s()["proxies"]
+        found = draw(self._problem, seed, self.rule.draws, room_s / 2)
+        self._say(
+            f"{found.drawn:,} draws: {found.within:,} of {found.distinct:,} distinct networks are "
+            f"within {self._problem.limits.label}"
+        )
+        if self.rule.proxies:
+            score = ProxyScores(self._problem.space, self.images, seed, self._parallel)
+            left_s = room_s - found.draw_s
+            found = scored(found, score.each, score.aggregate, left_s, interruption.check)
+        else:
+            found = found.in_random_order(seed)
+        save_candidates(path, found)
+        return found
+
+    def _rank(
+        self, candidates: Candidates, interruption: Interruption
+    ) -> tuple[StagedLoop, list[Trials]]:
+        """Train candidates until the winner's time begins; returns the loop and all trials."""
+        config, problem, folder = self.experiment.config, self._problem, self.folder
+        source = self._trainings()
+        stages = Stages(candidates, source.fidelities, self._ends_s(), self._parallel)
+        events = read_journal(folder.journal, problem) if folder.journal.is_file() else []
+        if events:
+            cut_journal(folder.journal, len(events))
+        trials = [event for event in events if isinstance(event, Trials)]
+        asked = max((event.first + 1 for event in events if isinstance(event, Asked)), default=0)
+        with Journal(folder.journal, problem.space) as journal:
+            loop = StagedLoop(
+                problem, source, stages, config.seed, journal.asked, interruption.check
+            )
+            if trials:
+                loop.replay(Trials.joined(trials), asked)
+                self._say(f"going on after {len(trials):,} trainings")
+            decided_already = (folder.path / "winner.json").is_file()
+            for trial in () if decided_already else loop.search(_spent_s(loop)):
+                journal(trial)
+                trials.append(trial)
+                self._say(_line(trial, source.fidelities[int(trial.fidelity[0])].name))
+                interruption.check()
+        source.close()
+        return loop, trials
+
+    def _trainings(self) -> Evaluated:
+        """Trainings in processes, so many at once."""
+        images = self._ranking_images()
+        recipe, space = recipe_named(self.rule.recipe), self._problem.space
+        checkpoints = self.folder.path / "checkpoints"
+        pixels = f" at {images.side} pixels" if images is not self.images else ""
+        return Evaluated(
+            TrialTraining(images, space.network, recipe, checkpoints),
+            tuple(Fidelity(f"{n} epoch{'s'[: n > 1]}{pixels}", n) for n in EPOCHS),
+            workers=Workers.processes,
+            slots=self._parallel,
+            source=self.accuracy.source,
+            description=self.accuracy.description,
+            prepare=take_share,
+        )
+
+    def _ranking_images(self) -> ImageSet:
+        """The images, on a CPU smaller ones of the same splits."""
+        config = self.experiment.config
+        if device_named("auto").type != "cpu" or self.images.side <= CPU_SIDE:
+            return self.images
+        self._say(f"no GPU: networks are ranked on images of {CPU_SIDE} pixels")
+        return open_images(str(config.data), side=CPU_SIDE, seed=config.seed)
+
+    def _train_winner(
+        self, loop: StagedLoop, spent_s: float
+    ) -> tuple[int, StageResult, Evaluation]:
+        """Train the winner in full; returns its position, the stage and the evaluation."""
+        experiment, run, space = self.experiment, self.folder.path, self._problem.space
+        order = loop.stages.order(loop.results).tolist()
+        rows = loop.stages.candidates.architectures
+        path = run / "winner.json"
+        if path.is_file():  # decided before the search was interrupted
+            winner = read_winner(path)
+        else:
+            arch = space.text(rows[self._confirmed(order, loop)])
+            recipe, left_s = self.rule.recipe, 3600 * experiment.config.hours - spent_s
+            epochs = epochs_within(experiment, self.images, arch, recipe, left_s)
+            winner = Winner(arch, recipe, epochs)
+            write_json(path, winner)
+        training = train_winner(experiment, self.images, run, winner, self.console)
+        if training.valid is None or training.test is None:
+            raise TypeError("a winner is judged on validation and test images")
+        row = space.parse(winner.arch)
+        self.accuracy.tested[row.tobytes()] = training.test.fraction
+        at = int((rows == row).all(-1).argmax())
+        accuracy = training.valid.fraction
+        stage = StageResult(
+            "full",
+            1,
+            1,
+            training.seconds,
+            training.epochs,
+            winner.arch,
+            1 + order.index(at) if at in order else None,
+            accuracy,
+            0,
+        )
+        return at, stage, Evaluation(accuracy, Kind.trained, training.seconds)
+
+    def _confirmed(self, order: list[int], loop: StagedLoop) -> int:
+        """The first candidate that a live device finds within T again; else the first."""
+        if not order:
+            raise UserError(
+                "every training failed; the journal in the run's folder holds the errors"
+            )
+        oracle = self._problem.oracle
+        if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
+            return order[0]
+        rows = loop.stages.candidates.architectures
+        for candidate in order[: oracle.confirm_top]:
+            again_ms = float(oracle.measure_again(rows[[candidate]])[0])
+            self._say(f"timed again: {self._problem.space.text(rows[candidate])} {again_ms:.3f} ms")
+            if again_ms <= self._problem.limit_ms:
+                return candidate
+        raise UserError(
+            f"none of the best {oracle.confirm_top} networks is within T when timed again; is the "
+            f"board quiet, are its clocks fixed?"
+        )
+
+    def _finish(self, trials: Trials, stages: tuple[StageResult, ...], seconds: float) -> Summary:
+        """Write the results, the summary last: where there is one, the run has finished."""
+        problem, folder, config = self._problem, self.folder, self.experiment.config
+        epochs = stages[-1].epochs or 0
+        summary = summarise(
+            trials,
+            None,
+            problem,
+            Settings(
+                space=problem.space.name,
+                dataset=problem.task.name,
+                dataset_title=str(problem.task),
+                reward=self.choices["reward"],
+                controller=self.rule.by,
+                epochs=epochs,
+                test_epochs=epochs,
+                seed=config.seed,
+                budget=self.rule.draws,
+            ),
+            seconds=seconds,
+            resumed_at=0,
+            estimated=estimated_share(
+                problem.space, problem.oracle, problem.limit_ms, problem.limits
+            ),
+            stages=stages,
+        )
+        write_record(
+            folder.samples, trials, feasible_of(trials, problem), problem.space, problem.limits
+        )
+        page = staged_page(
+            summary,
+            trials,
+            problem,
+            epochs=(*EPOCHS, epochs),
+            environment=folder.read_environment(),
+            command=self.command,
+            config=folder.config.read_text(encoding="utf-8"),
+        )
+        write_report(folder.report, page)
+        write_json(folder.summary, summary)
+        folder.journal.unlink(missing_ok=True)
+        print_summary(self.console, summary)
+        self._say(f"next: open {folder.report}, or python -m nas.export run={folder.path}")
+        print_sources(self.console, problem)
+        return summary
+
+    def _say(self, line: str) -> None:
+        self.console.print(line, soft_wrap=True, markup=False)
+
+
+def _spent_s(loop: StagedLoop) -> float:
+    """Seconds of the search so far, from what its stages took."""
+    trained_s = sum(one.seconds for one in loop.results.values())
+    return loop.stages.candidates.seconds + trained_s / loop.stages.parallel
+
+
+def _line(trial: Trials, fidelity: str) -> str:
+    """One finished training, for the terminal."""
+    name, seconds = f"training {trial.number[0] + 1}, {fidelity}", f"{trial.seconds[0]:.0f} s"
+    if trial.error[0]:
+        return f"{name}: failed after {seconds}: {trial.error[0]}"
+    return f"{name}: {trial.accuracy[0]:.2%} at {trial.latency_ms[0]:.2f} ms, {seconds}"

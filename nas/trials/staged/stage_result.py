@@ -1,0 +1,93 @@
+"""What each stage of a search on own images did, what it cost and what it changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Int64
+from numpy import ndarray
+
+from nas.spaces.base import SearchSpace
+from nas.trials.staged.loop import StagedLoop
+
+
+@final
+@dataclass(frozen=True)
+class StageResult:
+    """A stage and the network that it puts first."""
+
+    name: str  # draw, proxies, short, longer, full
+    networks: int  # drawn, scored or trained in it
+    kept: int  # that go on to the next stage
+    seconds: float  # of the draws, of the scores, of all trainings together
+    epochs: int | None  # of each training
+    favourite: str | None  # architecture that it puts first
+    place_before: int | None  # of the favourite in the order before this stage, from 1
+    accuracy: float | None  # of the favourite by this stage's training, on validation images
+    failed: int  # trainings
+
+
+def stage_results(loop: StagedLoop, space: SearchSpace) -> tuple[StageResult, ...]:
+    """The stages before the winner's own training."""
+    stages, candidates = loop.stages, loop.stages.candidates
+    by_flops = np.argsort(-candidates.flops, kind="stable")
+    by_prior = np.argsort(-candidates.prior, kind="stable")
+    found = [
+        StageResult(
+            "draw",
+            candidates.drawn,
+            candidates.within,
+            candidates.draw_s,
+            *(None, None, None, None),
+            0,
+        )
+    ]
+    if candidates.score_s:
+        found.append(
+            StageResult(
+                "proxies",
+                len(candidates),
+                len(candidates),
+                candidates.score_s,
+                None,
+                space.text(candidates.architectures[by_prior[0]]),
+                _place(by_prior[0], by_flops),
+                None,
+                0,
+            )
+        )
+    short = stages.short_fidelity(loop.results) or 0
+    before = by_prior
+    for name, fidelity, order in (
+        ("short", short, stages.ranked(loop.results)),
+        ("longer", short + 1, stages.order(loop.results)),
+    ):
+        jobs = [job for job in loop.results if (job.fidelity > short) is (name == "longer")]
+        if not jobs:
+            continue
+        accuracies = dict(
+            zip(*(one.tolist() for one in stages.trained(loop.results, fidelity)), strict=True)
+        )
+        found.append(
+            StageResult(
+                name,
+                len(jobs),
+                len(order),
+                sum(loop.results[job].seconds for job in jobs),
+                stages.fidelities[fidelity].epochs,
+                space.text(candidates.architectures[order[0]]),
+                _place(order[0], before),
+                accuracies.get(int(order[0])),
+                int(sum(np.isnan(loop.results[job].accuracy) for job in jobs)),
+            )
+        )
+        before = order
+    return tuple(found)
+
+
+def _place(candidate: int, order: Int64[ndarray, "n"]) -> int | None:
+    """Place of a candidate in an order, from 1; None if it is not in it."""
+    at = np.flatnonzero(order == candidate)
+    return 1 + int(at[0]) if len(at) else None
