@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
@@ -94,6 +94,26 @@ class EnumerableSpace(Space, Protocol):
 
         Raises:
           IndexError: if a choice lies outside the space.
+        """
+
+
+@runtime_checkable
+class BlockSpace(Space, Protocol):
+    """A space whose networks are chains of blocks, a few thousand different ones in all."""
+
+    def sum_of_blocks(
+        self,
+        architectures: Int64[ndarray, "*n D"],
+        task: Task,
+        cost: Callable[[int, str], float],
+    ) -> Float64[ndarray, "*n"]:
+        """Sum of a cost over the blocks of each network.
+
+        Args:
+          architectures: rows.
+          task: of the networks.
+          cost: of a block, by the side of the network's images and the text of the block; NaN makes
+            the sum NaN. The same function has the same costs, so that they may be kept.
         """
 
 

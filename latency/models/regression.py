@@ -7,7 +7,7 @@ with models that were fitted on public tables: `regression.safetensors` among it
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,9 +18,11 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from latency.base import EnumerableSpace, Space, every_architecture
-from latency.devices.measured import MeasuredLatency
-from latency.devices.registry import Device
+from latency.devices.bundled import bundled_paths
+from latency.devices.measured import MeasuredLatency, measured_on
+from latency.devices.registry import Device, registered
 from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import data_folder
 
 FEWEST_MEASURED = 50
 """Fewer architectures than that leave the held-out quality uncertain."""
@@ -196,6 +198,23 @@ def fitted_model(space: Space, device: Device, measured: MeasuredLatency) -> Emb
         saw_disconnected=bool(disconnected(space, features).any()),
         features=tuple(space.feature_names),
     )
+
+
+def fitted_models(space: Space) -> Iterator[tuple[Device, EmbeddedModel]]:
+    """Fit a model for each registered device with a table in the data folder.
+
+    Raises:
+      UserError: if there is none, or a table is malformed.
+    """
+    found = False
+    for device in registered(space):
+        measured = measured_on(space, device)
+        if measured is None or device.id in bundled_paths(space):
+            continue  # a device with a bundled table needs no model
+        found = True
+        yield device, fitted_model(space, device, measured)
+    if not found:
+        raise UserError(f"no latency file in {data_folder()} has a registered device")
 
 
 def features_timed(

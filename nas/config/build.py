@@ -21,6 +21,7 @@ from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.base import LatencyConfig, LatencyOracle
 from latency.probe.config import addresses
+from latency.sources.blocks import BlocksLatencyConfig
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.mapped import MappedLatencyConfig
 from latency.sources.probe import ProbeLatencyConfig
@@ -80,6 +81,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "auto": AutoLatencyConfig,
         "table": TableLatencyConfig,
         "regression": RegressionLatencyConfig,
+        "blocks": BlocksLatencyConfig,
         "probe": ProbeLatencyConfig,
         "transfer": TransferLatencyConfig,
         "mapped": MappedLatencyConfig,

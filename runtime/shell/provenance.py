@@ -23,6 +23,7 @@ class Kind(IntEnum):
     surrogate = 5  # predicted by an embedded model of accuracy
     trained = 6  # on the user's images, to the fidelity of the trial
     penalty = 7  # a network that the device cannot run counts as this slow
+    blocks = 8  # the sum of the measured latencies of the network's blocks
 
     @property
     def is_predicted(self) -> bool:
@@ -45,4 +46,5 @@ _PREDICTED = {
     Kind.transfer: "transfer",
     Kind.slowdown: "the scenario's slowdown",
     Kind.surrogate: "the surrogate",
+    Kind.blocks: "the sum of its blocks",
 }

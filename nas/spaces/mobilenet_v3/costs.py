@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from nas.spaces.mobilenet_v3.layers import (
@@ -29,6 +30,7 @@ from nas.spaces.mobilenet_v3.space import (
     MOST_BLOCKS,
     SIDES,
     STAGES,
+    Settings,
     settings_of,
 )
 from runtime.network.task import Task
@@ -39,66 +41,62 @@ _PLACE = np.minimum(np.arange(MOST_BLOCKS), 1)  # blocks after the first of a st
 
 def parameters(
     architectures: Int64[ndarray, "*n D"], channels: Widths, task: Task
-) -> Int64[ndarray, "*n"]:
+) -> Float64[ndarray, "*n"]:
     """Number of trained parameters of each network."""
     stem = (9 * task.channels + 2) * channels.stem
     final = (channels.stages[-1] + 2) * channels.final
     head = channels.final * channels.features + (channels.features + 1) * task.num_classes
     always = stem + block_parameters(first_block(channels.stem, 1)) + final + head
-    of_block = each_block(channels, (1,), block_parameters)[0]
+    of_block = _parameters_of_blocks(channels)
     chosen = settings_of(architectures)
-    costs = of_block[_STAGE, _PLACE, chosen.kernel, chosen.expansion]
-    return np.asarray(always + np.where(chosen.on, costs, 0).sum((-1, -2)))
+    return np.asarray(always + summed(of_block, np.zeros_like(chosen.side), chosen))
 
 
 def multiply_accumulates(
     architectures: Int64[ndarray, "*n D"], channels: Widths, task: Task
-) -> Int64[ndarray, "*n"]:
+) -> Float64[ndarray, "*n"]:
     """Number of multiply-accumulates for one image."""
     sides = tuple(image_side(side, task) for side in SIDES)
     always = np.array([_fixed_multiply_accumulates(channels, side, task) for side in sides])
-    of_block = each_block(channels, sides, block_multiply_accumulates)
+    of_block = _multiply_accumulates_of_blocks(channels, sides)
     chosen = settings_of(architectures)
-    side = chosen.side[..., None, None]
-    costs = of_block[side, _STAGE, _PLACE, chosen.kernel, chosen.expansion]
-    return np.asarray(always[chosen.side] + np.where(chosen.on, costs, 0).sum((-1, -2)))
+    return np.asarray(always[chosen.side] + summed(of_block, chosen.side, chosen))
 
 
-@lru_cache(maxsize=32)
+def summed(
+    of_block: Float64[ndarray, "sides stages 2 kernels expansions"],
+    side: Int64[ndarray, "*n"],
+    chosen: Settings,
+) -> Float64[ndarray, "*n"]:
+    """Sum of a cost over the blocks of the stages; `side` is an index into the first axis."""
+    costs = of_block[side[..., None, None], _STAGE, _PLACE, chosen.kernel, chosen.expansion]
+    return np.asarray(np.where(chosen.on, costs, 0.0).sum((-1, -2)))
+
+
 def each_block(
-    channels: Widths, sides: tuple[int, ...], cost: Callable[[Block], int]
-) -> Int64[ndarray, "sides stages 2 kernels expansions"]:
-    """A cost of every block that a network may have: the first of a stage, and any other.
+    channels: Widths, image: int, cost: Callable[[Block], float]
+) -> Float64[ndarray, "stages 2 kernels expansions"]:
+    """A cost of every block that a network may have: the first of a stage, and any other."""
+    choices = product(range(STAGES), range(2), KERNELS, EXPANSIONS)
+    costs = [
+        cost(stage_block(channels, stage, place, kernel=kernel, expansion=expansion, image=image))
+        for stage, place, kernel, expansion in choices
+    ]
+    return np.array(costs, float).reshape(STAGES, 2, len(KERNELS), len(EXPANSIONS))
 
-    `sides` are those of the image in pixels.
-    """
-    return np.array(
-        [
-            [
-                [
-                    [
-                        [
-                            cost(
-                                stage_block(
-                                    channels,
-                                    stage,
-                                    place,
-                                    kernel=kernel,
-                                    expansion=expansion,
-                                    image=side,
-                                )
-                            )
-                            for expansion in EXPANSIONS
-                        ]
-                        for kernel in KERNELS
-                    ]
-                    for place in range(2)
-                ]
-                for stage in range(STAGES)
-            ]
-            for side in sides
-        ]
-    )
+
+@lru_cache(maxsize=8)
+def _parameters_of_blocks(
+    channels: Widths,
+) -> Float64[ndarray, "1 stages 2 kernels expansions"]:
+    return each_block(channels, SIDES[0], block_parameters)[None]
+
+
+@lru_cache(maxsize=8)
+def _multiply_accumulates_of_blocks(
+    channels: Widths, sides: tuple[int, ...]
+) -> Float64[ndarray, "sides stages 2 kernels expansions"]:
+    return np.stack([each_block(channels, side, block_multiply_accumulates) for side in sides])
 
 
 def block_parameters(block: Block) -> int:

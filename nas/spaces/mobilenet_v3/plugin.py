@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from nas.spaces.mobilenet_v3.blocks import sum_of_blocks
 from nas.spaces.mobilenet_v3.costs import multiply_accumulates, parameters
 from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features
 from nas.spaces.mobilenet_v3.layers import Block, blocks_of, image_side, widths
@@ -40,7 +41,7 @@ class MobileNetV3Space(MobileNetV3):
         self.name = name
         self.resources = resources
         self._multiplier = multiplier
-        self._widths = widths(multiplier)
+        self.widths = widths(multiplier)
 
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Counts of blocks by their place and settings; see `features.py`."""
@@ -55,17 +56,25 @@ class MobileNetV3Space(MobileNetV3):
         self, architectures: Int64[ndarray, "*n D"], task: Task
     ) -> Mapping[str, Float64[ndarray, "*n"]]:
         """`parameters`, `flops` and `weight_bytes`, as the public implementation counts."""
-        count = parameters(architectures, self._widths, task).astype(float)
-        flops = multiply_accumulates(architectures, self._widths, task).astype(float)
+        count = parameters(architectures, self.widths, task)
         return {
             "parameters": count,
-            "flops": flops,
+            "flops": multiply_accumulates(architectures, self.widths, task),
             "weight_bytes": np.asarray(count * _BYTES_PER_WEIGHT),
         }
 
+    def sum_of_blocks(
+        self,
+        architectures: Int64[ndarray, "*n D"],
+        task: Task,
+        cost: Callable[[int, str], float],
+    ) -> Float64[ndarray, "*n"]:
+        """Sum of a cost over the blocks of each network; see `blocks.py`."""
+        return sum_of_blocks(architectures, self.widths, task, cost)
+
     def layers(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Block]:
         """Blocks of a network in order, with the one before the stages."""
-        return blocks_of(architecture, self._widths, self.image_side(architecture, task))
+        return blocks_of(architecture, self.widths, self.image_side(architecture, task))
 
     def image_side(self, architecture: Int64[ndarray, "D"], task: Task) -> int:
         """Side in pixels of the images that a network takes."""
@@ -78,8 +87,8 @@ class MobileNetV3Space(MobileNetV3):
         return MobileNet(
             task.channels,
             [block.setting for block in self.layers(architecture, task)],
-            self._widths.final,
-            self._widths.features,
+            self.widths.final,
+            self.widths.features,
             task.num_classes,
         )
 
@@ -100,7 +109,7 @@ class MobileNetV3Space(MobileNetV3):
         """Python source of the network."""
         from nas.spaces.mobilenet_v3.source import network_source  # noqa: PLC0415 - exports only
 
-        return network_source(self.layers(architecture, task), self._widths, task)
+        return network_source(self.layers(architecture, task), self.widths, task)
 
     def drawing(self, architecture: Int64[ndarray, "D"], title: str) -> Part:
         """The blocks of each stage, for a whole image of the default task."""
@@ -110,7 +119,7 @@ class MobileNetV3Space(MobileNetV3):
         blocks = iter(self.layers(architecture, task)[1:])
         stages = [[next(blocks) for _ in stage] for stage in stages_of(architecture)]
         side = self.image_side(architecture, task)
-        return draw_network(title, side, stages, self._widths, self.text(architecture))
+        return draw_network(title, side, stages, self.widths, self.text(architecture))
 
 
 SPACE = MobileNetV3Space("mobilenet_v3", 1.2, Path(__file__).parent)

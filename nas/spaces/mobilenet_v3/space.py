@@ -141,7 +141,7 @@ def settings_of(architectures: Int64[ndarray, "*n D"]) -> Settings:
     rows = np.asarray(architectures)
     stages = rows[..., 1:].reshape(*rows.shape[:-1], STAGES, _STAGE)
     on = np.arange(MOST_BLOCKS) < stages[..., :1] + DEPTHS[0]
-    return Settings(rows[..., 0], on, stages[..., 1::2], stages[..., 2::2])
+    return Settings(np.asarray(rows[..., 0]), on, stages[..., 1::2], stages[..., 2::2])
 
 
 def side_of(architecture: Int64[ndarray, "D"]) -> int:

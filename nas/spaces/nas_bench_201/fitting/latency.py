@@ -9,14 +9,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from latency.devices.bundled import bundled_paths
-from latency.devices.measured import measured_on
-from latency.devices.registry import registered
-from latency.models.regression import MODELS, EmbeddedModel, fitted_model, save_models
+from latency.models.regression import MODELS, EmbeddedModel, fitted_models, save_models
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.shell.errors import UserError
 from runtime.shell.exit_status import one_line_errors
-from runtime.shell.keyed_table import data_folder
 
 WEIGHTS = Path(__file__).parents[1] / MODELS
 CARD = WEIGHTS.with_suffix(".md")
@@ -48,19 +43,11 @@ The same numbers are in the metadata of `regression.safetensors`, which is what 
 def main() -> None:
     """Fit every registered device that the data folder holds."""
     models, rows = [], []
-    for device in registered(SPACE):
-        measured = measured_on(SPACE, device)
-        if measured is None or device.id in bundled_paths(
-            SPACE
-        ):  # a table that is here needs no model
-            continue
-        model = fitted_model(SPACE, device, measured)
+    for device, model in fitted_models(SPACE):
         models.append(model)
         mark = " *" if device.once_per_network else ""
         rows.append(_row(model, mark, device.source))
         sys.stdout.write(rows[-1])
-    if not models:
-        raise UserError(f"no latency file in {data_folder()} has a registered device")
     save_models(models, WEIGHTS)
     CARD.write_text(_ABOUT + "".join(rows), encoding="utf-8")
 

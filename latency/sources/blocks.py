@@ -1,0 +1,195 @@
+"""`latency=blocks`: a network takes as long as its blocks, which were measured one by one.
+
+A look-up is a YAML file that maps the text of a block to its times::
+
+    Conv-input:224x224x3-output:112x112x24:
+      mean: 0.994     # milliseconds
+      std: 0.017      # not read, nor is anything else
+      count: 500
+
+It lies in the data folder, in the folder of the space's name or in `raw` inside that, and is named after
+the device: `note10.yaml` for images of any side, `note10_224.yaml` for those of 224 pixels.
+Networks with a block that no look-up holds are predicted by a linear model of those without.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Bool, Int64
+from numpy import ndarray
+
+from latency.base import BlockSpace, Latencies, LatencyConfig, Space, UnmeasuredError
+from latency.models.regression import FEWEST_MEASURED, LinearLatency, cross_validate, fit
+from runtime.network.task import Task
+from runtime.shell.errors import UserError
+from runtime.shell.keyed_table import data_folder
+from runtime.shell.provenance import Kind
+
+_MOST_BYTES = 2**20  # of a file; a published one has 15 kB
+_FITTED_ON = 10_000  # architectures; the model is fitted on those whose blocks are all known
+_LEAST_MS = 0.001  # of a prediction: images smaller than the measured ones are extrapolated
+_FILE = re.compile(r"(?P<device>.+?)(_(?P<side>\d+))?\.ya?ml")
+
+
+@final
+@dataclass(frozen=True)
+class BlockLookUp:
+    """Measured blocks of a device; called with a side and a block, milliseconds or NaN."""
+
+    of_side: Mapping[int | None, Mapping[str, float]]  # None: images of any side
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __call__(self, side: int, block: str) -> float:
+        """Milliseconds of a block; NaN if it was not measured."""
+        for look_up in (self.of_side.get(side, {}), self.of_side.get(None, {})):
+            if block in look_up:
+                return look_up[block]
+        return math.nan
+
+
+@final
+@dataclass(frozen=True)
+class BlockLatency:
+    """Sums of measured blocks; a linear model of them where a block is missing."""
+
+    space: BlockSpace
+    task: Task
+    device: str
+    description: str
+    look_up: BlockLookUp
+    model: LinearLatency | None
+    source: str = "blocks"
+    instant: bool = True
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds per inference.
+
+        Raises:
+          UnmeasuredError: if a block was not measured, and too few networks are without such.
+        """
+        ms = self.space.sum_of_blocks(architectures, self.task, self.look_up)
+        kind = np.full(ms.shape, Kind.blocks, np.int8)
+        missing = np.isnan(ms)
+        if missing.any():
+            if self.model is None:
+                raise UnmeasuredError(
+                    f"{self.space.text(architectures[missing][0])} has blocks that were not measured on "
+                    f"{self.device}"
+                )
+            ms[missing] = self.model.predict_ms(self.space.features(architectures[missing]))
+            kind[missing] = Kind.regression
+        return Latencies(ms, kind)
+
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Whether `answer` has a latency of each architecture."""
+        if self.model is not None:
+            return np.ones(architectures.shape[:-1], bool)
+        ms = self.space.sum_of_blocks(architectures, self.task, self.look_up)
+        return np.asarray(~np.isnan(ms))
+
+
+@final
+@dataclass
+class BlocksLatencyConfig(LatencyConfig):
+    """Look-ups of measured blocks in the data folder."""
+
+    def build(self, device: str, space: Space, task: Task) -> BlockLatency:
+        """Read the look-ups of a device.
+
+        Raises:
+          UserError: if the space has no blocks, there is no look-up, one cannot be read, or none of the
+            space's networks is made of measured blocks.
+        """
+        if not isinstance(space, BlockSpace):
+            raise UserError(
+                f"latency=blocks: the networks of space={space.name} are no chains of blocks"
+            )
+        files = look_ups(space, device)
+        if not files:
+            raise UserError(
+                f"latency=blocks: neither {data_folder() / space.name} nor its folder raw has "
+                f"{device}.yaml or {device}_<side>.yaml; `python -m nas.data space={space.name} fetch` "
+                f"downloads the public look-ups, and docs/reference/mobilenet_v3.md says how to write one"
+            )
+        look_up = BlockLookUp({side: _read(path) for side, path in files.items()})
+        rows = any_choices(space, _FITTED_ON)
+        ms = space.sum_of_blocks(rows, task, look_up)
+        known = ~np.isnan(ms)
+        if not known.any():
+            key = next(iter(next(iter(look_up.of_side.values())))) if look_up.of_side else ""
+            raise UserError(
+                f"latency=blocks: no network of space={space.name} for {task} is made of the blocks in "
+                f"{next(iter(files.values()))}, such as {key!r}; look-ups are of one width and task"
+            )
+        description = f"blocks: the sum of measured blocks ({_names(files)})"
+        model = None
+        if known.sum() >= FEWEST_MEASURED and not known.all():
+            features, groups = space.features(rows[known]), space.groups(rows[known])
+            model = replace(fit(features, ms[known]), fastest_ms=_LEAST_MS)
+            description += (
+                f"; networks with other blocks, {1 - known.mean():.0%} of them, are predicted by "
+                f"regression ({cross_validate(features, ms[known], groups)}, on sums of blocks)"
+            )
+        return BlockLatency(space, task, device, description, look_up, model)
+
+
+def any_choices(space: Space, n: int) -> Int64[ndarray, "n D"]:
+    """Architectures with every option of every choice equally likely, drawn by a fixed seed.
+
+    A model that is fitted on these knows shallow networks as well as deep ones.
+    """
+    choices = np.random.default_rng(0).random((n, len(space.num_choices))) * space.num_choices
+    return space.normal(choices.astype(np.int64))
+
+
+def look_ups(space: Space, device: str) -> dict[int | None, Path]:
+    """Files of a device's measured blocks, by the side of the images; None: any side.
+
+    Raises:
+      UserError: if `NAS_DATA` names no folder.
+    """
+    folder = data_folder() / space.name
+    found: dict[int | None, Path] = {}
+    for path in sorted([*folder.glob("*.y*ml"), *(folder / "raw").glob("*.y*ml")], reverse=True):
+        match = _FILE.fullmatch(path.name)
+        if match is not None and match["device"] == device:
+            found[int(match["side"]) if match["side"] else None] = path
+    return found
+
+
+def _names(files: Mapping[int | None, Path]) -> str:
+    return ", ".join(sorted(path.name for path in files.values()))
+
+
+def _read(path: Path) -> dict[str, float]:
+    import yaml  # noqa: PLC0415 - needed by this source alone
+
+    if path.stat().st_size > _MOST_BYTES:
+        raise UserError(
+            f"{path} is larger than {_MOST_BYTES:,} bytes, so it is no look-up of blocks"
+        )
+    try:
+        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise UserError(f"{path} is no YAML file: {str(error).splitlines()[0]}") from error
+    if not isinstance(content, dict) or not content:
+        raise UserError(f"{path} maps no block to its times, as in `Logits-...: {{mean: 0.67}}`")
+    return {str(block): _mean_ms(path, block, times) for block, times in content.items()}
+
+
+def _mean_ms(path: Path, block: object, times: object) -> float:
+    mean_ms = times.get("mean") if isinstance(times, dict) else None
+    if not isinstance(mean_ms, (int, float)) or not 0 <= mean_ms < math.inf:
+        raise UserError(
+            f"{path}: block {str(block)[:200]!r} has no `mean:` that is milliseconds; found {str(times)[:200]}"
+        )
+    return float(mean_ms)

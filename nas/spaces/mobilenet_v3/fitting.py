@@ -1,0 +1,99 @@
+"""Fits the embedded latency models: `NAS_DATA=... python -m nas.spaces.mobilenet_v3.fitting`.
+
+Reads the latency tables and the block look-ups of the registered devices, writes
+`nas/spaces/mobilenet_v3/regression.safetensors` and its card, `regression.md`. The same data gives the same
+weights up to rounding.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from latency.devices.measured import MeasuredLatency
+from latency.devices.registry import Device, registered
+from latency.models.regression import (
+    MODELS,
+    EmbeddedModel,
+    fitted_model,
+    fitted_models,
+    save_models,
+)
+from latency.sources.blocks import BlocksLatencyConfig, any_choices, look_ups
+from nas.spaces.base import task_named
+from nas.spaces.mobilenet_v3.plugin import SPACE
+from runtime.shell.exit_status import one_line_errors
+from runtime.shell.provenance import Kind
+
+WEIGHTS = Path(__file__).with_name(MODELS)
+CARD = WEIGHTS.with_suffix(".md")
+
+_FROM_BLOCKS = 20_000
+"""Samples whose sums of measured blocks a model is fitted on, where all their blocks were measured."""
+
+_ABOUT = """\
+# Embedded latency models
+
+One linear regression a device: milliseconds = weights x features + intercept. Features
+(`nas/spaces/mobilenet_v3/features.py`): how often each setting of kernel and expansion is the first block of each
+stage and how often another, as it is and times the pixels that the stage computes; the pixels of the stem.
+
+Written by `python -m nas.spaces.mobilenet_v3.fitting` from the tables below; no row of the public ones is stored. The
+weights are fitted on all networks. The quality is five-fold cross-validated: each network is predicted by a fit that
+did not see it. Predictions are never below the fastest network of the fit. Devices marked * were fitted on sums of
+measured blocks, and the quality says how well these sums are predicted, not networks.
+
+**Not for** absolute promises: another runtime, clock or batch is another device, and so is another width. HELP does not
+record the width of its networks.
+
+The same numbers are in the metadata of `regression.safetensors`, which is what a run prints.
+
+| device | source | networks | R2 | Spearman | within 10 % | median error |
+|---|---|---|---|---|---|---|
+"""
+
+
+@one_line_errors()
+def main() -> None:
+    """Fit every registered device whose table or look-up the data folder holds."""
+    models, rows = [], []
+    for mark, (device, model) in [
+        *(("", found) for found in fitted_models(SPACE)),
+        *((" *", found) for found in _fitted_on_blocks()),
+    ]:
+        models.append(model)
+        quality = model.quality
+        rows.append(
+            f"| {model.device}{mark} | {device.source} | {model.measured_count:,} | {quality.r2:.4f} "
+            f"| {quality.spearman:.4f} | {quality.within_10_percent:.1%} "
+            f"| {quality.median_error:.1%} |\n"
+        )
+        sys.stdout.write(rows[-1])
+    save_models(models, WEIGHTS)
+    CARD.write_text(_ABOUT + "".join(rows), encoding="utf-8")
+
+
+def _fitted_on_blocks() -> Iterator[tuple[Device, EmbeddedModel]]:
+    """A model for each registered device with look-ups, fitted on sums of measured blocks."""
+    task = task_named(SPACE, "auto")
+    for device in registered(SPACE):
+        files = look_ups(SPACE, device.column)
+        if not files:
+            continue
+        oracle = BlocksLatencyConfig().build(device.column, SPACE, task)
+        rows = any_choices(SPACE, _FROM_BLOCKS)
+        answered = oracle.answer(rows)
+        of_blocks = answered.kind == Kind.blocks
+        path = next(iter(files.values()))
+        measured = MeasuredLatency(path, rows[of_blocks], answered.ms[of_blocks])
+        fitted = fitted_model(SPACE, device, measured)
+        # other sides than the measured ones are extrapolated, below the fastest of these too
+        assert oracle.model is not None
+        floor_ms = oracle.model.fastest_ms
+        yield device, replace(fitted, model=replace(fitted.model, fastest_ms=floor_ms))
+
+
+if __name__ == "__main__":
+    main()
