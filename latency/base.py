@@ -116,6 +116,11 @@ class BlockSpace(Space, Protocol):
             the sum NaN. The same function has the same costs, so that they may be kept.
         """
 
+    def smooth_features(
+        self, architectures: Int64[ndarray, "*n D"]
+    ) -> Float64[ndarray, "*n smooth"]:
+        """The first of `features`: those that also hold for blocks of shapes that were not measured."""
+
 
 def every_architecture(space: EnumerableSpace) -> Int64[ndarray, "size D"]:
     """All architectures of a space, in the order of their numbers."""

@@ -26,7 +26,13 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from latency.base import BlockSpace, Latencies, LatencyConfig, Space, UnmeasuredError
-from latency.models.regression import FEWEST_MEASURED, LinearLatency, cross_validate, fit
+from latency.models.regression import (
+    FEWEST_MEASURED,
+    LinearLatency,
+    Quality,
+    cross_validate,
+    fit,
+)
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import data_folder
@@ -66,7 +72,9 @@ class BlockLatency:
     device: str
     description: str
     look_up: BlockLookUp
-    model: LinearLatency | None
+    model: LinearLatency | None  # of smooth features; None: too few networks are known, or all
+    quality: Quality | None  # of the model, on sums of blocks
+    fitted_on: int
     source: str = "blocks"
     instant: bool = True
 
@@ -85,7 +93,7 @@ class BlockLatency:
                     f"{self.space.text(architectures[missing][0])} has blocks that were not measured on "
                     f"{self.device}"
                 )
-            ms[missing] = self.model.predict_ms(self.space.features(architectures[missing]))
+            ms[missing] = self.model.predict_ms(self.space.smooth_features(architectures[missing]))
             kind[missing] = Kind.regression
         return Latencies(ms, kind)
 
@@ -131,15 +139,17 @@ class BlocksLatencyConfig(LatencyConfig):
                 f"{next(iter(files.values()))}, such as {key!r}; look-ups are of one width and task"
             )
         description = f"blocks: the sum of measured blocks ({_names(files)})"
-        model = None
+        model = quality = None
         if known.sum() >= FEWEST_MEASURED and not known.all():
-            features, groups = space.features(rows[known]), space.groups(rows[known])
+            features, groups = space.smooth_features(rows[known]), space.groups(rows[known])
             model = replace(fit(features, ms[known]), fastest_ms=_LEAST_MS)
+            quality = cross_validate(features, ms[known], groups)
             description += (
                 f"; networks with other blocks, {1 - known.mean():.0%} of them, are predicted by "
-                f"regression ({cross_validate(features, ms[known], groups)}, on sums of blocks)"
+                f"regression ({quality}, on sums of blocks)"
             )
-        return BlockLatency(space, task, device, description, look_up, model)
+        fitted_on = int(known.sum())
+        return BlockLatency(space, task, device, description, look_up, model, quality, fitted_on)
 
 
 def any_choices(space: Space, n: int) -> Int64[ndarray, "n D"]:

@@ -41,6 +41,8 @@ from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
 from nas.config.limits import limits_of
 from nas.config.simulated import simulated
 from nas.spaces.base import SearchSpace, task_named
+from nas.spaces.base import task_named
+from nas.spaces.mobilenet_v3.predictor import OfaAccuracyConfig
 from nas.spaces.registry import space_named
 from nas.trials.problem import SearchProblem
 from rewards.absolute import AbsoluteReward
@@ -76,6 +78,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "staged": StagedConfig,
         "proxy": ProxyConfig,
         "short": ShortConfig,
+        "ofa": OfaAccuracyConfig,
     },
     "latency": {
         "auto": AutoLatencyConfig,

@@ -7,10 +7,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nas.spaces.base import Enumerable
+from nas.spaces.base import SearchSpace
 from nas.spaces.public_data import HasPublicData
 from nas.spaces.registry import space_named
-from runtime.shell.errors import UserError
 from runtime.shell.exit_status import USER_ERROR, one_line_errors
 from runtime.shell.keyed_table import data_folder
 
@@ -27,8 +26,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     words = sys.argv[1:] if arguments is None else list(arguments)
     spaces = [word.removeprefix(_SPACE) for word in words if word.startswith(_SPACE)]
     space = space_named(spaces[-1] if spaces else _DEFAULT)
-    if not isinstance(space, Enumerable):
-        raise UserError(f"space={space.name} cannot be listed, so it has no tables of all networks")
     chosen = _parser(space).parse_args([word for word in words if not word.startswith(_SPACE)])
     if chosen.command == "list":
         _list(space, data_folder())
@@ -45,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _print(import_files(space, chosen.paths, folder, partial=chosen.partial))
 
 
-def _parser(space: Enumerable) -> argparse.ArgumentParser:
+def _parser(space: SearchSpace) -> argparse.ArgumentParser:
     data = space.public_data() if isinstance(space, HasPublicData) else None
     num_bytes = sum(file.num_bytes for file in data.files) if data else 0
     parser = argparse.ArgumentParser(
@@ -81,7 +78,7 @@ def _parser(space: Enumerable) -> argparse.ArgumentParser:
     return parser
 
 
-def _list(space: Enumerable, folder: Path) -> None:
+def _list(space: SearchSpace, folder: Path) -> None:
     from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
 
     from nas.data.listing import (  # noqa: PLC0415 - slow to import, and not always needed
@@ -97,10 +94,13 @@ def _list(space: Enumerable, folder: Path) -> None:
     if rows:
         console.print(accuracy_table(rows))
     else:
-        _print([f"no accuracies in {folder}; `python -m nas.data fetch` downloads the public ones"])
+        fetch = (
+            f"python -m nas.data {'' if space.name == _DEFAULT else f'{_SPACE}{space.name} '}fetch"
+        )
+        _print([f"no accuracies in {folder}; `{fetch}` downloads what is public"])
 
 
-def _verify(space: Enumerable, folder: Path) -> None:
+def _verify(space: SearchSpace, folder: Path) -> None:
     from nas.data.verify import verify  # noqa: PLC0415 - slow to import, and not always needed
 
     failed = False

@@ -8,15 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from jaxtyping import Float64
+import numpy as np
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from nas.accuracy.base import HasAccuracyTable
 from nas.data.download import download
-from nas.spaces.base import Enumerable
-from nas.spaces.public_data import HasPublicData, NewTable, PublicData
+from nas.spaces.base import Enumerable, SearchSpace
+from nas.spaces.public_data import (
+    HasPublicData,
+    NewTable,
+    PublicData,
+    raw_folder,
+    table_folder,
+)
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
+    CsvTable,
     header,
     latency_files,
     numeric_columns,
@@ -24,11 +32,8 @@ from runtime.shell.keyed_table import (
     write_csv_table,
 )
 
-RAW = "raw"
-"""Folder of the downloaded files, inside the data folder."""
 
-
-def fetch(space: Enumerable, folder: Path, mirror: str) -> Iterator[str]:
+def fetch(space: SearchSpace, folder: Path, mirror: str) -> Iterator[str]:
     """Download the public files of a space, and store their numbers.
 
     Yields:
@@ -39,14 +44,14 @@ def fetch(space: Enumerable, folder: Path, mirror: str) -> Iterator[str]:
       OSError: if a file cannot be written.
     """
     data = _public_data(space)
-    raw = folder / RAW
+    raw = raw_folder(space, folder)
     download(data.files, raw, mirror)
     yield f"{len(data.files)} files are in {raw}, each with the published SHA-256"
     yield from _store(space, folder, data.fetched(raw))
 
 
 def import_files(
-    space: Enumerable, paths: Sequence[Path], folder: Path, *, partial: bool
+    space: SearchSpace, paths: Sequence[Path], folder: Path, *, partial: bool
 ) -> Iterator[str]:
     """Convert files of the user, and store their numbers.
 
@@ -60,21 +65,26 @@ def import_files(
     yield from _store(space, folder, _public_data(space).imported(paths, partial=partial))
 
 
-def _public_data(space: Enumerable) -> PublicData:
+def _public_data(space: SearchSpace) -> PublicData:
     if not isinstance(space, HasPublicData):
         raise UserError(f"space={space.name} has no public data that could be fetched or imported")
     return space.public_data()
 
 
-def _store(space: Enumerable, folder: Path, tables: Iterable[NewTable]) -> Iterator[str]:
+def _store(space: SearchSpace, folder: Path, tables: Iterable[NewTable]) -> Iterator[str]:
+    home = table_folder(space, folder)
     for table in tables:
         if table.replaces is not None:
-            (folder / table.replaces).unlink(missing_ok=True)
-        path = folder / table.file
-        if isinstance(space, HasAccuracyTable) and table.file == space.accuracy_table.file:
+            (home / table.replaces).unlink(missing_ok=True)
+        path = home / table.file
+        if (
+            isinstance(space, Enumerable)
+            and isinstance(space, HasAccuracyTable)
+            and table.file == space.accuracy_table.file
+        ):
             yield store_accuracy(space, path, table.columns)
         else:
-            yield store_latency(space, path, table.columns)
+            yield store_latency(space, path, table.columns, table.architectures)
         if table.remark is not None:
             yield table.remark
 
@@ -98,9 +108,18 @@ def store_accuracy(
 
 
 def store_latency(
-    space: Enumerable, path: Path, columns: Mapping[str, Float64[ndarray, "size"]]
+    space: SearchSpace,
+    path: Path,
+    columns: Mapping[str, Float64[ndarray, "rows"]],
+    architectures: Int64[ndarray, "rows D"] | None = None,
 ) -> str:
     """Write the columns that no other table of the folder has, and keep those of the file.
+
+    Args:
+      space: of the architectures.
+      path: of the file.
+      columns: milliseconds by the name of the column.
+      architectures: of each row; None: all of a numbered space, in order.
 
     Returns:
       one line for the user.
@@ -108,20 +127,38 @@ def store_latency(
     Raises:
       UserError: if the existing table cannot be read.
     """
-    elsewhere = {
-        name: file for name, file in latency_files(path.parent, space).items() if file != path
-    }
+    data = path.parents[len(table_folder(space, Path()).parts)]
+    elsewhere = {name: file for name, file in latency_files(data, space).items() if file != path}
     new = {name: column for name, column in columns.items() if name not in elsewhere}
     holders = sorted({str(elsewhere[name]) for name in columns if name in elsewhere})
     left = f"{len(columns) - len(new)} of them are already in {', '.join(holders)}"
     if not new:
         return f"did not write {path}: {_few(list(columns))}; {left}"
-    existing = {}
+    kept = new
     if any(name not in new for name in numeric_columns(header(path))):
         table = read_csv_table(path, space)
-        existing = dict(zip(table.columns, table.values, strict=True))
-    write_csv_table(path, space, {**existing, **new})
+        kept = {**dict(zip(table.columns, table.values, strict=True)), **new}
+        if architectures is not None:
+            architectures, kept = _joined(table, architectures, new)
+    write_csv_table(path, space, kept, architectures)
     return f"wrote {path}: {_few(list(new))}" + (f"; {left}" if holders else "")
+
+
+def _joined(
+    table: CsvTable,
+    architectures: Int64[ndarray, "rows D"],
+    columns: Mapping[str, Float64[ndarray, "rows"]],
+) -> tuple[Int64[ndarray, "n D"], dict[str, Float64[ndarray, "n"]]]:
+    """Rows and columns of a table and of new columns; NaN where one lacks a row of the other."""
+    every = np.concatenate([table.architectures, architectures])
+    _, first, place = np.unique(every, axis=0, return_index=True, return_inverse=True)
+    place, old = place.reshape(-1), len(table.architectures)
+    joined = {name: np.full(len(first), np.nan) for name in (*table.columns, *columns)}
+    for name, values in zip(table.columns, table.values, strict=True):
+        joined[name][place[:old]] = values
+    for name, values in columns.items():
+        joined[name][place[old:]] = values
+    return every[first], joined
 
 
 def _few(names: list[str]) -> str:

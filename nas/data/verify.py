@@ -12,12 +12,14 @@ from jaxtyping import Bool
 from numpy import ndarray
 
 from nas.accuracy.base import HasAccuracyTable
-from nas.spaces.base import Enumerable
+from nas.spaces.base import SearchSpace
 from nas.spaces.public_data import HasPublicData
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
     ENERGY_SUFFIX,
     CsvTable,
+    HasWholeTables,
+    belongs,
     header,
     is_whole,
     latency_files,
@@ -37,13 +39,16 @@ class Verdict:
     line: str  # for the user, with the reason
 
 
-def verify(space: Enumerable, folder: Path) -> Iterator[Verdict]:
+def verify(space: SearchSpace, folder: Path) -> Iterator[Verdict]:
     """Check each table of the folder, reading the file itself and not its cache.
 
     Raises:
       UserError: if there is no table.
     """
-    paths = [*sorted(folder.glob("*.csv")), *sorted((folder / space.name).glob("*.csv"))]
+    shared = sorted(folder.glob("*.csv"))
+    if not isinstance(space, HasWholeTables):  # the others are of other spaces
+        shared = [path for path in shared if belongs(path, space)]
+    paths = [*shared, *sorted((folder / space.name).glob("*.csv"))]
     if not paths:
         raise UserError(
             f"{folder} holds no table; `python -m nas.data fetch` downloads the public ones"
@@ -58,14 +63,14 @@ def verify(space: Enumerable, folder: Path) -> Iterator[Verdict]:
         yield Verdict(passed=False, line=f"FAIL  {folder}: {error}")
 
 
-def _judge(space: Enumerable, path: Path) -> Verdict:
+def _judge(space: SearchSpace, path: Path) -> Verdict:
     try:
         return Verdict(passed=True, line=f"ok    {path.name}: {_accept(space, path)}")
     except (UserError, OSError) as error:
         return Verdict(passed=False, line=f"FAIL  {path.name}: {error}")
 
 
-def _accept(space: Enumerable, path: Path) -> str:
+def _accept(space: SearchSpace, path: Path) -> str:
     """Count the file's rows and columns.
 
     Raises:
@@ -96,18 +101,18 @@ def _accept(space: Enumerable, path: Path) -> str:
 
 
 def _check(
-    space: Enumerable, table: CsvTable, name: str, good: Bool[ndarray, "size"], what: str
+    space: SearchSpace, table: CsvTable, name: str, good: Bool[ndarray, "size"], what: str
 ) -> None:
     if not good.all():
         row = int(np.argmin(good))
         number = table.column(name)[row]
         found = "missing" if np.isnan(number) else f"{number:g}, {what}"
         raise UserError(
-            f"{name} of {space.text(space.architectures(np.array(row)))} (index {row}) is {found}"
+            f"{name} of {space.text(table.architectures[row])} (index {row}) is {found}"
         )
 
 
-def _compare(space: Enumerable, table: CsvTable) -> int:
+def _compare(space: SearchSpace, table: CsvTable) -> int:
     """Compare the table with the reference values of the space; returns how many it has."""
     if not isinstance(space, HasPublicData):
         return 0

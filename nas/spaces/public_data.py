@@ -11,8 +11,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, final, runtime_checkable
 
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
+
+from runtime.shell.keyed_table import HasWholeTables, Keys, data_folder
+
+RAW = "raw"
+"""Folder of the downloaded files, inside that of the tables."""
+
+
+def table_folder(space: Keys, folder: Path | None = None) -> Path:
+    """Folder of a space's tables: the data folder itself if their names say the space.
+
+    Raises:
+      UserError: if `NAS_DATA` names no folder.
+    """
+    folder = data_folder() if folder is None else folder
+    return folder if isinstance(space, HasWholeTables) else folder / space.name
+
+
+def raw_folder(space: Keys, folder: Path | None = None) -> Path:
+    """Folder of a space's downloaded files.
+
+    Raises:
+      UserError: if `NAS_DATA` names no folder.
+    """
+    return table_folder(space, folder) / RAW
 
 
 @final
@@ -32,7 +56,8 @@ class NewTable:
     """Columns to store in one CSV of the data folder."""
 
     file: str  # name in the data folder
-    columns: Mapping[str, Float64[ndarray, "size"]]  # by number of the architecture; NaN: unknown
+    columns: Mapping[str, Float64[ndarray, "rows"]]  # NaN: unknown
+    architectures: Int64[ndarray, "rows D"] | None = None  # of each row; None: all, by number
     replaces: str | None = None  # file with the same columns, which is removed
     remark: str | None = None  # sentence for the user
 

@@ -1,6 +1,7 @@
 """Fits the embedded latency models: `NAS_DATA=... python -m nas.spaces.mobilenet_v3.fitting`.
 
-Reads the latency tables and the block look-ups of the registered devices, writes
+Reads the latency tables and the block look-ups of the registered devices (our own table is
+`benchmarks/results/mobilenet_v3_h200_ms.csv`: copy it into the folder of the others), writes
 `nas/spaces/mobilenet_v3/regression.safetensors` and its card, `regression.md`. The same data gives the same
 weights up to rounding.
 """
@@ -12,33 +13,31 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from latency.devices.measured import MeasuredLatency
+import numpy as np
+
 from latency.devices.registry import Device, registered
 from latency.models.regression import (
     MODELS,
     EmbeddedModel,
-    fitted_model,
     fitted_models,
     save_models,
 )
-from latency.sources.blocks import BlocksLatencyConfig, any_choices, look_ups
+from latency.sources.blocks import BlocksLatencyConfig, look_ups
 from nas.spaces.base import task_named
+from nas.spaces.mobilenet_v3.features import FEATURES
 from nas.spaces.mobilenet_v3.plugin import SPACE
 from runtime.shell.exit_status import one_line_errors
-from runtime.shell.provenance import Kind
 
 WEIGHTS = Path(__file__).with_name(MODELS)
 CARD = WEIGHTS.with_suffix(".md")
-
-_FROM_BLOCKS = 20_000
-"""Samples whose sums of measured blocks a model is fitted on, where all their blocks were measured."""
 
 _ABOUT = """\
 # Embedded latency models
 
 One linear regression a device: milliseconds = weights x features + intercept. Features
 (`nas/spaces/mobilenet_v3/features.py`): how often each setting of kernel and expansion is the first block of each
-stage and how often another, as it is and times the pixels that the stage computes; the pixels of the stem.
+stage and how often another, as it is and times the pixels that the stage computes; the pixels of the stem; a step for
+each side.
 
 Written by `python -m nas.spaces.mobilenet_v3.fitting` from the tables below; no row of the public ones is stored. The
 weights are fitted on all networks. The quality is five-fold cross-validated: each network is predicted by a fit that
@@ -79,20 +78,26 @@ def _fitted_on_blocks() -> Iterator[tuple[Device, EmbeddedModel]]:
     """A model for each registered device with look-ups, fitted on sums of measured blocks."""
     task = task_named(SPACE, "auto")
     for device in registered(SPACE):
-        files = look_ups(SPACE, device.column)
-        if not files:
+        if not look_ups(SPACE, device.column):
             continue
         oracle = BlocksLatencyConfig().build(device.column, SPACE, task)
-        rows = any_choices(SPACE, _FROM_BLOCKS)
-        answered = oracle.answer(rows)
-        of_blocks = answered.kind == Kind.blocks
-        path = next(iter(files.values()))
-        measured = MeasuredLatency(path, rows[of_blocks], answered.ms[of_blocks])
-        fitted = fitted_model(SPACE, device, measured)
-        # other sides than the measured ones are extrapolated, below the fastest of these too
-        assert oracle.model is not None
-        floor_ms = oracle.model.fastest_ms
-        yield device, replace(fitted, model=replace(fitted.model, fastest_ms=floor_ms))
+        model, quality = oracle.model, oracle.quality
+        assert model is not None
+        assert quality is not None
+        weights_ms = np.zeros(len(FEATURES))  # none of the steps between sides: few were measured
+        weights_ms[: len(model.weights_ms)] = model.weights_ms
+        embedded = replace(model, weights_ms=weights_ms)
+        yield (
+            device,
+            EmbeddedModel(
+                device.id,
+                embedded,
+                quality,
+                oracle.fitted_on,
+                saw_disconnected=True,
+                features=FEATURES,
+            ),
+        )
 
 
 if __name__ == "__main__":

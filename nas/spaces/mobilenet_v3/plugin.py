@@ -10,11 +10,14 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
+from nas.accuracy.base import Accuracy, Split
 from nas.spaces.mobilenet_v3.blocks import sum_of_blocks
 from nas.spaces.mobilenet_v3.costs import multiply_accumulates, parameters
-from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features
+from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features, smooth_features
 from nas.spaces.mobilenet_v3.layers import Block, blocks_of, image_side, widths
-from nas.spaces.mobilenet_v3.space import MobileNetV3, side_of, stages_of
+from nas.spaces.mobilenet_v3.predictor import NAME, WIDTH, OfaAccuracyConfig
+from nas.spaces.mobilenet_v3.space import IMAGENET, MobileNetV3, side_of, stages_of
+from nas.spaces.public_data import PublicData
 from runtime.network.task import Task
 
 if TYPE_CHECKING:
@@ -26,26 +29,31 @@ _BYTES_PER_WEIGHT = 4
 CONTROL = "r176 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4 k5e4-k5e4-k5e4"
 
 
-@final
 class MobileNetV3Space(MobileNetV3):
     """The networks of one width multiplier, with their costs and what is known of them.
 
     A width is a space of its own: supernets, look-ups and predictors are made for one width.
     """
 
-    tasks: Mapping[str, Task] = {"imagenet": Task("imagenet", 1000, 224, title="ImageNet")}
-    default_task = "imagenet"
+    tasks: Mapping[str, Task] = {IMAGENET.name: IMAGENET}
+    default_task = IMAGENET.name
     feature_names = FEATURES
 
     def __init__(self, name: str, multiplier: float, resources: Path | None) -> None:
         self.name = name
         self.resources = resources
-        self._multiplier = multiplier
+        self.multiplier = multiplier
         self.widths = widths(multiplier)
 
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Counts of blocks by their place and settings; see `features.py`."""
         return architecture_features(architectures)
+
+    def smooth_features(
+        self, architectures: Int64[ndarray, "*n D"]
+    ) -> Float64[ndarray, "*n smooth"]:
+        """The features without the steps between sides."""
+        return smooth_features(architectures)
 
     def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
         """The same number for equal networks."""
@@ -122,7 +130,28 @@ class MobileNetV3Space(MobileNetV3):
         return draw_network(title, side, stages, self.widths, self.text(architecture))
 
 
-SPACE = MobileNetV3Space("mobilenet_v3", 1.2, Path(__file__).parent)
-"""Width 1.2, that of the published predictor and look-ups."""
+@final
+class WideMobileNetV3Space(MobileNetV3Space):
+    """The networks of width 1.2, of which a predictor and look-ups were published."""
+
+    def __init__(self) -> None:
+        super().__init__(NAME, WIDTH, Path(__file__).parent)
+
+    def surrogate(self, task: Task, split: Split, epochs: int) -> Accuracy:
+        """Accuracies predicted by the published predictor.
+
+        Raises:
+          UserError: if it is not in the data folder, or is of another task or split.
+        """
+        return OfaAccuracyConfig().build(self, task, split, epochs)
+
+    def public_data(self) -> PublicData:
+        """HELP's latencies, the look-ups and the predictor."""
+        from nas.spaces.mobilenet_v3.public import MobileNetV3Data  # noqa: PLC0415 - `nas.data` only
+
+        return MobileNetV3Data()
+
+
+SPACE = WideMobileNetV3Space()
 
 NARROW = MobileNetV3Space("mobilenet_v3_w1.0", 1.0, None)

@@ -16,11 +16,14 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from nas.spaces.base import ChoiceSpace
+from runtime.network.task import Task
 from runtime.shell.errors import UserError
 
 SIDES = tuple(range(128, 225, 4))
 DEPTHS, KERNELS, EXPANSIONS = (2, 3, 4), (3, 5, 7), (3, 4, 6)
 STAGES, MOST_BLOCKS = 5, max(DEPTHS)
+
+IMAGENET = Task("imagenet", 1000, SIDES[-1], title="ImageNet")
 
 FORM = "r224 k3e6-k5e4 k3e3-k3e4-k7e6 k3e3-k3e3 k3e3-k3e3 k3e3-k3e3-k5e6-k5e3"
 """An example of the text of an architecture: the side, then the blocks of each stage."""
