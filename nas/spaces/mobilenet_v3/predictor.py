@@ -56,8 +56,8 @@ _WIDTHS = (_INPUTS, *[_HIDDEN] * (_LAYERS - 1), 1)
 class Perceptron:
     """The published network: one-hot inputs to a fraction."""
 
-    weights: tuple[Float32[ndarray, "outputs inputs"], ...]
-    biases: tuple[Float32[ndarray, "outputs"], ...]
+    weights: tuple[Float32[ndarray, "_ _"], ...]  # of each layer, outputs by inputs
+    biases: tuple[Float32[ndarray, "_"], ...]
 
     def __call__(self, inputs: Float32[ndarray, "*n inputs"]) -> Float64[ndarray, "*n"]:
         """Accuracy on held-out images, as a fraction."""
