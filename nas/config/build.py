@@ -41,7 +41,6 @@ from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
 from nas.config.limits import limits_of
 from nas.config.simulated import simulated
 from nas.spaces.base import SearchSpace, task_named
-from nas.spaces.base import task_named
 from nas.spaces.mobilenet_v3.predictor import OfaAccuracyConfig
 from nas.spaces.registry import space_named
 from nas.trials.problem import SearchProblem
