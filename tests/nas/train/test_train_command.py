@@ -1,0 +1,179 @@
+"""`nas.train`, in this process and as a command."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from rich.console import Console
+from safetensors.torch import load_file
+
+from nas.accuracy.images.open import open_images
+from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.train_on import TrainOn
+from nas.accuracy.training.trained_folder import WEIGHTS, read_training
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.train.command import train_into_folder
+from nas.train.config import TrainConfig
+from nas.train.job import CHECKPOINT
+from runtime.shell.errors import UserError
+
+
+@pytest.fixture
+def config(tmp_path):
+    """The cheapest cell on the smallest digits."""
+    return TrainConfig(
+        run=None,
+        space="nas_bench_201",
+        arch="1835",
+        data="digits",
+        side=4,
+        recipe="nas_bench_201",
+        epochs=1,
+        hours=None,
+        images=TrainOn.train_and_valid,
+        seed=0,
+        device="cpu",
+        runs=str(tmp_path / "runs"),
+    )
+
+
+@pytest.fixture
+def console(tmp_path):
+    with (tmp_path / "told.txt").open("w+") as file:
+        yield Console(file=file, width=200)
+
+
+def told(console):
+    console.file.seek(0)
+    return console.file.read()
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_the_folder_holds_the_weights_and_how_they_came_about(config, console):
+    folder = train_into_folder(config, console)
+
+    training = read_training(folder)
+    images = open_images("digits", side=4, seed=0)
+    network = SPACE.network(SPACE.parse(training.arch), images.task)
+    network.load_state_dict(load_file(folder / WEIGHTS))
+    assert training.arch == SPACE.text(SPACE.architectures(np.array(1835)))
+    assert training.test.fraction == accuracy_of(network, images.test, images, device="cpu")
+    assert training.test.images == len(images.test)
+    assert training.valid is None
+    assert (training.state, training.epochs, training.trained_on) == (
+        "finished",
+        1,
+        "train_and_valid",
+    )
+    assert training.data_digest == images.digest
+    assert f"{training.test.fraction:.2%} on {len(images.test)} test images" in told(console)
+    assert list((folder / "tensorboard").iterdir())
+
+
+def test_with_images_train_the_validation_images_are_judged_on_too(config, console):
+    folder = train_into_folder(replace(config, images=TrainOn.train), console)
+
+    training = read_training(folder)
+    assert 0 < training.valid.fraction < 1
+    assert 0 < training.test.fraction < 1
+
+
+def test_the_same_command_again_finds_the_finished_training(config, console):
+    folder = train_into_folder(config, console)
+    before = (folder / WEIGHTS).read_bytes()
+
+    assert train_into_folder(config, console) == folder
+
+    assert (folder / WEIGHTS).read_bytes() == before
+    assert "goes on after epoch 1" in told(console)
+
+
+def test_a_training_with_other_settings_is_not_mixed_up_with_it(config, console):
+    folder = train_into_folder(config, console)
+
+    with pytest.raises(UserError, match="epochs=1, but here it is 2; remove it"):
+        train_into_folder(replace(config, epochs=2), console)
+
+    assert read_training(folder).epochs == 1
+
+
+def test_hours_decide_the_number_of_epochs(config, console):
+    folder = train_into_folder(replace(config, epochs=999, hours=0.0005), console)
+
+    assert 1 <= read_training(folder).epochs < 999
+    assert "of 999 epochs fit in hours=0.0005" in told(console)
+    with pytest.raises(UserError, match="less than one epoch takes on cpu"):
+        train_into_folder(replace(config, seed=1, arch="6111", hours=1e-6), console)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"arch": None}, "name a network: run="),
+        ({"data": None}, "name a network: run="),
+        ({"arch": "15625"}, "arch=15625 is not between 0 and 15,624"),
+        ({"arch": "|x|"}, "is not of the form"),
+        ({"recipe": "best"}, "recipe=best is not one of nas_bench_201, modern"),
+        ({"epochs": 0}, "epochs=0 must be at least 1"),
+        ({"hours": -1.0}, "hours=-1 must be positive"),
+        ({"seed": -1}, "seed=-1 is not between"),
+        ({"device": "gpu"}, "device=gpu is none of auto, cpu"),
+        ({"run": "nowhere"}, "run=nowhere is not the folder of a run"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(config, console, settings, message):
+    with pytest.raises(UserError, match=message):
+        train_into_folder(replace(config, **settings), console)
+
+
+def command(tmp_path, *more):
+    return [
+        sys.executable, "-m", "nas.train", "arch=1835", "data=digits", "side=4", "device=cpu",
+        f"runs={tmp_path / 'runs'}", *more,
+    ]  # fmt: skip
+
+
+def test_errors_of_the_user_are_one_line(tmp_path):
+    done = subprocess.run(
+        command(tmp_path, "recipe=best"), capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 2
+    assert done.stderr == "edgenas: recipe=best is not one of nas_bench_201, modern\n"
+
+
+@pytest.mark.slow
+def test_a_killed_training_ends_with_the_same_weights(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    subprocess.run(command(whole, "epochs=6"), check=True)
+
+    running = subprocess.Popen(command(killed, "epochs=6"))
+    deadline_s = time.monotonic() + 300
+    while not (found := list(killed.rglob(CHECKPOINT))) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    running.send_signal(signal.SIGKILL)
+    assert running.wait() == -signal.SIGKILL
+    assert not list(killed.rglob("training.json"))
+    subprocess.run(command(killed, "epochs=6"), check=True)
+
+    assert found
+    weights = [next(iter(folder.rglob(WEIGHTS))).read_bytes() for folder in (whole, killed)]
+    assert weights[0] == weights[1]
+    records = [
+        json.loads(next(iter(one.rglob("training.json"))).read_text()) for one in (whole, killed)
+    ]
+    assert records[0]["test"] == records[1]["test"]
