@@ -12,6 +12,7 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
+from nas.accuracy.training.average_pool import exact_average_pools
 from nas.accuracy.training.recipe import Recipe
 
 
@@ -19,7 +20,7 @@ from nas.accuracy.training.recipe import Recipe
 class Normalised(nn.Module):
     """A network behind the conversion of bytes to numbers of mean 0 and standard deviation 1.
 
-    On a GPU it computes in bfloat16 where autocast says so.
+    On a GPU it computes in bfloat16, where autocast does not keep float32.
     """
 
     def __init__(
@@ -40,13 +41,14 @@ class Normalised(nn.Module):
     def forward(self, pixels: UInt8[Tensor, "n side side channels"]) -> Float[Tensor, "n classes"]:
         """Logits."""
         images = ((pixels - self._mean) / self._sd).permute(0, 3, 1, 2)  # channels last in memory
-        with torch.autocast(
-            self._device.type,
-            torch.bfloat16,
-            enabled=self._device.type == "cuda",
-            cache_enabled=False,  # cached casts of the weights would be those of the capture
-        ):
+        if self._device.type != "cuda":
             logits: Tensor = self.network(images)
+            return logits
+        with (
+            exact_average_pools(self.network),
+            torch.autocast("cuda", torch.bfloat16, cache_enabled=False),  # no casts of a capture
+        ):
+            logits = self.network(images)
         return logits.float()
 
 
