@@ -12,20 +12,13 @@ from rich.console import Console
 from nas.export.config import ExportConfig
 from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of
-from runtime.shell.hydra_command import typed_hydra_command
+from runtime.shell.hydra_command import quoted, typed_hydra_command
 
 
 def main() -> None:
     """Run the command line's export."""
-    sys.argv[1:] = [_quoted(argument) for argument in sys.argv[1:]]
+    sys.argv[1:] = [quoted(argument, "arch") for argument in sys.argv[1:]]
     typed_hydra_command("nas.export", "export", ExportConfig, _export)
-
-
-def _quoted(argument: str) -> str:
-    """An architecture's text may have signs that mean something to Hydra, unless it is quoted."""
-    arch = argument.removeprefix("arch=")
-    is_plain = arch == argument or arch[:1] in {"'", '"'} or arch.replace("-", "").isalnum()
-    return argument if is_plain else f"arch='{arch}'"
 
 
 def _export(config: ExportConfig) -> None:
