@@ -42,6 +42,8 @@ def main() -> None:
 def _transfer(config: TransferConfig) -> None:
     console = Console(highlight=False, emoji=False, soft_wrap=True)
     space = require_known_devices(space_named(config.space))
+    if not Path(config.out).parent.is_dir():
+        raise UserError(f"out={config.out}: there is no folder {Path(config.out).parent}")
     if config.choose is not None and config.probes is None:
         _choose(space, config.choose, Path(config.out), console)
     elif config.probes is not None and config.choose is None:

@@ -107,9 +107,10 @@ def _unknown(space: Space, name: str, columns: tuple[str, ...]) -> str:
             f"-m nas.measure space={space.name}`, or ask a live board with latency=probe"
         )
     nearest = get_close_matches(name, sorted(known), cutoff=0.4)
-    offer = f"; the nearest are {', '.join(nearest)}" if nearest else ""
+    offer = "the nearest are" if nearest else "known are, among others,"
     return (
-        f"device {name!r} is not known{offer}{ignored}; `python -m nas.data list` lists all devices"
+        f"device {name!r} is not known; {offer} {', '.join(nearest or sorted(known)[:3])}{ignored}; "
+        f"`python -m nas.data list` lists all devices"
     )
 
 

@@ -58,11 +58,10 @@ def search_by(
     tables: Sequence[Path],
 ) -> str:
     """The command that searches with these tables. T is the median latency."""
-    settings = [
-        f"space={space.name}",
-        f"device={folder.device_id}",
-        f"T={np.median(latency_ms):.3g}ms",
-    ]
+    limit = f"{np.median(latency_ms):.3g}"  # ms
+    settings = [f"space={space.name}", f"device={folder.device_id}", f"T={limit}ms"]
+    if float(limit) <= 1:
+        settings.append("reward=constrained")  # the default's logarithm needs T > 1 ms
     if config.statistic is not Statistic.median:
         settings.append(f"latency.statistic={config.statistic.value}")
     files = [str(path) for table in tables for path in (table, table.with_suffix(".json"))]

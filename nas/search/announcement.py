@@ -24,7 +24,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
       UserError: if no architecture meets the limit.
     """
     config, problem = experiment.config, experiment.problem
-    print_sources(console, problem)
+    together = sources(problem)
     further = "".join(f"{limit}, " for limit in problem.limits.each)
     how = (
         f"reward={choices['reward']}, controller={choices['controller']}, seed {config.seed}, "
@@ -35,6 +35,7 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         for sentence in experiment.images.report:
             console.print(sentence, soft_wrap=True, markup=False)
     lines = [
+        *([together] if len(together.split()) <= _LONG else _each_source(problem)),
         (
             f"searching {problem.task.name} on {problem.oracle.device}, T = {problem.limit_ms:g} ms, "
             f"{further}{how}"
@@ -65,14 +66,6 @@ def _outlook(problem: SearchProblem) -> list[str]:
 def sources(problem: SearchProblem) -> str:
     """Sources of the numbers, in one line."""
     return "; ".join(_each_source(problem))
-
-
-def print_sources(console: Console, problem: SearchProblem) -> None:
-    """Print the sources on one line, or where that would be long each on its own."""
-    together = sources(problem)
-    lines = [together] if len(together.split()) <= _LONG else _each_source(problem)
-    for line in lines:
-        console.print(line, soft_wrap=True)
 
 
 def _each_source(problem: SearchProblem) -> list[str]:

@@ -18,7 +18,7 @@ from nas.report.figures import draw_figures
 from nas.report.summary import Settings, Summary, feasible_of, summarise
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.report.terminal import print_summary
-from nas.search.announcement import print_sources, short_sources, sources
+from nas.search.announcement import short_sources, sources
 from nas.search.checkpoint import Checkpointer, load_checkpoint
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
@@ -237,7 +237,6 @@ class Run:
             f"next: open {folder.report}, or python -m tensorboard.main --logdir {folder.path}",
             soft_wrap=True,
         )
-        print_sources(self.console, problem)
         return summary
 
     def _settings(self) -> Settings:

@@ -8,12 +8,11 @@ An entry point names a module attribute that is a `SearchSpace`, or a function t
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from nas.spaces.base import SearchSpace
-from runtime.shell.errors import UserError
+from runtime.shell.errors import UserError, did_you_mean
 
 GROUP = "edgenas.spaces"
 
@@ -38,11 +37,10 @@ def space_named(name: str) -> SearchSpace:
       UserError: if there is none, or its plug-in cannot be imported or is no search space.
     """
     if name not in space_names():
-        near = get_close_matches(name, space_names(), n=1)
-        offer = f" (did you mean {near[0]}?)" if near else ""
         raise UserError(
-            f"space={name} is not known{offer}; known are {', '.join(space_names())}, and a plug-in is "
-            f"registered by the entry point {GROUP!r} (docs/tutorial/your-own-space.md)"
+            f"space={name} is not one of {', '.join(space_names())}, and a plug-in is registered by the "
+            f"entry point {GROUP!r} (docs/tutorial/your-own-space.md)"
+            f"{did_you_mean(name, space_names())}"
         )
     point = _plug_ins().get(name)
     if name in _BUILT_IN:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, final
 
@@ -28,6 +27,7 @@ from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
 from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.isolation.isolation import Isolation
 from runtime.shell.conf_folder import CONF
+from runtime.shell.errors import did_you_mean
 from runtime.shell.units import parse_bytes
 
 BUNDLED = CONF / "scenarios"
@@ -67,9 +67,9 @@ class Scenario:
         ):
             for one in given:
                 if one not in known:
-                    near = get_close_matches(one, known, 1)
-                    meant = f"; did you mean {near[0]}?" if near else ""
-                    raise ValueError(f"{key}: {one!r} must be one of {', '.join(known)}{meant}")
+                    raise ValueError(
+                        f"{key}: {one!r} must be one of {', '.join(known)}{did_you_mean(one, known)}"
+                    )
         self._check_isolation()
         if self.memory_budget is not None:
             try:
@@ -199,10 +199,9 @@ def scenario_named(given: str) -> Scenario:
     bundled = {path.stem: path for path in sorted(BUNDLED.glob("*.yaml"))}
     path = bundled.get(given, Path(given).expanduser())
     if path.suffix != ".yaml" or not path.is_file():
-        near = get_close_matches(given, list(bundled), 1)
-        meant = f"; did you mean {near[0]}?" if near else ""
         raise ValueError(
-            f"scenario={given} must be one of {', '.join(bundled)} or a .yaml file{meant}"
+            f"scenario={given} must be one of {', '.join(bundled)} or a .yaml file"
+            f"{did_you_mean(given, bundled)}"
         )
     try:
         return _read(path)

@@ -7,9 +7,7 @@ import math
 import os
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from runtime.mapping.solving.program import Answer
 from runtime.mapping.solving.slack import FrameAnalysis, Slack, analyse_frame
 from runtime.page.print import print_lines, print_results, wide_console
 from runtime.page.results import Results
+from runtime.shell.errors import did_you_mean
 from runtime.shell.hydra_command import typed_hydra_command
 
 DOES_NOT_FIT = 1
@@ -243,13 +242,8 @@ def _file(setting: str, name: str, *known: str) -> Path:
     files = f" or {', '.join(beside[:8])}" if beside else f"; there is no {suffix} file"
     raise ValueError(
         f"{setting}={name} does not exist; use {', '.join(known)}{files}"
-        f"{_meant(name, [*known, *beside])}"
+        f"{did_you_mean(name, [*known, *beside])}"
     )
-
-
-def _meant(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _check_known(tasks: str, table: TimingTable, platform: Platform) -> None:
@@ -260,7 +254,7 @@ def _check_known(tasks: str, table: TimingTable, platform: Platform) -> None:
             raise ValueError(
                 f"{tasks}: {table.networks[timed[0]]},{name} has times, but {name} is not a "
                 f"configuration of {platform.name}: {', '.join(platform.configurations)}"
-                f"{_meant(name, [*platform.configurations])}"
+                f"{did_you_mean(name, [*platform.configurations])}"
             )
 
 

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class UserError(Exception):
     """An error of the user; its message is one line that names the value and what is allowed."""
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """`; did you mean <the nearest known name>?`, or nothing where none is near."""
+    near = get_close_matches(given, list(known), 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def require_at_least_1(settings: dict[str, int]) -> None:

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from runtime.shell.conf_folder import CONF
-from runtime.shell.errors import UserError
+from runtime.shell.errors import UserError, did_you_mean
 from runtime.shell.exit_status import one_line_errors
 
 _Config = TypeVar("_Config")
@@ -109,13 +109,9 @@ def one_line_hydra_errors(
         try:
             yield
         except (HydraException, OmegaConfBaseException) as error:
-            messages = [_for_users(str(error))]
-            if error.__cause__ is not None:
-                messages.append(_for_users(str(error.__cause__)))
-            messages += [
-                advice for name, advice in (removed or {}).items() if f"'{name}'" in str(error)
-            ]
-            raise UserError(f"{': '.join(messages)}; see `python -m {command} --help`") from error
+            advice = [text for name, text in (removed or {}).items() if f"'{name}'" in str(error)]
+            messages = [_for_users(error), *advice, f"see `python -m {command} --help`"]
+            raise UserError("; ".join(messages)) from error
         except ValueError as error:
             if not str(error).startswith(_NO_NAME):
                 raise
@@ -130,7 +126,31 @@ def _choices_of(arguments: Sequence[str]) -> list[str]:
     return [text for text in arguments if text.partition("=")[0] in _GROUPS]
 
 
-def _for_users(text: str) -> str:
-    """The message without Hydra's advice to developers, and without names of its YAML files."""
-    told = re.split(r"\n?Config search path|\.?\s+To append|\n\s*full_key|\n\s*set_value", text)[0]
-    return re.sub(r"\s*\w+_schema\b", "", " ".join(told.split()))
+_TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
+
+
+def _for_users(error: Exception) -> str:
+    """The message in the words of the command line; without Hydra's advice to developers."""
+    cause = error.__cause__
+    text = ": ".join(_cleaned(str(one)) for one in (error, cause) if one is not None)
+    if found := re.search(r"Could not find '([^/']+)/(.*)' Available options in '\1': (.*)", text):
+        group, name, options = found.groups()
+        return _not_one_of(f"{group}={name}", name, options.split())
+    if found := re.search(r"override (.*): Invalid value '(.*)', expected one of \[(.*)\]", text):
+        return _not_one_of(found[1], found[2], found[3].split(", "))
+    if found := re.search(r"override (.*): Value .* could not be converted to (\w+)", text):
+        return f"{found[1]} is not {_TYPES.get(found[2], found[2])}"
+    if found := re.search(r"Could not override '(.*)': Key '(.*)' not in ", text):
+        group = found[1].removesuffix(found[2])
+        known = [f"{group}{name}" for name in getattr(cause, "parent_node", None) or ()]
+        return f"unknown setting {found[1]}{did_you_mean(found[1], known)}"
+    return text
+
+
+def _not_one_of(setting: str, name: str, known: Sequence[str]) -> str:
+    return f"{setting} is not one of {', '.join(known)}{did_you_mean(name, known)}"
+
+
+def _cleaned(text: str) -> str:
+    said = re.split(r"\n?Config search path|\.?\s+To append|\n\s*full_key|\n\s*set_value", text)[0]
+    return re.sub(r"\s*\w+_schema\b", "", " ".join(said.split()))

@@ -289,6 +289,7 @@ def test_a_file_that_is_no_sheet_is_named(tmp_path, content, said):
     [
         (["out=x.csv"], "choose=10 names architectures"),
         (["choose=10"], "out is not set"),
+        (["choose=10", "out=nowhere/x.csv"], "out=nowhere/x.csv: there is no folder nowhere"),
         (["choose=2", "out=x.csv"], "choose=2 must be at least 3"),
         (["choose=9999", "out=x.csv"], "choose=9999: 9999 "),
         (["probes=nowhere.csv", "out=x.csv"], "cannot read nowhere.csv"),

@@ -34,7 +34,7 @@ def data(tmp_path, monkeypatch):
     return folder
 
 
-def measured(out, device, networks, statistic=Statistic.median):
+def measured(out, device, networks, statistic=Statistic.median, scale=1.0):
     """As if so many networks had been measured: the table, and what is said to do next."""
     config = MeasureConfig(
         board="b3",
@@ -55,7 +55,7 @@ def measured(out, device, networks, statistic=Statistic.median):
         scenario="hog" if "|" in device else None,
     )
     folder = MeasurementFolder(config, device, {})
-    values = SOLO_MS * (1.3 if "|" in device else 1.0)
+    values = scale * SOLO_MS * (1.3 if "|" in device else 1.0)
     rows = plan(config, SPACE)
     latency_ms = values[SPACE.numbers(rows)]
     samples = [Samples(np.full(5, ms), 2, is_stable=True) for ms in latency_ms]
@@ -75,6 +75,15 @@ def measured(out, device, networks, statistic=Statistic.median):
     return next_step(config, SPACE, folder, latency_ms, [*words, *scenario])
 
 
+@pytest.mark.parametrize(("scale", "reward"), [(0.01, "reward=constrained"), (1.0, "")])
+def test_a_limit_of_a_millisecond_or_less_comes_with_a_reward_that_takes_it(
+    tmp_path, scale, reward
+):
+    printed = measured(tmp_path, BOARD, 60, scale=scale)
+
+    assert printed.endswith(f"ms {reward}".rstrip())
+
+
 def commands(printed):
     """The lines that are commands, as lists of words."""
     return [shlex.split(line) for line in printed.splitlines()[1:]]
@@ -91,7 +100,7 @@ def test_a_table_alone_of_too_few_architectures_is_to_be_measured_further(tmp_pa
     ]
 
 
-def test_a_situation_without_a_table_alone_names_both_numbers_and_the_command_alone(tmp_path):
+def test_a_scenario_without_a_table_alone_names_both_numbers_and_the_command_alone(tmp_path):
     printed = measured(tmp_path, HOG, 24)
 
     assert "20 architectures timed both in it and alone (here are 0)" in printed
@@ -101,10 +110,10 @@ def test_a_situation_without_a_table_alone_names_both_numbers_and_the_command_al
 
 
 def test_a_scenario_of_too_few_architectures_is_to_be_measured_further_as_well(tmp_path):
-    alone, situated = commands(measured(tmp_path, HOG, 4))
+    alone, in_scenario = commands(measured(tmp_path, HOG, 4))
 
     assert "scenario=hog" not in alone
-    assert situated[-2:] == ["scenario=hog", "networks=40"]
+    assert in_scenario[-2:] == ["scenario=hog", "networks=40"]
 
 
 def test_with_a_small_table_alone_it_is_the_table_alone_that_lacks_architectures(tmp_path):

@@ -47,8 +47,9 @@ def test_the_task_gets_the_settings_as_an_object(run):
     ("words", "named"),
     [
         ((), "name is not set"),
-        (("name=a", "count=many"), "many"),
-        (("name=a", "colour=blue"), "colour"),
+        (("name=a", "count=many"), "count=many is not a whole number"),
+        (("name=a", "colour=blue"), "unknown setting colour; see"),
+        (("nme=a",), "unknown setting nme; did you mean name?"),
     ],
 )
 def test_a_wrong_setting_is_one_line_and_status_2(run, words, named):
