@@ -57,7 +57,8 @@ class Candidates:
 def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candidates:
     """Draw uniformly, and keep one of equal networks if it is within every limit.
 
-    An oracle that measures is asked for one draw after another until the seconds are over.
+    An oracle that measures is asked for one draw after another until the seconds are over and two
+    are within the limit.
 
     Raises:
       UserError: if no draw is within every limit.
@@ -104,9 +105,9 @@ def _measure(
     kind: Int8[ndarray, "n"],
     until_s: float,
 ) -> int:
-    """Ask for one row after another; returns the number of those that were asked for."""
+    """Ask for one row after another, for two within the limit at least; returns how many were asked for."""
     for i, row in enumerate(rows):
-        if time.monotonic() >= until_s:
+        if time.monotonic() >= until_s and (latency_ms[:i] <= problem.limit_ms).sum() > 1:
             return i
         try:
             answered = problem.oracle.answer(row[None])

@@ -53,7 +53,7 @@ def stage_results(loop: StagedLoop, space: SearchSpace) -> tuple[StageResult, ..
                 candidates.score_s,
                 None,
                 space.text(candidates.architectures[by_prior[0]]),
-                _place(by_prior[0], by_flops),
+                _place(int(by_prior[0]), by_flops),
                 None,
                 0,
             )
@@ -65,7 +65,7 @@ def stage_results(loop: StagedLoop, space: SearchSpace) -> tuple[StageResult, ..
         ("longer", short + 1, stages.order(loop.results)),
     ):
         jobs = [job for job in loop.results if (job.fidelity > short) is (name == "longer")]
-        if not jobs:
+        if not jobs or not len(order):
             continue
         accuracies = dict(
             zip(*(one.tolist() for one in stages.trained(loop.results, fidelity)), strict=True)
@@ -78,7 +78,7 @@ def stage_results(loop: StagedLoop, space: SearchSpace) -> tuple[StageResult, ..
                 sum(loop.results[job].seconds for job in jobs),
                 stages.fidelities[fidelity].epochs,
                 space.text(candidates.architectures[order[0]]),
-                _place(order[0], before),
+                _place(int(order[0]), before),
                 accuracies.get(int(order[0])),
                 int(sum(np.isnan(loop.results[job].accuracy) for job in jobs)),
             )

@@ -24,7 +24,7 @@ SHARES = {"proxies": 0.10, "short": 0.35, "longer": 0.15}
 SHORT_EPOCHS = 12
 """Most epochs of a short training."""
 
-LEAST_SHORT = 12
+LEAST_SHORT = 6
 """Short trainings that must fit into their time, or they are shorter."""
 
 BY_PROXIES = 10
