@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.train_on import TrainOn
-from nas.accuracy.training.trained_folder import WEIGHTS, read_training
+from nas.accuracy.training.trained_folder import WEIGHTS, read_training, trained_folder
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
@@ -177,3 +177,21 @@ def test_a_killed_training_ends_with_the_same_weights(tmp_path, monkeypatch):
         json.loads(next(iter(one.rglob("training.json"))).read_text()) for one in (whole, killed)
     ]
     assert records[0]["test"] == records[1]["test"]
+
+
+@pytest.mark.slow
+def test_the_winner_of_a_search_on_tables_is_trained_on_named_images(tmp_path):
+    runs = tmp_path / "runs"
+    search = ["budget=200", "accuracy=surrogate", "latency=regression", f"runs={runs}"]
+    subprocess.run([sys.executable, "-m", "nas.search", *search], check=True)
+    run = next(runs.glob("*/*"))
+    train = [sys.executable, "-m", "nas.train", f"run={run}", "side=4", "epochs=1", "device=cpu"]
+
+    refused = subprocess.run(train, capture_output=True, text=True, check=False)
+    subprocess.run([*train, "data=digits"], check=True)
+
+    assert refused.stderr.strip().endswith(
+        "searched on a table, without images; choose them with data="
+    )
+    best = json.loads((run / "summary.json").read_text())["best"]["arch"]
+    assert read_training(trained_folder(run, best)).arch == best
