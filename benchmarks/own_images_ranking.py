@@ -22,7 +22,9 @@ import math
 import os
 import time
 import traceback
+from concurrent.futures import as_completed
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,7 @@ from nas.accuracy.proxies.scores import PROXIES, SIGNALS, columns_of, scores, si
 from nas.accuracy.short import proxy_batch, tse_ema
 from nas.accuracy.table import TableAccuracyConfig
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.trainer import train
+from nas.accuracy.training.together import TrainingPool
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.stages import WEIGHT
@@ -85,26 +87,33 @@ def score_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queu
 
 
 def train_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queue: Any) -> None:
-    """Train cells shortly, one after another; puts (cell, accuracy, losses of the epochs, seconds)."""
-    torch.set_num_threads(1)
-    device, images = device_of(rank), images_of(arguments)
+    """Train cells shortly, side by side; puts (cell, accuracy, losses of the epochs, seconds)."""
+    images = images_of(arguments)
+    device = device_of(rank)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     recipe = replace(RECIPES["nas_bench_201"], epochs=arguments.epochs)
-    for number in cells:
-        try:
-            one = train(
-                network_of(number, images),
-                images,
+    at_once = min(len(cells), arguments.at_once)
+    with TrainingPool(images, device=device, side_by_side=at_once) as pool:
+        futures = {
+            pool.submit(
+                partial(network_of, number, images),
                 recipe,
                 seed=777,
-                device=device,
                 evaluate_every=arguments.epochs,
-            )
-        except Exception:  # noqa: BLE001, PERF203 - the other cells may still train
-            say(f"cell {number} failed")
-            traceback.print_exc()
-            queue.put((number, math.nan, [], math.nan))
-        else:
-            queue.put((number, one.accuracy, list(one.losses), one.seconds))
+            ): number
+            for number in cells
+        }
+        for future in as_completed(futures):
+            error = future.exception()
+            if error is not None:
+                say(f"cell {futures[future]} failed: {error!r}")
+                queue.put((futures[future], math.nan, [], math.nan))
+            else:
+                one = future.result()
+                queue.put((futures[future], one.accuracy, list(one.losses), one.seconds))
+        queue.close()
+        queue.join_thread()  # before the pool ends, so that nothing is lost with the process
 
 
 def spread(
@@ -170,7 +179,7 @@ def short_part(
     chosen = list(range(min(arguments.short // 2, len(cells))))  # the cells are in random order
     out["short"] = {"epochs": arguments.epochs, "accuracy": {}, "losses": {}, "seconds": {}}
     began_s = time.monotonic()
-    processes = arguments.processes * max(1, torch.cuda.device_count())
+    processes = max(1, torch.cuda.device_count())
     for half in range(2):
         if half == 1:
             trained = [i for i in chosen if str(cells[i]) in out["short"]["accuracy"]]
@@ -262,7 +271,8 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=1000)
     parser.add_argument("--short", type=int, default=60)
     parser.add_argument("--epochs", type=int, default=12)
-    parser.add_argument("--processes", type=int, default=6, help="at once on each GPU")
+    parser.add_argument("--processes", type=int, default=8, help="that score, on each GPU")
+    parser.add_argument("--at-once", type=int, default=16, help="trainings on each GPU")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument(
         "--tiny", action="store_true", help="digits at 8 pixels, for a test on a CPU"

@@ -40,7 +40,10 @@ def _entropies(features: list[Tensor]) -> Float[Tensor, " blocks"]:
     found = []
     for feature in features:
         pixels = feature.detach().float().movedim(1, -1).flatten(0, -2)
-        values = torch.linalg.eigvalsh(torch.cov(pixels.T, correction=0)).clamp(min=0)
+        covariance = torch.cov(pixels.T, correction=0)
+        if not covariance.isfinite().all():
+            return torch.full((len(features),), math.nan)
+        values = torch.linalg.eigvalsh(covariance).clamp(min=0)
         share = values / values.sum()
         found.append(-(share * (share + _SMALL).log()).sum())
     return torch.stack(found)
