@@ -43,6 +43,7 @@ from nas.config.simulated import simulated
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.mobilenet_v3.predictor import OfaAccuracyConfig
 from nas.spaces.registry import space_named
+from nas.trials.executor import Workers
 from nas.trials.problem import SearchProblem
 from rewards.absolute import AbsoluteReward
 from rewards.base import Reward
@@ -117,6 +118,7 @@ class SearchConfig:
     side: int | None = None  # pixels of own images
     hours: float = 1.0  # that a search on own images takes, with the winner's training
     workers: int | None = None  # evaluations at once, of an asynchronous search
+    executor: Workers = Workers.processes  # where networks are trained on own images
     scenario: str | None = None  # what goes on beside the network, with latency=corun
     reward: Reward = MISSING
     controller: ControllerConfig = MISSING
@@ -220,6 +222,13 @@ def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
     ):
         if value != default:
             raise UserError(f"{name}= is for benchmarks; with data={config.data}, leave it out")
+    if config.executor is Workers.ray and config.workers is None:
+        raise UserError("executor=ray: set workers=, the number of trainings at once")
+    if config.executor is Workers.threads and (config.workers or 1) > 1:
+        raise UserError(
+            f"executor=threads trains one network at a time; with workers={config.workers}, take "
+            f"executor=processes"
+        )
     side = _timed_side(space) if config.side is None else config.side
     return open_images(config.data, side=side, seed=config.seed)
 

@@ -69,7 +69,7 @@ def open_images(
     source = _source(data)
     decides = json.dumps([_VERSION, source.key(), chosen, seed, share])
     digest = sha256(decides.encode()).hexdigest()[:16]
-    folder = cache or Path(platformdirs.user_cache_dir("edgenas")) / "images"
+    folder = (cache or Path(platformdirs.user_cache_dir("edgenas")) / "images").absolute()
     draw = Draw(share, seed)
     return stored(
         folder / f"{source.name}-{chosen}px-{digest}",

@@ -92,6 +92,8 @@ class OwnImagesRun:
     @property
     def _parallel(self) -> int:
         """Networks that are scored or trained at once."""
+        if self.experiment.config.executor is Workers.threads:
+            return 1
         on_gpus = GPU_WORKERS * torch.cuda.device_count()
         return self.experiment.config.workers or max(1, on_gpus)
 
@@ -173,15 +175,15 @@ class OwnImagesRun:
         return loop, trials
 
     def _trainings(self) -> Evaluated:
-        """Trainings in processes, so many at once."""
+        """Trainings in processes, or wherever `executor=` says, so many at once."""
         images = self._ranking_images()
         recipe, space = recipe_named(self.rule.recipe), self._problem.space
-        checkpoints = self.folder.path / "checkpoints"
+        checkpoints = self.folder.path.absolute() / "checkpoints"  # as other processes see it
         pixels = f" at {images.side} pixels" if images is not self.images else ""
         return Evaluated(
             TrialTraining(images, space.network, recipe, checkpoints),
             tuple(Fidelity(f"{n} epoch{'s'[: n > 1]}{pixels}", n) for n in EPOCHS),
-            workers=Workers.processes,
+            workers=self.experiment.config.executor,
             slots=self._parallel,
             source=self.accuracy.source,
             description=self.accuracy.description,

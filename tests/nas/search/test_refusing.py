@@ -192,3 +192,17 @@ def test_a_full_disk_is_one_line_and_loses_no_sample(
     folder = only_run(tmp_path)
     assert sampled(folder) > 500
     assert resume(folder, data=synthetic_tables).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["executor=ray"], "executor=ray: set workers=, the number of trainings at once"),
+        (["executor=threads", "workers=2"], "executor=threads trains one network at a time"),
+        (["executor=slurm"], "executor"),
+    ],
+)
+def test_trainings_that_cannot_be_spread_are_refused(search_here, tmp_path, settings, message):
+    finished = search_here(tmp_path, "data=digits", *settings)
+
+    assert message in one_line(finished)
