@@ -26,7 +26,6 @@ from nas.report.staged_page import staged_page
 from nas.report.stages import print_stage
 from nas.report.summary import Settings, Summary, feasible_of, summarise
 from nas.report.terminal import print_summary
-from nas.search.announcement import print_sources
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
 from nas.search.interruption import Interruption
@@ -297,7 +296,6 @@ class OwnImagesRun:
         folder.journal.unlink(missing_ok=True)
         print_summary(self.console, summary)
         self._say(f"next: open {folder.report}, or python -m nas.export run={folder.path}")
-        print_sources(self.console, problem)
         return summary
 
     def _say(self, line: str) -> None:
