@@ -113,9 +113,8 @@ def _table(record: Export) -> Iterator[str]:
         f"\nLatency of one inference{said} at a time, measured on {_in_line(latency.board)}, "
         f"{_in_line(latency.runtime)}, one thread, {latency.samples} samples each, in turns."
     )
-    for form in record.forms:
-        if form.latency.doubts:
-            yield f"**{form.precision}{_in_line(form.latency.doubt)}.**"
+    if record.doubts:
+        yield f"**Latency not reliable: {_in_line('; '.join(record.doubts))}.**"
     if record.calibration is not None:
         yield f"int8: 8-bit weights scaled per channel, calibrated on {record.calibration}."
     yield ""

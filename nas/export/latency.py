@@ -20,6 +20,7 @@ from nas.export.config import ExportConfig
 from nas.export.on_board.check import board
 from nas.export.precisions import Precision, with_batch
 from nas.export.subject import Subject
+from runtime.machine.monitors import OtherLoad
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Samples, Statistic, Stopwatch, TimingConfig, time_interleaved
 from runtime.network.formats.onnx_session import OnnxSession
@@ -40,14 +41,6 @@ class Latency:
     samples: int
     doubts: tuple[str, ...]  # reasons not to rely on it, a line each
 
-    def __str__(self) -> str:
-        return f"median {self.median_ms:.3f} ms, p95 {self.p95_ms:.3f} ms{self.doubt}"
-
-    @property
-    def doubt(self) -> str:
-        """The doubts as the end of a sentence; empty without any."""
-        return f", NOT reliable: {'; '.join(self.doubts)}" if self.doubts else ""
-
 
 def timed_here(
     files: Mapping[Precision, bytes],
@@ -57,12 +50,14 @@ def timed_here(
 ) -> dict[Precision, Latency]:
     """Latency of each file on this machine, timed in turns; `name` is what device ids call it."""
     calls = [_call(OnnxSession(content), images) for content in files.values()]
+    load = OtherLoad(StabilityConfig().other_load, cores=())
     all_samples = time_interleaved(calls, timing, np.random.default_rng(0), Stopwatch())
+    busy = tuple(load())
     identity = Identity(board(), "onnxruntime", onnxruntime.__version__, "", ())
     settings = Settings(Runtime.onnxruntime, ProbePrecision.fp32, images.shape, 1, None)
     device = identity.device(settings)
     return {
-        precision: _latency(device, name, precision, identity, samples)
+        precision: _latency(device, name, precision, identity, samples, busy)
         for precision, samples in zip(files, all_samples, strict=True)
     }
 

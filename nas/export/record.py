@@ -84,15 +84,22 @@ class Export:
         return self.forms[0]
 
     @property
+    def doubts(self) -> tuple[str, ...]:
+        """Reasons not to rely on the latencies, each once."""
+        return tuple(dict.fromkeys(doubt for form in self.forms for doubt in form.latency.doubts))
+
+    @property
     def lines(self) -> Iterator[str]:
         """The result in a few lines for the terminal."""
         for form in self.forms:
             accuracy = "" if form.accuracy is None else f"{form.accuracy} of the test images  "
             median_ms, size_mb = form.latency.median_ms, form.size / 1e6
-            yield f"{form.precision}  {accuracy}{median_ms:8.3f} ms{form.latency.doubt}  {size_mb:6.2f} MB"
+            yield f"{form.precision}  {accuracy}{median_ms:8.3f} ms  {size_mb:6.2f} MB"
         latency = self.fp32.latency
         compared = f"; {self.comparison}" if self.comparison else ""
         yield f"latency: median on {latency.device}, one thread{compared}"
+        if self.doubts:
+            yield f"latency NOT reliable: {'; '.join(self.doubts)}"
         yield from (f"note: {note}" for note in self.notes)
 
 
