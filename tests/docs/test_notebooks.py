@@ -10,7 +10,7 @@ import pytest
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "tutorial"
 
 QUICKER = {
-    "your-images.ipynb": {"HOURS = 0.05": "HOURS = 0.005", "LIMIT = \"17ms\"": 'LIMIT = "6ms"'},
+    "your-images.ipynb": {"HOURS = 0.05": "HOURS = 0.005", 'LIMIT = "17ms"': 'LIMIT = "6ms"'},
 }
 """Settings of a notebook that are changed for the test."""
 
