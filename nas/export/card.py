@@ -116,7 +116,7 @@ def _table(record: Export) -> Iterator[str]:
     if record.doubts:
         yield f"**Latency not reliable: {_in_line('; '.join(record.doubts))}.**"
     if record.calibration is not None:
-        yield f"int8: 8-bit weights scaled per channel, calibrated on {record.calibration}."
+        yield f"int8: 8-bit weights scaled per channel, 8-bit activations, sums in fp32, calibrated on {record.calibration}."
     yield ""
 
 
