@@ -18,7 +18,6 @@ from numpy import ndarray
 from latency.base import Latencies, LatencyConfig, LatencyOracle, Space
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import SCENARIO_MARK
-from latency.measuring.here import timed_here
 from latency.sources.between_limits import simulated
 from latency.sources.lookup import Table
 from latency.sources.table import AutoLatencyConfig
@@ -116,6 +115,8 @@ class CorunLatencyConfig(LatencyConfig):
         table = self._table(device, scenario, space, task)
         if not self.confirm_top:
             return table
+        from latency.measuring.here import timed_here  # noqa: PLC0415 - a look-up times nothing
+
         here = timed_here(device, str(self.scenario), space, task, self.here)
         return CorunLatency(table, self.confirm_top, partial(here, self.statistic))
 

@@ -33,7 +33,6 @@ from latency.sources.table import (
 from latency.sources.transfer import TransferLatencyConfig
 from nas.accuracy.base import Accuracy, AccuracyConfig, Split
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import open_images
 from nas.accuracy.own_images import OwnImagesConfig, ProxyConfig, ShortConfig, StagedConfig
 from nas.accuracy.slow import SlowAccuracySource
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
@@ -230,6 +229,8 @@ def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
             f"executor=processes"
         )
     side = _timed_side(space) if config.side is None else config.side
+    from nas.accuracy.images.open import open_images  # noqa: PLC0415 - a search on tables has none
+
     return open_images(config.data, side=side, seed=config.seed)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-import multiprocessing
 import os
 import queue
 import signal
@@ -20,7 +19,6 @@ from concurrent.futures import (
     BrokenExecutor,
     Executor,
     Future,
-    ProcessPoolExecutor,
     ThreadPoolExecutor,
 )
 from enum import Enum
@@ -182,6 +180,10 @@ def _maker(workers: Workers, slots: int, prepare: Prepare) -> Callable[[int], Ex
     if workers is Workers.threads:
         return lambda slot: ThreadPoolExecutor(1, "", prepare, (slot, slots))
     if workers is Workers.processes:
+        # a search on tables needs neither
+        import multiprocessing  # noqa: PLC0415 - as said
+        from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - as said
+
         context = multiprocessing.get_context("spawn")  # a fork would copy CUDA and its locks
         return lambda slot: ProcessPoolExecutor(1, context, _begin, (prepare, slot, slots))
     return lambda _slot: _RayExecutor(slots)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
-from scipy.stats import rankdata
 
 
 def log_rank_sum(
@@ -18,6 +17,8 @@ def log_rank_sum(
     A sum of logarithms punishes a network that is bad by one score (AZ-NAS, Lee & Ham, CVPR 2024,
     eq. 11). Equal scores share their mean rank.
     """
+    from scipy.stats import rankdata  # noqa: PLC0415 - half a second that a table does not need
+
     logs = np.log(rankdata(scores, axis=0) / len(scores))
     found: Float64[ndarray, "n"] = logs @ np.asarray(weights)
     return found

@@ -8,7 +8,6 @@ from typing import final
 import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
-from scipy.stats import rankdata
 
 from controller.model_based.gaussian_process import GaussianProcess
 
@@ -50,5 +49,7 @@ class Predictor:
 
 def log_rank(values: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
     """log(rank / n), the best being 0; equal values share their mean rank."""
+    from scipy.stats import rankdata  # noqa: PLC0415 - half a second that a table does not need
+
     logs: Float64[ndarray, "n"] = np.log(rankdata(values) / len(values))
     return logs
