@@ -1,17 +1,118 @@
-"""What short trainings and untrained networks are judged by."""
+"""Short trainings on a GPU, several side by side, as a slow accuracy source."""
 
 from __future__ import annotations
 
+import queue
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import final
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int64
+from numpy import ndarray
+from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.slow import Evaluation, Fidelity
+from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.trainer import Trained
+from nas.accuracy.training.trial import NetworkOf
+from runtime.shell.provenance import Kind
 
-if TYPE_CHECKING:
-    from torch import Tensor
+
+@final
+class SideBySide:
+    """A `SlowAccuracySource` that trains networks on one GPU.
+
+    Each fidelity is a training of its own, from new weights, with the recipe's whole schedule.
+    """
+
+    def __init__(
+        self,
+        images: ImageSet,
+        network: NetworkOf,
+        recipe: Recipe,
+        fidelities: tuple[Fidelity, ...],
+        *,
+        at_once: int,
+        source: str,
+        description: str,
+    ) -> None:
+        """Uploads the images.
+
+        Args:
+          images: whose training split is trained on, and validation split judged on.
+          network: builds networks.
+          recipe: with any number of epochs.
+          fidelities: from the shortest training.
+          at_once: trainings side by side.
+          source: name stored beside every result.
+          description: where the numbers come from, one line.
+        """
+        self.fidelities, self.source, self.description = fidelities, source, description
+        self._images, self._network, self._recipe = images, network, recipe
+        self._pool = TrainingPool(images, side_by_side=at_once)
+        self._pool.__enter__()
+        self._closed = False
+        self._ended: queue.SimpleQueue[Future[Evaluation]] = queue.SimpleQueue()
+
+    def submit(
+        self,
+        trial: int,  # noqa: ARG002 - a training needs no name
+        architecture: Int64[ndarray, "D"],
+        fidelity: int,
+        seed: int,
+    ) -> Future[Evaluation]:
+        """Begin to train a network; its weights and the order of the images depend on the seed."""
+        answer: Future[Evaluation] = Future()
+
+        def build() -> nn.Module:
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed(seed)
+                return self._network(architecture, self._images.task)
+
+        def finished(training: Future[Trained]) -> None:
+            error = None if training.cancelled() else training.exception()
+            if training.cancelled():
+                answer.cancel()
+            elif error is not None:
+                answer.set_exception(error)
+            else:
+                one = training.result()
+                answer.set_result(Evaluation(one.accuracy, Kind.trained, one.seconds))
+            self._ended.put(answer)
+
+        epochs = self.fidelities[fidelity].epochs
+        training = self._pool.submit(
+            build,
+            replace(self._recipe, epochs=epochs),
+            seed=seed,
+            stop=lambda: self._closed,
+            evaluate_every=epochs,
+        )
+        training.add_done_callback(finished)
+        return answer
+
+    def wait(self, timeout_s: float = float("inf")) -> Future[Evaluation] | None:
+        """Wait for the next training to end; None if none does in time."""
+        try:
+            return self._ended.get(timeout=None if timeout_s == float("inf") else timeout_s)
+        except queue.Empty:
+            return None
+
+    def now_s(self) -> float:
+        """Seconds of the monotonic clock."""
+        return time.monotonic()
+
+    def close(self) -> None:
+        """End the trainings that still run at their next epoch, and wait for that."""
+        if not self._closed:
+            self._closed = True
+            self._pool.__exit__(None, None, None)
 
 
 def tse_ema(losses: Sequence[float]) -> float:
@@ -27,8 +128,6 @@ def tse_ema(losses: Sequence[float]) -> float:
 
 def proxy_batch(images: ImageSet, count: int) -> Float[Tensor, "n c h w"]:
     """The first training images, which are in random order, normalised."""
-    import torch  # noqa: PLC0415 - slow to import
-
     pixels = np.asarray(images.train.pixels[:count], np.float32) / 255
     mean, sd = (np.array(one, np.float32) for one in (images.mean, images.sd))
     return torch.from_numpy((pixels - mean) / sd).permute(0, 3, 1, 2).contiguous()

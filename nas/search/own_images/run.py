@@ -15,7 +15,8 @@ from latency.base import LiveOracle
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.own_images import OwnImages, OwnImagesConfig
-from nas.accuracy.slow import Evaluation, Fidelity
+from nas.accuracy.short import SideBySide
+from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
@@ -48,7 +49,7 @@ from runtime.shell.typed_json import write_json
 EPOCHS = (1, 3, 12, 36)
 """Lengths of the trainings that rank."""
 
-GPU_WORKERS = 10
+GPU_WORKERS = 8
 """Trainings at once on a GPU, which one small network leaves mostly idle."""
 
 CPU_SIDE = 16
@@ -173,20 +174,23 @@ class OwnImagesRun:
         source.close()
         return loop, trials
 
-    def _trainings(self) -> Evaluated:
-        """Trainings in processes, or wherever `executor=` says, so many at once."""
-        images = self._ranking_images()
-        recipe, space = recipe_named(self.rule.recipe), self._problem.space
+    def _trainings(self) -> SlowAccuracySource:
+        """Trainings, so many at once: side by side on one GPU, else wherever `executor=` says."""
+        images, where = self._ranking_images(), self.experiment.config.executor
+        recipe, network = recipe_named(self.rule.recipe), self._problem.space.network
         checkpoints = self.folder.path.absolute() / "checkpoints"  # as other processes see it
         pixels = f" at {images.side} pixels" if images is not self.images else ""
+        fidelities = tuple(Fidelity(f"{n} epoch{'s'[: n > 1]}{pixels}", n) for n in EPOCHS)
+        named = {"source": self.accuracy.source, "description": self.accuracy.description}
+        if torch.cuda.device_count() == 1 and where is not Workers.ray:
+            return SideBySide(images, network, recipe, fidelities, at_once=self._parallel, **named)
         return Evaluated(
-            TrialTraining(images, space.network, recipe, checkpoints),
-            tuple(Fidelity(f"{n} epoch{'s'[: n > 1]}{pixels}", n) for n in EPOCHS),
-            workers=self.experiment.config.executor,
+            TrialTraining(images, network, recipe, checkpoints),
+            fidelities,
+            workers=where,
             slots=self._parallel,
-            source=self.accuracy.source,
-            description=self.accuracy.description,
             prepare=take_share,
+            **named,
         )
 
     def _ranking_images(self) -> ImageSet:
