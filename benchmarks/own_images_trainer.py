@@ -550,7 +550,7 @@ PARTS = {
 """Parts, and the seconds that each needs at least."""
 
 SHARES_S = {"table": 190, "plain": 110, "speed": 130}
-"""Seconds that a part takes at most."""
+"""Seconds that a part takes at most beside others."""
 
 
 def main():
@@ -572,12 +572,13 @@ def main():
     with TemporaryDirectory() as images:
         decode(Path(images), chosen.tiny)
         print(f"images are decoded after {time.perf_counter() - began_s:.0f} s", flush=True)
-        for name in chosen.only.split(","):  # a process each: a lost GPU is lost to a process
+        names = chosen.only.split(",")
+        for name in names:  # a process each: a lost GPU is lost to a process
             left_s = 60 * chosen.minutes - (time.perf_counter() - began_s)
             if left_s < PARTS[name][1]:
                 print(f"{name} is left out: {left_s:.0f} s are left", flush=True)
                 continue
-            share_s = min(left_s, SHARES_S.get(name, left_s))
+            share_s = min(left_s, SHARES_S.get(name, left_s)) if len(names) > 1 else left_s
             command = [sys.executable, "-u", __file__, "--out", chosen.out, "--only", name]
             command += ["--images", images, "--minutes", str(share_s / 60)]
             with suppress(subprocess.TimeoutExpired):
