@@ -55,9 +55,11 @@ class ExportConfig:
     timing: TimingConfig = field(default_factory=TimingConfig)
     latency: BoardsConfig = field(default_factory=BoardsConfig)
 
-    def precisions(self, *, is_trained: bool) -> tuple[Precision, ...]:
-        """Precision of each file to write, fp32 first."""
-        default = Precisions.all if is_trained else Precisions.fp32
+    def precisions(self, *, is_trained: bool, has_images: bool) -> tuple[Precision, ...]:
+        """Precision of each file to write, fp32 first; int8 needs images to be calibrated on."""
+        default = Precisions.fp32
+        if is_trained:
+            default = Precisions.all if has_images else Precisions.fp16
         return (self.precision or default).each
 
     @property

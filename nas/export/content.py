@@ -66,7 +66,7 @@ def fill(folder: Path, subject: Subject, config: ExportConfig, tell: Tell) -> Ex
     files = _onnx_files(network, subject, config, inputs)
     sessions = {precision: OnnxSession(content) for precision, content in files.items()}
     errors = _errors(sessions, inputs, expected.numpy(), config, tell)
-    dynamic = _dynamic_batch_error(sessions, inputs, config)
+    dynamic = _dynamic_batch_error(sessions[Precision.fp32], inputs, config)
 
     about = docstring(_about(subject))
     source = f"{about}\n{subject.space.source(subject.architecture, subject.task)}"
@@ -167,7 +167,7 @@ def _onnx_files(
     except (RuntimeError, ValueError) as refused:
         raise UserError(f"opset={config.opset}: {refused}") from refused
     files = {Precision.fp32: fp32}
-    wanted = config.precisions(is_trained=subject.is_trained)
+    wanted = subject.precisions(config)
     if Precision.fp16 in wanted:
         files[Precision.fp16] = half(fp32)
     if Precision.int8 in wanted:
@@ -225,16 +225,11 @@ def _errors(
     return errors
 
 
-def _dynamic_batch_error(
-    sessions: Mapping[Precision, OnnxSession], inputs: Inputs, config: ExportConfig
-) -> float | None:
-    """Largest difference of a logit between images in one batch and single ones, over all files."""
+def _dynamic_batch_error(fp32: OnnxSession, inputs: Inputs, config: ExportConfig) -> float | None:
+    """Largest difference of a logit between images in one batch and single ones."""
     if config.fixed_batch is not None:
         return None
-    error = max(
-        float(np.abs(session(inputs) - logits_of(session, inputs, 1)).max())
-        for session in sessions.values()
-    )
+    error = float(np.abs(fp32(inputs) - logits_of(fp32, inputs, 1)).max())
     if not error <= config.tolerance:
         raise UserError(
             f"images in one batch differ from single ones by {error:.3g}, more than "
@@ -275,7 +270,7 @@ def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
     if images is None:
         return 0
     shutil.copyfile(scripts / "infer.py", folder / "infer.py")
-    wanted = config.precisions(is_trained=subject.is_trained)
+    wanted = subject.precisions(config)
     about = {
         "network": wanted[-1].file if config.precision is not None else Precision.fp32.file,
         "input": "input_0",

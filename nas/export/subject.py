@@ -22,6 +22,7 @@ from nas.accuracy.training.trained_folder import (
 from nas.export.config import ExportConfig
 from nas.export.docstring import plain
 from nas.export.found import Found, Searched, find
+from nas.export.precisions import Precision
 from nas.search.folder import RunFolder
 from nas.spaces.base import Enumerable, SearchSpace, architecture_named, task_named
 from nas.spaces.registry import space_named
@@ -60,6 +61,10 @@ class Subject:
     def title(self) -> str:
         """Space, and number where there is one."""
         return self.space.name if self.index is None else f"{self.space.name} {self.index}"
+
+    def precisions(self, config: ExportConfig) -> tuple[Precision, ...]:
+        """Precision of each file to write, fp32 first."""
+        return config.precisions(is_trained=self.is_trained, has_images=self.images is not None)
 
     @property
     def weights_text(self) -> str:

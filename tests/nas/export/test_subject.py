@@ -14,6 +14,7 @@ from nas.accuracy.training.trained_folder import read_training, trained_folder, 
 from nas.export.config import Precisions
 from nas.export.content import _calibration
 from nas.export.network import with_weights
+from nas.export.precisions import Precision
 from nas.export.subject import subject_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.network.task import Task
@@ -108,6 +109,8 @@ def test_int8_needs_images_of_a_trained_network(trained, config):
     subject = subject_of(settings)
 
     assert any("accuracy is unknown" in note for note in subject.notes)
+    left_to_us = subject.precisions(config())
+    assert left_to_us == (Precision.fp32, Precision.fp16)
     with pytest.raises(UserError, match="training images: name them with data="):
         next(_calibration(subject, 1))
 
@@ -117,7 +120,7 @@ def test_int8_needs_images_of_a_trained_network(trained, config):
     [
         ({}, "nothing is named: set run="),
         ({"which": "best", "arch": "1462"}, "which=best .* set run="),
-        ({"arch": "1462", "space": "no_space"}, "space=no_space is not known"),
+        ({"arch": "1462", "space": "no_space"}, "space=no_space"),
         ({"arch": "1462", "dataset": "mnist"}, "dataset=mnist is none of"),
         ({"arch": "1462", "weights": "no.safetensors"}, r"weights=no\.safetensors is not there"),
         ({"arch": "1462", "weights": "."}, "not the folder of a trained network.*training.json"),
