@@ -509,13 +509,12 @@ def published_protocol(number, images, epochs):
     mean = torch.tensor(images.mean, device=device).view(1, 3, 1, 1)
     sd = torch.tensor(images.sd, device=device).view(1, 3, 1, 1)
     pixels, labels = splits[0]
-    steps = -(-len(labels) // 256)
     generator = torch.Generator().manual_seed(0)
     for epoch in range(epochs):
         order = torch.randperm(len(labels), generator=generator).to(device)
-        for step, which in enumerate(order.split(256)):
+        for which in order.split(256):
             for group in optimizer.param_groups:
-                group["lr"] = 0.05 * (1 + np.cos(np.pi * (epoch + step / steps) / epochs))
+                group["lr"] = 0.05 * (1 + np.cos(np.pi * epoch / epochs))
             padded = functional.pad(pixels[which], (4, 4, 4, 4))
             corners = torch.randint(9, (2, len(which)), generator=generator).tolist()
             crops = [

@@ -1,0 +1,43 @@
+"""Recipes."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from nas.accuracy.training.recipe import RECIPES, recipe_named
+from runtime.shell.errors import UserError
+
+
+def test_the_learning_rate_of_nas_bench_201_changes_from_epoch_to_epoch():
+    recipe = replace(RECIPES["nas_bench_201"], epochs=12)
+
+    rates = [recipe.lr_at(step, 12 * 97) for step in range(12 * 97)]
+
+    published = [0.1 * (1 + math.cos(math.pi * epoch / 12)) / 2 for epoch in range(12)]
+    assert rates[::97] == pytest.approx(published)
+    assert rates[96::97] == pytest.approx(published)
+
+
+def test_the_learning_rate_of_modern_rises_and_falls_to_0():
+    recipe = RECIPES["modern"]
+
+    rates = [recipe.lr_at(step, 1000) for step in range(1000)]
+
+    assert max(rates) == rates[50] == recipe.lr
+    assert rates[:51] == sorted(rates[:51])
+    assert rates[50:] == sorted(rates[50:], reverse=True)
+    assert 0 < rates[0] < 0.003
+    assert rates[-1] < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("images", "batch"), [(5, 5), (100, 8), (1258, 78), (4096, 256), (50_000, 256)]
+)
+def test_a_small_training_set_has_small_batches(images, batch):
+    assert RECIPES["modern"].batch_of(images) == batch
+
+
+def test_an_unknown_recipe_is_refused():
+    with pytest.raises(UserError, match="recipe=best is not one of nas_bench_201, modern"):
+        recipe_named("best")
