@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, final
-
-_ADDRESSES = 2**63
-"""Upper limit of a number of bytes."""
+from typing import final
 
 
 class Architecture(str, Enum):
@@ -99,35 +95,6 @@ class StreamPlan:
     """Whether weights are prefetched for the next inference; ignored by SYNCHRONOUS."""
     first_ms: float = 0.0
     """Predicted delay of the first inference, with empty rings; 0 if not predicted."""
-
-    def to_json(self) -> str:
-        """Return the plan as one line of JSON."""
-        return json.dumps({**asdict(self), "architecture": self.architecture.value})
-
-    @classmethod
-    def from_json(cls, text: str) -> StreamPlan:
-        """Parse the output of `to_json`.
-
-        Raises:
-          ValueError: if the text is not a valid plan.
-        """
-        try:
-            fields: dict[str, Any] = json.loads(text)
-            architecture = Architecture(fields.pop("architecture"))
-            resident = tuple(fields.pop("resident"))
-            plan = cls(architecture, resident, **fields)
-        except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-            raise ValueError(f"not a streaming plan: {error}") from error
-        flags = (*resident, plan.ahead)
-        nbytes = (plan.host_ring_bytes, plan.device_ring_bytes, plan.memory_bytes)
-        times_ms = (plan.predicted_ms, plan.first_ms)
-        if not (
-            all(isinstance(one, bool) for one in flags)
-            and all(isinstance(one, int) and 0 <= one < _ADDRESSES for one in nbytes)
-            and all(isinstance(one, (int, float)) and 0 <= one < math.inf for one in times_ms)
-        ):
-            raise ValueError(f"not a streaming plan: {text:.200}")
-        return plan
 
 
 def pareto_front(plans: Iterable[StreamPlan]) -> list[StreamPlan]:

@@ -134,7 +134,7 @@ def test_a_given_plan_determines_whether_to_prefetch(chain, opened):
     one = planned(unmeasured(opened.layered), 3_200_000)
     assert one.ahead
     for plan in (one, replace(one, ahead=False)):
-        with runtime.stream(module, x, plan=StreamPlan.from_json(plan.to_json())) as small:
+        with runtime.stream(module, x, plan=plan) as small:
             assert torch.equal(small(x), expected)
             assert (small._pipeline.buffers.layout.prefetched_layers > 0) == plan.ahead
 

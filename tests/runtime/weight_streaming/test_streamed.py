@@ -252,7 +252,7 @@ def test_without_an_example_the_first_call_initialises(chain):
 def test_a_plan_can_be_used_again(chain):
     module, x, expected = chain
     with runtime.stream(module, x, budget="3MB") as first:
-        plan = StreamPlan.from_json(first.plan.to_json())
+        plan = first.plan
         assert len(first.profile) == 6
     with runtime.stream(module, x, plan=plan) as second:
         assert torch.equal(second(x), expected)
