@@ -22,7 +22,7 @@ from nas.spaces.registry import space_named
 
 DEVICE = "here/torch/fp32/b1"
 
-OTHER_CONTROLLERS = ("uniform", "evolution", "local_search", "nsga2")
+OTHER_CONTROLLERS = ("guided", "uniform", "evolution", "local_search", "nsga2")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,6 @@ def test_the_space_is_what_the_house_was_not_built_for(space):
     "controller",
     [
         "rnn",
-        "guided",
         "tpe",
         *(pytest.param(name, marks=pytest.mark.slow) for name in OTHER_CONTROLLERS),
     ],

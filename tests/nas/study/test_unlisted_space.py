@@ -71,11 +71,18 @@ def by_features():
     ConfigStore.instance().store(group="latency", name="by_features", node=FeatureLatencyConfig)
 
 
+@pytest.fixture(scope="module")
+def kept():
+    return []
+
+
 @pytest.fixture
-def finished(study, tmp_path):
-    folder = StudyFolder(tmp_path / "one")
-    printed = study(*TOY, f"folder={folder.path}", small=())
-    return folder, printed
+def finished(study, kept, tmp_path_factory):
+    """One study for all tests, none of which may change it; its folder, and what was printed."""
+    if not kept:
+        folder = StudyFolder(tmp_path_factory.mktemp("toy") / "one")
+        kept.extend((folder, study(*TOY, f"folder={folder.path}", small=())))
+    return kept
 
 
 def test_searches_are_compared_by_the_best_found_and_the_feasible_share(finished):
