@@ -12,11 +12,11 @@ from typing import final
 
 from rich.console import Console
 
-from latency.base import EnumerableSpace
+from latency.base import EnumerableSpace, Space
 from latency.models.calibration import read_calibration, write_calibration
 from latency.models.process import FEWEST_NETWORKS
 from latency.models.transferred import write_transferred
-from latency.sources.transfer import choose_calibration, require_known_devices, transfer_from
+from latency.sources.transfer import choose_networks, require_known_devices, transfer_from
 from nas.spaces.registry import space_named
 from runtime.shell.errors import UserError
 from runtime.shell.hydra_command import typed_hydra_command
@@ -41,13 +41,14 @@ def main() -> None:
 
 def _transfer(config: TransferConfig) -> None:
     console = Console(highlight=False, emoji=False, soft_wrap=True)
-    space = require_known_devices(space_named(config.space))
+    space = space_named(config.space)
     if not Path(config.out).parent.is_dir():
         raise UserError(f"out={config.out}: there is no folder {Path(config.out).parent}")
     if config.choose is not None and config.probes is None:
         _choose(space, config.choose, Path(config.out), console)
     elif config.probes is not None and config.choose is None:
-        _predict(space, config, Path(config.probes), Path(config.out), console)
+        listed = require_known_devices(space)
+        _predict(listed, config, Path(config.probes), Path(config.out), console)
     else:
         raise UserError(
             "say what to do: choose=10 names architectures to time, probes=<file> predicts "
@@ -55,15 +56,17 @@ def _transfer(config: TransferConfig) -> None:
         )
 
 
-def _choose(space: EnumerableSpace, count: int, out: Path, console: Console) -> None:
+def _choose(space: Space, count: int, out: Path, console: Console) -> None:
     if count < FEWEST_NETWORKS:
         raise UserError(f"choose={count} must be at least {FEWEST_NETWORKS}; 10 are good")
-    write_calibration(out, space, choose_calibration(space, count))
-    console.print(
-        f"{count} architectures to time -> {out}\n"
-        f"next: fill in latency_ms, then python -m nas.transfer probes={out} "
-        f"device=<its name> out=<table>.csv"
+    write_calibration(out, space, choose_networks(space, count))
+    then = (
+        f"python -m nas.transfer probes={out} device=<its name> out=<table>.csv"
+        if isinstance(space, EnumerableSpace)
+        else f"python -m nas.search space={space.name} device=<its name> latency=transfer "
+        f"latency.probes={out}"
     )
+    console.print(f"{count} architectures to time -> {out}\nnext: fill in latency_ms, then {then}")
 
 
 def _predict(

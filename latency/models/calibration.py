@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from latency.base import EnumerableSpace
+from latency.base import EnumerableSpace, Space
 from latency.models.process import FEWEST_NETWORKS
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
@@ -50,7 +50,7 @@ class Calibration:
             )
 
 
-def write_calibration(path: Path, space: EnumerableSpace, index: Int64[ndarray, " n"]) -> None:
+def write_calibration(path: Path, space: Space, architectures: Int64[ndarray, "n D"]) -> None:
     """Write a file whose times are still to be filled in.
 
     Raises:
@@ -62,7 +62,7 @@ def write_calibration(path: Path, space: EnumerableSpace, index: Int64[ndarray, 
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    writer.writerows([space.text(one), ""] for one in space.architectures(index))
+    writer.writerows([space.text(one), ""] for one in architectures)
     with replacing(path) as file:
         file.write(text.getvalue().encode())
 
@@ -74,19 +74,35 @@ def read_calibration(path: Path, space: EnumerableSpace) -> Calibration:
       UserError: if the file is missing or lacks a column, an architecture is none or has two
         times, a time is missing or not positive, or there are too few to predict from.
     """
-    taken: dict[int, float] = {}
-    for where, arch, text in _rows(path):
-        index = _number(arch, where, space)
-        latency_ms = _milliseconds(text, arch, where)
-        if taken.setdefault(index, latency_ms) != latency_ms:
-            raise UserError(
-                f"{where}: {arch} has {latency_ms:g} ms here and {taken[index]:g} ms before; "
-                f"keep one of them, or their median"
-            )
+    architectures, latency_ms = read_timed(path, space)
     try:
-        return Calibration(np.array(list(taken), np.int64), np.array(list(taken.values())))
+        return Calibration(space.numbers(architectures), latency_ms)
     except UserError as error:
         raise UserError(f"{path}: {error}") from error
+
+
+def read_timed(path: Path, space: Space) -> tuple[Int64[ndarray, "n D"], Float64[ndarray, " n"]]:
+    """Architectures of a file that was filled in, each once, and their milliseconds.
+
+    Raises:
+      UserError: if the file is missing, lacks a column or has no row, an architecture is none or has two
+        times, or a time is missing or not positive.
+    """
+    taken: dict[bytes, float] = {}
+    rows = []
+    for where, arch, text in _rows(path):
+        row = _architecture(arch, where, space)
+        latency_ms = _milliseconds(text, arch, where)
+        key = row.tobytes()
+        if key not in taken:
+            rows.append(row)
+        if taken.setdefault(key, latency_ms) != latency_ms:
+            raise UserError(
+                f"{where}: {arch} has {latency_ms:g} ms here and {taken[key]:g} ms before; "
+                f"keep one of them, or their median"
+            )
+    empty = np.empty((0, len(space.num_choices)), np.int64)
+    return np.stack(rows) if rows else empty, np.array(list(taken.values()))
 
 
 def _rows(path: Path) -> list[tuple[str, str, str]]:
@@ -116,9 +132,9 @@ def _rows(path: Path) -> list[tuple[str, str, str]]:
     ]
 
 
-def _number(arch: str, where: str, space: EnumerableSpace) -> int:
+def _architecture(arch: str, where: str, space: Space) -> Int64[ndarray, "D"]:
     try:
-        return int(space.numbers(space.parse(arch)))
+        return space.normal(space.parse(arch))
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
 

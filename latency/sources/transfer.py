@@ -8,21 +8,28 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float64, Int64
 from numpy import ndarray
 from omegaconf import MISSING
 
 from latency.base import EnumerableSpace, LatencyConfig, Space
-from latency.devices.registry import find, registered
-from latency.models.calibration import Calibration, read_calibration
+from latency.devices.measured import measured_on
+from latency.devices.registry import Device, find, registered
+from latency.models import log_linear
+from latency.models.calibration import Calibration, read_calibration, read_timed
 from latency.models.known_devices import known_from
-from latency.models.process import Known
+from latency.models.process import FEWEST_NETWORKS, Known
+from latency.models.regression import LinearLatency, judge, model_of
 from latency.models.transferred import Transferred
-from latency.sources.lookup import TableLatency
+from latency.sources.blocks import any_choices
+from latency.sources.lookup import Fill, Table, TableLatency, make_table
 from latency.sources.table import AutoLatencyConfig
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
+
+_SAMPLED = 2000
+"""Architectures that stand for a space that cannot be listed."""
 
 
 @final
@@ -32,8 +39,10 @@ class TransferLatencyConfig(LatencyConfig):
 
     probes: str = MISSING  # CSV with the columns arch and latency_ms
 
-    def build(self, device: str, space: Space, task: Task) -> TableLatency:
+    def build(self, device: str, space: Space, task: Task) -> Table:
         """Predict the space; the task is the one that the calibration networks were timed for."""
+        if not isinstance(space, EnumerableSpace):
+            return _predicted_one_by_one(device, space, task, Path(self.probes))
         listed = require_known_devices(space)
         found = transfer_from(listed, device, read_calibration(Path(self.probes), listed))
         kind = np.full(listed.size, Kind.transfer, np.int8)
@@ -48,23 +57,35 @@ class TransferLatencyConfig(LatencyConfig):
 
 
 def require_known_devices(space: Space) -> EnumerableSpace:
-    """The space, if a new device can be predicted from known ones.
+    """The space, if the table of a new device can be predicted from known ones.
 
     Raises:
       UserError: if it cannot be listed, or comes with no devices to predict from.
     """
     if not isinstance(space, EnumerableSpace):
         raise UserError(
-            f"space={space.name} cannot be listed, so no new device can be predicted from known ones; "
-            f"measure it with `python -m nas.measure space={space.name} networks=200`, or ask a live "
-            f"board with latency=probe"
+            f"space={space.name} cannot be listed, so no whole table can be predicted; time the networks "
+            f"of `python -m nas.transfer space={space.name} choose=10 out=probes.csv`, then search with "
+            f"latency=transfer latency.probes=probes.csv"
         )
-    if not any(device.for_transfer for device in registered(space)):
+    _devices(space)
+    return space
+
+
+def _devices(space: Space) -> list[Device]:
+    """Registered devices that a new one may be predicted from.
+
+    Raises:
+      UserError: if there is none.
+    """
+    found = [device for device in registered(space) if device.for_transfer]
+    if not found:
         raise UserError(
             f"space={space.name} comes without latencies of known devices, from which a new one could "
-            f"be predicted; measure it with `python -m nas.measure space={space.name}`"
+            f"be predicted; measure it with `python -m nas.measure space={space.name} networks=200`, or "
+            f"ask a live board with latency=probe"
         )
-    return space
+    return found
 
 
 @lru_cache(maxsize=4)
@@ -74,11 +95,80 @@ def known_latency(space: EnumerableSpace) -> Known:
     Raises:
       UserError: if a table is malformed.
     """
-    devices = [device for device in registered(space) if device.for_transfer]
+    devices = _devices(space)
     task = next(iter(space.tasks.values()))
     tables = [AutoLatencyConfig().build(device.id, space, task) for device in devices]
     values = [table.ms for table in tables if isinstance(table, TableLatency)]
     return known_from(space, devices, np.array(values))
+
+
+def choose_networks(
+    space: Space, count: int, setting: str = "choose"
+) -> Int64[ndarray, "networks D"]:
+    """The architectures to time, the most informative first.
+
+    Raises:
+      UserError: if there are not as many, or no known devices.
+    """
+    if isinstance(space, EnumerableSpace):
+        listed = require_known_devices(space)
+        return listed.architectures(choose_calibration(listed, count, setting))
+    sample = any_choices(space, _SAMPLED)
+    if count > len(sample):
+        raise UserError(f"{setting}={count} must be at most {len(sample):,}")
+    return np.asarray(sample[log_linear.choose(_known_ms(space, sample), count)])
+
+
+def _known_ms(space: Space, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n devices"]:
+    """Milliseconds on each known device, by its linear model: free of the noise of measurements."""
+    features = space.features(architectures)
+    return np.stack([model.predict_ms(features) for model in _linear_models(space)], axis=1)
+
+
+@lru_cache(maxsize=4)
+def _linear_models(space: Space) -> tuple[LinearLatency, ...]:
+    """The linear model of each known device, embedded or fitted now."""
+    return tuple(model_of(space, one, measured_on(space, one))[0].model for one in _devices(space))
+
+
+def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -> Table:
+    """The oracle of a space that cannot be listed: networks are predicted when they are asked for.
+
+    Raises:
+      UserError: if the device is a known one, or there are too few calibration networks.
+    """
+    require_new(space, device)
+    architectures, latency_ms = read_timed(probes, space)
+    if len(latency_ms) < FEWEST_NETWORKS:
+        raise UserError(
+            f"{probes}: {len(latency_ms)} calibration networks, but at least {FEWEST_NETWORKS} are needed "
+            f"and 10 are good; `python -m nas.transfer space={space.name} choose=10 out=<file>` names some"
+        )
+    sample_ms = _known_ms(space, any_choices(space, _SAMPLED))
+    timed = sample_ms, _known_ms(space, architectures), latency_ms
+    model = log_linear.fit(*timed)
+    quality = judge(log_linear.held_out_ms(*timed), latency_ms)
+
+    def predict(rows: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
+        assert rows is not None
+        return model.predict_ms(_known_ms(space, rows))
+
+    description = (
+        f"transfer: all but the {len(latency_ms)} calibration networks are predicted from "
+        f"{sample_ms.shape[1]} known devices; each calibration network predicted from the others: Spearman "
+        f"{quality.spearman:.2f}, {quality.within_10_percent:.0%} within 10 %, median error "
+        f"{quality.median_error:.1%}; they are assumed to be networks for {task.name}"
+    )
+    fill = Fill(Kind.transfer, description, predict)
+    return make_table(
+        space,
+        architectures,
+        latency_ms,
+        fill,
+        device=device,
+        source="transfer",
+        description=description,
+    )
 
 
 def choose_calibration(

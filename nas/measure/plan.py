@@ -13,7 +13,7 @@ from numpy import ndarray
 from latency.base import EnumerableSpace, Space, every_architecture
 from latency.measuring.settings import MeasureConfig
 from latency.models.process import FEWEST_NETWORKS
-from latency.sources.transfer import choose_calibration, require_known_devices
+from latency.sources.transfer import choose_networks
 from runtime.network.task import Task
 from runtime.shell.errors import UserError, require_at_least_1
 
@@ -114,8 +114,7 @@ def _chosen(config: MeasureConfig, space: Space) -> Int64[ndarray, "n D"]:
             raise UserError(
                 f"probes={config.probes} must be at least {FEWEST_NETWORKS}; {_CALIBRATION} are good"
             )
-        listed = require_known_devices(space)
-        return listed.architectures(choose_calibration(listed, config.probes, "probes"))
+        return choose_networks(space, config.probes, "probes")
     if isinstance(space, EnumerableSpace):
         numbers = distinct(space)
         count = len(numbers) if config.networks is None else config.networks

@@ -200,7 +200,7 @@ def test_a_sheet_that_may_hold_times_is_not_overwritten(filled):
     before = filled.read_bytes()
 
     with pytest.raises(UserError, match="may hold times; name another"):
-        write_calibration(filled, SPACE, np.arange(3))
+        write_calibration(filled, SPACE, SPACE.architectures(np.arange(3)))
 
     assert filled.read_bytes() == before
 
