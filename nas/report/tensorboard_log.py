@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, final
 
 import numpy as np
@@ -142,12 +141,7 @@ class TensorBoardLog:
         self._hook, threading.excepthook = threading.excepthook, _silent
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             if self._writer is not None:
                 with naming(self._folder):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import final
 
 
@@ -24,12 +24,7 @@ class Interruption:
             self._before = signal.signal(signal.SIGINT, self._ask)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._is_main:
             signal.signal(signal.SIGINT, self._before)
 
