@@ -32,7 +32,13 @@ from nas.search.folder import RunFolder
 from nas.search.interruption import Interruption
 from nas.search.journal import Asked, Journal, cut_journal, read_journal
 from nas.search.own_images.scoring import ProxyScores
-from nas.search.own_images.winner import Winner, epochs_within, read_winner, train_winner
+from nas.search.own_images.winner import (
+    Winner,
+    epochs_within,
+    forget_checkpoint,
+    read_winner,
+    train_winner,
+)
 from nas.search.record import write_record
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.problem import SearchProblem
@@ -298,6 +304,8 @@ class OwnImagesRun:
         write_report(folder.report, page)
         write_json(folder.summary, summary)
         folder.journal.unlink(missing_ok=True)
+        if summary.best is not None:  # a longer training, by nas.train, begins anew
+            forget_checkpoint(folder.path, summary.best.arch)
         print_summary(self.console, summary)
         self._say(f"next: open {folder.report}, or python -m nas.export run={folder.path}")
         return summary

@@ -16,7 +16,7 @@ from nas.accuracy.training.trained_folder import Training, read_training, traine
 from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.config.build import Experiment
 from nas.train.config import TrainConfig
-from nas.train.job import TrainingJob
+from nas.train.job import CHECKPOINT, TrainingJob
 from nas.train.subject import Subject
 from runtime.shell.errors import UserError
 from runtime.shell.typed_json import read_json
@@ -83,6 +83,15 @@ def train_winner(
     subject.folder.mkdir(parents=True, exist_ok=True)
     TrainingJob.of(settings, subject, device_named("auto"), console).run()
     return read_training(subject.folder)
+
+
+def forget_checkpoint(run: Path, arch: str) -> None:
+    """Remove the checkpoint of a winner that was trained; its weights stay.
+
+    Raises:
+      OSError: if it cannot be removed.
+    """
+    (trained_folder(run, arch) / CHECKPOINT).unlink(missing_ok=True)
 
 
 def epochs_within(
