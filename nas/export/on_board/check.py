@@ -85,9 +85,11 @@ def check(
         if not given:
             said[-1] += f" (card {form['sample_right']:,})"
             is_right = abs(right - form["sample_right"]) <= max(1, OTHERS * len(labels))
+            said[-1] += "" if is_right else " OTHER ACCURACY"
     ms, carded = latency_ms(session, shape), form["latency"]
     is_fast = ms <= SLOWER * carded["median_ms"] or carded["board"] != board()
     said.append(f"{ms:.3f} ms (card {carded['median_ms']:.3f} on {carded['device']})")
+    said[-1] += "" if is_fast else " TOO SLOW"
     print(f"{'ok ' if is_right and is_fast else 'NOT'} {form['file']}: {', '.join(said)}")
     return is_right and is_fast
 

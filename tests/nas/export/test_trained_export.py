@@ -189,6 +189,7 @@ def test_the_check_finds_other_weights(own_export):
     changed, accuracy = done.stdout.splitlines()
     assert changed == "NOT network.onnx: it is not the file that was exported"
     assert accuracy.startswith("NOT network.onnx:")
+    assert "OTHER ACCURACY" in accuracy
 
 
 def test_the_check_takes_other_images(own_export, digits, tmp_path):
