@@ -294,7 +294,7 @@ def test_a_file_that_is_no_sheet_is_named(tmp_path, content, said):
         (["choose=9999", "out=x.csv"], "choose=9999: 9999 "),
         (["probes=nowhere.csv", "out=x.csv"], "cannot read nowhere.csv"),
         (["choose=ten", "out=x.csv"], "ten"),
-        (["choose=10", "out=x.csv", "space=toy_space"], "space=toy_space cannot be listed"),
+        (["choose=10", "out=x.csv", "space=toy_space"], "space=toy_space comes without latencies"),
     ],
 )
 def test_a_command_that_cannot_work_is_one_line_and_status_2(

@@ -389,7 +389,7 @@ class TestASpaceThatCannotBeListed:
         ("changes", "complaint"),
         [
             ({"networks": None}, "space=toy_space cannot be listed; add networks="),
-            ({"networks": None, "probes": 5}, "space=toy_space cannot be listed"),
+            ({"networks": None, "probes": 5}, "space=toy_space comes without latencies"),
             ({"networks": 0}, "networks=0 must be at least 1"),
         ],
     )
