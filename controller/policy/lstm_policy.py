@@ -127,7 +127,11 @@ class LstmPolicy:
         return found
 
     def reinforce(
-        self, made: Pass, advantage: Float[ndarray, "R B"], entropy_weight: float, lr: float
+        self,
+        made: Pass,
+        advantage: Float[ndarray, "R B"],
+        entropy_weight: float | Float[ndarray, "R 1 1 1"],
+        lr: float,
     ) -> Float[ndarray, "R"]:
         """A step of REINFORCE with an entropy bonus; returns the policy's entropy in nats.
 

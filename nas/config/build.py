@@ -17,6 +17,7 @@ from controller.libraries.nsga2 import Nsga2Config
 from controller.libraries.tpe import TpeConfig
 from controller.local_search import LocalSearchConfig
 from controller.model_based.guided import GuidedConfig
+from controller.policy.reinforce import ReinforceConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.base import LatencyConfig, LatencyOracle
@@ -61,7 +62,8 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "constrained": ConstrainedReward,
     },
     "controller": {
-        "rnn_schema": RnnConfig,  # `_schema`: conf/controller/ holds the values
+        "reinforce_schema": ReinforceConfig,  # `_schema`: conf/controller/ holds the values
+        "rnn_schema": RnnConfig,
         "guided_schema": GuidedConfig,
         "uniform_schema": UniformConfig,
         "evolution_schema": EvolutionConfig,

@@ -112,7 +112,7 @@ def make_plan(composed: DictConfig) -> Plan:
     accuracy = config.accuracy.build(space, task, config.split, config.epochs)
     problems = Problems(config, space, task, accuracy)
     exact = not problems.why_not_exact
-    maker = _Maker(space)
+    maker = _Maker(space, config.budget)
     jobs: dict[Setting, Job] = {}
     for name, rewards, overrides in _parts(config, list(problems.named)):
         for (device, limit_ms), reward, controller in product(
@@ -230,8 +230,9 @@ def _axis(text: str) -> list[str]:
 class _Maker:
     """Rewards and controllers by name, each composed once."""
 
-    def __init__(self, space: SearchSpace) -> None:
+    def __init__(self, space: SearchSpace, budget: int) -> None:
         self._space = space
+        self._budget = budget
         self._made: dict[tuple[str, ...], Any] = {}
 
     def reward(self, text: str, limit_ms: float, overrides: Sequence[str]) -> Reward:
@@ -256,7 +257,7 @@ class _Maker:
         key = (f"{group}={name}", limit, *(f"{group}.{w}" for w in words), *own)
         if key not in self._made:
             try:
-                node = compose("search", list(key))[group]
+                node = compose("search", [f"budget={self._budget}", *key])[group]
             except HydraException as error:
                 if not own:
                     raise

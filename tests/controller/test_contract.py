@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -15,6 +16,7 @@ from controller.libraries.nsga2 import Nsga2Config
 from controller.libraries.tpe import TpeConfig
 from controller.local_search import LocalSearchConfig
 from controller.model_based.guided import GuidedConfig
+from controller.policy.reinforce import ReinforceConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 
@@ -23,6 +25,17 @@ SPACE = Box(*NUM_CHOICES)
 CONFIGS = {
     "rnn": RnnConfig(
         batch_size=4, lr=0.02, hidden_size=12, baseline_decay=0.9, entropy_weight=0.01
+    ),
+    "reinforce": ReinforceConfig(
+        batch_size=4,
+        lr=0.02,
+        hidden_size=12,
+        update_every=6,
+        elite=5,
+        neighbours=0.2,
+        entropy_gain=2.0,
+        horizon=300,
+        converged_at=0.9,
     ),
     "guided": GuidedConfig(
         batch_size=4,
@@ -346,6 +359,16 @@ def test_the_rnn_learns_the_best_architecture_and_its_mode_is_it():
     assert (rewards_of(controller.mode()) > rewards_of(best) - 0.1).all()
 
 
+def test_the_policy_of_reinforce_arrives_at_the_best_architecture_by_the_end_of_its_horizon():
+    controller = replace(CONFIGS["reinforce"], horizon=1200).build(SPACE, range(5))
+
+    advance(controller, 300)
+
+    best = np.array(NUM_CHOICES) - 1
+    assert (rewards_of(controller.mode()) > rewards_of(best) - 0.04).all()
+    assert (controller.diagnostics()["entropy"] < 1).all()
+
+
 def test_the_rnn_learns_the_same_from_given_architectures_as_from_its_own():
     own, given = (CONFIGS["rnn"].build(SPACE, [0]) for _ in range(2))
     for _ in range(20):
@@ -379,6 +402,24 @@ def test_the_rnn_refuses_a_setting_out_of_range_and_names_it(field, value):
 
     with pytest.raises(ValueError, match=f"controller.{field}"):
         RnnConfig(**{**settings, field: value}).build(SPACE, [0])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("lr", 0.0),
+        ("hidden_size", 0),
+        ("update_every", 0),
+        ("elite", 0),
+        ("neighbours", 1.1),
+        ("entropy_gain", -1.0),
+        ("horizon", 0),
+        ("converged_at", 0.0),
+    ],
+)
+def test_reinforce_refuses_a_setting_out_of_range_and_names_it(field, value):
+    with pytest.raises(ValueError, match=f"controller.{field}"):
+        replace(CONFIGS["reinforce"], **{field: value}).build(SPACE, [0])
 
 
 def test_the_rnn_refuses_a_state_of_other_sizes():

@@ -1,0 +1,267 @@
+"""REINFORCE that arrives: ranks as advantages, an entropy that ends, and a memory of the best.
+
+docs/explanation/policy.md describes it; benchmarks/results/policy.md holds what each part brings.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int64
+from numpy import ndarray
+
+from controller.base import Choices, ControllerConfig, Score, Trials
+from controller.policy.elite import Elite
+from controller.policy.lstm import Pass
+from controller.policy.lstm_policy import LstmPolicy, require_hidden_size
+from controller.policy.pacing import WINDOW, Pacing
+from controller.randomness import ReplicaGenerators
+from controller.state import require_shapes
+
+_DRAWS = 2  # of the policy for each sample
+_PARENTS = 4  # most accurate architectures within the limits, whose neighbours are sampled
+_CHEAPER = (
+    0.8  # of the limit: cost of the architecture that is repeated where nothing is affordable
+)
+_GAIN = 10.0  # weight of the cost in the advantage, for each limit that the policy is beyond
+_MOST = 3.0  # and its maximum
+
+
+@final
+class ReinforceController:
+    """A policy that converges to the maximum of the reward by the end of its horizon.
+
+    It is updated when `update_every` trials have been learned from, however many were proposed at
+    once. A failed trial ranks below all others.
+    """
+
+    def __init__(self, config: ReinforceConfig, space: Choices, seeds: Sequence[int]) -> None:
+        self._config = config
+        self._space = space
+        self._positions = len(space.num_choices)
+        self._generators = ReplicaGenerators(seeds)
+        self._policy = LstmPolicy(space, config.hidden_size, self._generators.each)
+        self._elite = Elite(len(seeds), config.elite, self._positions)
+        self._within = Elite(len(seeds), _PARENTS, self._positions)  # by accuracy
+        self._cheaper = Elite(len(seeds), 1, self._positions)
+        self._pacing = Pacing(len(seeds), tuple(space.num_choices))
+        self._trials = 0
+        self._most_entropy = math.log(math.prod(space.num_choices))
+        self._entropy = np.full(len(seeds), self._most_entropy)
+        self._cost = np.zeros(len(seeds))  # mean predicted cost of the policy's last draws
+        self._waiting = np.zeros((len(seeds), 0, self._positions), np.int64)
+        self._waiting_scores = np.zeros((len(seeds), 0))  # -inf where failed
+        self._waiting_costs = np.zeros((len(seeds), 0))
+        self._last: Pass | None = None  # the policy's last draws
+
+    def sample(self, batch_size: int) -> Int64[ndarray, "R B D"]:
+        """Propose architectures, a batch for each replica: new ones, as long as there are any."""
+        u = self._generators.uniform(batch_size * _DRAWS, self._positions)
+        self._last = self._policy.draw(u)
+        self._entropy = self._last.entropy.mean(-1, dtype=float)
+        drawn = self._space.normal(self._last.choices)
+        self._cost = self._pacing.predicted(drawn).mean(-1)
+        known = [
+            np.where(np.isfinite(best.scores)[..., None], best.architectures, drawn[:, :1])
+            for best in (self._elite, self._cheaper)
+        ]
+        candidates = np.concatenate([drawn, *known], axis=1)
+        self._put_neighbours(candidates[:, :batch_size])
+        return self._pacing.choose(candidates, batch_size, self._guarded())
+
+    def _put_neighbours(self, candidates: Int64[ndarray, "R B D"]) -> None:
+        """Replace some candidates by neighbours of the most accurate known within the limits."""
+        replaced = self._generators.uniform(candidates.shape[1]) < self._config.neighbours
+        known = np.isfinite(self._within.scores).sum(-1)
+        for replica, generator in enumerate(self._generators.each):
+            for i in np.flatnonzero(replaced[replica] & (known[replica] > 0)):
+                parent = self._within.architectures[replica, generator.integers(known[replica])]
+                near = self._space.neighbours(parent)
+                if len(near):
+                    candidates[replica, i] = near[generator.integers(len(near))]
+
+    def _guarded(self) -> Bool[ndarray, "R"]:
+        """True where the mean cost is kept within the limits: where the best reward is."""
+        guarded: Bool[ndarray, "R"] = (self._trials >= WINDOW) & (self._elite.costs[:, 0] <= 1)
+        return guarded
+
+    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - rewards suffice
+        """Remember the trials, and update the policy if there are enough of them."""
+        architectures, failed = self._space.normal(trials.architectures), trials.failed
+        scores = np.where(failed, -np.inf, trials.rewards)
+        costs = trials.ratios.max(-1, initial=0)
+        feasible = ~failed & (costs <= 1)
+        self._trials += scores.shape[1]
+        self._pacing.add(architectures, np.where(failed, np.nan, costs))
+        self._elite.add(architectures, scores, costs)
+        self._cheaper.add(architectures, np.where(costs <= _CHEAPER, scores, -np.inf), costs)
+        self._within.add(architectures, np.where(feasible, trials.accuracy, -np.inf), costs)
+        self._waiting = np.concatenate([self._waiting, architectures], axis=1)
+        self._waiting_scores = np.concatenate([self._waiting_scores, scores], axis=1)
+        self._waiting_costs = np.concatenate([self._waiting_costs, costs], axis=1)
+        if self._waiting.shape[1] >= self._config.update_every:
+            self._update()
+            self._waiting = self._waiting[:, :0]
+            self._waiting_scores = self._waiting_scores[:, :0]
+            self._waiting_costs = self._waiting_costs[:, :0]
+
+    def _update(self) -> None:
+        """Step of the policy on the waiting trials and the elite, ranked together.
+
+        The elite shrinks to the best as the entropy ends.
+        """
+        elite = self._elite
+        left = self._entropy_target() / self._most_entropy
+        size = max(1, math.ceil(self._config.elite * left))
+        architectures = np.concatenate([self._waiting, elite.architectures], axis=1)
+        scores = np.concatenate([self._waiting_scores, elite.scores], axis=1)
+        costs = np.concatenate([self._waiting_costs, elite.costs], axis=1)
+        counted = np.ones(scores.shape, bool)
+        counted[:, self._waiting.shape[1] :] = np.isfinite(elite.scores)
+        counted[:, self._waiting.shape[1] + size :] = False
+        weight = self._cost_weight()[:, None]
+        advantage = standard_ranks(scores, counted)
+        succeeded = counted & np.isfinite(scores)
+        advantage -= weight * standard_ranks(np.where(succeeded, costs, 0), succeeded)
+        advantage /= 1 + weight
+        missed = (self._entropy_target() - self._entropy) / self._positions  # nats a position
+        entropy_weight = self._config.entropy_gain * missed
+        self._policy.reinforce(
+            self._policy.emit(architectures),
+            advantage.astype(np.float32),
+            entropy_weight.astype(np.float32)[:, None, None, None],
+            self._config.lr,
+        )
+
+    def _entropy_target(self) -> float:
+        """Entropy of the policy that is aimed at, falling linearly to 0."""
+        end = self._config.converged_at * self._config.horizon
+        return self._most_entropy * max(0.0, 1 - self._trials / end)
+
+    def _cost_weight(self) -> Float64[ndarray, "R"]:
+        """Weight of the cost's rank in the advantage: the more the policy is beyond the limits."""
+        weight: Float64[ndarray, "R"] = np.clip(_GAIN * (self._cost - 1), 0, _MOST)
+        return np.where(self._guarded(), weight, 0)
+
+    def mode(self) -> Int64[ndarray, "R D"]:
+        """The architecture the policy prefers, choice after choice."""
+        return self._policy.mode()
+
+    def probabilities(self) -> Float64[ndarray, "R D K"] | None:
+        """Probability of each option of each position, mean over the policy's last draws."""
+        return None if self._last is None else self._last.probabilities.mean(2, dtype=float)
+
+    def diagnostics(self) -> dict[str, Float64[ndarray, "R"]]:
+        """The policy's entropy in nats, what it is to be, and the weight of the cost."""
+        return {
+            "entropy": self._entropy,
+            "entropy_target": np.full(len(self._entropy), self._entropy_target()),
+            "cost_weight": self._cost_weight(),
+        }
+
+    def state(self) -> dict[str, ndarray]:
+        """Everything that decides what comes next, as arrays without objects."""
+        return {
+            **self._policy.state(),
+            "generators": self._generators.state(),
+            **self._elite.state("elite"),
+            **self._within.state("within"),
+            **self._cheaper.state("cheaper"),
+            **self._pacing.state(),
+            "trials": np.array(self._trials),
+            "entropy": self._entropy.copy(),
+            "cost": self._cost.copy(),
+            "waiting": self._waiting.copy(),
+            "waiting_scores": self._waiting_scores.copy(),
+            "waiting_costs": self._waiting_costs.copy(),
+        }
+
+    def restore(self, state: Mapping[str, ndarray]) -> None:
+        """Go on exactly where `state` was taken.
+
+        Raises:
+          ValueError: if the state is of another controller or of other sizes.
+        """
+        replicas = len(self._entropy)
+        require_shapes(
+            state,
+            {
+                **{name: array.shape for name, array in self.state().items()},
+                "known": (None, self._positions),
+                "known_costs": (None,),
+                "waiting": (replicas, None, self._positions),
+                "waiting_scores": (replicas, None),
+                "waiting_costs": (replicas, None),
+            },
+        )
+        self._policy.restore(state)
+        self._generators.restore(state["generators"])
+        self._elite.restore("elite", state)
+        self._within.restore("within", state)
+        self._cheaper.restore("cheaper", state)
+        self._pacing.restore(state)
+        self._trials = int(state["trials"])
+        self._entropy = state["entropy"].copy()
+        self._cost = state["cost"].copy()
+        self._waiting = state["waiting"].copy()
+        self._waiting_scores = state["waiting_scores"].copy()
+        self._waiting_costs = state["waiting_costs"].copy()
+        self._last = None
+
+
+def standard_ranks(
+    values: Float64[ndarray, "R N"], counted: Bool[ndarray, "R N"]
+) -> Float[ndarray, "R N"]:
+    """Ranks of each row from -sqrt(3) to sqrt(3), the spread of a standard uniform distribution.
+
+    Equal values share a rank. What is not counted has rank 0 and does not matter to the others.
+    """
+    above = (values[:, :, None] > values[:, None]).astype(np.int64)
+    above -= values[:, :, None] < values[:, None]
+    above *= counted[:, None]
+    ranks = above.sum(-1) * (math.sqrt(3) / np.maximum(counted.sum(-1, keepdims=True), 1))
+    return np.where(counted, ranks, 0)
+
+
+@final
+@dataclass
+class ReinforceConfig(ControllerConfig):
+    """Settings of the policy gradient; conf/controller/reinforce.yaml holds their defaults."""
+
+    lr: float  # of Adam
+    hidden_size: int
+    update_every: int  # trials
+    elite: int  # best known architectures, which every update learns from
+    neighbours: float  # share of samples near the most accurate known within the limits
+    entropy_gain: (
+        float  # weight of the entropy, for each nat a position that it misses its target by
+    )
+    horizon: int  # trials
+    converged_at: float  # share of the horizon after which the target of the entropy is 0
+
+    def build(self, space: Choices, seeds: Sequence[int]) -> ReinforceController:
+        """Make the controller, with one replica for each seed.
+
+        Raises:
+          ValueError: if a setting lies outside its range.
+        """
+        require_hidden_size(self.hidden_size)
+        for name in ("update_every", "elite", "horizon"):
+            value = getattr(self, name)
+            if value < 1:
+                raise ValueError(f"controller.{name}={value} must be at least 1")
+        for name in ("lr", "converged_at"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ValueError(f"controller.{name}={value:g} must be positive and finite")
+        if not 0 <= self.neighbours <= 1:
+            raise ValueError(f"controller.neighbours={self.neighbours:g} must be in [0, 1]")
+        if not 0 <= self.entropy_gain < math.inf:
+            raise ValueError(
+                f"controller.entropy_gain={self.entropy_gain:g} must be 0 or more, and finite"
+            )
+        return ReinforceController(self, space, seeds)
