@@ -90,7 +90,7 @@ def test_one_folder_does_not_take_networks_of_two_spaces(run, tmp_path):
         (("networks=null",), "space=toy_space cannot be listed; add networks="),
         (("networks=null", "transfer=true"), "space=toy_space comes without latencies"),
         (("dataset=cifar10",), "dataset=cifar10 is none of space=toy_space"),
-        (("space=nowhere",), "space=nowhere is not known"),
+        (("space=nowhere",), "space=nowhere is not one of"),
     ],
 )
 def test_what_the_space_cannot_do_is_one_line(run, tmp_path, overrides, said):
