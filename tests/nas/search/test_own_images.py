@@ -1,0 +1,89 @@
+"""`python -m nas.search data=...`: what is refused, and a whole search of a small space on digits."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pyarrow.parquet as pq
+import pytest
+from searching import interrupted, one_line, only_run, resume, sampled, search
+
+from nas.accuracy.training.trained_folder import read_training, trained_folder
+
+OFFLINE = ("accuracy=staged", "latency=regression")
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (["accuracy=staged"], "accuracy=staged ranks networks on your images; add data=<folder>"),
+        (["side=32"], "side=32 is for own images; add data="),
+        (["data=digits", "accuracy=surrogate"], "a benchmark's numbers say nothing of your images"),
+        (["data=digits", "dataset=cifar10"], "dataset= is for benchmarks; with data=digits"),
+        (
+            ["data=digits", "side=16"],
+            "latencies of device=jetson-nano/fp32/b1 are known for images",
+        ),
+        (["data=digits", "hours=0"], "hours=0 must be positive and finite"),
+        (["data=digits", *OFFLINE, "accuracy.draws=1"], "accuracy.draws=1 must be at least 2"),
+    ],
+)
+def test_settings_that_do_not_go_with_own_images_are_one_line(tmp_path, settings, says):
+    assert says in one_line(search(tmp_path, *settings))
+
+
+@pytest.fixture
+def toy_search(monkeypatch, tmp_path):
+    """Settings of a search of tests/plugins/toy_space, whose networks train in a second."""
+    table = tmp_path / "data" / "toy_space" / "synthetic_ms.csv"
+    table.parent.mkdir(parents=True)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    import numpy as np  # noqa: PLC0415 - beside its use
+
+    from nas.spaces.registry import space_named  # noqa: PLC0415 - finds the plug-in of the tests
+
+    space = space_named("toy_space")
+    rows = np.unique(space.sample(np.random.default_rng(1), 80), axis=0)
+    ms = 0.2 + 0.1 * space.features(rows)[..., 0] + 3 * space.features(rows)[..., 1]
+    lines = [f"{space.text(row)},{one:.6f}" for row, one in zip(rows, ms, strict=True)]
+    table.write_text("\n".join(["arch,synthetic-board", *lines, ""]))
+    return (
+        "space=toy_space",
+        "device=synthetic-board",
+        "T=1.1ms",
+        "data=digits",
+        "accuracy=staged",
+        "accuracy.draws=200",
+        "hours=0.02",
+        "epochs=3",
+    )
+
+
+@pytest.mark.slow
+def test_a_killed_search_goes_on_and_ends_with_a_trained_network(toy_search, tmp_path):
+    data, runs = tmp_path / "data", tmp_path / "runs"
+    folder, *_ = interrupted(
+        runs, data, lambda folder: sampled(folder) >= 2, *toy_search, send=signal.SIGKILL
+    )
+    paid = sampled(folder)
+
+    finished = resume(folder, data=data)
+
+    assert finished.returncode == 0, finished.stderr
+    assert f"going on after {paid:,} trainings" in finished.stdout
+    summary = json.loads((only_run(runs) / "summary.json").read_text())
+    best = summary["best"]
+    assert best["latency_ms"] <= summary["T_ms"]
+    assert best["accuracy_kind"] == "trained"
+    assert [one["name"] for one in summary["stages"]][:3] == ["draw", "proxies", "short"]
+    assert summary["stages"][-1]["name"] == "full"
+    training = read_training(trained_folder(folder, best["arch"]))
+    assert training.state == "finished"
+    assert training.test.fraction == best["accuracy_test"]
+    assert training.valid.fraction == best["accuracy_searched"]
+    trials = pq.read_table(folder / "samples.parquet").to_pylist()
+    trained = [(one["arch"], one["fidelity"]) for one in trials]
+    assert len(set(trained)) == len(trained)
+    assert trained[-1][0] == best["arch"]
+    assert "own images" in (folder / "report.html").read_text()
