@@ -37,6 +37,7 @@ from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.proxies.scores import PROXIES, SIGNALS, columns_of, scores, signal
 from nas.accuracy.short import proxy_batch, tse_ema
+from nas.accuracy.supernet.training import path_accuracy, train_supernet
 from nas.accuracy.table import TableAccuracyConfig
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool
@@ -114,6 +115,29 @@ def train_cells(rank: int, cells: list[int], arguments: argparse.Namespace, queu
                 queue.put((futures[future], one.accuracy, list(one.losses), one.seconds))
         queue.close()
         queue.join_thread()  # before the pool ends, so that nothing is lost with the process
+
+
+def share_weights(rank: int, cells: list[int], arguments: argparse.Namespace, queue: Any) -> None:
+    """Train a supernet for the time that is left, and score cells; puts (cell, accuracy of its path)."""
+    images, device = images_of(arguments), device_of(rank)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    began_s = time.monotonic()
+    train_supernet(SPACE, images, epochs=1, seed=1)
+    epoch_s = time.monotonic() - began_s
+    left_s = 60 * arguments.minutes - arguments.scoring_s - arguments.started_s
+    epochs = max(1, min(250, int(left_s / epoch_s)))
+    say(f"supernet: {epoch_s:.1f} s an epoch, {epochs} epochs")
+    network = train_supernet(
+        SPACE,
+        images,
+        epochs=epochs,
+        seed=0,
+        on_epoch=lambda one: say(f"supernet: epoch {one.number}, loss {one.loss:.3f}"),
+    )
+    for number in cells:
+        row = SPACE.architectures(np.array(number))
+        queue.put((number, path_accuracy(network, row, images, 2000), epochs))
 
 
 def spread(
@@ -203,6 +227,17 @@ def short_part(
         save(out, arguments)
 
 
+def supernet_part(cells: np.ndarray, arguments: argparse.Namespace, out: dict[str, Any]) -> None:
+    began_s = time.monotonic()
+    arguments.started_s = began_s - STARTED_S
+    found = spread(share_weights, cells.tolist(), 1, arguments, "supernet")
+    out["supernet"] = {
+        "accuracy": {str(number): accuracy for number, accuracy, _ in found},
+        "epochs": max(epochs for *_, epochs in found),
+        "wall_s": time.monotonic() - began_s,
+    }
+
+
 def judged(cells: np.ndarray, out: dict[str, Any]) -> list[tuple[str, int, dict[str, float]]]:
     """Signal, number of cells and taus, for all that there is."""
     truth = TableAccuracyConfig().build(SPACE, TASK, Split.test, 200)
@@ -210,8 +245,23 @@ def judged(cells: np.ndarray, out: dict[str, Any]) -> list[tuple[str, int, dict[
     table_12 = TableAccuracyConfig().build(SPACE, TASK, Split.valid, 12)
     short = table_12.answer(SPACE.architectures(cells)).fraction
     found = [("the table's own 12 epochs", len(cells), taus(short, test))]
+    if "proxies" in out:
+        found += by_proxies(cells, out, test, short)
+    if "supernet" in out:
+        path = out["supernet"]["accuracy"]
+        at = np.array([i for i, number in enumerate(cells) if str(number) in path])
+        one_shot = np.array([path[str(cells[i])] for i in at])
+        name = f"supernet, {out['supernet']['epochs']} epochs"
+        found.append((name, len(at), taus(one_shot, test[at])))
+    return found
+
+
+def by_proxies(
+    cells: np.ndarray, out: dict[str, Any], test: np.ndarray, short: np.ndarray
+) -> list[tuple[str, int, dict[str, float]]]:
+    """The signals that need the proxies: themselves, and the predictors that start from them."""
     columns, prior = prior_of(cells, out)
-    found += [(name, len(cells), taus(signal(name, columns), test)) for name in SIGNALS]
+    found = [(name, len(cells), taus(signal(name, columns), test)) for name in SIGNALS]
     place = {str(number): i for i, number in enumerate(cells)}
     rows = SPACE.architectures(cells)
     if "short" in out:
@@ -230,9 +280,6 @@ def judged(cells: np.ndarray, out: dict[str, Any]) -> list[tuple[str, int, dict[
             found.append((f"predictor by {n} {name}", len(cells), taus(predicted, test)))
             combined = WEIGHT * log_rank(predicted) + prior
             found.append((f"predictor and proxies by {n} {name}", len(cells), taus(combined, test)))
-    if "supernet" in out:
-        one_shot = np.array([out["supernet"]["accuracy"][str(number)] for number in cells])
-        found.append(("supernet", len(cells), taus(one_shot, test)))
     return found
 
 
@@ -253,8 +300,10 @@ def report(cells: np.ndarray, out: dict[str, Any], arguments: argparse.Namespace
     for name, n, one in judged(cells, out):
         lines.append(f"| {name} | {n} | {one['tau']:.3f} | {one['tau_top']:.3f} |")
     lines.append("")
-    for name, seconds in out["proxies"]["seconds"].items():
-        lines.append(f"- {name}: {seconds * 1e3:.1f} ms a network, median")
+    lines += [
+        f"- {name}: {seconds * 1e3:.1f} ms a network, median"
+        for name, seconds in out.get("proxies", {}).get("seconds", {}).items()
+    ]
     lines += [
         f"- {part}: {out[part]['wall_s']:.0f} s in all"
         for part in ("proxies", "short", "supernet")
@@ -281,17 +330,25 @@ def main() -> None:
     cells = np.random.default_rng(0).permutation(SPACE.size)[: arguments.cells]
     out: dict[str, Any] = {"cells": cells.tolist(), "torch": torch.__version__}
     say("decoded", images_of(arguments).report)  # once, for all processes
+    path = arguments.out / "ranking.json"
+    if "proxies" not in arguments.only and path.is_file():
+        out |= json.loads(path.read_text())
     try:
-        proxies_part(cells, arguments, out)
-        save(out, arguments)
-        cells = np.array([one for one in cells if str(one) in out["proxies"]["scores"]])
-        report(cells, out, arguments)
+        if "proxies" in arguments.only:
+            proxies_part(cells, arguments, out)
+            save(out, arguments)
+        if "proxies" in out:
+            cells = np.array([one for one in cells if str(one) in out["proxies"]["scores"]])
+            report(cells, out, arguments)
     except Exception:  # noqa: BLE001 - the other parts may still work
         traceback.print_exc()
     parts = {
         "short": lambda: short_part(cells, arguments, out, prior_of(cells, out)[1]),
+        "supernet": lambda: supernet_part(cells, arguments, out),
     }
     for name, part in parts.items():
+        if name not in arguments.only.split(","):
+            continue
         try:
             part()
         except Exception:  # noqa: BLE001 - as above

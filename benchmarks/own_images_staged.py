@@ -186,7 +186,6 @@ def main() -> None:
     parser.add_argument("--wall-minutes", type=float, default=20.0, help="of the whole script")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--at-once", type=int, default=8, help="trainings")
-    parser.add_argument("--processes", type=int, default=8, help="that score")
     parser.add_argument("--tiny", action="store_true", help="digits, for a test on a CPU")
     arguments = parser.parse_args()
     images = images_of(arguments)
@@ -195,7 +194,7 @@ def main() -> None:
     problem = problem_of(*where, 12, Split.valid)
     draws = 40 if arguments.tiny else StagedConfig().draws
     candidates = draw(problem, arguments.seed, draws, math.inf)
-    score = ProxyScores(SPACE, images, arguments.seed, arguments.processes)
+    score = ProxyScores(SPACE, images, arguments.seed)
     seconds = SHARES["proxies"] * 60 * arguments.minutes
     candidates = scored(candidates, score.each, score.aggregate, seconds)
     say(f"scored {len(candidates)} of {candidates.within} in {candidates.score_s:.0f} s")

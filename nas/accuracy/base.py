@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, final, runtime_checkable
 
+import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
@@ -98,6 +99,25 @@ class HasSurrogate(Space, Protocol):
         Raises:
           UserError: if the model does not know this split or length of training.
         """
+
+
+@runtime_checkable
+class SharedNetwork(Protocol):
+    """A `torch.nn.Module` that holds the weights of all architectures of a space."""
+
+    def choose(self, architecture: Int64[ndarray, "D"]) -> None:
+        """Compute this architecture from now on."""
+
+
+@runtime_checkable
+class HasSupernet(Space, Protocol):
+    """A space with a weight-sharing network, the scores of `accuracy=supernet`."""
+
+    def supernet(self, task: Task) -> SharedNetwork:
+        """Build the untrained network; it normalises each batch by its own statistics."""
+
+    def sample_networks(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
+        """Draw uniformly over distinct networks."""
 
 
 @dataclass

@@ -18,39 +18,29 @@ from nas.accuracy.proxies.blocks import block_features
 _SMALL = 1e-8
 
 
-def az_nas(network: nn.Module, images: Float[Tensor, "n c h w"]) -> tuple[float, float, float]:
-    """Expressivity, progressivity and trainability; -inf where features vanish.
+def progression(network: nn.Module, images: Float[Tensor, "n c h w"]) -> tuple[float, float]:
+    """Expressivity and progressivity; -inf where features vanish.
 
     Expressivity is the sum over blocks of the entropy of the eigenvalues of the features'
-    covariance, progressivity its smallest step between blocks (eq. 1 to 5), trainability the mean of
-    2 - s - 1/s, s being the spectral norm of a block's Jacobian, estimated by one Rademacher vector
-    (eq. 7 to 9).
+    covariance, progressivity its smallest step between blocks (eq. 1 to 5).
     """
     _draw_weights(network)
-    network.train()
-    features = block_features(network, images)
-    entropies = _entropies(features)
-    steps = entropies[1:] - entropies[:-1]
-    progressivity = float(steps.min()) if len(steps) else 0.0
-    scores = (float(entropies.sum()), progressivity, _trainability(features))
-    return tuple(score if math.isfinite(score) else -math.inf for score in scores)  # type: ignore[return-value] # three of them
+    with torch.no_grad():
+        features = block_features(network.train(), images)
+    entropies = [_entropy(feature) for feature in features]
+    steps = [after - before for before, after in pairwise(entropies)]
+    found = sum(entropies), min(steps, default=0.0)
+    return tuple(one if math.isfinite(one) else -math.inf for one in found)  # type: ignore[return-value] # two of them
 
 
-def _entropies(features: list[Tensor]) -> Float[Tensor, " blocks"]:
-    found = []
-    for feature in features:
-        pixels = feature.detach().float().movedim(1, -1).flatten(0, -2)
-        covariance = torch.cov(pixels.T, correction=0)
-        if not covariance.isfinite().all():
-            return torch.full((len(features),), math.nan)
-        values = torch.linalg.eigvalsh(covariance).clamp(min=0)
-        share = values / values.sum()
-        found.append(-(share * (share + _SMALL).log()).sum())
-    return torch.stack(found)
+def trainability(network: nn.Module, images: Float[Tensor, "n c h w"]) -> float:
+    """Mean over blocks of 2 - s - 1/s; -inf where a block is the identity.
 
-
-def _trainability(features: list[Tensor]) -> float:
-    norms = []
+    s is the spectral norm of the block's Jacobian, estimated by one Rademacher vector (eq. 7 to 9).
+    """
+    _draw_weights(network)
+    features = block_features(network.train(), images)
+    products = []
     for before, after in pairwise(features):
         signs = torch.randint_like(after, 2) * 2 - 1
         (back,) = torch.autograd.grad(
@@ -61,11 +51,23 @@ def _trainability(features: list[Tensor]) -> float:
         shrunk = before.shape[-1] // after.shape[-1]
         into = nn.functional.pixel_unshuffle(back, shrunk).movedim(1, -1).flatten(0, -2)
         out = signs.movedim(1, -1).flatten(0, -2)
-        norms.append(torch.linalg.matrix_norm(into.T @ out / len(out), ord=2))
-    if not norms:
+        products.append(into.T @ out / len(out))
+    if not products:
         return -math.inf
-    s = torch.stack(norms)
-    return float((2 - s - 1 / (s + _SMALL)).mean())
+    # decompositions of small matrices are slow on a GPU
+    s = torch.stack([torch.linalg.matrix_norm(one.cpu(), ord=2) for one in products])
+    mean = float((2 - s - 1 / (s + _SMALL)).mean())
+    return mean if math.isfinite(mean) else -math.inf
+
+
+def _entropy(feature: Float[Tensor, "n d i j"]) -> float:
+    pixels = feature.float().movedim(1, -1).flatten(0, -2)
+    covariance = torch.cov(pixels.T, correction=0).cpu()  # as above
+    if not covariance.isfinite().all():
+        return math.nan
+    values = torch.linalg.eigvalsh(covariance).clamp(min=0)
+    share = values / values.sum()
+    return -float((share * (share + _SMALL).log()).sum())
 
 
 def _draw_weights(network: nn.Module) -> None:

@@ -10,7 +10,7 @@ from jaxtyping import Float, Float64
 from numpy import ndarray
 from torch import Tensor, nn
 
-from nas.accuracy.proxies.az_nas import az_nas
+from nas.accuracy.proxies.az_nas import progression, trainability
 from nas.accuracy.proxies.flops import flops
 from nas.accuracy.proxies.jacov import jacov
 from nas.accuracy.proxies.live_convolutions import live_convolutions
@@ -29,13 +29,17 @@ PROXIES: Mapping[str, tuple[tuple[str, ...], Proxy]] = {
     "naswot": (("naswot",), lambda network, images: (naswot(network, images),)),
     "synflow": (("synflow",), lambda network, images: (synflow(network, images),)),
     "jacov": (("jacov",), lambda network, images: (jacov(network, images),)),
-    "az_nas": (("expressivity", "progressivity", "trainability"), az_nas),
+    "progression": (("expressivity", "progressivity"), progression),
+    "trainability": (
+        ("trainability",),
+        lambda network, images: (trainability(network, images),),
+    ),
 }
-"""Columns and function of each proxy. AZ-NAS draws the weights anew, so it comes last."""
+"""Columns and function of each proxy. The two of AZ-NAS draw the weights anew, so they come last."""
 
 SIGNALS: Mapping[str, Mapping[str, float]] = {
     **{column: {column: 1.0} for columns, _ in PROXIES.values() for column in columns},
-    "az_nas": dict.fromkeys((*PROXIES["az_nas"][0], "flops"), 1.0),
+    "az_nas": dict.fromkeys(("expressivity", "progressivity", "trainability", "flops"), 1.0),
     "aggregate": {"live_flops": 2.0, "trainability": 1.0, "jacov": 1.0},
 }
 """Each signal is a sum of log ranks: its columns and their weights.
@@ -44,7 +48,7 @@ SIGNALS: Mapping[str, Mapping[str, float]] = {
 CIFAR-10.
 """
 
-AGGREGATED = ("live_convolutions", "jacov", "az_nas")
+AGGREGATED = ("live_convolutions", "jacov", "trainability")
 """Proxies that `aggregate` needs."""
 
 

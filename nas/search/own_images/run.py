@@ -144,7 +144,7 @@ class OwnImagesRun:
             f"within {self._problem.limits.label}"
         )
         if self.rule.proxies:
-            score = ProxyScores(self._problem.space, self.images, seed, self._parallel)
+            score = ProxyScores(self._problem.space, self.images, seed)
             left_s = room_s - found.draw_s
             found = scored(found, score.each, score.aggregate, left_s, interruption.check)
         else:

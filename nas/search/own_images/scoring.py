@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from typing import final
 
 import torch
@@ -27,33 +25,16 @@ _ON_CPU = ("live_convolutions",)
 class ProxyScores:
     """Builds networks with the seed's weights, and scores them all on the same images."""
 
-    def __init__(self, space: SearchSpace, images: ImageSet, seed: int, parallel: int) -> None:
-        """Takes a batch of the images.
-
-        Args:
-          space: of the networks.
-          images: whose first training images are the batch.
-          seed: of the weights, and of what a proxy draws.
-          parallel: networks that are scored at once, in a process each.
-        """
+    def __init__(self, space: SearchSpace, images: ImageSet, seed: int) -> None:
         self._space, self._task, self._seed = space, images.task, seed
         on_gpu = torch.cuda.is_available()
         self._proxies = AGGREGATED if on_gpu else _ON_CPU
         self._signal = "aggregate" if on_gpu else "live_flops"
         self._batch = proxy_batch(images, _IMAGES)
-        self._parallel = parallel
 
     def each(self, architectures: Int64[ndarray, "n D"]) -> Iterator[list[float]]:
-        """Yield a number for each column of the proxies, network by network."""
-        if self._parallel == 1:
-            yield from map(self._score, architectures)
-            return
-        context = multiprocessing.get_context("spawn")  # a fork would copy CUDA and its locks
-        pool = ProcessPoolExecutor(self._parallel, context, torch.set_num_threads, (1,))
-        try:
-            yield from pool.map(self._score, architectures, chunksize=4)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        """A number for each column of the proxies, network by network."""
+        return map(self._score, architectures)
 
     def aggregate(self, found: Float64[ndarray, "n c"]) -> Float64[ndarray, "n"]:
         """The sum of log ranks that orders candidates; higher is better."""

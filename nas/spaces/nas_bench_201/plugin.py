@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from nas.accuracy.base import Accuracy, Split
+from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import ChoiceSpace
 from nas.spaces.nas_bench_201.costs import mflops, parameters
 from nas.spaces.nas_bench_201.features import FEATURES, cell_features
@@ -118,6 +118,17 @@ class NasBench201Space(NasBench201, ChoiceSpace):
         from nas.spaces.nas_bench_201.surrogate import surrogate  # noqa: PLC0415 - reads weights
 
         return surrogate(self, task, split, epochs)
+
+    def supernet(self, task: Task) -> SharedNetwork:
+        """All cells in one network."""
+        from nas.spaces.nas_bench_201.supernet import SharedCellNetwork  # noqa: PLC0415 - as above
+
+        return SharedCellNetwork(task.num_classes)
+
+    def sample_networks(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n 6"]:
+        """Draw uniformly over the 6,466 networks, each as its first cell."""
+        drawn: Int64[ndarray, "n 6"] = self.rows[rng.choice(np.unique(self.network_class), n)]
+        return drawn
 
     def public_data(self) -> PublicData:
         """The official archive, published accuracies, and HELP's latencies."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
@@ -10,13 +11,16 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
-from jaxtyping import Float64, Int8, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from latency.base import UnmeasuredError
 from nas.trials.problem import SearchProblem
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+
+LEAST_SCORED = 100
+"""Candidates that are scored however long it takes; among fewer there is little to choose."""
 
 
 @final
@@ -60,6 +64,8 @@ def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candi
     An oracle that measures is asked for one draw after another until the seconds are over and two
     are within the limit.
 
+    What has no path from the images to the output is dropped as well.
+
     Raises:
       UserError: if no draw is within every limit.
     """
@@ -76,7 +82,7 @@ def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candi
     rows = rows[:draws]
     _, first = np.unique(space.canonical(rows), axis=0, return_index=True)
     distinct = np.sort(first)
-    met = problem.limits.met(problem.limits.costs(rows))
+    met = problem.limits.met(problem.limits.costs(rows)) & _connected(problem, rows)
     kept = distinct[(latency_ms[distinct] <= problem.limit_ms) & met[distinct]]
     if not len(kept):
         fastest = f"; the fastest took {np.nanmin(latency_ms):.3g} ms" if draws else ""
@@ -96,6 +102,14 @@ def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candi
         time.monotonic() - began_s,
         0.0,
     )
+
+
+def _connected(problem: SearchProblem, rows: Int64[ndarray, "n D"]) -> Bool[ndarray, "n"]:
+    """False where the output does not depend on the images, as far as the space's features know."""
+    names = problem.space.feature_names
+    if "connected" not in names:
+        return np.ones(len(rows), bool)
+    return np.asarray(problem.space.features(rows)[..., names.index("connected")] > 0)
 
 
 def _measure(
@@ -130,16 +144,19 @@ def scored(
       candidates: to be scored.
       each: yields the scores of architectures, in their order.
       aggregate: makes one number of a candidate's scores; higher is better.
-      seconds: for all; two candidates are scored at least.
+      seconds: for all from the first score on, since processes may have to start; `LEAST_SCORED`
+        candidates are scored at least.
       check: called after each; it raises to leave the search.
     """
     began_s = time.monotonic()
     ordered = candidates.rows(np.argsort(-candidates.flops, kind="stable"))
     found: list[Sequence[float]] = []
+    first_s = math.inf
     for one in each(ordered.architectures):
         found.append(one)
+        first_s = min(first_s, time.monotonic())
         check()
-        if len(found) > 1 and time.monotonic() - began_s >= seconds:
+        if len(found) >= LEAST_SCORED and time.monotonic() - first_s >= seconds:
             break
     kept = ordered.rows(np.arange(len(found)))
     prior = aggregate(np.array(found, np.float64))

@@ -11,20 +11,18 @@ from numpy import ndarray
 
 from controller.model_based.gaussian_process import GaussianProcess
 
-_REACH, _NOISE = 3.0, 0.3
+_REACH, _NOISE = 3.0, 1.0
 """Of the Gaussian process: correlation of opposite rows, and residual variance."""
-
-_SHRINKAGE = 0.05
-"""Variance of the prior, per training, at which its slope is halved."""
 
 
 @final
 @dataclass(frozen=True)
 class Predictor:
-    """Expected log rank of every candidate's accuracy.
+    """Expected log rank of every candidate's accuracy: that by proxies, corrected by trainings.
 
-    The log rank is regressed on the proxies' sum of log ranks; a Gaussian process over the choices
-    of the architectures predicts what that leaves.
+    The best of the trained is given the best log rank that one of them has by the proxies, and so on:
+    ranks among the few that were trained, which may be promising ones, are no ranks among all. A
+    Gaussian process over the choices of the architectures predicts the difference.
     """
 
     architectures: Int64[ndarray, "n D"]  # `normal` rows
@@ -34,16 +32,13 @@ class Predictor:
         self, trained: Int64[ndarray, "k"], accuracy: Float64[ndarray, "k"]
     ) -> Float64[ndarray, "n"]:
         """Learn from these candidates' accuracies, and predict all candidates."""
-        values = log_rank(accuracy)
-        prior = self.prior - self.prior[trained].mean()
-        x, y = prior[trained], values - values.mean()
-        slope = float(x @ y) / float(x @ x + _SHRINKAGE * len(x))
+        by_proxies = self.prior[trained]
+        place = np.argsort(np.argsort(accuracy, kind="stable"))
         process = GaussianProcess(self.architectures.shape[1], _REACH, _NOISE)
         for row in self.architectures[trained]:
             process.add(row)
-        process.fit((y - slope * x)[:, None])
-        left: Float64[ndarray, "n"] = process.predict(self.architectures)[:, 0]
-        predicted: Float64[ndarray, "n"] = values.mean() + slope * prior + left
+        process.fit((np.sort(by_proxies)[place] - by_proxies)[:, None])
+        predicted: Float64[ndarray, "n"] = self.prior + process.predict(self.architectures)[:, 0]
         return predicted
 
 

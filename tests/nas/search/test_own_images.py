@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
+from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from searching import interrupted, one_line, only_run, resume, sampled, search
 
 from nas.accuracy.training.trained_folder import read_training, trained_folder
+from nas.spaces.registry import space_named
 
 OFFLINE = ("accuracy=staged", "latency=regression")
 
@@ -38,11 +41,7 @@ def toy_search(monkeypatch, tmp_path):
     """Settings of a search of tests/plugins/toy_space, whose networks train in a second."""
     table = tmp_path / "data" / "toy_space" / "synthetic_ms.csv"
     table.parent.mkdir(parents=True)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    import numpy as np  # noqa: PLC0415 - beside its use
-
-    from nas.spaces.registry import space_named  # noqa: PLC0415 - finds the plug-in of the tests
-
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2] / "plugins" / "toy_space"))
     space = space_named("toy_space")
     rows = np.unique(space.sample(np.random.default_rng(1), 80), axis=0)
     ms = 0.2 + 0.1 * space.features(rows)[..., 0] + 3 * space.features(rows)[..., 1]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from nas.accuracy.proxies.az_nas import az_nas
+from nas.accuracy.proxies.az_nas import progression, trainability
 from nas.accuracy.proxies.blocks import blocks
 from nas.accuracy.proxies.jacov import jacov
 from nas.accuracy.proxies.live_convolutions import live_convolutions
@@ -21,6 +21,9 @@ from runtime.network.models.nas_bench_201 import CellNetwork
 IMAGES = torch.randn(8, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 CELL = ("nor_conv_3x3", "none", "nor_conv_1x1", "skip_connect", "avg_pool_3x3", "nor_conv_1x1")
 DEAD = ("none",) * 6
+
+
+AZ_NAS = ("progression", "trainability")
 
 
 def network(operations=CELL, **settings):
@@ -58,11 +61,11 @@ def test_scores_keep_the_weights_but_for_az_nas_which_is_last():
     net = network()
     before = [weight.clone() for weight in net.parameters()]
 
-    scores(net, IMAGES, [name for name in PROXIES if name != "az_nas"], 0)
+    scores(net, IMAGES, [name for name in PROXIES if name not in AZ_NAS], 0)
 
     for weight, old in zip(net.parameters(), before, strict=True):
         assert torch.equal(weight, old)
-    assert list(PROXIES)[-1] == "az_nas"
+    assert tuple(PROXIES)[-2:] == AZ_NAS
 
 
 def test_scores_depend_on_the_seed_alone():
@@ -107,9 +110,15 @@ def test_az_nas_is_minus_infinity_where_features_vanish():
         def forward(self, x):
             return self.blocks[1](self.blocks[0](x) * 0.0)
 
-    assert all(map(math.isfinite, az_nas(network(), IMAGES)))
-    expressivity, *_ = az_nas(Vanishing(), IMAGES)
-    assert expressivity == -math.inf
+    assert all(map(math.isfinite, progression(network(), IMAGES)))
+    assert progression(Vanishing(), IMAGES)[0] == -math.inf
+    assert math.isfinite(trainability(network(), IMAGES))
+
+
+def test_a_block_that_is_the_identity_cannot_be_trained():
+    skips = network(("none", "none", "none", "skip_connect", "none", "none"))
+
+    assert trainability(skips, IMAGES) == -math.inf
 
 
 def test_blocks_are_the_stem_and_every_cell():

@@ -10,7 +10,13 @@ from synthetic import problem as problem_of
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.executor import Simulated
-from nas.trials.staged.candidates import draw, load_candidates, save_candidates, scored
+from nas.trials.staged.candidates import (
+    LEAST_SCORED,
+    draw,
+    load_candidates,
+    save_candidates,
+    scored,
+)
 from nas.trials.staged.loop import StagedLoop
 from nas.trials.staged.predictor import Predictor, log_rank
 from nas.trials.staged.stage_result import stage_results
@@ -78,15 +84,22 @@ def test_an_oracle_that_measures_is_asked_one_by_one_and_may_lack_some():
 
 
 def test_those_without_a_score_in_time_are_dropped_and_most_flops_come_first():
-    drawn = draw(problem_of(), 0, 100, np.inf)
+    drawn = draw(problem_of(), 0, 400, np.inf)
 
     found = scored(
         drawn, lambda rows: ([float(i)] for i in range(len(rows))), lambda c: -c[:, 0], 0.0
     )
 
-    assert len(found) == 2
+    assert len(found) == LEAST_SCORED < len(drawn)
     assert found.flops[0] == drawn.flops.max()
-    assert list(found.prior) == [0, -1]
+    assert list(found.prior) == [-i for i in range(LEAST_SCORED)]
+
+
+def test_what_has_no_path_from_the_images_to_the_output_is_no_candidate():
+    found = draw(problem_of(), 0, 2000, np.inf)
+
+    features = SPACE.features(found.architectures)
+    assert features[:, SPACE.feature_names.index("connected")].all()
 
 
 def test_candidates_come_back_from_their_file(tmp_path):
@@ -109,8 +122,8 @@ def test_the_predictor_learns_what_the_proxies_do_not_know():
     predicted = Predictor(rows, useless).after(np.arange(80), accuracy[:80])
 
     unseen = np.corrcoef(log_rank(predicted)[80:], log_rank(accuracy)[80:])[0, 1]
-    assert unseen > 0.6
-    assert abs(np.corrcoef(useless[80:], log_rank(accuracy)[80:])[0, 1]) < 0.2
+    assert unseen > 0.25
+    assert abs(np.corrcoef(useless[80:], log_rank(accuracy)[80:])[0, 1]) < 0.1
 
 
 @pytest.mark.parametrize("parallel", [1, 4])

@@ -1,0 +1,1 @@
+"""Weight sharing: one network that holds all architectures of a space, and ranks them."""

@@ -1,0 +1,73 @@
+"""The supernet of NAS-Bench-201: every edge of every cell holds all five operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import add
+from typing import final
+
+from jaxtyping import Float, Int64
+from numpy import ndarray
+from torch import Tensor, nn
+
+from nas.accuracy.supernet.training import with_batch_statistics
+from nas.spaces.nas_bench_201.space import EDGES, OPERATIONS
+from runtime.network.models.nas_bench_201 import NODES, Cell, CellNetwork
+
+
+@final
+class SharedCell(nn.Module):
+    """A cell that computes the operation that is chosen on each edge."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        whole = [Cell([name] * len(EDGES), channels) for name in OPERATIONS]
+        self.edges = nn.ModuleList(
+            nn.ModuleList(cell.layers[edge] for cell in whole) for edge in range(len(EDGES))
+        )
+        self.chosen = [0] * len(EDGES)
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c h w"]:
+        """The last node, of the input's shape."""
+        nodes = [x]
+        layers = iter(
+            [edge[choice] for edge, choice in zip(self._edges(), self.chosen, strict=True)]
+        )
+        for _ in range(NODES):
+            nodes.append(reduce(add, [next(layers)(node) for node in nodes]))
+        return nodes[-1]
+
+    def _edges(self) -> Iterable[nn.ModuleList]:
+        return (edge for edge in self.edges if isinstance(edge, nn.ModuleList))
+
+
+@final
+class SharedCellNetwork(nn.Module):
+    """The network of the benchmark around shared cells."""
+
+    def __init__(self, num_classes: int, *, cells_per_stage: int = 5, channels: int = 16) -> None:
+        super().__init__()
+        self.network = CellNetwork(
+            ["skip_connect"] * len(EDGES),
+            cells_per_stage=cells_per_stage,
+            channels=channels,
+            num_classes=num_classes,
+        )
+        self.shared: list[SharedCell] = []
+        for i, cell in enumerate(self.network.cells):
+            if isinstance(cell, Cell):
+                stage = i // (cells_per_stage + 1)
+                self.shared.append(SharedCell(channels * 2**stage))
+                self.network.cells[i] = self.shared[-1]
+        with_batch_statistics(self)
+
+    def choose(self, architecture: Int64[ndarray, "6"]) -> None:
+        """Compute this architecture from now on."""
+        for cell in self.shared:
+            cell.chosen = architecture.tolist()
+
+    def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
+        """Logits of the chosen architecture."""
+        logits: Tensor = self.network(images)
+        return logits
