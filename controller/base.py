@@ -51,6 +51,24 @@ class EnumerableChoices(Choices, Protocol):
         """
 
 
+@runtime_checkable
+class Featured(Choices, Protocol):
+    """Choices with numbers that costs are roughly linear in, such as counts of operations."""
+
+    def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
+        """Numbers of each architecture."""
+
+
+@runtime_checkable
+class Described(Choices, Protocol):
+    """Choices with descriptions: architectures alike in one of them are alike in accuracy or cost."""
+
+    def descriptions(
+        self, architectures: Int64[ndarray, "n D"]
+    ) -> tuple[Float64[ndarray, "n _"], ...]:
+        """A few groups of numbers, such as counts of paths and of operations."""
+
+
 class DivergedError(Exception):
     """A policy's parameters or probabilities are no longer finite; the search cannot go on."""
 

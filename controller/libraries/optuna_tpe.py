@@ -19,7 +19,7 @@ from optuna.samplers import TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, Trial, TrialState, create_trial
 
-from controller.base import Choices
+from controller.base import Choices, Score
 
 _ATTEMPTS = 20  # trials that are asked for a valid architecture before it is drawn uniformly
 _INVALID = "invalid"  # user attribute of a trial whose architecture was not proposed
@@ -113,6 +113,7 @@ class OptunaTpe:
         accuracy: Float64[ndarray, "B"],
         ratios: Float64[ndarray, "B M"],
         failed: Bool[ndarray, "B"],
+        score: Score,  # noqa: ARG002 - it learns from accuracy and costs
     ) -> None:
         """Tell the study the trials, each limit as a constraint that is met at 0 and below."""
         self._num_limits = ratios.shape[1]

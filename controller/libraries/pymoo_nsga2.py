@@ -21,7 +21,7 @@ from pymoo.operators.crossover.ux import UniformCrossover
 from pymoo.operators.mutation.rm import ChoiceRandomMutation
 from pymoo.operators.sampling.rnd import IntegerRandomSampling
 
-from controller.base import Choices
+from controller.base import Choices, Score
 
 _FAILED_EXCESS = 1e9  # sum of the excess over the limits of a failed trial: worse than any other
 
@@ -106,6 +106,7 @@ class PymooNsga2:
         accuracy: Float64[ndarray, "B"],
         ratios: Float64[ndarray, "B M"],
         failed: Bool[ndarray, "B"],
+        score: Score,  # noqa: ARG002 - it learns from accuracy and costs
     ) -> None:
         """Select the survivors once the trials of a generation are complete."""
         objectives = np.concatenate([-accuracy[:, None], ratios], axis=1)

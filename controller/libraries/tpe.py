@@ -9,7 +9,8 @@ from typing import final
 import numpy as np
 
 from controller.base import Choices, ControllerConfig
-from controller.libraries.replicated import ReplicatedController, missing_extra
+from controller.libraries.extra import missing_extra
+from controller.replicated import ReplicatedController
 
 
 @final

@@ -1,86 +1,122 @@
 """A Gaussian process over architectures, which predicts those not evaluated yet.
 
-The kernel is exp(-reach * share of the choices that differ): a product over the positions, so all
-interactions are in it, the low ones foremost. Nothing is fitted but the values themselves; the
-inverse Cholesky factor grows by a row an architecture (Rasmussen & Williams, 2006, algorithm 2.1).
+Rasmussen & Williams, 2006, algorithm 2.1. Nothing is fitted but the values; the errors that leaving
+one out makes (ibid., eq. 5.12) correct the predicted standard deviation by a factor.
 """
 
 from __future__ import annotations
 
-from typing import final
+from dataclasses import dataclass, field
+from typing import Protocol, final, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from numpy import ndarray
+from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotri
+
+from controller.model_based.similarity import Places, Similarity, Weights, taken
+
+_LEAST, _MOST = 0.25, 3.0  # bounds of the factor
+
+
+@runtime_checkable
+class Normal(Protocol):
+    """Independent normal variables."""
+
+    @property
+    def mean(self) -> Float64[ndarray, "n"]:
+        """Expected value of each."""
+
+    @property
+    def sd(self) -> Float64[ndarray, "n"]:
+        """Standard deviation of each."""
 
 
 @final
+@dataclass(frozen=True)
 class GaussianProcess:
-    """Predicts M values of an architecture at once, which share the kernel.
+    """Predicts one value of an architecture from those of n others.
 
-    `noise` is the residual variance, as a share of the variance that the kernel explains.
+    Pending architectures have no value yet; knowing that they will makes the process surer of its
+    predictions near them, and does not change these (kriging believer: Ginsbourger et al., 2010).
     """
 
-    def __init__(self, positions: int, reach: float, noise: float) -> None:
-        self._correlation = np.exp(-reach * np.arange(positions + 1) / positions)
-        self._noise = noise
-        self._seen = np.empty((0, positions), np.int64)
-        self._factor = np.empty((0, 0))  # inverse of the Cholesky factor, with room to grow
-        self._precision = np.empty(0)  # diagonal of the inverse of the kernel's matrix
-        self._count = 0
-        self._weights = np.empty((0, 0))
-        self._mean = np.empty(0)
+    similarity: Similarity
+    weights: Weights
+    seen: Places  # known, then pending
+    factor: Float64[ndarray, "m m"]  # Cholesky factor of their covariance
+    solved: Float64[ndarray, "n"]  # inverse of the known part's covariance, times the values
+    mean: float
+    scale: float  # standard deviation of the values
+    caution: float  # factor of the predicted standard deviation
+
+    @classmethod
+    def fit(
+        cls,
+        similarity: Similarity,
+        weights: Weights,
+        seen: Places,
+        values: Float64[ndarray, "n"],
+    ) -> GaussianProcess:
+        """Fit one value or more; the places behind those that have one are pending."""
+        count = len(values)
+        covariance = similarity(seen, seen, weights)
+        covariance[np.diag_indices(len(covariance))] += weights.noise
+        factor = cholesky(covariance, lower=True, check_finite=False)
+        mean, scale = float(values.mean()), float(values.std()) or 1.0
+        standard = (values - mean) / scale
+        inverse, _ = dpotri(factor[:count, :count], lower=True)
+        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        solved = inverse @ standard
+        variance = 1 / inverse.diagonal()  # of each value, given all others
+        caution = np.sqrt(np.mean(solved**2 * variance))
+        return cls(
+            similarity,
+            weights,
+            seen,
+            factor,
+            solved,
+            mean,
+            scale,
+            float(np.clip(caution, _LEAST, _MOST)),
+        )
+
+    def predict(self, places: Places) -> Prediction:
+        """Mean and standard deviation of any architectures, without noise."""
+        near = self.similarity(self.seen, places, self.weights)
+        explained = solve_triangular(self.factor, near, lower=True, check_finite=False)
+        mean = self.mean + self.scale * (self.solved @ near[: len(self.solved)])
+        variance = self.similarity.prior(places, self.weights) - (explained**2).sum(0)
+        return Prediction(self, places, mean, variance, explained)
+
+
+@final
+@dataclass
+class Prediction:
+    """Predictions for n architectures; `expect` makes one of them pending."""
+
+    process: GaussianProcess
+    places: Places
+    mean: Float64[ndarray, "n"]
+    variance: Float64[ndarray, "n"]  # on the standard scale, before `caution`
+    explained: Float64[ndarray, "m n"]
+    _expected: list[Float64[ndarray, "n"]] = field(default_factory=list)
 
     @property
-    def architectures(self) -> Int64[ndarray, "n D"]:
-        """The architectures that were added, in order."""
-        return self._seen[: self._count]
+    def sd(self) -> Float64[ndarray, "n"]:
+        """Standard deviation, in the unit of the values."""
+        sd: Float64[ndarray, "n"] = np.sqrt(np.maximum(self.variance, 1e-9))
+        return self.process.scale * self.process.caution * sd
 
-    def add(self, architecture: Int64[ndarray, "D"]) -> None:
-        """Add an architecture that has not been added before."""
-        n = self._count
-        if n == len(self._seen):
-            self._grow()
-        factor = self._factor[:n, :n]
-        row = factor @ self._kernel(architecture[None], self._seen[:n])[0]
-        scale = 1 / np.sqrt(1 + self._noise - row @ row)
-        self._factor[n, :n] = -scale * (row @ factor)
-        self._factor[n, n] = scale
-        self._precision[: n + 1] += self._factor[n, : n + 1] ** 2
-        self._seen[n] = architecture
-        self._count = n + 1
-
-    def fit(self, values: Float64[ndarray, "n M"]) -> Float64[ndarray, "M"]:
-        """Fit the values of all architectures, in the order in which they were added.
-
-        Returns the standard error of each value, by leave-one-out cross-validation (ibid., eq. 5.12).
-        """
-        n = self._count
-        factor = self._factor[:n, :n]
-        self._mean = values.mean(0)
-        self._weights = factor.T @ (factor @ (values - self._mean))
-        left_out = self._weights / self._precision[:n, None]
-        error: Float64[ndarray, "M"] = np.sqrt((left_out**2).mean(0))
-        return error
-
-    def predict(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n M"]:
-        """Expected values of any architectures."""
-        near = self._kernel(architectures, self._seen[: self._count])
-        predicted: Float64[ndarray, "n M"] = self._mean + near @ self._weights
-        return predicted
-
-    def _kernel(
-        self, ours: Int64[ndarray, "n D"], theirs: Int64[ndarray, "m D"]
-    ) -> Float64[ndarray, "n m"]:
-        differing = np.zeros((len(ours), len(theirs)), np.int64)
-        for one, other in zip(ours.T, theirs.T, strict=True):
-            differing += one[:, None] != other
-        correlation: Float64[ndarray, "n m"] = self._correlation[differing]
-        return correlation
-
-    def _grow(self) -> None:
-        """Make room for twice as many architectures."""
-        old, new = len(self._seen), max(64, 2 * len(self._seen))
-        self._seen = np.pad(self._seen, ((0, new - old), (0, 0)))
-        self._factor = np.pad(self._factor, (0, new - old))
-        self._precision = np.pad(self._precision, (0, new - old))
+    def expect(self, position: int) -> None:
+        """Lower the variances by what the value at this position will explain."""
+        process = self.process
+        here = taken(self.places, np.array([position]))
+        shared = process.similarity(here, self.places, process.weights)[0]
+        shared -= self.explained[:, position] @ self.explained
+        for row in self._expected:
+            shared -= row[position] * row
+        row = shared / np.sqrt(shared[position] + process.weights.noise)
+        self._expected.append(row)
+        self.variance = self.variance - row**2

@@ -1,141 +1,81 @@
-"""The evaluated architectures of one search, and predictions for all others."""
+"""A model of what evaluated architectures have told: accuracy, and each cost, of all others.
+
+Each outcome is predicted by itself and no reward is, so that an answer serves any limit.
+"""
 
 from __future__ import annotations
 
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Score
-from controller.model_based.gaussian_process import GaussianProcess
-from controller.model_based.outcome_scale import OutcomeScale
-from controller.rows import keys_of
+from controller.base import Choices
+from controller.model_based.gaussian_process import GaussianProcess, Prediction
+from controller.model_based.outcome_scale import AccuracyScale
+from controller.model_based.similarity import Similarity, Weights, joined, taken
 
-_POINTS = 8  # of the quadrature, for each outcome
+_ACCURACY = Weights(choices=0.35, smooth=0.9, linear=0.15, noise=0.03)
+_COST = Weights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)
+_WIDEST = 8.0  # costs are clipped to this many limits, and to 1 / 8 of a limit
+
+
+@final
+@dataclass(frozen=True)
+class Outcomes:
+    """Predicted accuracy, as a score of its rank, and logarithm of each cost's share of its limit."""
+
+    accuracy: Prediction
+    log_costs: tuple[Prediction, ...]
+
+    def expect(self, position: int) -> None:
+        """Take the architecture at this position as pending."""
+        for prediction in (self.accuracy, *self.log_costs):
+            prediction.expect(position)
 
 
 @final
 class OutcomeModel:
-    """Predicts each outcome by itself; the reward is computed from them, not learned.
+    """Predicts the outcomes of any architecture of a space.
 
-    So a limit stays as sharp as it is (Bayesian optimisation of composite functions: Astudillo &
-    Frazier, ICML 2019). Equal architectures are equal rows. An outcome is the accuracy, and each
-    cost as a share of its limit.
+    Call `fit` before `predict`. A failed architecture is taken for as inaccurate as the worst known.
     """
 
-    def __init__(self, positions: int, reach: float, noise: float) -> None:
-        self._process = GaussianProcess(positions, reach, noise)
-        self._row: dict[bytes, int] = {}
-        self._outcomes = np.empty((0, 0))
-        self.failed: set[bytes] = set()
-        """Architectures whose trials failed; they are never `best`, and expected to be worst."""
+    def __init__(self, space: Choices) -> None:
+        self._similarity = Similarity(space)
 
-    def __len__(self) -> int:
-        return len(self._row)
+    def fit(
+        self,
+        architectures: Int64[ndarray, "n D"],
+        accuracy: Float64[ndarray, "n"],
+        ratios: Float64[ndarray, "n M"],
+        failed: Bool[ndarray, "n"],
+        pending: Int64[ndarray, "p D"],
+    ) -> None:
+        """Fit what was evaluated, two architectures or more of which did not fail.
 
-    def __contains__(self, key: bytes) -> bool:
-        return key in self._row
-
-    @property
-    def architectures(self) -> Int64[ndarray, "n D"]:
-        """The known architectures, in the order in which they became known."""
-        return self._process.architectures
-
-    @property
-    def outcomes(self) -> Float64[ndarray, "n M"]:
-        """Outcome of each known architecture."""
-        known: Float64[ndarray, "n M"] = self._outcomes[: len(self)].copy()
-        return known
-
-    def untried(self, architectures: Int64[ndarray, "n D"]) -> Bool[ndarray, "n"]:
-        """Return True where an architecture neither is known nor has failed."""
-        keys = keys_of(architectures)
-        return np.array([key not in self._row and key not in self.failed for key in keys], bool)
-
-    def add(self, architecture: Int64[ndarray, "D"], outcome: Float64[ndarray, "M"]) -> None:
-        """Take in an architecture that is not known yet; call `fit` before any prediction."""
-        n = len(self)
-        if n == len(self._outcomes):
-            known = self._outcomes.reshape(n, len(outcome))
-            self._outcomes = np.pad(known, ((0, max(64, n)), (0, 0)))
-        self._outcomes[n] = outcome
-        key = architecture.tobytes()
-        self._row[key] = n
-        self.failed.discard(key)
-        self._process.add(architecture)
-
-    def fit(self) -> None:
-        """Fit the model to all that was added."""
-        known = self._outcomes[: len(self)]
-        self._scale = OutcomeScale.of(known[:, 0])
-        self._error = self._process.fit(self._scale.log(known))
-
-    def best(self, count: int, score: Score) -> Int64[ndarray, "n"]:
-        """Positions in `architectures` of the highest rewards, the first found of equal ones."""
-        return np.argsort(-self._rewards(score), kind="stable")[:count]
-
-    def expected(self, architectures: Int64[ndarray, "n D"], score: Score) -> Float64[ndarray, "n"]:
-        """Reward of each, as evaluated or else as expected; -inf of those that failed."""
-        unique, which = np.unique(architectures, axis=0, return_inverse=True)
-        keys = keys_of(unique)
-        known = np.array([key in self._row for key in keys])
-        rewards = np.empty(len(unique))
-        rewards[known] = self._rewards(score)[[self._row[key] for key in keys if key in self._row]]
-        imagined, weights = self._imagine(unique[~known], score)
-        rewards[~known] = imagined @ weights
-        if self.failed:
-            rewards[[key in self.failed for key in keys]] = -np.inf
-        found: Float64[ndarray, "n"] = rewards[which]
-        return found
-
-    def by_promise(
-        self, architectures: Int64[ndarray, "n D"], score: Score
-    ) -> Int64[ndarray, "n D"]:
-        """Unknown architectures in descending order of their expected improvement.
-
-        Of two that are as good as sure not to surpass the best, the one of the higher expected
-        reward comes first: the model may be wrong.
+        Args:
+          architectures: evaluated; one that was evaluated twice is there twice.
+          accuracy: in any unit, larger is better; ignored where failed.
+          ratios: each cost as a share of its limit; ignored where failed.
+          failed: True where there is no outcome.
+          pending: architectures whose outcomes are on their way.
         """
-        imagined, weights = self._imagine(architectures, score)
-        improvement = np.maximum(imagined - self._rewards(score).max(), 0) @ weights
-        order = np.lexsort((-(imagined @ weights), -improvement))
-        ordered: Int64[ndarray, "n D"] = architectures[order]
-        return ordered
+        self.scale = AccuracyScale.of(accuracy[~failed])
+        scores = self.scale(np.where(failed, accuracy[~failed].min(), accuracy))
+        logs = np.log(np.clip(ratios[~failed], 1 / _WIDEST, _WIDEST))
+        known, waiting = self._similarity.places(architectures), self._similarity.places(pending)
+        fit = partial(GaussianProcess.fit, self._similarity)
+        self._accuracy = fit(_ACCURACY, joined(known, waiting), scores)
+        seen = joined(taken(known, ~failed), waiting)
+        self._costs = [fit(_COST, seen, log) for log in logs.T]
 
-    def cost(self, position: int) -> float:
-        """Largest cost of a known architecture, as a share of its limit; 0 if there is none."""
-        return float(self._outcomes[position, 1:].max(initial=0))
-
-    def expected_cost(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, "n"]:
-        """Largest expected cost of each, as a share of its limit; 0 if there is none."""
-        mean = self._process.predict(architectures)
-        costs: Float64[ndarray, "n"] = np.exp(mean + self._error**2 / 2)[:, 1:].max(-1, initial=0)
-        return costs
-
-    def _rewards(self, score: Score) -> Float64[ndarray, "n"]:
-        known = self._outcomes[: len(self)]
-        return score(known[:, 0], known[:, 1:])
-
-    def _imagine(
-        self, architectures: Int64[ndarray, "n D"], score: Score
-    ) -> tuple[Float64[ndarray, "n Q"], Float64[ndarray, "Q"]]:
-        """Rewards of each architecture at the points of a quadrature, and the points' weights."""
-        points, weights = _quadrature(self._outcomes.shape[1])
-        mean = self._process.predict(architectures)
-        outcomes = self._scale.exp(mean[:, None] + self._error * points)
-        return score(outcomes[..., 0], outcomes[..., 1:]), weights
-
-
-@lru_cache
-def _quadrature(dimensions: int) -> tuple[Float64[ndarray, "Q M"], Float64[ndarray, "Q"]]:
-    """Gauss-Hermite points of independent standard normal variables, and their weights."""
-    points, weights = np.polynomial.hermite_e.hermegauss(_POINTS)
-    axes = np.meshgrid(*[points] * dimensions, indexing="ij")
-    shares = np.meshgrid(*[weights / weights.sum()] * dimensions, indexing="ij")
-    return (
-        np.stack(axes, axis=-1).reshape(-1, dimensions),
-        np.prod(shares, axis=0).reshape(-1),
-    )
+    def predict(self, architectures: Int64[ndarray, "n D"]) -> Outcomes:
+        """Outcomes of any architectures."""
+        places = self._similarity.places(architectures)
+        return Outcomes(
+            self._accuracy.predict(places), tuple(cost.predict(places) for cost in self._costs)
+        )

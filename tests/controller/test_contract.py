@@ -37,23 +37,7 @@ CONFIGS = {
         horizon=300,
         converged_at=0.9,
     ),
-    "guided": GuidedConfig(
-        batch_size=4,
-        lr=0.02,
-        hidden_size=12,
-        entropy_weight=0.03,
-        teach_every=2,
-        pool=32,
-        anywhere=16,
-        polish=2,
-        imitate=2,
-        random=10,
-        patience=20.0,
-        window=20,
-        margin=0.03,
-        reach=1.5,
-        noise=0.05,
-    ),
+    "guided": GuidedConfig(batch_size=4, random=10, polish=2, anywhere=32, memory=60),
     "uniform": UniformConfig(batch_size=4),
     "evolution": EvolutionConfig(batch_size=4, population_size=20, sample_size=5),
     "local_search": LocalSearchConfig(batch_size=4),
@@ -322,7 +306,7 @@ def test_a_failed_architecture_is_not_queried_again(name):
         learn(controller, architectures, rewards)
 
     assert len(failed) > 3
-    assert again <= (0 if name == "local_search" else 10)  # the policy may draw one again
+    assert again == 0
 
 
 @pytest.mark.parametrize("name", sorted(CONFIGS.keys() - {"exhaustive"}))

@@ -21,7 +21,7 @@ from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
 
 _NONE = OPERATIONS.index("none")
 _WORKING = tuple(name for name in OPERATIONS if name != "none")
-_PATHS = ((3,), (0, 4), (1, 5), (0, 2, 5))  # edges of each path from input to output
+PATHS = ((3,), (0, 4), (1, 5), (0, 2, 5))  # edges of each path from input to output
 _LENGTHS = {  # operations that a longest path counts: time on devices that run branches in parallel
     "convolutions": ("nor_conv_1x1", "nor_conv_3x3"),
     "3x3 convolutions": ("nor_conv_3x3",),
@@ -88,10 +88,10 @@ def _longest_paths(
     architectures: Int64[ndarray, "*n 6"], live: Bool[ndarray, "*n 6"]
 ) -> Float64[ndarray, "*n 5"]:
     """Largest number of operations of each group on one live path."""
-    whole = [live[..., list(path)].all(axis=-1) for path in _PATHS]
+    whole = [live[..., list(path)].all(axis=-1) for path in PATHS]
     columns = []
     for names in _LENGTHS.values():
         counts = np.isin(architectures, [OPERATIONS.index(name) for name in names])
-        lengths = [counts[..., list(path)].sum(axis=-1) for path in _PATHS]
+        lengths = [counts[..., list(path)].sum(axis=-1) for path in PATHS]
         columns.append(np.max(np.where(whole, lengths, 0), axis=0))
     return np.stack(columns, axis=-1).astype(np.float64)

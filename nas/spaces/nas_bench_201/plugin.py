@@ -13,6 +13,7 @@ from numpy import ndarray
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.base import ChoiceSpace
 from nas.spaces.nas_bench_201.costs import mflops, parameters
+from nas.spaces.nas_bench_201.descriptions import cell_descriptions
 from nas.spaces.nas_bench_201.features import FEATURES, cell_features
 from nas.spaces.nas_bench_201.space import (
     ACCURACY_TABLE,
@@ -60,6 +61,13 @@ class NasBench201Space(NasBench201, ChoiceSpace):
     def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
         """Counts of operations by place and of live ones; see `features.py`."""
         return cell_features(architectures)
+
+    def descriptions(
+        self, architectures: Int64[ndarray, "n D"]
+    ) -> tuple[Float64[ndarray, "n _"], ...]:
+        """Paths, counts and costs that accuracy varies with; see `descriptions.py`."""
+        numbers = self.numbers(architectures)
+        return tuple(description[numbers] for description in cell_descriptions())
 
     def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
         """Number of the first cell that computes the same function."""

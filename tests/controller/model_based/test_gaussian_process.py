@@ -1,62 +1,90 @@
-"""The process that grows a row at a time is the one that the textbook solves for at once."""
+"""The process predicts as the textbook's formulas do; pending trials change its certainty alone."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from toy_spaces import Box
 
 from controller.model_based.gaussian_process import GaussianProcess
+from controller.model_based.similarity import Similarity, Weights, joined
 
-REACH, NOISE = 1.2, 0.1
-SEEN = np.array(list(np.ndindex(3, 2, 4, 3)))[::-1][:70]  # more than the first room holds
-VALUES = np.stack([np.sin(SEEN.sum(1)), SEEN[:, 0] * SEEN[:, 2] + 5.0], axis=1)  # synthetic
-ELSEWHERE = np.array([[0, 0, 0, 0], [1, 1, 3, 2]])
-
-
-def kernel(ours, theirs):
-    return np.exp(-REACH * (ours[:, None] != theirs).mean(-1))
-
-
-def solved(seen, values, asked):
-    gram = kernel(seen, seen) + NOISE * np.eye(len(seen))
-    mean = values.mean(0)
-    return mean + kernel(asked, seen) @ np.linalg.solve(gram, values - mean)
+SPACE = Box(3, 2, 4, 3)
+WEIGHTS = Weights(choices=0.5, smooth=0.4, linear=0.2, noise=0.1)
+SIMILARITY = Similarity(SPACE)
+ROWS = SPACE.architectures(np.arange(SPACE.size))
+SEEN, ELSEWHERE, PENDING = ROWS[:40], ROWS[50:60], ROWS[60:63]
+VALUES = np.sin(SEEN.sum(1)) + SEEN[:, 0] * SEEN[:, 2]  # synthetic
 
 
-@pytest.fixture
-def process():
-    process = GaussianProcess(4, REACH, NOISE)
-    for row in SEEN:
-        process.add(row)
-    return process
+def fitted(*, pending=PENDING[:0], values=VALUES):
+    seen = joined(SIMILARITY.places(SEEN), SIMILARITY.places(pending))
+    return GaussianProcess.fit(SIMILARITY, WEIGHTS, seen, values)
 
 
-def test_its_prediction_is_that_of_the_whole_system(process):
-    process.fit(VALUES)
-
-    expected = solved(SEEN, VALUES, ELSEWHERE)
-
-    np.testing.assert_allclose(process.predict(ELSEWHERE), expected, rtol=1e-9)
+def covariance(ours, theirs):
+    return SIMILARITY(SIMILARITY.places(ours), SIMILARITY.places(theirs), WEIGHTS)
 
 
-def test_its_standard_error_is_found_by_leaving_out_one_after_another(process):
-    mean = VALUES.mean(0)  # which is not left out: it is a setting of the process
+def gram(rows):
+    return covariance(rows, rows) + WEIGHTS.noise * np.eye(len(rows))
 
-    error = process.fit(VALUES)
 
-    missed = []
+def predicted(process, rows):
+    return process.predict(SIMILARITY.places(rows))
+
+
+def test_the_mean_is_that_of_the_whole_system():
+    standard = (VALUES - VALUES.mean()) / VALUES.std()
+    weights = np.linalg.solve(gram(SEEN), standard)
+
+    expected = VALUES.mean() + VALUES.std() * covariance(ELSEWHERE, SEEN) @ weights
+
+    np.testing.assert_allclose(predicted(fitted(), ELSEWHERE).mean, expected)
+
+
+def test_the_variance_is_the_prior_s_less_what_is_explained():
+    near = covariance(ELSEWHERE, SEEN)
+    explained = near @ np.linalg.solve(gram(SEEN), near.T)
+
+    expected = np.diag(covariance(ELSEWHERE, ELSEWHERE) - explained)
+
+    np.testing.assert_allclose(predicted(fitted(), ELSEWHERE).variance, expected, atol=1e-9)
+
+
+def test_its_caution_is_the_error_that_leaving_out_one_after_another_makes():
+    standard = (VALUES - VALUES.mean()) / VALUES.std()
+    misses = []
     for i in range(len(SEEN)):
         rest = np.arange(len(SEEN)) != i
-        gram = kernel(SEEN[rest], SEEN[rest]) + NOISE * np.eye(rest.sum())
-        near = kernel(SEEN[i : i + 1], SEEN[rest])
-        missed.append(VALUES[i] - mean - (near @ np.linalg.solve(gram, VALUES[rest] - mean))[0])
-    np.testing.assert_allclose(error, np.sqrt(np.square(missed).mean(0)), rtol=1e-9)
+        near = covariance(SEEN[i : i + 1], SEEN[rest])[0]
+        inverse = np.linalg.inv(gram(SEEN[rest]))
+        variance = covariance(SEEN[i : i + 1], SEEN[i : i + 1])[0, 0] + WEIGHTS.noise
+        missed = standard[i] - near @ inverse @ standard[rest]
+        misses.append(missed**2 / (variance - near @ inverse @ near))
+
+    assert fitted().caution == pytest.approx(np.sqrt(np.mean(misses)))
 
 
-def test_far_from_all_it_has_seen_it_expects_the_mean():
-    process = GaussianProcess(4, reach=50.0, noise=NOISE)
-    process.add(np.zeros(4, np.int64))
-    process.add(np.array([0, 0, 0, 1]))
-    process.fit(np.array([[1.0], [3.0]]))
+def test_pending_trials_change_no_mean_and_make_it_surer():
+    alone, waiting = predicted(fitted(), ELSEWHERE), predicted(fitted(pending=PENDING), ELSEWHERE)
 
-    assert process.predict(np.full((1, 4), 2)) == pytest.approx(np.array([[2.0]]))
+    np.testing.assert_allclose(waiting.mean, alone.mean)
+    assert (waiting.variance < alone.variance).all()
+
+
+def test_expecting_candidates_one_after_another_is_as_if_they_were_pending():
+    prediction = predicted(fitted(), ROWS)
+
+    for position in (60, 61, 62):
+        prediction.expect(position)
+
+    expected = predicted(fitted(pending=PENDING), ROWS).variance
+    np.testing.assert_allclose(prediction.variance, expected, atol=1e-9)
+
+
+def test_equal_values_are_predicted_everywhere():
+    prediction = predicted(fitted(values=np.full(40, 0.3)), ELSEWHERE)
+
+    np.testing.assert_allclose(prediction.mean, 0.3)
+    assert (prediction.sd > 0).all()

@@ -1,4 +1,4 @@
-"""R searches of a library that knows one search only, side by side."""
+"""R searches side by side, each an object that knows of one search only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
 
-class LibrarySearch(Protocol):
+class OneSearch(Protocol):
     """One search. Its trials decide what comes next, and where its generator stands."""
 
     @property
@@ -30,6 +30,7 @@ class LibrarySearch(Protocol):
         accuracy: Float64[ndarray, "B"],
         ratios: Float64[ndarray, "B M"],
         failed: Bool[ndarray, "B"],
+        score: Score,
     ) -> None:
         """Take in evaluated architectures; accuracy and ratios are NaN where they failed."""
 
@@ -47,7 +48,7 @@ class ReplicatedController:
     def __init__(
         self,
         space: Choices,
-        begin: Callable[[np.random.Generator], LibrarySearch],
+        begin: Callable[[np.random.Generator], OneSearch],
         seeds: Sequence[int],
     ) -> None:
         self._space = space
@@ -58,12 +59,12 @@ class ReplicatedController:
         """Propose architectures, a batch for each replica."""
         return np.stack([search.propose(batch_size) for search in self._searches])
 
-    def learn(self, trials: Trials, score: Score) -> None:  # noqa: ARG002 - there is no reward
+    def learn(self, trials: Trials, score: Score) -> None:
         """Learn from the accuracy, and from each cost as a share of its limit."""
         architectures = self._space.normal(trials.architectures)
         batches = zip(architectures, trials.accuracy, trials.ratios, trials.failed, strict=True)
         for search, batch in zip(self._searches, batches, strict=True):
-            search.learn(*batch)
+            search.learn(*batch, score)
 
     def mode(self) -> None:
         """There is no preference."""
@@ -90,11 +91,3 @@ class ReplicatedController:
         self._generators.restore(state["generators"])
         for replica, search in enumerate(self._searches):
             search.restore({name: state[name][replica] for name in shapes})
-
-
-def missing_extra(controller: str, library: str) -> ValueError:
-    """The error raised where a library is not installed."""
-    return ValueError(
-        f"controller={controller} needs {library}, which is not installed; "
-        f"pip install 'edgenas[searchers]'"
-    )
