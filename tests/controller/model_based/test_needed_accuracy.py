@@ -28,8 +28,8 @@ def soft(accuracy, ratios):
 
 
 def sampled(score, best, accuracy, cost):
-    """The expected excess over what is needed, by a million draws."""
-    draws = np.random.default_rng(0).standard_normal((2, 1_000_000))
+    """The expected excess over what is needed, by many draws."""
+    draws = np.random.default_rng(0).standard_normal((2, 100_000))
     needed = needed_accuracy(score, best, KNOWN, 1)
     bins = np.searchsorted(EDGES, np.exp(cost[0] + cost[1] * draws[1]))
     return np.maximum(accuracy[0] + accuracy[1] * draws[0] - needed[bins], 0).mean()
@@ -62,7 +62,7 @@ def test_a_soft_reward_needs_more_accuracy_at_more_cost():
 
 @pytest.mark.parametrize(("score", "best"), [(constrained, 0.6), (soft, 0.5), (constrained, -0.4)])
 @pytest.mark.parametrize("cost", [(-0.3, 0.2), (0.4, 0.5)])
-def test_the_expected_improvement_is_that_of_a_million_draws(score, best, cost):
+def test_the_expected_improvement_is_that_of_many_draws(score, best, cost):
     accuracy = (0.55, 0.1)
     needed = needed_accuracy(score, best, KNOWN, 1)
 
@@ -70,7 +70,7 @@ def test_the_expected_improvement_is_that_of_a_million_draws(score, best, cost):
         Normal(*np.array([accuracy]).T), [Normal(*np.array([cost]).T)], needed
     )
 
-    assert found[0] == pytest.approx(sampled(score, best, accuracy, cost), rel=0.03)
+    assert found[0] == pytest.approx(sampled(score, best, accuracy, cost), rel=0.05)
 
 
 def test_without_costs_it_is_that_of_the_accuracy_alone():
