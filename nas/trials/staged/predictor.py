@@ -9,8 +9,6 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from controller.model_based.gaussian_process import GaussianProcess
-
 _REACH, _NOISE = 3.0, 1.0
 """Of the Gaussian process: correlation of opposite rows, and residual variance."""
 
@@ -34,12 +32,17 @@ class Predictor:
         """Learn from these candidates' accuracies, and predict all candidates."""
         by_proxies = self.prior[trained]
         place = np.argsort(np.argsort(accuracy, kind="stable"))
-        process = GaussianProcess(self.architectures.shape[1], _REACH, _NOISE)
-        for row in self.architectures[trained]:
-            process.add(row)
-        process.fit((np.sort(by_proxies)[place] - by_proxies)[:, None])
-        predicted: Float64[ndarray, "n"] = self.prior + process.predict(self.architectures)[:, 0]
+        missed = np.sort(by_proxies)[place] - by_proxies
+        near = self._correlation(trained)
+        gram = near[trained] + _NOISE * np.eye(len(trained))
+        weights = np.linalg.solve(gram, missed - missed.mean())
+        predicted: Float64[ndarray, "n"] = self.prior + missed.mean() + near @ weights
         return predicted
+
+    def _correlation(self, trained: Int64[ndarray, "k"]) -> Float64[ndarray, "n k"]:
+        """Prior correlation of every candidate with these."""
+        differing = [(self.architectures != self.architectures[one]).mean(-1) for one in trained]
+        return np.exp(-_REACH * np.stack(differing, axis=-1))
 
 
 def log_rank(values: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
