@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import final
 
 import torch
@@ -125,19 +124,31 @@ class OwnImagesRun:
         seconds = time.monotonic() - began_s
         return self._finish(Trials.joined(trials), (*stages, last), seconds)
 
-    def _ends_s(self) -> dict[str, float]:
-        """End of each stage but the winner's, in seconds from the beginning."""
-        shares = SHARES if self.rule.trains else {**SHARES, "short": 0.0, "longer": 0.0}
-        seconds = 3600 * self.experiment.config.hours
-        ends = (seconds * share for share in accumulate(shares.values()))
-        return dict(zip(shares, ends, strict=True))
+    @property
+    def _seconds(self) -> float:
+        """Time of the whole search."""
+        return 3600 * self.experiment.config.hours
+
+    def _ends_s(self, candidates: Candidates) -> dict[str, float]:
+        """End of each stage but the winner's, in seconds from the beginning.
+
+        Where the candidates took longer than their share, the stages share what is left, or half of
+        the whole time if that is more.
+        """
+        spent_s = candidates.seconds
+        left_s = max(self._seconds - spent_s, self._seconds / 2) if self.rule.trains else 0.0
+        ends = {"proxies": spent_s}
+        for stage in ("short", "longer"):
+            spent_s += left_s * SHARES[stage] / (1 - SHARES["proxies"])
+            ends[stage] = spent_s
+        return ends
 
     def _candidates(self, interruption: Interruption) -> Candidates:
         """Draws within every limit with their scores; from the folder if they are there."""
         path = self.folder.path / "candidates.npz"
         if path.is_file():
             return load_candidates(path)
-        seed, room_s = self.experiment.config.seed, self._ends_s()["proxies"]
+        seed, room_s = self.experiment.config.seed, self._seconds * SHARES["proxies"]
         found = draw(self._problem, seed, self.rule.draws, room_s / 2)
         self._say(
             f"{found.drawn:,} draws: {found.within:,} of {found.distinct:,} distinct networks are "
@@ -158,7 +169,7 @@ class OwnImagesRun:
         """Train candidates until the winner's time begins; returns the loop and all trials."""
         config, problem, folder = self.experiment.config, self._problem, self.folder
         source = self._trainings()
-        stages = Stages(candidates, source.fidelities, self._ends_s(), self._parallel)
+        stages = Stages(candidates, source.fidelities, self._ends_s(candidates), self._parallel)
         events = read_journal(folder.journal, problem) if folder.journal.is_file() else []
         if events:
             cut_journal(folder.journal, len(events))
@@ -219,7 +230,7 @@ class OwnImagesRun:
             winner = read_winner(path)
         else:
             arch = space.text(rows[self._confirmed(order, loop)])
-            recipe, left_s = self.rule.recipe, 3600 * experiment.config.hours - spent_s
+            recipe, left_s = self.rule.recipe, self._seconds - spent_s
             epochs = epochs_within(experiment, self.images, arch, recipe, left_s)
             winner = Winner(arch, recipe, epochs)
             write_json(path, winner)
