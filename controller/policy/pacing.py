@@ -26,8 +26,9 @@ class Pacing:
 
     def __init__(self, replicas: int, num_choices: tuple[int, ...]) -> None:
         self._positions = len(num_choices)
-        self._options = np.arange(max(num_choices))
-        features = self._positions * len(self._options)
+        exists = np.arange(max(num_choices)) < np.array(num_choices)[:, None]
+        self._position, self._option = np.nonzero(exists)
+        features = len(self._option)
         self._gram = np.tile(np.eye(features), (replicas, 1, 1))  # ridge regression, penalty 1
         self._moment = np.zeros((replicas, features, 1))
         self._weights = np.zeros((replicas, features, 1))
@@ -36,9 +37,10 @@ class Pacing:
         self._known: list[dict[bytes, float]] = [{} for _ in range(replicas)]
 
     def _features(self, architectures: Int64[ndarray, "R B D"]) -> Float64[ndarray, "R B F"]:
-        one_hot = architectures[..., None] == self._options
-        features: Float64[ndarray, "R B F"] = one_hot.reshape(*one_hot.shape[:2], -1).astype(float)
-        return features
+        one_hot: Float64[ndarray, "R B F"] = (
+            architectures[..., self._position] == self._option
+        ).astype(float)
+        return one_hot
 
     def predicted(self, architectures: Int64[ndarray, "R B D"]) -> Float64[ndarray, "R B"]:
         """Costs by the linear model."""
