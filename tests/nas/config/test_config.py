@@ -9,7 +9,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 
-from controller.policy.rnn import RnnController
+from controller.policy.reinforce import ReinforceController
 from nas.config.build import NAMES, build, register
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
@@ -54,7 +54,7 @@ def test_the_defaults_are_the_command_of_the_readme(composed, monkeypatch):
 
     assert experiment.problem.limit_ms == 17.0
     assert experiment.problem.oracle.device == "jetson-nano/fp32/b1"
-    assert isinstance(experiment.controller, RnnController)
+    assert isinstance(experiment.controller, ReinforceController)
     assert experiment.problem.survey is not None
     assert not np.isnan(experiment.problem.survey.latency_ms).any()
 

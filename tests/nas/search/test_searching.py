@@ -117,7 +117,7 @@ class TestOnABareMachine:
         assert json.loads((folder / "summary.json").read_text())["limits"] == {}
         assert pq.read_schema(folder / "samples.parquet").names == [
             *("sample", "index", "arch", "state", "accuracy", "accuracy_kind", "latency_ms"),
-            *("latency_kind", "feasible", "reward", "seconds", "error"),
+            *("latency_kind", "feasible", "reward", "fidelity", "seconds", "error"),
         ]
         assert "energy" not in done.stdout
 
@@ -139,7 +139,7 @@ class TestOnABareMachine:
             "latency_ms/high end of the middle 80 percent",
             "choices 0 → 3/nor_conv_3x3",
             "controller/entropy",
-            "controller/baseline",
+            "controller/entropy_target",
         ):
             assert events.Scalars(tag)[-1].step == 400, tag
         assert {"figures/heatmap", "figures/curves"} == set(tags["images"])

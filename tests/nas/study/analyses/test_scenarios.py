@@ -122,7 +122,7 @@ def test_a_change_of_order_is_judged_on_measured_architectures_against_noise(fou
 
     _, beside, _ = family["scenarios"]
     order = beside["order"]
-    assert order["cells"] == 1_000  # of 15,625
+    assert order["architectures"] == 1_000  # of 15,625
     assert order["kendall_tau"] < order["noise"]["tau_low"] < order["noise"]["tau"] < 1
     assert order["one_factor"]["same"] < order["noise"]["one_factor"]["same"]
     assert family["scenarios"][0]["order"] is None
