@@ -15,9 +15,9 @@ _COLOURS = (GREY, SKY, ORANGE, VERMILLION, BLUE)
 _SHORT_NAMES = ("none", "skip", "conv 1x1", "conv 3x3", "avg pool 3x3")
 """Colour and name of each of `OPERATIONS`."""
 
-_WIDTH, _HEIGHT = 400, 500
+_WIDTH, _HEIGHT = 414, 500
 _NODES = ("input", "1", "2", "output")
-_X, _TOP, _DISTANCE, _RADIUS = 220.0, 34.0, 144.0, 24.0
+_X, _TOP, _DISTANCE, _RADIUS = 234.0, 34.0, 144.0, 24.0
 _BOWS = {(0, 2): -104.0, (1, 3): 104.0, (0, 3): -176.0}
 """Horizontal offset of the middle of an edge that passes other nodes."""
 

@@ -377,7 +377,7 @@ def test_the_schema_of_the_results_is_what_readers_know(tmp_path):
         ("minutes=nan", "minutes=nan must be above 0"),
         ("rule=fine", "rule=fine must be one of layer"),
         ("studying.sets=0", "studying.sets=0 must be at least 1"),
-        ("experiment=nope", "Invalid value 'nope'"),
+        ("experiment=nope", "experiment=nope is not one of"),
         ("experiment=page", "holds no results"),
     ],
 )

@@ -33,6 +33,7 @@ def two_cores():
         pytest.skip("one core")
 
 
+@pytest.mark.slow  # tests beside it leave its hogs no processor to steal bandwidth with
 @pytest.mark.usefixtures("two_cores")
 def test_a_network_is_measured_under_every_scenario_and_drawn(tmp_path):
     before = os.sched_getaffinity(0)
