@@ -1,4 +1,4 @@
-"""What to export and how it is checked; conf/export.yaml holds the defaults."""
+"""Settings of an export; conf/export.yaml holds the defaults."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def _network(subject: Subject, config: ExportConfig) -> nn.Module:
 
 
 def _compared_inputs(subject: Subject) -> Inputs:
-    """What the forms of the network are compared on: test images, or noise where there are none."""
+    """Images that the forms of the network are compared on: of the test split, or noise without one."""
     if subject.images is not None:
         return prepared(subject.images.test, subject.images, slice(IMAGES))
     noise: Inputs = images_of(subject.space, subject.architecture, subject.task, IMAGES).numpy()
@@ -241,7 +241,7 @@ def _dynamic_batch_error(fp32: OnnxSession, inputs: Inputs, config: ExportConfig
 def _accuracies(
     sessions: Mapping[Precision, OnnxSession], subject: Subject, config: ExportConfig, tell: Tell
 ) -> tuple[dict[Precision, Accuracy], dict[Precision, int]]:
-    """Of each file: on the test images, and how many of the first `sample` are right."""
+    """Accuracy of each file on the test images, and the number of right ones among the first `sample`."""
     if subject.images is None or not subject.is_trained:
         return {}, {}
     test = subject.images.test

@@ -1,4 +1,4 @@
-"""Which network of a finished run is meant, and what the run knows of it."""
+"""A network of a finished run, with the accuracy and latency that the run has of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which network is exported, with which weights, and what is known of it."""
+"""The network that is exported, its weights, and what is known of it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Subject:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the user should know of the weights, a sentence each."""
+        """Warnings about the weights, a sentence each."""
         if self.weights is None:
             return ()
         found = []

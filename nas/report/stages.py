@@ -61,7 +61,11 @@ def _facts(stage: StageResult) -> Iterator[str]:
         yield f"{stage.networks:,} draws"
         yield f"{stage.kept:,} networks within the limits"
     else:
-        trained = "scored" if stage.epochs is None else f"trained for {stage.epochs} epochs"
+        trained = (
+            "scored"
+            if stage.epochs is None
+            else f"trained for {stage.epochs} epoch{'s'[: stage.epochs > 1]}"
+        )
         yield f"{stage.networks:,} {trained}"
     if stage.failed:
         yield f"{stage.failed} failed"
@@ -69,6 +73,6 @@ def _facts(stage: StageResult) -> Iterator[str]:
     if stage.favourite is not None:
         yield f"first is {stage.favourite}"
     if stage.place_before is not None and stage.name != "full":
-        yield f"before that {stage.place_before:,}th"
+        yield f"place {stage.place_before:,} before"
     if stage.accuracy is not None:
         yield f"{stage.accuracy:.2%} on validation images"

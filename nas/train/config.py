@@ -1,4 +1,4 @@
-"""What to train, on which images and for how long; conf/train.yaml holds the defaults."""
+"""Settings of a training; conf/train.yaml holds the defaults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which network is to be trained, and on which images."""
+"""The network that is to be trained, and its images."""
 
 from __future__ import annotations
 

@@ -27,6 +27,17 @@ LOST_IN_A_ROW = 3
 _POLL_S = 0.2
 
 
+def next_ended(source: SlowAccuracySource, check: Callable[[], None]) -> Future[Evaluation]:
+    """The next evaluation to end; `check` is called while it runs, and raises to leave the search."""
+    future = None
+    while future is None:
+        check()
+        future = source.wait(_POLL_S)
+    if future.exception() is not None:
+        check()  # what leaves the search may also have ended the evaluation
+    return future
+
+
 @final
 @dataclass(frozen=True)
 class Budget:
@@ -109,7 +120,7 @@ class Asynchronous:
                     else:
                         yield self._learned(controller, trial)
                 elif at_work:
-                    future = self._wait()
+                    future = next_ended(self.source, self.check)
                     trial, submitted_s = at_work.pop(future)
                     trial = self._ended(trial, future, self.source.now_s() - submitted_s)
                     cost += float(trial.seconds[0, 0])
@@ -120,15 +131,6 @@ class Asynchronous:
                     return
         finally:
             self.source.close()
-
-    def _wait(self) -> Future[Evaluation]:
-        future = None
-        while future is None:
-            self.check()
-            future = self.source.wait(_POLL_S)
-        if future.exception() is not None:
-            self.check()  # what leaves the search may also have ended the evaluation
-        return future
 
     def _submit(self, trial: Trials) -> Future[Evaluation]:
         seed = self.seed + trial.first

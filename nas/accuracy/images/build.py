@@ -45,7 +45,7 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True)
 class Draw:
-    """How missing splits are drawn."""
+    """Share and seed that missing splits are drawn with."""
 
     share: float  # of the training images of each class
     seed: int
@@ -117,7 +117,7 @@ def build(
 @final
 @dataclass(frozen=True)
 class _Found:
-    """What decoding found."""
+    """Decoded images' hashes and conversions, and the files that could not be read."""
 
     usable: Bool[ndarray, "listed"]
     digests: UInt64[ndarray, "decoded"]  # of the pixels

@@ -28,7 +28,7 @@ MOST_BYTES = 256 * 2**20
 
 
 class Treatment(Enum):
-    """What was done to an image that is not plain RGB."""
+    """Conversion of an image that is not plain RGB."""
 
     none = ""
     grey = "grey: repeated in three channels"

@@ -1,4 +1,4 @@
-"""What is wrong with a user's images: refused in one line, or told in one sentence."""
+"""Faults of a user's images: errors of one line, or sentences of the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the images of a data set are read from: a folder, an archive, a table, a package."""
+"""Sources of the images of a data set: a folder, an archive, a table, a package."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Part(IntEnum):
 
     @property
     def words(self) -> str:
-        """How a sentence names it."""
+        """Name of the split in a sentence."""
         return {Part.train: "training", Part.valid: "validation", Part.test: "test"}[self]
 
 

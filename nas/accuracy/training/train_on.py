@@ -1,4 +1,4 @@
-"""Which images are trained on, and which judge."""
+"""Choice of the images that are trained on, and of those that judge."""
 
 from __future__ import annotations
 

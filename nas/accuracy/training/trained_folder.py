@@ -30,7 +30,7 @@ WEIGHTS = "weights.safetensors"
 
 
 class State(Enum):
-    """How far a training came."""
+    """State of a training when its folder was written."""
 
     finished = "finished"
     interrupted = "interrupted"  # by its budget, before the recipe's last epoch
@@ -48,7 +48,7 @@ class Judged:
 @final
 @dataclass(frozen=True)
 class Training:
-    """How a network was trained, on what, and what came of it."""
+    """Record of a training: network, images, recipe, accuracies."""
 
     schema: int
     state: str  # of `State`

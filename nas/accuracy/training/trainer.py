@@ -278,7 +278,7 @@ class _Training:
         return self._batches.steps * self.step.batch_size
 
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree with."""
+        """Settings and images that a checkpoint must agree with, by name."""
         return {
             "data": self._sources.digest,
             "on": self._sources.on.value,

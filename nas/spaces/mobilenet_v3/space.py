@@ -41,7 +41,7 @@ _SETTINGS = re.compile(
 
 
 class MobileNetV3(ChoiceSpace):
-    """Which architectures exist, and how they are written."""
+    """Architectures of the space, and their text."""
 
     num_choices: tuple[int, ...] = tuple(map(len, _OPTIONS))
     positions: tuple[str, ...] = (

@@ -15,13 +15,12 @@ from numpy import ndarray
 from latency.base import Latencies
 from nas.accuracy.base import Accuracies
 from nas.accuracy.slow import Evaluation, SlowAccuracySource
+from nas.trials.asynchronous import next_ended
 from nas.trials.loop import OnAsked
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.stages import Job, Result, Stages
 from nas.trials.trial import State, Trials
 from runtime.shell.provenance import Kind
-
-_POLL_S = 0.2
 
 
 @final
@@ -77,22 +76,13 @@ class StagedLoop:
                     future = self.source.submit(number, row, job.fidelity, self.seed)
                     at_work[future] = number, job, now_s
                 elif at_work:
-                    future = self._wait()
+                    future = next_ended(self.source, self.check)
                     number, job, submitted_s = at_work.pop(future)
                     yield self._ended(number, job, future, self.source.now_s() - submitted_s)
                 else:
                     return
         finally:
             self.source.close()
-
-    def _wait(self) -> Future[Evaluation]:
-        future = None
-        while future is None:
-            self.check()
-            future = self.source.wait(_POLL_S)
-        if future.exception() is not None:
-            self.check()  # what leaves the search may also have ended the training
-        return future
 
     def _ended(self, number: int, job: Job, future: Future[Evaluation], took_s: float) -> Trials:
         error = future.exception()

@@ -10,7 +10,7 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 _REACH, _NOISE = 3.0, 1.0
-"""Of the Gaussian process: correlation of opposite rows, and residual variance."""
+"""Settings of the Gaussian process: correlation of opposite rows, and residual variance."""
 
 
 @final

@@ -1,4 +1,4 @@
-"""What each stage of a search on own images did, what it cost and what it changed."""
+"""Result of each stage of a search on own images: its work, its cost and what it changed."""
 
 from __future__ import annotations
 

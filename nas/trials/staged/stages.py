@@ -1,4 +1,4 @@
-"""What is trained next, and for how long: a function of the candidates, the results and the clock.
+"""The next training and its length: a function of the candidates, the results and the clock.
 
 Nothing is remembered beside the results, so an interrupted search goes on by its journal alone.
 """
@@ -49,7 +49,7 @@ class Job(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a training."""
+    """Accuracy and duration of a training."""
 
     accuracy: float  # NaN where it failed
     seconds: float

@@ -164,6 +164,8 @@ def test_never_more_than_so_many_run_at_once():
     loop.source = type("Counted", (), {
         "submit": staticmethod(counted), "wait": staticmethod(ended),
         "now_s": loop.source.now_s, "close": loop.source.close,
+        "source": loop.source.source, "description": loop.source.description,
+        "fidelities": loop.source.fidelities,
     })()  # fmt: skip
     for _ in loop.search(0.0):
         pass
