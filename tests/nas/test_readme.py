@@ -146,7 +146,7 @@ def test_fetch_runs(tmp_path, nas_data, mirror):
 
 def test_measure_runs(tmp_path):
     (command,) = commands(".venv/bin/python -m nas.measure")
-    quick = ("networks=1", "repeats=0", "timing.samples=2", "quiet.other_load=1000")
+    quick = ("networks=1", "repeats=0", "timing.samples=2", "on_disturbance=flag")
 
     finished = run(command, tmp_path, *quick)
 
