@@ -1,7 +1,10 @@
 """Claim: the default policy gradient converges to the maximum of its reward, within the limit.
 
-    $ NAS_DATA=<tables> python benchmarks/policy.py judge 32     # six devices that chose nothing
-    $ NAS_DATA=<tables> python benchmarks/policy.py ablation 8   # without each of its parts
+    $ NAS_DATA=<tables> python benchmarks/policy.py judge 32 judge.jsonl       # devices that chose nothing
+    $ NAS_DATA=<tables> python benchmarks/policy.py ablation 8 ablation.jsonl  # without each of its parts
+
+A run that was cut off goes on from its .jsonl, which holds each setting's measures; with other defaults,
+begin another.
 
 CIFAR-100, searched on validation accuracy, 5,000 samples, `controller=reinforce` with the defaults of
 conf/ beside `rnn` (as published) and `uniform`. T is the latency that 10 % and 40 % of a device's
@@ -14,9 +17,11 @@ samples stays within T. results/policy.md holds the tables.
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 from hydra import compose, initialize_config_module
@@ -72,21 +77,50 @@ def searched(config, problem, seeds):
     return (*joined, controller.mode())
 
 
-def gaps_within(accuracy, latency_ms, limit_ms, optimum):
-    return 100 * (optimum - np.where(latency_ms <= limit_ms, accuracy, 0).max(1))
+class Journal:
+    """Measures of each setting's searches, a line of a file each; what the file holds is not searched again."""
+
+    def __init__(self, path):
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._known = {tuple(key): measures for key, measures in map(json.loads, lines)}
+
+    def measures(self, name, setting, seeds, part="all parts"):
+        """Of each seed: the mode's gap in reward, the gap within T in points, samples until settled."""
+        key = (name, part, *setting, seeds)
+        if key not in self._known:
+            self._known[key] = measured(name, setting, seeds, PARTS[part])
+            with self._path.open("a") as file:
+                file.write(json.dumps([key, self._known[key]]) + "\n")
+        return {name: np.array(values, float) for name, values in self._known[key].items()}
 
 
-def mode_gaps(problem, mode):
-    """Reward of each seed's mode below the maximum over the space."""
+def measured(name, setting, seeds, changes):
+    device, share, reward = setting
+    limit_ms = latency_of_share(device, share)
+    made = experiment(name, reward, device, limit_ms)
+    problem, config = made.problem, replace(made.config.controller, **changes)
+    if name == "uniform":
+        config = replace(config, batch_size=50)  # which changes the speed alone
+    accuracy, latency_ms, mode = searched(config, problem, seeds)
     every = problem.evaluate(SPACE.architectures(np.arange(SPACE.size)))
-    return every.rewards.max() - problem.evaluate(mode).rewards
+    best = every.rewards.argmax()
+    missed = [] if mode is None else every.rewards.max() - problem.evaluate(mode).rewards
+    within = np.where(latency_ms <= limit_ms, accuracy, 0).max(1)
+    optimum = problem.survey.accuracy[problem.survey.optimum]
+    return {
+        "limit_ms": limit_ms,
+        "ratio": every.latency_ms[best] / limit_ms,  # of the reward's maximum
+        "missed": list(missed),
+        "gap": list(100 * (optimum - within)),
+        "settled": [sample_within_limit(row, limit_ms) for row in latency_ms],
+    }
 
 
-def settled_at(latency_ms, limit_ms):
-    """Median over seeds; None where most of them do not settle."""
-    samples = [sample_within_limit(row, limit_ms) for row in latency_ms]
-    median = np.median([np.inf if n is None else n for n in samples])
-    return None if np.isinf(median) else round(float(median))
+def settled_at(settled):
+    """Median over seeds as text; a seed that does not settle is NaN."""
+    median = np.median(np.where(np.isnan(settled), np.inf, settled))
+    return "never" if np.isinf(median) else f"{median:,.0f}"
 
 
 def wilson(successes, trials, z=1.96):
@@ -97,72 +131,55 @@ def wilson(successes, trials, z=1.96):
     return f"{share:.0%} [{middle - half:.0%}, {middle + half:.0%}]"
 
 
-def judge(devices, seeds):
+def judge(journal, devices, seeds):
     print(
-        "| device | T, ms | reward | arrived: rnn | arrived: reinforce | mode's gap, median "
-        "| gap: rnn | gap: reinforce | reinforce - uniform | settled: rnn | settled: reinforce |"
+        "| device | T, ms | reward | its maximum, share of T | arrived: rnn | arrived: reinforce "
+        "| mode's gap, median | gap: rnn | gap: reinforce | reinforce - uniform | settled: rnn "
+        "| settled: reinforce |"
     )
-    print("|" + "---|" * 11)
-    arrived = {reward: [] for reward in REWARDS}
-    for device, share in product(devices, SHARES):
-        limit_ms = latency_of_share(device, share)
-        random = experiment("uniform", "constrained", device, limit_ms)
-        problem = random.problem
-        optimum = problem.survey.accuracy[problem.survey.optimum]
-        drawn = searched(replace(random.config.controller, batch_size=50), problem, seeds)
-        uniform = gaps_within(*drawn[:2], limit_ms, optimum)
-        for reward in REWARDS:
-            found = {}
-            for name in ("rnn", "reinforce"):
-                made = experiment(name, reward, device, limit_ms)
-                accuracy, latency_ms, mode = searched(made.config.controller, made.problem, seeds)
-                missing = mode_gaps(made.problem, mode)
-                found[name] = (
-                    missing,
-                    gaps_within(accuracy, latency_ms, limit_ms, optimum),
-                    settled_at(latency_ms, limit_ms),
-                )
-            (old, old_gap, old_settled), (new, new_gap, new_settled) = found.values()
-            arrived[reward].append(new <= TOLERANCE)
-            cells = [
-                *(device, f"{limit_ms:.2f}", reward),
-                f"{(old <= TOLERANCE).mean():.0%}",
-                wilson((new <= TOLERANCE).sum(), seeds),
-                f"{np.median(new):.4f}",
-                *(f"{old_gap.mean():.2f}", f"{new_gap.mean():.2f}", interval(new_gap - uniform)),
-                *("never" if n is None else f"{n:,}" for n in (old_settled, new_settled)),
-            ]
-            print("|", " | ".join(cells), "|", flush=True)
-    for reward, shares in arrived.items():
-        every = np.concatenate(shares)
-        print(f"\n{reward}: arrived in {wilson(every.sum(), len(every))} of {len(every)} searches")
+    print("|" + "---|" * 12)
+    for device, share, reward in product(devices, SHARES, REWARDS):
+        uniform = journal.measures("uniform", (device, share, "constrained"), seeds)
+        setting = device, share, reward
+        old, new = (journal.measures(name, setting, seeds) for name in ("rnn", "reinforce"))
+        cells = [
+            *(device, f"{new['limit_ms']:.2f}", reward, f"{new['ratio']:.2f}"),
+            f"{(old['missed'] <= TOLERANCE).mean():.0%}",
+            wilson((new["missed"] <= TOLERANCE).sum(), seeds),
+            f"{np.median(new['missed']):.4f}",
+            *(f"{old['gap'].mean():.2f}", f"{new['gap'].mean():.2f}"),
+            interval(new["gap"] - uniform["gap"]),
+            *(settled_at(old["settled"]), settled_at(new["settled"])),
+        ]
+        print("|", " | ".join(cells), "|", flush=True)
 
 
-def ablation(devices, seeds):
-    print("| policy | arrived | gap within T, points | settled, median of settings |")
-    print("|---|---|---|---|")
-    for name, changes in PARTS.items():
-        arrived, gaps, settled = [], [], []
-        for device, share, reward in product(devices, SHARES, REWARDS):
-            limit_ms = latency_of_share(device, share)
-            made = experiment("reinforce", reward, device, limit_ms)
-            problem = made.problem
-            config = replace(made.config.controller, **changes)
-            accuracy, latency_ms, mode = searched(config, problem, seeds)
-            optimum = problem.survey.accuracy[problem.survey.optimum]
-            arrived.append(mode_gaps(problem, mode) <= TOLERANCE)
-            gaps.append(gaps_within(accuracy, latency_ms, limit_ms, optimum))
-            settled.append(settled_at(latency_ms, limit_ms) or np.inf)
-        every = np.concatenate(arrived)
-        cells = wilson(every.sum(), len(every)), interval(np.concatenate(gaps))
-        print(f"| {name} | {cells[0]} | {cells[1]} | {np.median(settled):,.0f} |", flush=True)
+def ablation(journal, devices, seeds):
+    print("| policy | arrived | gap within T, points | settled, share of seeds | sooner settled |")
+    print("|---|---|---|---|---|")
+    for part in PARTS:
+        found = [
+            journal.measures("reinforce", setting, seeds, part)
+            for setting in product(devices, SHARES, REWARDS)
+        ]
+        missed, gap, settled = (
+            np.concatenate([measures[name] for measures in found])
+            for name in ("missed", "gap", "settled")
+        )
+        cells = [
+            wilson((missed <= TOLERANCE).sum(), len(missed)),
+            interval(gap),
+            f"{np.isfinite(settled).mean():.0%}",
+            settled_at(settled),
+        ]
+        print(f"| {part} |", " | ".join(cells), "|", flush=True)
 
 
 def main():
     register()
     run, devices = {"judge": (judge, JUDGES), "ablation": (ablation, TUNING)}[sys.argv[1]]
     with initialize_config_module("conf", version_base="1.3"):
-        run(tuple(sys.argv[3:]) or devices, int(sys.argv[2]))
+        run(Journal(Path(sys.argv[3])), tuple(sys.argv[4:]) or devices, int(sys.argv[2]))
 
 
 if __name__ == "__main__":

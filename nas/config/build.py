@@ -142,6 +142,7 @@ class Experiment:
 def register() -> None:
     """Tell Hydra the names and their types."""
     OmegaConf.register_new_resolver("milliseconds", milliseconds, replace=True)
+    OmegaConf.register_new_resolver("default_controller", _default_controller, replace=True)
     store = ConfigStore.instance()
     store.store(name="search_schema", node=SearchConfig)
     for group, names in NAMES.items():
@@ -150,6 +151,11 @@ def register() -> None:
             if group == "reward":
                 node.target_ms = "${milliseconds:${T}}"
             store.store(group=group, name=name, node=node)
+
+
+def _default_controller(latency: str) -> str:
+    """The controller of a search that names none, by its latency source: few queries of a live board."""
+    return "guided" if latency == "probe" else "reinforce"
 
 
 def build(composed: DictConfig) -> Experiment:

@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
 
+from controller.model_based.guided import GuidedConfig
 from controller.policy.reinforce import ReinforceController
+from controller.policy.rnn import RnnConfig
 from nas.config.build import NAMES, build, register
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
@@ -57,6 +60,20 @@ def test_the_defaults_are_the_command_of_the_readme(composed, monkeypatch):
     assert isinstance(experiment.controller, ReinforceController)
     assert experiment.problem.survey is not None
     assert not np.isnan(experiment.problem.survey.latency_ms).any()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "kind"),
+    [
+        (["latency=probe"], GuidedConfig),
+        (["latency=probe", "controller.polish=3"], GuidedConfig),
+        (["latency=probe", "controller=rnn"], RnnConfig),
+    ],
+)
+def test_a_live_board_is_searched_with_the_fewest_queries_unless_another_controller_is_named(
+    composed, overrides, kind
+):
+    assert OmegaConf.get_type(composed(*overrides).controller) is kind
 
 
 def test_a_variant_in_yaml_is_the_same_reward_with_other_values(composed, monkeypatch):
