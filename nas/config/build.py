@@ -239,7 +239,7 @@ def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
     side = _timed_side(space) if config.side is None else config.side
     from nas.accuracy.images.open import open_images  # noqa: PLC0415 - a search on tables has none
 
-    return open_images(config.data, side=side, seed=config.seed)
+    return open_images(config.data, side=side)
 
 
 def _timed_side(space: SearchSpace) -> int:

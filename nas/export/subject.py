@@ -10,7 +10,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import open_images
+from nas.accuracy.images.open import SPLIT_SEED, open_images
 from nas.accuracy.training.trained_folder import (
     RECORD,
     WEIGHTS,
@@ -183,7 +183,7 @@ def _in_its_run(folder: Path, text: str, config: ExportConfig) -> Found | None:
 
 def _of_run(run: Path, found: Found, config: ExportConfig) -> Subject:
     """A network that the run did not train in full, or one with weights from elsewhere."""
-    data, side, seed = config.data, config.side, config.seed
+    data, side, seed = config.data, config.side, SPLIT_SEED
     others = sorted(run.glob(f"trained/*/{RECORD}"))
     if data is None and others:  # a search on images: those that it trained others on
         training = read_training(others[0].parent)
@@ -204,7 +204,7 @@ def _of_architecture(config: ExportConfig) -> Subject:
         raise UserError(f"which={config.which.value} names a network of a search; set run=")
     space = space_named(config.space or _DEFAULT_SPACE)
     architecture = architecture_named(space, config.arch)
-    images = None if config.data is None else _images(config.data, config.side, config.seed)
+    images = None if config.data is None else _images(config.data, config.side, SPLIT_SEED)
     task = task_named(space, config.dataset) if images is None else images.task
     return Subject(space, architecture, task, None, _weights_file(config), None, images)
 

@@ -133,8 +133,9 @@ def _facts(summary: Summary) -> list[str]:
         ),
         *(f"{count:,} {name}" for name, count in unfinished.items()),
         f"{summary.feasible_share:.1%} of {'the others' if unfinished else 'them'} within {summary.label}",
-        _settled(summary),
     ]
+    if not summary.stages:  # their latencies were known before a training
+        facts.append(_settled(summary))
     if summary.gap is not None:
         facts.insert(0, f"gap to the {summary.optimum_name} {summary.gap * 100:.2f} points")
     return facts

@@ -11,7 +11,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import open_images
+from nas.accuracy.images.open import SPLIT_SEED, open_images
 from nas.accuracy.training.trained_folder import trained_folder
 from nas.report.summary import Summary, read_summary
 from nas.spaces.base import SearchSpace, architecture_named
@@ -45,7 +45,8 @@ def subject_of(config: TrainConfig) -> Subject:
       UserError: if the run has no such network or no images, or they cannot be opened.
     """
     run = None if config.run is None else Path(config.run).expanduser()
-    settings = {} if run is None else _settings(run)
+    begun = {} if run is None else _begun(run)
+    settings = begun.get("values", {})
     summary = None if run is None else _summary(run)
     space = space_named(config.space if summary is None else summary.settings.space)
     if config.arch is not None:
@@ -57,30 +58,35 @@ def subject_of(config: TrainConfig) -> Subject:
     data = config.data or settings.get("data")
     if data is None:
         raise UserError(f"run={run} searched on a table, without images; choose them with data=")
-    seed = int(settings.get("seed", config.seed))
     side = config.side or settings.get("side")
-    images = open_images(str(data), side=side, seed=seed)
+    images = open_images(str(data), side=side)
+    searched_on = begun.get("sources", {}).get("data")
+    if config.data is None and side == settings.get("side") and searched_on != images.digest:
+        raise UserError(
+            f"run={run} did not search on these images of {data}: they were changed, or an earlier "
+            f"version split them otherwise; set data={data} to train on them all the same"
+        )
     path = Path(str(data)).expanduser()
     folder = Path(config.runs) / f"train-{images.name}" if run is None else run
     return Subject(
         space,
         architecture,
         str(path.absolute()) if path.exists() else str(data),
-        seed,
+        SPLIT_SEED,
         images,
         trained_folder(folder, space.text(architecture)),
     )
 
 
-def _settings(run: Path) -> dict[str, Any]:
-    """The settings of a search, of its `config.yaml`."""
+def _begun(run: Path) -> dict[str, dict[str, Any]]:
+    """The settings (`values`) of a search and its `sources`, of its `config.yaml`."""
     path = run / "config.yaml"
     if not path.is_file():
         raise UserError(f"run={run} is not the folder of a run: it has no {path.name}")
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))["values"]
-        return {str(name): value for name, value in values.items()}
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        stored = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return {part: dict(stored[part]) for part in ("values", "sources")}
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} is not the configuration of a search: {error}") from error
 
 

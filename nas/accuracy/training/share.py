@@ -6,7 +6,10 @@ import torch
 
 
 def take_share(slot: int, slots: int) -> None:
-    """Let this thread or process train on one GPU of those that there are, in turn, or on its cores.
+    """Let this thread or process train on one GPU of those that there are, in turn, or on the CPU.
+
+    Several workers take a core each: one small network gains little from a second core, and threads
+    that wait for each other lose much where the machine has other work.
 
     Args:
       slot: number of the worker, from 0.
@@ -14,5 +17,5 @@ def take_share(slot: int, slots: int) -> None:
     """
     if torch.cuda.is_available():
         torch.cuda.set_device(slot % torch.cuda.device_count())
-    else:
-        torch.set_num_threads(max(1, torch.get_num_threads() // slots))
+    elif slots > 1:
+        torch.set_num_threads(1)

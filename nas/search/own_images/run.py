@@ -216,7 +216,7 @@ class OwnImagesRun:
         if device_named("auto").type != "cpu" or self.images.side <= CPU_SIDE:
             return self.images
         self._say(f"no GPU: networks are ranked on images of {CPU_SIDE} pixels")
-        return open_images(str(config.data), side=CPU_SIDE, seed=config.seed)
+        return open_images(str(config.data), side=CPU_SIDE)
 
     def _train_winner(
         self, loop: StagedLoop, spent_s: float

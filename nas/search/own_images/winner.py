@@ -9,6 +9,7 @@ from typing import final
 from rich.console import Console
 
 from nas.accuracy.images.image_set import ImageSet
+from nas.accuracy.images.open import SPLIT_SEED
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.train_on import TrainOn
@@ -76,7 +77,7 @@ def train_winner(
         space,
         space.parse(winner.arch),
         str(path.absolute()) if path.exists() else str(config.data),
-        config.seed,
+        SPLIT_SEED,
         images,
         trained_folder(run, winner.arch),
     )

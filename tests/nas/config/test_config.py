@@ -13,7 +13,9 @@ from omegaconf import OmegaConf
 from controller.model_based.guided import GuidedConfig
 from controller.policy.reinforce import ReinforceController
 from controller.policy.rnn import RnnConfig
-from nas.config.build import NAMES, build, register
+from nas.accuracy.images.open import open_images
+from nas.config.build import NAMES, _own_images, build, register
+from nas.spaces.registry import space_named
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
 from runtime.shell.conf_folder import CONF
@@ -82,3 +84,11 @@ def test_a_variant_in_yaml_is_the_same_reward_with_other_values(composed, monkey
     reward = build(composed("reward=mnasnet_hard")).problem.reward
 
     assert reward == MnasReward(17.0, exponent_within=0.0, exponent_beyond=-1.0)
+
+
+def test_a_search_of_another_seed_sees_the_same_split_of_the_images(composed):
+    config = OmegaConf.to_object(composed("data=digits", "side=4", "seed=1"))
+
+    images = _own_images(config, space_named(config.space))
+
+    assert images.digest == open_images("digits", side=4).digest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from test_summary import OnTwoBoards
 from nas.accuracy.base import Split
 from nas.report.terminal import print_summary
 from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import State
 from runtime.shell.provenance import Kind
 
@@ -81,6 +83,16 @@ def test_an_optimum_among_predictions_is_called_so_with_the_share_of_the_space()
 def test_fewer_trials_than_a_window_are_too_few_for_a_settled_mean():
     assert "100 trials are needed" in printed(searched(range(50)))
     assert "are needed" not in printed(searched(range(150)))
+
+
+def test_a_search_on_own_images_says_nothing_of_a_mean_that_settles():
+    made = searched(range(50))
+    stage = StageResult("draw", 50, 50, 1.0, None, None, None, None, 0)
+
+    text = printed(replace(made, summary=replace(made.summary, stages=(stage,))))
+
+    assert "50 trials" in text
+    assert "mean latency" not in text
 
 
 def test_failed_and_pruned_trials_are_counted():

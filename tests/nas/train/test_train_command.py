@@ -12,6 +12,7 @@ import pytest
 import torch
 from rich.console import Console
 from safetensors.torch import load_file
+from searched import searched
 
 from nas.accuracy.images.open import open_images
 from nas.accuracy.training.evaluation import accuracy_of
@@ -22,6 +23,7 @@ from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT
 from runtime.shell.errors import UserError
+from runtime.shell.typed_json import write_json
 
 
 @pytest.fixture
@@ -137,6 +139,15 @@ def test_hours_decide_the_number_of_epochs(config, console):
 def test_settings_that_cannot_work_are_refused(config, console, settings, message):
     with pytest.raises(UserError, match=message):
         train_into_folder(replace(config, **settings), console)
+
+
+def test_a_run_on_other_images_than_these_is_not_gone_on_with(config, console, tmp_path):
+    write_json(tmp_path / "summary.json", searched(range(3)).summary)
+    begun = {"values": {"data": "digits", "side": 4}, "sources": {"data": "of other images"}}
+    (tmp_path / "config.yaml").write_text(json.dumps(begun))
+
+    with pytest.raises(UserError, match="did not search on these images of digits"):
+        train_into_folder(replace(config, run=str(tmp_path), data=None, side=None), console)
 
 
 def command(tmp_path, *more):
