@@ -40,7 +40,16 @@ def main() -> None:
 
 
 def _transfer(config: TransferConfig) -> None:
-    console = Console(highlight=False, emoji=False, soft_wrap=True)
+    transfer(config, Console(highlight=False, emoji=False, soft_wrap=True))
+
+
+def transfer(config: TransferConfig, console: Console) -> Path:
+    """Choose calibration networks, or predict from their times; returns the file written.
+
+    Raises:
+      UserError: if a setting cannot work, or a file is corrupt.
+      OSError: if the file cannot be written.
+    """
     space = space_named(config.space)
     if not Path(config.out).parent.is_dir():
         raise UserError(f"out={config.out}: there is no folder {Path(config.out).parent}")
@@ -54,6 +63,7 @@ def _transfer(config: TransferConfig) -> None:
             "say what to do: choose=10 names architectures to time, probes=<file> predicts "
             "from their times; one of them, not both"
         )
+    return Path(config.out)
 
 
 def _choose(space: Space, count: int, out: Path, console: Console) -> None:

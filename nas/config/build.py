@@ -38,6 +38,7 @@ from nas.accuracy.own_images import OwnImagesConfig, ProxyConfig, ShortConfig, S
 from nas.accuracy.slow import SlowAccuracySource
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
+from nas.config.given import config_of, values_of
 from nas.config.limits import limits_of
 from nas.config.simulated import simulated
 from nas.spaces.base import SearchSpace, task_named
@@ -52,6 +53,7 @@ from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
+from runtime.shell.plug_ins import load, plug_ins
 from runtime.shell.units import milliseconds
 
 NAMES: dict[str, dict[str, type[Any]]] = {
@@ -92,7 +94,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "corun": CorunLatencyConfig,
     },
 }
-"""Every name that a group of the configuration knows. A new reward is one line here."""
+"""Every name of the package that a group of the configuration knows; plug-ins add theirs."""
 
 _ARCHIVE = "`python -m nas.data import FOLDER` converts the official archive into tables"
 REMOVED = {"accuracy/nats": _ARCHIVE, "latency/nats": _ARCHIVE}
@@ -139,18 +141,50 @@ class Experiment:
     images: ImageSet | None = None  # of a search on own images
 
 
-def register() -> None:
-    """Tell Hydra the names and their types."""
+def register() -> dict[str, str]:
+    """Tell Hydra the names and their types, those of plug-ins included.
+
+    Returns advice for each `<group>/<name>` that cannot be used: removed, or a broken plug-in.
+    """
     OmegaConf.register_new_resolver("milliseconds", milliseconds, replace=True)
     OmegaConf.register_new_resolver("default_controller", _default_controller, replace=True)
-    store = ConfigStore.instance()
-    store.store(name="search_schema", node=SearchConfig)
+    ConfigStore.instance().store(name="search_schema", node=SearchConfig)
     for group, names in NAMES.items():
         for name, kind in names.items():
-            node = OmegaConf.structured(kind)
-            if group == "reward":
-                node.target_ms = "${milliseconds:${T}}"
-            store.store(group=group, name=name, node=node)
+            _store(group, name, kind)
+    advice = dict(REMOVED)
+    for group in NAMES:
+        for name, point in plug_ins(group).items():
+            try:
+                _store(group, name, config_of(group, load(group, point)))
+            except UserError as error:  # noqa: PERF203 - the others are still there
+                advice[f"{group}/{name}"] = str(error)
+    return advice
+
+
+def give(group: str, part: Any) -> tuple[str, dict[str, Any]]:
+    """Name a part of the user's own, or an object of the package's settings.
+
+    Returns the name that `<group>=` takes from now on in this process, and the values of its settings.
+
+    Raises:
+      UserError: if it is none of what the group takes.
+    """
+    kind = config_of(group, part)
+    known = {kind: name.removesuffix("_schema") for name, kind in NAMES[group].items()}
+    if kind in known:
+        return known[kind], values_of(part)
+    if kind.__name__ in known.values() or f"{kind.__name__}_schema" in NAMES[group]:
+        raise UserError(f"{group}={kind.__name__} is a name of the package; choose another name")
+    _store(group, kind.__name__, kind)
+    return kind.__name__, values_of(part)
+
+
+def _store(group: str, name: str, kind: type[Any]) -> None:
+    node = OmegaConf.structured(kind)
+    if group == "reward":
+        node.target_ms = "${milliseconds:${T}}"
+    ConfigStore.instance().store(group=group, name=name, node=node)
 
 
 def _default_controller(latency: str) -> str:

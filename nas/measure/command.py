@@ -37,7 +37,7 @@ def main() -> None:
 
 def _run(config: MeasureConfig) -> None:
     given = HydraConfig.get().overrides.task
-    _measure(config, given, Console(highlight=False, emoji=False))
+    measure(config, given, Console(highlight=False, emoji=False))
 
 
 @runtime_checkable
@@ -66,7 +66,15 @@ class Subject(Protocol):
         """
 
 
-def _measure(config: MeasureConfig, words: Sequence[str], console: Console) -> None:
+def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Path:
+    """Measure what is pending, and write the table; returns its path.
+
+    `words` are the settings as on the command line.
+
+    Raises:
+      UserError: if a setting cannot work, or the machine or board cannot be measured.
+      OSError: if a file cannot be written.
+    """
     space = space_named(config.space)
     task = task_named(space, config.dataset)
     config = completed(config, task)
@@ -96,10 +104,11 @@ def _measure(config: MeasureConfig, words: Sequence[str], console: Console) -> N
                 facts=subject.facts(),
                 console=console,
             )
-        else:
-            write_measured_table(
-                config, space, folder, facts=subject.facts(), words=words, console=console
-            )
+            return folder.transferred
+        write_measured_table(
+            config, space, folder, facts=subject.facts(), words=words, console=console
+        )
+    return folder.table
 
 
 def _measure_pending(

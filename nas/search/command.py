@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,10 @@ from yaml import YAMLError
 
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
-from nas.config.build import NAMES, REMOVED, Experiment, build, register
+from nas.config.build import NAMES, Experiment, build, register
 from nas.search.announcement import announce
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
-from nas.search.run import Run
+from nas.search.run import OnTrials, Run, nothing
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import USER_ERROR, reason
@@ -31,8 +32,7 @@ from runtime.shell.hydra_command import hydra_command, one_line_hydra_errors
 
 def main() -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
-    register()
-    hydra_command("nas.search", "search", _run, removed=REMOVED)
+    hydra_command("nas.search", "search", _run, removed=register())
     if _failed:
         sys.exit(USER_ERROR)
 
@@ -40,32 +40,56 @@ def main() -> None:
 _SOURCES = ("space", "accuracy", "latency", "device", "data")
 """Sources, device and digest of own images that a resumed run must share with its first part."""
 
+USER_ERRORS = (DivergedError, UnmeasuredError)
+"""Errors of the user, besides `UserError` and `OSError`."""
+
 _failed: list[int] = []
 """Statuses of the runs of a sweep that could not be made; the others go on."""
 
 
 def _run(composed: DictConfig) -> None:
+    asked = HydraConfig.get()
+    choices = {name: str(choice) for name, choice in asked.runtime.choices.items()}
     try:
-        with one_line_hydra_errors("nas.search", DivergedError, UnmeasuredError):
-            _search(composed, Console(highlight=False, emoji=False))
+        with one_line_hydra_errors("nas.search", *USER_ERRORS):
+            search(composed, choices, asked.overrides.task, Console(highlight=False, emoji=False))
     except SystemExit as stopped:
-        if HydraConfig.get().mode is not RunMode.MULTIRUN or stopped.code != USER_ERROR:
+        if asked.mode is not RunMode.MULTIRUN or stopped.code != USER_ERROR:
             raise
         _failed.append(USER_ERROR)
 
 
-def _search(composed: DictConfig, console: Console) -> None:
-    for text in HydraConfig.get().overrides.task:
+def search(
+    composed: DictConfig,
+    choices: Mapping[str, str],
+    words: Sequence[str],
+    console: Console,
+    on_trials: OnTrials = nothing,
+) -> RunFolder:
+    """Search to the end, in a folder of its own or in the one to resume; returns the folder.
+
+    Args:
+      composed: the settings.
+      choices: chosen name of each group.
+      words: the settings that differ from the defaults, as on the command line.
+      console: prints sources, progress and result.
+      on_trials: called with each batch of finished trials.
+
+    Raises:
+      UserError: if a setting cannot work, a source cannot answer, or a file is corrupt.
+      OSError: if a folder cannot be written.
+    """
+    for text in words:
         if text.startswith(("+", "~")):
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
     if composed.resume is None:
-        choices = {group: str(HydraConfig.get().runtime.choices[group]) for group in NAMES}
-        command = shlex.join(["python", "-m", "nas.search", *HydraConfig.get().overrides.task])
+        choices = {group: choices[group] for group in NAMES}
+        command = shlex.join(["python", "-m", "nas.search", *words])
         interrupted = None
         begun_with: dict[str, str] = {}
     else:
         interrupted = interrupted_run_folder(Path(composed.resume))
-        composed, choices, begun_with, command = _load(interrupted)
+        composed, choices, begun_with, command = _load(interrupted, words)
     experiment = build(composed)
     problem = experiment.problem
     sources = {
@@ -97,7 +121,7 @@ def _search(composed: DictConfig, console: Console) -> None:
     try:
         with held(folder.config):
             folder.require_unfinished()
-            _complete(experiment, choices, folder, console, command)
+            _complete(experiment, choices, folder, console, command, on_trials)
     except KeyboardInterrupt:
         console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
         raise
@@ -105,22 +129,24 @@ def _search(composed: DictConfig, console: Console) -> None:
         raise UserError(
             f"{reason(error)}; finished samples are saved, go on with resume={folder.path}"
         ) from error
+    return folder
 
 
-def _complete(
+def _complete(  # noqa: PLR0917 - called in one place
     experiment: Experiment,
-    choices: dict[str, str],
+    choices: Mapping[str, str],
     folder: RunFolder,
     console: Console,
     command: str,
+    on_trials: OnTrials,
 ) -> None:
     if experiment.images is None:
-        Run(experiment, choices, folder, console, command).complete()
+        Run(experiment, choices, folder, console, command, on_trials).complete()
         return
     # searches on tables do not import torch
     from nas.search.own_images.run import OwnImagesRun  # noqa: PLC0415
 
-    OwnImagesRun.of(experiment, choices, folder, console, command).complete()
+    OwnImagesRun.of(experiment, choices, folder, console, command, on_trials).complete()
 
 
 def _save(
@@ -138,8 +164,10 @@ def _save(
         file.write(text.encode())
 
 
-def _load(folder: RunFolder) -> tuple[DictConfig, dict[str, str], dict[str, str], str]:
-    others = [text for text in HydraConfig.get().overrides.task if not text.startswith("resume=")]
+def _load(
+    folder: RunFolder, words: Sequence[str]
+) -> tuple[DictConfig, dict[str, str], dict[str, str], str]:
+    others = [text for text in words if not text.startswith("resume=")]
     if others:
         raise UserError(
             f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import final
+from typing import TypeAlias, final
 
 from jaxtyping import Int64
 from numpy import ndarray
@@ -37,6 +37,13 @@ from nas.trials.tracker import Tracker
 from nas.trials.trial import State, Trials
 from runtime.shell.typed_json import write_json
 
+OnTrials: TypeAlias = Callable[[Trials], None]
+"""Called with each batch of finished trials of a search, after it was journalled."""
+
+
+def nothing(_trials: Trials) -> None:
+    """The default of `OnTrials`."""
+
 
 @final
 @dataclass(frozen=True)
@@ -48,6 +55,7 @@ class Run:
     folder: RunFolder
     console: Console
     command: str  # that begins the same run
+    on_trials: OnTrials = nothing
 
     @property
     def _problem(self) -> SearchProblem:
@@ -137,7 +145,7 @@ class Run:
 
             for batch in self._loop(replayed, asked, interruption):
                 trials = batch.replica(0)
-                for consume in (journal, checkpointer, tracker, bar, log):
+                for consume in (journal, checkpointer, tracker, bar, log, self.on_trials):
                     consume(trials)
                 found.append(trials)
                 interruption.check()

@@ -1,4 +1,4 @@
-"""Search spaces by name: those of the package, and plug-ins by entry point `edgenas.spaces`.
+"""Search spaces by name: those of the package, plug-ins by entry point, and objects of this process.
 
 An entry point names a module attribute that is a `SearchSpace`, or a function that returns one::
 
@@ -9,12 +9,11 @@ An entry point names a module attribute that is a `SearchSpace`, or a function t
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 
 from nas.spaces.base import SearchSpace
 from runtime.shell.errors import UserError, did_you_mean
-
-GROUP = "edgenas.spaces"
+from runtime.shell.plug_ins import GROUPS, load, plug_ins
 
 _BUILT_IN = {
     "nas_bench_201": "nas.spaces.nas_bench_201.plugin:SPACE",
@@ -23,48 +22,65 @@ _BUILT_IN = {
 }
 """Found without an installation's metadata, so that a clone works as it is."""
 
+_GIVEN: dict[str, SearchSpace] = {}
+"""Spaces that were given as objects in this process, by name."""
+
 
 def space_names() -> tuple[str, ...]:
     """Names that `space=` takes, those of the package first."""
-    return (*_BUILT_IN, *sorted(_plug_ins().keys() - _BUILT_IN))
+    others = plug_ins("space").keys() | _GIVEN.keys()
+    return (*_BUILT_IN, *sorted(others - _BUILT_IN.keys()))
 
 
-@cache
+def give_space(space: object) -> str:
+    """Make a search space known in this process, and return its name.
+
+    Raises:
+      UserError: if it is no search space, or a space of the package or a plug-in has its name.
+    """
+    found = _checked("space", type(space).__name__, space)
+    if found.name in _BUILT_IN or found.name in plug_ins("space"):
+        if space_named(found.name) is not found:
+            raise UserError(f"space={found.name} is the name of another space; choose another name")
+        return found.name
+    _GIVEN[found.name] = found
+    return found.name
+
+
 def space_named(name: str) -> SearchSpace:
     """The search space of this name.
 
     Raises:
       UserError: if there is none, or its plug-in cannot be imported or is no search space.
     """
+    return _GIVEN[name] if name in _GIVEN else _loaded(name)
+
+
+@cache
+def _loaded(name: str) -> SearchSpace:
     if name not in space_names():
         raise UserError(
             f"space={name} is not one of {', '.join(space_names())}, and a plug-in is registered by the "
-            f"entry point {GROUP!r} (docs/tutorial/your-own-space.md)"
+            f"entry point {GROUPS['space']!r} (docs/tutorial/your-own-space.md)"
             f"{did_you_mean(name, space_names())}"
         )
-    point = _plug_ins().get(name)
+    point = plug_ins("space").get(name)
     if name in _BUILT_IN:
-        point = EntryPoint(name, _BUILT_IN[name], GROUP)
+        point = EntryPoint(name, _BUILT_IN[name], GROUPS["space"])
     assert point is not None
-    try:
-        found = point.load()
-    except Exception as error:
-        raise UserError(
-            f"space={name}: its plug-in {point.value} cannot be imported: {error}"
-        ) from error
-    space = found() if callable(found) and not isinstance(found, SearchSpace) else found
-    if not isinstance(space, SearchSpace):
-        lacks = sorted(_members() - set(dir(space)))
-        raise UserError(
-            f"space={name}: {point.value} is no search space; it lacks {', '.join(lacks)}"
-        )
+    found = load("space", point)
+    found = found() if callable(found) and not isinstance(found, SearchSpace) else found
+    space = _checked(f"space={name}", point.value, found)
     if space.name != name:
         raise UserError(f"space={name}: {point.value} calls itself {space.name!r}")
     return space
 
 
-def _plug_ins() -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=GROUP)}
+def _checked(setting: str, what: str, found: object) -> SearchSpace:
+    if not isinstance(found, SearchSpace):
+        lacks = sorted(_members() - set(dir(found)))
+        raise UserError(f"{setting}: {what} is no search space; it lacks {', '.join(lacks)}")
+    return found
 
 
 def _members() -> set[str]:

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
-from nas.config.build import REMOVED, register
+from nas.config.build import register
 from nas.search.environment import write_environment
 from nas.study.analyses.base import Analysis
 from nas.study.analyses.registry import ANALYSES
@@ -43,14 +43,13 @@ SOURCES = ("accuracy", "latency")
 
 def main() -> None:
     """Run the command line's study, or this machine's share of one; status 2 if a setting failed."""
-    register()
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    hydra_command("nas.study", "study", _run, removed=REMOVED)
+    hydra_command("nas.study", "study", _run, removed=register())
 
 
 def _run(composed: DictConfig) -> None:
     hydra_config = HydraConfig.get()
-    choices = {name: str(hydra_config.runtime.choices[name]) for name in SOURCES}
+    choices = {name: str(one) for name, one in hydra_config.runtime.choices.items()}
     given = list(hydra_config.overrides.task)
     if hydra_config.mode is RunMode.MULTIRUN:
         if composed.folder is None and composed.resume is None:
@@ -62,7 +61,7 @@ def _run(composed: DictConfig) -> None:
 
 def run_study(
     composed: DictConfig, choices: Mapping[str, str], given: Sequence[str], console: Console
-) -> None:
+) -> StudyFolder:
     """Search the settings that are not finished, and write the report when all are.
 
     `choices` names the sources, `given` are the arguments of the command line.
@@ -70,6 +69,7 @@ def run_study(
     Raises:
       UserError: if the study cannot be planned, its folder holds another one, or a setting failed.
     """
+    choices = {name: choices[name] for name in SOURCES}
     folder, composed, choices = _folder(composed, choices, given)
     plan = make_plan(composed)
     analyses = [analysis for analysis in ANALYSES if analysis.applies(plan)]
@@ -94,6 +94,7 @@ def run_study(
         raise UserError(
             f"{reason(error)}; finished settings are kept, continue with resume={folder.path}"
         ) from error
+    return folder
 
 
 def _workers(plan: Plan) -> int:

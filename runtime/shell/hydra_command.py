@@ -7,6 +7,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import Enum
+from importlib.metadata import version
 from typing import Any, TypeVar
 
 import hydra
@@ -14,16 +16,18 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from runtime.shell.conf_folder import CONF
 from runtime.shell.errors import UserError, did_you_mean
-from runtime.shell.exit_status import one_line_errors
+from runtime.shell.exit_status import one_line_errors, reason
 
 _Config = TypeVar("_Config")
 
 _NO_NAME = "Config group override must be a string"  # no error of Hydra's own, but a ValueError
+_PLAIN = re.compile(r"(?!(null|true|false|inf|nan)$)[A-Za-z0-9_./-]*[A-Za-z][A-Za-z0-9_./-]*")
+"""Text that Hydra takes for a string, without quotes; 1e3 is none."""
 _GROUPS = ("reward", "controller", "accuracy", "latency", "experiment")
 
 
@@ -57,6 +61,9 @@ def hydra_command(
             task(composed)
 
     run.__module__ = command  # Hydra names the job after it
+    if "--version" in sys.argv[1:]:  # Hydra would print its own
+        sys.stdout.write(f"edgenas {version('edgenas')}\n")
+        return
     path = CONF / file
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
     with one_line_hydra_errors(command, *also, removed=removed):
@@ -85,14 +92,88 @@ def typed_hydra_command(
       SystemExit: as `hydra_command` does, and with status 2 if a setting without default is missing.
     """
     ConfigStore.instance().store(name=f"{(CONF / file).name}_schema", node=schema)
+    hydra_command(command, file, lambda composed: task(_object(composed)), *also)
 
-    def build(composed: DictConfig) -> None:
-        for name in sorted(OmegaConf.missing_keys(composed)):
-            raise UserError(f"{name} is not set; write {name}=<value>")
-        config: Any = OmegaConf.to_object(composed)
-        task(config)
 
-    hydra_command(command, file, build, *also)
+def _object(composed: DictConfig) -> Any:
+    """The settings as an object of their schema; UserError names one that has no value."""
+    for name in sorted(OmegaConf.missing_keys(composed)):
+        raise UserError(f"{name} is not set; write {name}=<value>")
+    return OmegaConf.to_object(composed)
+
+
+@contextmanager
+def called(
+    command: str,
+    file: str,
+    words: Sequence[str],
+    *also: type[Exception],
+    removed: Mapping[str, str] | None = None,
+) -> Iterator[tuple[DictConfig, dict[str, str]]]:
+    """Compose settings in memory, for a program that calls a command as a function.
+
+    Gives the settings, and the chosen name of each group. Hydra's global state is as before
+    afterwards.
+
+    Args:
+      command: as for `hydra_command`.
+      file: likewise.
+      words: settings as on the command line, such as T=17ms.
+      also: as for `hydra_command`.
+      removed: likewise.
+
+    Raises:
+      UserError: where the command would print one line and exit with status 2.
+    """
+    path = CONF / file
+    try:
+        with (
+            _user_errors(command, words, removed or {}),
+            hydra.initialize_config_dir(str(path.parent), version_base="1.3", job_name=command),
+        ):
+            composed = hydra.compose(path.name, list(words), return_hydra_config=True)
+            choices = {name: str(one) for name, one in composed.hydra.runtime.choices.items()}
+            with open_dict(composed):
+                del composed["hydra"]
+            yield composed, choices
+    except OSError as error:
+        raise UserError(reason(error)) from error
+    except also as error:
+        raise UserError(str(error)) from error
+
+
+@contextmanager
+def typed_call(
+    command: str, file: str, schema: type[_Config], words: Sequence[str], *also: type[Exception]
+) -> Iterator[_Config]:
+    """Like `called`, with the settings as an object of the dataclass `schema`.
+
+    Raises:
+      UserError: as `called` does, and if a setting without default is missing.
+    """
+    ConfigStore.instance().store(name=f"{(CONF / file).name}_schema", node=schema)
+    with called(command, file, words, *also) as (composed, _):
+        config: _Config = _object(composed)
+        yield config
+
+
+def word(name: str, value: object) -> str:
+    """A setting as on the command line, with its value quoted where Hydra needs that."""
+    return f"{name}={_text(value)}"
+
+
+def _text(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return "[" + ",".join(map(_text, value)) + "]"
+    text = value.name if isinstance(value, Enum) else str(value)
+    if _PLAIN.fullmatch(text) and not re.fullmatch(r"[-0-9._]+[eE][-0-9]+", text):
+        return text
+    slashed = re.sub(r"(\\+)(?='|$)", r"\1\1", text)  # Hydra reads \\ before a quote as one
+    return "'" + slashed.replace("'", "\\'") + "'"
 
 
 @contextmanager
@@ -105,20 +186,28 @@ def one_line_hydra_errors(
       SystemExit: as `one_line_errors` does.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
-    with one_line_errors(*also):
-        try:
-            yield
-        except (HydraException, OmegaConfBaseException) as error:
-            advice = [text for name, text in (removed or {}).items() if f"'{name}'" in str(error)]
-            messages = [_for_users(error), *advice, f"see `python -m {command} --help`"]
-            raise UserError("; ".join(messages)) from error
-        except ValueError as error:
-            if not str(error).startswith(_NO_NAME):
-                raise
-            raise UserError(
-                f"{' '.join(_choices_of(sys.argv[1:]))}: each of these is chosen by its name; see "
-                f"`python -m {command} --help`"
-            ) from error
+    with one_line_errors(*also), _user_errors(command, sys.argv[1:], removed or {}):
+        yield
+
+
+@contextmanager
+def _user_errors(
+    command: str, arguments: Sequence[str], removed: Mapping[str, str]
+) -> Iterator[None]:
+    """Raise `UserError` instead of an error of Hydra or OmegaConf."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        advice = [text for name, text in removed.items() if f"'{name}'" in str(error)]
+        messages = [_for_users(error), *advice, f"see `python -m {command} --help`"]
+        raise UserError("; ".join(messages)) from error
+    except ValueError as error:
+        if not str(error).startswith(_NO_NAME):
+            raise
+        raise UserError(
+            f"{' '.join(_choices_of(arguments))}: each of these is chosen by its name; see "
+            f"`python -m {command} --help`"
+        ) from error
 
 
 def _choices_of(arguments: Sequence[str]) -> list[str]:

@@ -24,6 +24,7 @@ class Kind(IntEnum):
     trained = 6  # on the user's images, to the fidelity of the trial
     penalty = 7  # a network that the device cannot run counts as this slow
     blocks = 8  # the sum of the measured latencies of the network's blocks
+    own = 9  # by a function of the user's, of unknown origin
 
     @property
     def is_predicted(self) -> bool:
@@ -47,4 +48,5 @@ _PREDICTED = {
     Kind.slowdown: "the scenario's slowdown",
     Kind.surrogate: "the surrogate",
     Kind.blocks: "the sum of its blocks",
+    Kind.own: "your own function",
 }

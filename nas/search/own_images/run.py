@@ -39,6 +39,7 @@ from nas.search.own_images.winner import (
     train_winner,
 )
 from nas.search.record import write_record
+from nas.search.run import OnTrials, nothing
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.candidates import Candidates, draw, load_candidates, save_candidates, scored
@@ -74,21 +75,33 @@ class OwnImagesRun:
     folder: RunFolder
     console: Console
     command: str  # that begins the same run
+    on_trials: OnTrials
 
     @classmethod
-    def of(
+    def of(  # noqa: PLR0917 - called as `Run` is
         cls,
         experiment: Experiment,
         choices: Mapping[str, str],
         folder: RunFolder,
         console: Console,
         command: str,
+        on_trials: OnTrials = nothing,
     ) -> OwnImagesRun:
         """The run of an experiment whose accuracies are of own images."""
         rule, accuracy = experiment.config.accuracy, experiment.problem.accuracy
         if not isinstance(rule, OwnImagesConfig) or not isinstance(accuracy, OwnImages):
             raise TypeError(f"{type(accuracy).__name__} is not of own images")
-        return cls(experiment, accuracy.images, rule, accuracy, choices, folder, console, command)
+        return cls(
+            experiment,
+            accuracy.images,
+            rule,
+            accuracy,
+            choices,
+            folder,
+            console,
+            command,
+            on_trials,
+        )
 
     @property
     def _problem(self) -> SearchProblem:
@@ -186,6 +199,7 @@ class OwnImagesRun:
             for trial in () if decided_already else loop.search(_spent_s(loop)):
                 journal(trial)
                 trials.append(trial)
+                self.on_trials(trial)
                 self._say(_line(trial, source.fidelities[int(trial.fidelity[0])].name))
                 interruption.check()
         source.close()

@@ -1,0 +1,383 @@
+"""The commands as functions.
+
+An argument that is left out has the default of `conf/<command>.yaml`, which `--help` of the command
+explains. `settings` are all others by their names: `{"controller.batch_size": 10}`. A value out of its
+range, a source that cannot answer, a file that cannot be read or written raise `UserError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from rich.console import Console
+
+from runtime.shell.hydra_command import called, typed_call, word
+
+if TYPE_CHECKING:
+    from controller.base import ControllerConfig
+    from edgenas.found import Found, Study
+    from latency.base import LatencyConfig, LatencyOracle
+    from nas.accuracy.base import Accuracy, AccuracyConfig
+    from nas.spaces.base import SearchSpace
+    from nas.trials.trial import Trials
+    from rewards.base import Reward
+
+Settings: TypeAlias = Mapping[str, Any]
+_File: TypeAlias = str | Path
+
+
+def search(
+    *,
+    T: str | None = None,  # noqa: N803 - the name of the limit
+    device: str | Sequence[str] | None = None,
+    space: str | SearchSpace | None = None,
+    dataset: str | None = None,
+    data: _File | None = None,
+    reward: str | Reward | Callable[..., Any] | None = None,
+    controller: str | ControllerConfig | Callable[..., Any] | None = None,
+    accuracy: str | AccuracyConfig | Accuracy | Callable[..., Any] | None = None,
+    latency: str | LatencyConfig | LatencyOracle | Callable[..., Any] | None = None,
+    E: str | None = None,  # noqa: N803 - as T
+    P: str | None = None,  # noqa: N803 - as T
+    budget: int | None = None,
+    hours: float | None = None,
+    seed: int | None = None,
+    workers: int | None = None,
+    runs: _File | None = None,
+    resume: _File | None = None,
+    settings: Settings | None = None,
+    progress: Callable[[Trials], None] | None = None,
+    quiet: bool = False,
+) -> Found:
+    """Find the most accurate network that meets a time limit on a device: `python -m nas.search`.
+
+    Args:
+      T: time limit with its unit, "17ms".
+      device: board/[runtime/]precision/batch, or with latency="probe" one address or several.
+      space: name of a search space, or a `SearchSpace`.
+      dataset: a data set of the space.
+      data: own images instead; the search ends with a trained network.
+      reward: name, a `Reward`, or a function (accuracy, latency_ms) -> reward, of arrays.
+      controller: name, a `ControllerConfig`, or a function (space, seeds) -> `Controller`.
+      accuracy: name, an `AccuracyConfig`, an `Accuracy`, or a function from rows of choice indices
+        (n, D) to n fractions.
+      latency: name, a `LatencyConfig`, a `LatencyOracle`, or a function from rows to n milliseconds.
+      E: limit on the energy, "5mJ".
+      P: limit on the parameters, "1M".
+      budget: number of architectures to sample.
+      hours: time of a search on own images.
+      seed: same seed, same samples.
+      workers: evaluations at once, of an asynchronous search.
+      runs: folder of all runs.
+      resume: folder of an interrupted run; give own parts again, and nothing else.
+      settings: further settings by name.
+      progress: called with each batch of finished trials; what it raises stops the search, which
+        `resume` continues.
+      quiet: print nothing.
+
+    Raises:
+      UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
+    """
+    from edgenas.found import Found  # noqa: PLC0415 - `import edgenas` is quick
+    from nas.config.build import give, register  # noqa: PLC0415 - as above
+    from nas.search.command import USER_ERRORS  # noqa: PLC0415 - as above
+    from nas.search.command import search as run  # noqa: PLC0415 - as above
+    from nas.search.run import nothing  # noqa: PLC0415 - as above
+
+    advice = register()
+    given: dict[str, Any] = {"space": _space(space)}
+    parts = {"reward": reward, "controller": controller, "accuracy": accuracy, "latency": latency}
+    for group, part in parts.items():
+        if part is None or isinstance(part, str):
+            given[group] = part
+            continue
+        name, values = give(group, part)
+        if resume is None:  # else the folder has them
+            given |= {group: name, **{f"{group}.{key}": one for key, one in values.items()}}
+    given |= {"T": T, "E": E, "P": P, "device": device, "dataset": dataset, "data": data}
+    given |= {"budget": budget, "hours": hours, "seed": seed, "workers": workers}
+    given |= {"runs": runs, "resume": resume, **(settings or {})}
+    words = _words(given)
+    with called("nas.search", "search", words, *USER_ERRORS, removed=advice) as (composed, choices):
+        folder = run(composed, choices, words, _console(quiet=quiet), progress or nothing)
+    return Found(folder.path)
+
+
+def study(
+    *,
+    rewards: Sequence[str | Reward | Callable[..., Any]] | None = None,
+    controllers: Sequence[str | ControllerConfig | Callable[..., Any]] | None = None,
+    devices: Sequence[str] | None = None,
+    limits: Sequence[str] | None = None,
+    space: str | SearchSpace | None = None,
+    dataset: str | None = None,
+    seeds: int | None = None,
+    budget: int | None = None,
+    compare: str | None = None,
+    reference: str | None = None,
+    experiment: str | None = None,
+    workers: int | None = None,
+    runs: _File | None = None,
+    folder: _File | None = None,
+    resume: _File | None = None,
+    settings: Settings | None = None,
+    quiet: bool = False,
+) -> Study:
+    """Compare rewards or searchers over devices, limits and seeds: `python -m nas.study`.
+
+    Args:
+      rewards: names, settings after a space ("mnasnet exponent_beyond=-1"), or own ones.
+      controllers: likewise.
+      devices: device ids.
+      limits: times, or shares of the space that meet them: ["11ms", "30%"].
+      space: as in `search`.
+      dataset: as in `search`.
+      budget: as in `search`, for each setting and seed.
+      runs: as in `search`.
+      quiet: print nothing.
+      seeds: number of seeds of each setting.
+      compare: "reward" or "controller": the axis that is compared.
+      reference: the reward or controller that the others are tested against; "" for none.
+      experiment: a preset, such as "smoke".
+      workers: number of processes.
+      folder: where to write it; several processes may share it.
+      resume: folder of an interrupted study.
+      settings: further settings by name.
+
+    Raises:
+      UserError: if the study cannot be planned, or a setting failed.
+    """
+    from hydra.core.config_store import ConfigStore  # noqa: PLC0415 - `import edgenas` is quick
+
+    from edgenas.found import Study  # noqa: PLC0415 - as above
+    from nas.config.build import register  # noqa: PLC0415 - as above
+    from nas.study.command import run_study  # noqa: PLC0415 - as above
+    from nas.study.config import StudyConfig  # noqa: PLC0415 - as above
+
+    advice = register()
+    ConfigStore.instance().store(name="study_schema", node=StudyConfig)
+    given = {
+        "+experiment": experiment, "space": _space(space), "dataset": dataset,
+        "rewards": _listed("reward", rewards), "controllers": _listed("controller", controllers),
+        "devices": devices, "limits": limits, "seeds": seeds, "budget": budget, "compare": compare,
+        "reference": reference, "workers": workers, "runs": runs, "folder": folder,
+        "resume": resume, **(settings or {}),
+    }  # fmt: skip
+    words = _words(given)
+    with called("nas.study", "study", words, removed=advice) as (composed, choices):
+        return Study(run_study(composed, choices, words, _console(quiet=quiet)).path)
+
+
+def measure(
+    *,
+    board: str | None = None,
+    device: str | Sequence[str] | None = None,
+    backend: str | None = None,
+    space: str | SearchSpace | None = None,
+    dataset: str | None = None,
+    networks: int | None = None,
+    probes: int | None = None,
+    transfer: bool | None = None,
+    precision: str | None = None,
+    minutes: float | None = None,
+    out: _File | None = None,
+    settings: Settings | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Time networks on this machine or a board into a latency table: `python -m nas.measure`.
+
+    Args:
+      board: name of the device in the table.
+      device: "cpu", "cuda", or the address of a board, or several.
+      backend: "torch", "graph" or "onnxruntime" of this machine.
+      space: as in `search`.
+      dataset: a data set of the space: the size of its images.
+      quiet: print nothing.
+      networks: number of networks to time.
+      probes: number of calibration networks instead.
+      transfer: whether to predict all others from these.
+      precision: "fp32", "bf16" or "fp16".
+      minutes: time after which nothing more is begun.
+      out: folder; an interrupted measurement in it goes on.
+      settings: further settings by name.
+
+    Returns the path of the table.
+
+    Raises:
+      UserError: if the machine or board cannot be measured, or is not quiet.
+    """
+    from latency.measuring.settings import MeasureConfig  # noqa: PLC0415 - `import edgenas` is quick
+    from nas.measure.command import measure as run  # noqa: PLC0415 - as above
+
+    given = {
+        "board": board, "device": device, "backend": backend, "space": _space(space),
+        "dataset": dataset, "networks": networks, "probes": probes, "transfer": transfer,
+        "precision": precision, "minutes": minutes, "out": out, **(settings or {}),
+    }  # fmt: skip
+    words = _words(given)
+    with typed_call("nas.measure", "measure", MeasureConfig, words) as config:
+        return run(config, words, _console(quiet=quiet))
+
+
+def transfer(
+    *,
+    out: _File,
+    choose: int | None = None,
+    probes: _File | None = None,
+    device: str | None = None,
+    space: str | SearchSpace | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Predict a new device from a few networks that were timed on it: `python -m nas.transfer`.
+
+    Args:
+      out: file to write: the networks to time, or the table.
+      choose: number of networks to choose.
+      probes: file with their times, from which the others are predicted.
+      device: name of the device in the table.
+      space: as in `search`.
+      quiet: print nothing.
+
+    Returns the path that was written.
+
+    Raises:
+      UserError: if a setting cannot work, or a file is corrupt.
+    """
+    from nas.transfer import TransferConfig  # noqa: PLC0415 - `import edgenas` is quick
+    from nas.transfer import transfer as run  # noqa: PLC0415 - as above
+
+    given = {"out": out, "choose": choose, "probes": probes, "device": device}
+    words = _words({**given, "space": _space(space)})
+    with typed_call("nas.transfer", "transfer", TransferConfig, words) as config:
+        return run(config, _console(quiet=quiet))
+
+
+def train(
+    *,
+    run: _File | None = None,
+    arch: str | int | None = None,
+    space: str | SearchSpace | None = None,
+    data: _File | None = None,
+    recipe: str | None = None,
+    epochs: int | None = None,
+    hours: float | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    runs: _File | None = None,
+    settings: Settings | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Train a network in full on own images: `python -m nas.train`; the same call goes on.
+
+    Args:
+      run: folder of a finished search.
+      arch: another architecture, its text or number.
+      space: as in `search`.
+      data: own images, as in `search`; those of the run by default.
+      seed: of the weights and the order of the images.
+      runs: folder that a training without a run goes into.
+      quiet: print nothing.
+      recipe: "nas_bench_201" or "modern".
+      epochs: number of epochs.
+      hours: time that the epochs must fit in.
+      device: "auto", "cpu", "cuda" or "cuda:1".
+      settings: further settings by name.
+
+    Returns the folder of the trained network.
+
+    Raises:
+      UserError: if there is no such network, or the training diverges or does not fit.
+    """
+    from nas.train.command import train_into_folder  # noqa: PLC0415 - `import edgenas` is quick
+    from nas.train.config import TrainConfig  # noqa: PLC0415 - as above
+
+    given = {
+        "run": run, "arch": arch, "space": _space(space), "data": data, "recipe": recipe,
+        "epochs": epochs, "hours": hours, "seed": seed, "device": device, "runs": runs,
+        **(settings or {}),
+    }  # fmt: skip
+    with typed_call("nas.train", "train", TrainConfig, _words(given)) as config:
+        return train_into_folder(config, _console(quiet=quiet))
+
+
+def export(
+    *,
+    run: _File | None = None,
+    arch: str | int | None = None,
+    space: str | SearchSpace | None = None,
+    weights: _File | None = None,
+    data: _File | None = None,
+    dataset: str | None = None,
+    which: str | None = None,
+    precision: str | None = None,
+    batch: int | str | None = None,
+    device: str | None = None,
+    out: _File | None = None,
+    settings: Settings | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Write a network as PyTorch, ONNX, scripts and a card: `python -m nas.export`.
+
+    Args:
+      run: folder of a finished search or of a trained network.
+      arch: instead, an architecture, its text or number.
+      space: as in `search`.
+      data: own images, as in `search`; those of the training by default.
+      dataset: a data set of the space, without images.
+      quiet: print nothing.
+      weights: folder of a trained network, or a safetensors file.
+      which: "best", "mode" or "optimum" of the run.
+      precision: "fp32", "fp16", "int8" or "all".
+      batch: images of one inference, or "dynamic".
+      device: address of a board that times the files.
+      out: folder to write.
+      settings: further settings by name.
+
+    Returns the folder.
+
+    Raises:
+      UserError: if there is no such network, or a file differs from the network.
+    """
+    from nas.export.command import export as write  # noqa: PLC0415 - `import edgenas` is quick
+    from nas.export.config import ExportConfig  # noqa: PLC0415 - as above
+
+    given = {
+        "run": run, "arch": arch, "space": _space(space), "weights": weights, "data": data,
+        "dataset": dataset, "which": which, "precision": precision, "batch": batch,
+        "device": device, "out": out, **(settings or {}),
+    }  # fmt: skip
+    with typed_call("nas.export", "export", ExportConfig, _words(given)) as config:
+        return write(config, _console(quiet=quiet))
+
+
+def _space(space: str | SearchSpace | None) -> str | None:
+    """Name of a space; an object becomes known by its own."""
+    if space is None or isinstance(space, str):
+        return space
+    from nas.spaces.registry import give_space  # noqa: PLC0415 - `import edgenas` is quick
+
+    return give_space(space)
+
+
+def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
+    """Rewards or controllers as a study names them, with the settings of objects."""
+    from nas.config.build import give  # noqa: PLC0415 - `import edgenas` is quick
+
+    if parts is None:
+        return None
+    texts = []
+    for part in parts:
+        name, values = (part, {}) if isinstance(part, str) else give(group, part)
+        texts.append(" ".join([name, *(word(key, one) for key, one in values.items())]))
+    return texts
+
+
+def _words(given: Settings) -> list[str]:
+    """Settings as on the command line, without those left out."""
+    return [word(name, value) for name, value in given.items() if value is not None]
+
+
+def _console(*, quiet: bool) -> Console:
+    return Console(highlight=False, emoji=False, quiet=quiet)

@@ -1,0 +1,161 @@
+"""Rewards, controllers and sources of a user's own, as configs that have a name.
+
+Each may be a dataclass of settings, like those of the package, an object that satisfies the protocol,
+or a function: `reward(accuracy, latency_ms)`, `accuracy(architectures)`, `latency(architectures)`,
+`controller(space, seeds)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import field, fields, is_dataclass, make_dataclass
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+from omegaconf import MISSING
+
+from controller.base import ControllerConfig
+from latency.base import Latencies, LatencyConfig, LatencyOracle
+from nas.accuracy.base import Accuracies, Accuracy, AccuracyConfig, Split
+from rewards.base import Reward
+from runtime.shell.errors import UserError
+from runtime.shell.provenance import Kind
+
+_BASES: Mapping[str, type[Any]] = {
+    "reward": Reward,
+    "controller": ControllerConfig,
+    "accuracy": AccuracyConfig,
+    "latency": LatencyConfig,
+}
+"""Class that the settings of each group inherit from."""
+
+
+def name_of(part: Any) -> str:
+    """Name of a class, a function, or an object's class, as a setting takes it."""
+    return str(getattr(part, "__name__", type(part).__name__)).strip("<>")
+
+
+def values_of(part: Any) -> dict[str, Any]:
+    """Settings that an object of a dataclass holds; none of a class, a function or another object."""
+    if isinstance(part, type) or not is_dataclass(part):
+        return {}
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    return {name: value for name, value in values.items() if value != MISSING}
+
+
+def config_of(group: str, part: Any) -> type[Any]:
+    """The dataclass of settings that stands for a part of the user's own.
+
+    Raises:
+      UserError: if it is none of what the group takes.
+    """
+    base = _BASES[group]
+    kind = part if isinstance(part, type) else type(part)
+    if issubclass(kind, base):
+        if not is_dataclass(kind):
+            raise UserError(f"{group}={kind.__name__} must be a dataclass: add @dataclass")
+        return kind
+    if isinstance(part, type) or not (callable(part) or isinstance(part, Accuracy | LatencyOracle)):
+        raise UserError(
+            f"{group}={name_of(part)} is no {base.__name__}, no object and no function that "
+            f"{group}= takes (docs/how-to/bring-your-own-data.md)"
+        )
+    own = [("batch_size", int, field(default=1))] if base is ControllerConfig else []
+    name = name_of(part).replace("lambda", "own")
+    made: type[Any] = make_dataclass(name, own, bases=(base,), namespace=_METHODS[group](part))
+    return made
+
+
+def _reward(part: Callable[..., Any]) -> dict[str, Any]:
+    def score(
+        _: Reward, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]
+    ) -> Float64[ndarray, "*n"]:
+        return np.broadcast_to(np.asarray(part(accuracy, latency_ms), float), accuracy.shape)
+
+    return {"score": score}
+
+
+def _controller(part: Callable[..., Any]) -> dict[str, Any]:
+    return {"build": lambda _, space, seeds: part(space, seeds)}
+
+
+def _accuracy(part: Any) -> dict[str, Any]:
+    made = part if isinstance(part, Accuracy) else FunctionAccuracy(part)
+    return {"build": lambda *_: made}
+
+
+def _latency(part: Any) -> dict[str, Any]:
+    def build(_: LatencyConfig, device: str, *__: object) -> LatencyOracle:
+        return part if isinstance(part, LatencyOracle) else FunctionLatency(part, device)
+
+    return {"build": build}
+
+
+_METHODS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "reward": _reward,
+    "controller": _controller,
+    "accuracy": _accuracy,
+    "latency": _latency,
+}
+
+
+class _OwnFunction:
+    """A function from rows of choice indices `(n, D)` to n numbers."""
+
+    instant = False  # so the whole space is not asked for
+
+    def __init__(self, function: Callable[[Int64[ndarray, "n D"]], Any]) -> None:
+        self._function = function
+        self.source = name_of(function)
+        self.description = f"by the function {self.source}"
+
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Return True for every architecture."""
+        return np.ones(architectures.shape[:-1], bool)
+
+    def _numbers(
+        self, architectures: Int64[ndarray, "*n D"], least: float, most: float
+    ) -> tuple[Float64[ndarray, "*n"], ndarray]:
+        rows = architectures.reshape(-1, architectures.shape[-1])
+        numbers = np.asarray(self._function(rows), float)
+        if numbers.shape != (len(rows),):
+            raise UserError(
+                f"{self.source} returned {numbers.shape} numbers for {len(rows)} architectures"
+            )
+        wrong = ~((numbers >= least) & (numbers <= most))
+        if wrong.any():
+            raise UserError(
+                f"{self.source} returned {numbers[wrong][0]:g}, which is not between {least:g} and {most:g}"
+            )
+        shape = architectures.shape[:-1]
+        return numbers.reshape(shape), np.full(shape, Kind.own, np.int8)
+
+
+@final
+class FunctionAccuracy(_OwnFunction):
+    """An accuracy source of the user's own function, which returns fractions."""
+
+    split = Split.valid
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
+        """Ask the function; UserError if a number is not between 0 and 1."""
+        return Accuracies(*self._numbers(architectures, 0.0, 1.0))
+
+    def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
+        """Return NaN: the function knows one split."""
+        return np.full(architectures.shape[:-1], np.nan)
+
+
+@final
+class FunctionLatency(_OwnFunction):
+    """A latency source of the user's own function, which returns milliseconds."""
+
+    def __init__(self, function: Callable[[Int64[ndarray, "n D"]], Any], device: str) -> None:
+        super().__init__(function)
+        self.device = device
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Ask the function; UserError if a number is not positive and below 1e9."""
+        return Latencies(*self._numbers(architectures, 1e-9, 1e9))
