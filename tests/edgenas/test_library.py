@@ -164,7 +164,8 @@ def test_every_argument_is_a_setting_of_the_command_and_has_no_default_of_its_ow
 
 
 @pytest.mark.parametrize(
-    "value", ["17ms", "2024", "1e3", "null", "it's", "a\\", "a\\'b", "[x, y]", "a=b,c", "$", "", 3, 0.5]
+    "value",
+    ["17ms", "2024", "1e3", "null", "it's", "a\\", "a\\'b", "[x, y]", "a=b,c", "$", "", 3, 0.5],
 )
 def test_a_value_arrives_as_it_was_given(value):
     register()
@@ -174,7 +175,9 @@ def test_a_value_arrives_as_it_was_given(value):
 
 
 def test_an_architecture_is_exported_without_a_run(tmp_path):
-    folder = edgenas.export(arch=1462, out=tmp_path / "out", settings={"timing.samples": 2}, quiet=True)
+    folder = edgenas.export(
+        arch=1462, out=tmp_path / "out", settings={"timing.samples": 2}, quiet=True
+    )
 
     assert (folder / "export.json").is_file()
 
