@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from typing import Protocol, final, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float32, Float64
 from numpy import ndarray
-from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.lapack import dpotri
+from scipy.linalg import cholesky, solve
+from scipy.linalg.lapack import dtrtri
 
-from controller.model_based.similarity import Places, Similarity, Weights, taken
+from controller.model_based.similarity import Parts, Weights
 
 _LEAST, _MOST = 0.25, 3.0  # bounds of the factor
+_CERTAIN = 1e-6  # least variance
 
 
 @runtime_checkable
@@ -36,17 +37,16 @@ class Normal(Protocol):
 @final
 @dataclass(frozen=True)
 class GaussianProcess:
-    """Predicts one value of an architecture from those of n others.
+    """Predicts one value of an architecture from those of m others.
 
-    Pending architectures have no value yet; knowing that they will makes the process surer of its
-    predictions near them, and does not change these (kriging believer: Ginsbourger et al., 2010).
+    Those without a value, pending or failed, are taken to have the value that the others predict
+    (kriging believer: Ginsbourger et al., 2010): the process is surer of its predictions near
+    them, and these do not change.
     """
 
-    similarity: Similarity
     weights: Weights
-    seen: Places  # known, then pending
-    factor: Float64[ndarray, "m m"]  # Cholesky factor of their covariance
-    solved: Float64[ndarray, "n"]  # inverse of the known part's covariance, times the values
+    whitening: Float32[ndarray, "m m"]  # inverse of the Cholesky factor of the covariance
+    solved: Float32[ndarray, "m"]  # inverse of the covariance, times the values
     mean: float
     scale: float  # standard deviation of the values
     caution: float  # factor of the predicted standard deviation
@@ -54,41 +54,53 @@ class GaussianProcess:
     @classmethod
     def fit(
         cls,
-        similarity: Similarity,
         weights: Weights,
-        seen: Places,
-        values: Float64[ndarray, "n"],
+        among: Parts,
+        values: Float64[ndarray, "k"],
+        known: Bool[ndarray, "m"],
     ) -> GaussianProcess:
-        """Fit one value or more; the places behind those that have one are pending."""
-        count = len(values)
-        covariance = similarity(seen, seen, weights)
+        """Fit one value or more.
+
+        Args:
+          weights: of the parts of the kernel.
+          among: parts of the kernel between the m architectures.
+          values: of those that have one.
+          known: True for these.
+        """
+        covariance = weights.covariance(among).astype(np.float64)
         covariance[np.diag_indices(len(covariance))] += weights.noise
-        factor = cholesky(covariance, lower=True, check_finite=False)
+        factor = cholesky(covariance, lower=True, check_finite=False, overwrite_a=True)
+        whitening, _ = dtrtri(factor, lower=True, overwrite_c=True)
         mean, scale = float(values.mean()), float(values.std()) or 1.0
-        standard = (values - mean) / scale
-        inverse, _ = dpotri(factor[:count, :count], lower=True)
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
-        solved = inverse @ standard
-        variance = 1 / inverse.diagonal()  # of each value, given all others
-        caution = np.sqrt(np.mean(solved**2 * variance))
+        standard = np.zeros(len(known))
+        standard[known] = (values - mean) / scale
+        solved = (whitening @ standard) @ whitening
+        if not known.all():
+            blank = whitening[:, ~known]
+            believed = solve(blank.T @ blank, -solved[~known], assume_a="pos", check_finite=False)
+            solved += (blank @ believed) @ whitening
+        variance = 1 / (whitening**2).sum(0)  # of each value, given all others
+        caution = np.sqrt(np.mean((solved**2 * variance)[known]))
         return cls(
-            similarity,
             weights,
-            seen,
-            factor,
-            solved,
+            whitening.astype(np.float32),
+            solved.astype(np.float32),
             mean,
             scale,
             float(np.clip(caution, _LEAST, _MOST)),
         )
 
-    def predict(self, places: Places) -> Prediction:
-        """Mean and standard deviation of any architectures, without noise."""
-        near = self.similarity(self.seen, places, self.weights)
-        explained = solve_triangular(self.factor, near, lower=True, check_finite=False)
-        mean = self.mean + self.scale * (self.solved @ near[: len(self.solved)])
-        variance = self.similarity.prior(places, self.weights) - (explained**2).sum(0)
-        return Prediction(self, places, mean, variance, explained)
+    def predict(self, near: Parts, prior: Float32[ndarray, "n"]) -> Prediction:
+        """Mean and standard deviation of n architectures, without noise.
+
+        Args:
+          near: parts of the kernel between the m architectures and these.
+          prior: prior variance of these.
+        """
+        covariance = self.weights.covariance(near)
+        explained = self.whitening @ covariance
+        mean = self.mean + self.scale * (self.solved @ covariance).astype(np.float64)
+        return Prediction(self, mean, prior - (explained**2).sum(0), explained)
 
 
 @final
@@ -97,26 +109,28 @@ class Prediction:
     """Predictions for n architectures; `expect` makes one of them pending."""
 
     process: GaussianProcess
-    places: Places
     mean: Float64[ndarray, "n"]
-    variance: Float64[ndarray, "n"]  # on the standard scale, before `caution`
-    explained: Float64[ndarray, "m n"]
-    _expected: list[Float64[ndarray, "n"]] = field(default_factory=list)
+    variance: Float32[ndarray, "n"]  # on the standard scale, before `caution`
+    explained: Float32[ndarray, "m n"]
+    _expected: list[Float32[ndarray, "n"]] = field(default_factory=list)
 
     @property
     def sd(self) -> Float64[ndarray, "n"]:
         """Standard deviation, in the unit of the values."""
-        sd: Float64[ndarray, "n"] = np.sqrt(np.maximum(self.variance, 1e-9))
-        return self.process.scale * self.process.caution * sd
+        sd = np.sqrt(np.maximum(self.variance, _CERTAIN).astype(np.float64))
+        return np.asarray(self.process.scale * self.process.caution * sd)
 
-    def expect(self, position: int) -> None:
-        """Lower the variances by what the value at this position will explain."""
-        process = self.process
-        here = taken(self.places, np.array([position]))
-        shared = process.similarity(here, self.places, process.weights)[0]
-        shared -= self.explained[:, position] @ self.explained
+    def expect(self, position: int, near: Parts) -> None:
+        """Lower the variances by what the value at this position will explain.
+
+        Args:
+          position: of one of the n architectures.
+          near: parts of the kernel between it and all n.
+        """
+        weights = self.process.weights
+        shared = weights.covariance(near)[0] - self.explained[:, position] @ self.explained
         for row in self._expected:
             shared -= row[position] * row
-        row = shared / np.sqrt(shared[position] + process.weights.noise)
+        row = shared / np.sqrt(max(shared[position], _CERTAIN) + weights.noise)
         self._expected.append(row)
         self.variance = self.variance - row**2

@@ -127,23 +127,21 @@ class GuidedSearch:
             return self._uniform(1)
         rows = np.array(self._rows)
         order = np.argsort(-self._rewards[known], kind="stable")
-        used = self._used(known[order], accuracy)
+        used = np.append(self._used(known[order], accuracy), np.flatnonzero(np.isnan(accuracy)))
         self._model.fit(
-            rows[used],
-            accuracy[used],
-            np.array(self._ratios)[used],
-            accuracy[used] == _FAILED,
-            rows[np.isnan(accuracy)],
+            rows[used], accuracy[used], np.array(self._ratios)[used], accuracy[used] == _FAILED
         )
         best = dict.fromkeys(keys_of(rows[known[order]]))
         candidates = self._candidates(rows_of(list(best)[: self._config.polish], self._positions))
         if not len(candidates):
             return self._uniform(1)
+        count = min(max(count, math.ceil(len(known) / self._config.memory)), len(candidates))
+        if count == 1:
+            return [candidates[0]]
         outcomes = self._model.predict(candidates)
         chosen = []
         free = np.ones(len(candidates), bool)
-        ahead = math.ceil(len(known) / self._config.memory)
-        for _ in range(min(max(count, ahead), len(candidates))):
+        for _ in range(count):
             position = int(np.argmax(np.where(free, self._promise(outcomes), -np.inf)))
             free[position] = False
             chosen.append(candidates[position])

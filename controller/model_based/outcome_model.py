@@ -6,7 +6,6 @@ Each outcome is predicted by itself and no reward is, so that an answer serves a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import final
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy import ndarray
 from controller.base import Choices
 from controller.model_based.gaussian_process import GaussianProcess, Prediction
 from controller.model_based.outcome_scale import AccuracyScale
-from controller.model_based.similarity import Similarity, Weights, joined, taken
+from controller.model_based.similarity import Places, Similarity, Weights, taken
 
 _ACCURACY = Weights(choices=0.35, smooth=0.9, linear=0.15, noise=0.03)
 _COST = Weights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)
@@ -31,10 +30,15 @@ class Outcomes:
     accuracy: Prediction
     log_costs: tuple[Prediction, ...]
 
+    _places: Places
+    _similarity: Similarity
+
     def expect(self, position: int) -> None:
         """Take the architecture at this position as pending."""
+        here = taken(self._places, np.array([position]))
+        near = self._similarity(here, self._places)
         for prediction in (self.accuracy, *self.log_costs):
-            prediction.expect(position)
+            prediction.expect(position, near)
 
 
 @final
@@ -49,33 +53,36 @@ class OutcomeModel:
 
     def fit(
         self,
-        architectures: Int64[ndarray, "n D"],
-        accuracy: Float64[ndarray, "n"],
-        ratios: Float64[ndarray, "n M"],
-        failed: Bool[ndarray, "n"],
-        pending: Int64[ndarray, "p D"],
+        architectures: Int64[ndarray, "m D"],
+        accuracy: Float64[ndarray, "m"],
+        ratios: Float64[ndarray, "m M"],
+        failed: Bool[ndarray, "m"],
     ) -> None:
         """Fit what was evaluated, two architectures or more of which did not fail.
 
         Args:
-          architectures: evaluated; one that was evaluated twice is there twice.
-          accuracy: in any unit, larger is better; ignored where failed.
-          ratios: each cost as a share of its limit; ignored where failed.
-          failed: True where there is no outcome.
-          pending: architectures whose outcomes are on their way.
+          architectures: evaluated or pending; one that was evaluated twice is there twice.
+          accuracy: in any unit, larger is better; NaN where pending, ignored where failed.
+          ratios: each cost as a share of its limit; ignored where pending or failed.
+          failed: True where there is no outcome and there will be none.
         """
-        self.scale = AccuracyScale.of(accuracy[~failed])
-        scores = self.scale(np.where(failed, accuracy[~failed].min(), accuracy))
-        logs = np.log(np.clip(ratios[~failed], 1 / _WIDEST, _WIDEST))
-        known, waiting = self._similarity.places(architectures), self._similarity.places(pending)
-        fit = partial(GaussianProcess.fit, self._similarity)
-        self._accuracy = fit(_ACCURACY, joined(known, waiting), scores)
-        seen = joined(taken(known, ~failed), waiting)
-        self._costs = [fit(_COST, seen, log) for log in logs.T]
+        ended = ~np.isnan(accuracy)
+        done = ended & ~failed
+        self.scale = AccuracyScale.of(accuracy[done])
+        scores = self.scale(np.where(failed, accuracy[done].min(), accuracy)[ended])
+        logs = np.log(np.clip(ratios[done], 1 / _WIDEST, _WIDEST))
+        self._seen = self._similarity.places(architectures)
+        among = self._similarity(self._seen, self._seen)
+        self._accuracy = GaussianProcess.fit(_ACCURACY, among, scores, ended)
+        self._costs = [GaussianProcess.fit(_COST, among, log, done) for log in logs.T]
 
     def predict(self, architectures: Int64[ndarray, "n D"]) -> Outcomes:
         """Outcomes of any architectures."""
         places = self._similarity.places(architectures)
-        return Outcomes(
-            self._accuracy.predict(places), tuple(cost.predict(places) for cost in self._costs)
+        near = self._similarity(self._seen, places)
+        alone = self._similarity.itself(places)
+        accuracy, *costs = (
+            process.predict(near, process.weights.covariance(alone))
+            for process in (self._accuracy, *self._costs)
         )
+        return Outcomes(accuracy, tuple(costs), places, self._similarity)

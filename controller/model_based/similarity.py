@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Float32, Float64, Int64
 from numpy import ndarray
 
 from controller.base import Choices, Described, Featured
+from controller.rows import keys_of
 
 _DRAWS = 1_000  # uniform architectures from which the scale of each description is estimated
 _REACH = 1.5  # of exp(-reach * share of the choices that differ)
 _LEVEL = 9.0  # prior variance of the level, on a scale of unit variance
+_REMEMBERED = (
+    20_000  # architectures whose descriptions are kept, as a space may be slow to give them
+)
 
-Places: TypeAlias = tuple[Float64[ndarray, "_ _"], ...]
+Places: TypeAlias = tuple[Float32[ndarray, "_ _"], ...]
 """Architectures as points: one-hot choices of length 1, then each description."""
 
 
@@ -35,7 +39,25 @@ class Weights:
     linear: float
     noise: float
 
+    def covariance(self, parts: Parts) -> Float32[ndarray, "*n"]:
+        """Prior covariance, of parts of the kernel."""
+        found: Float32[ndarray, "*n"] = self.choices * parts.choices + np.float32(_LEVEL)
+        found += self.smooth * parts.smooth
+        found += self.linear * parts.linear
+        return found
 
+
+@final
+@dataclass(frozen=True)
+class Parts:
+    """Parts of the kernel between some architectures and others."""
+
+    choices: Float32[ndarray, "*n"]
+    smooth: Float32[ndarray, "*n"]
+    linear: Float32[ndarray, "*n"]
+
+
+@final
 class Similarity:
     """Places of architectures of one space, and the kernel between them.
 
@@ -44,7 +66,7 @@ class Similarity:
 
     def __init__(self, space: Choices) -> None:
         self._options = np.array(space.num_choices)
-        self._describe: Callable[[ndarray], Places] = self._one_hot_alone
+        self._describe: Callable[[ndarray], tuple[ndarray, ...]] = self._one_hot_alone
         unlike = True  # the columns differ in unit
         if isinstance(space, Described):
             self._describe, unlike = space.descriptions, False
@@ -56,8 +78,16 @@ class Similarity:
             spread[spread == 0] = 1.0
             total = np.sqrt((values / spread).var(0).sum()) or 1.0
             self._scales.append((values.mean(0), 1 / (spread * total)))
+        widths = [int(self._options.sum()), *(len(middle) for middle, _ in self._scales)]
+        self._ends = np.cumsum(widths)
+        self._forget()
 
-    def _one_hot_alone(self, rows: Int64[ndarray, "n D"]) -> Places:
+    def _forget(self, least: int = 0) -> None:
+        """Begin to remember descriptions anew, with room for at least so many."""
+        self._at: dict[bytes, int] = {}
+        self._remembered = np.empty((max(_REMEMBERED, least), self._ends[-1]), np.float32)
+
+    def _one_hot_alone(self, rows: Int64[ndarray, "n D"]) -> tuple[Float64[ndarray, "n K"]]:
         return (self._one_hot(rows),)
 
     def _one_hot(self, rows: Int64[ndarray, "n D"]) -> Float64[ndarray, "n K"]:
@@ -68,34 +98,49 @@ class Similarity:
 
     def places(self, rows: Int64[ndarray, "n D"]) -> Places:
         """Where the kernel sees the architectures."""
+        keys = keys_of(rows)
+        new = {key: at for at, key in enumerate(keys) if key not in self._at}
+        if len(self._at) + len(new) > len(self._remembered):
+            self._forget(len(keys))
+            new = {key: at for at, key in enumerate(keys)}
+        start = len(self._at)
+        if new:
+            self._at.update(zip(new, range(start, start + len(new)), strict=True))
+            self._remembered[start : len(self._at)] = self._placed(rows[list(new.values())])
+        found = self._remembered[[self._at[key] for key in keys]]
+        return tuple(np.split(found, self._ends[:-1], axis=1))
+
+    def _placed(self, rows: Int64[ndarray, "n D"]) -> Float64[ndarray, "n K"]:
         descriptions = zip(self._describe(rows), self._scales, strict=True)
-        return (self._one_hot(rows), *((v - middle) * scale for v, (middle, scale) in descriptions))
+        scaled = [(values - middle) * scale for values, (middle, scale) in descriptions]
+        return np.concatenate([self._one_hot(rows), *scaled], axis=1)
 
-    def prior(self, places: Places, weights: Weights) -> Float64[ndarray, "n"]:
-        """Prior variance of each, without noise."""
-        linear = sum((values**2).sum(1) for values in places[1:])
-        level = _LEVEL + weights.choices + weights.smooth
-        variance: Float64[ndarray, "n"] = level + weights.linear / len(self._scales) * linear
-        return variance
-
-    def __call__(self, ours: Places, theirs: Places, weights: Weights) -> Float64[ndarray, "n m"]:
-        """Prior covariance of every pair."""
-        same = ours[0] @ theirs[0].T
-        found: Float64[ndarray, "n m"] = weights.choices * np.exp(_REACH * (same - 1)) + _LEVEL
+    def itself(self, places: Places) -> Parts:
+        """Parts of the kernel between each architecture and itself."""
         parts = len(self._scales)
+        linear: Float32[ndarray, "n"] = sum((values**2).sum(1) for values in places[1:]) / parts
+        return Parts(np.ones_like(linear), np.ones_like(linear), linear)
+
+    def __call__(self, ours: Places, theirs: Places) -> Parts:
+        """Parts of the kernel of every pair."""
+        choices = ours[0] @ theirs[0].T
+        choices -= 1
+        choices *= _REACH
+        np.exp(choices, out=choices)
+        smooth, linear = np.zeros_like(choices), np.zeros_like(choices)
+        parts = np.float32(len(self._scales))
         for x, y in zip(ours[1:], theirs[1:], strict=True):
             product = x @ y.T
-            distance = product - (x**2).sum(1)[:, None] / 2 - (y**2).sum(1) / 2
-            found += weights.smooth / parts * np.exp(np.minimum(distance, 0))
-            found += weights.linear / parts * product
-        return found
+            linear += product
+            product -= (x**2).sum(1)[:, None] / 2
+            product -= (y**2).sum(1) / 2
+            np.minimum(product, 0, out=product)
+            smooth += np.exp(product, out=product)
+        linear /= parts
+        smooth /= parts
+        return Parts(choices, smooth, linear)
 
 
 def taken(places: Places, which: ndarray) -> Places:
     """Some of the places, by position or by mask."""
     return tuple(values[which] for values in places)
-
-
-def joined(some: Places, more: Places) -> Places:
-    """Places one after another."""
-    return tuple(np.concatenate(pair) for pair in zip(some, more, strict=True))
