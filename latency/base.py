@@ -198,13 +198,13 @@ class LiveOracle(LatencyOracle, Protocol):
     def confirm_top(self) -> int:
         """Number of the best networks that are timed again before one of them wins; 0 for none."""
 
-    def remember(
-        self, architectures: Int64[ndarray, "n D"], latency_ms: Float64[ndarray, " n"]
-    ) -> None:
+    def remember(self, architectures: Int64[ndarray, "n D"], latencies: Latencies) -> None:
         """Answer as an earlier part of the same search was answered."""
 
-    def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, " n"]:
+    def measure_again(self, architectures: Int64[ndarray, "n D"]) -> Latencies:
         """Time networks anew, even those with a known time; NaN where the device cannot run one.
+
+        The kind of each is measured, disturbed or missing.
 
         Raises:
           IndexError: if an architecture lies outside the space.

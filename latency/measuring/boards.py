@@ -10,7 +10,7 @@ from typing import Any, final
 from latency.base import Space
 from latency.measuring.folder import MeasurementFolder, settings_of
 from latency.measuring.journal import Measurement, read
-from latency.measuring.settings import MeasureConfig, OnDisturbance
+from latency.measuring.settings import MeasureConfig
 from latency.probe import agent
 from latency.probe.board import BoardError, Timed
 from latency.probe.config import require_times
@@ -19,7 +19,7 @@ from latency.probe.pool import Outcome
 from latency.probe.settings import Precision
 from runtime.machine.description import versions
 from runtime.machine.monitors import loaded
-from runtime.machine.stability import Watch
+from runtime.machine.stability import OnDisturbance, Watch
 from runtime.machine.timing import Samples
 from runtime.network.task import Task
 from runtime.shell.errors import UserError

@@ -7,26 +7,29 @@ from dataclasses import replace
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 from omegaconf import OmegaConf
 
-from latency.base import Space
+from latency.base import Latencies, Space
 from latency.measuring.folder import MeasurementFolder
+from latency.measuring.journal import Measurement
 from latency.measuring.machine import RUNTIMES, ThisMachine
-from latency.measuring.settings import MeasureConfig, OnDisturbance
+from latency.measuring.settings import MeasureConfig
+from runtime.machine.stability import OnDisturbance
 from runtime.machine.timing import Statistic
 from runtime.network.backend import Device, Precision
 from runtime.network.task import Task
 from runtime.shell.conf_folder import CONF
 from runtime.shell.errors import UserError
+from runtime.shell.provenance import Kind
 
 _BACKENDS = {runtime: backend for backend, runtime in RUNTIMES.items()}
 
 
 def timed_here(
     device: str, scenario: str, space: Space, task: Task, here: Device
-) -> Callable[[Statistic, Int64[ndarray, "n D"]], Float64[ndarray, " n"]]:
+) -> Callable[[Statistic, Int64[ndarray, "n D"]], Latencies]:
     """A function that times architectures here, as the device's id says: board/runtime/precision/batch.
 
     Raises:
@@ -40,15 +43,22 @@ def timed_here(
             f"latency.confirm_top times networks on this machine, with latency.here={here.value}: {error}"
         ) from error
 
-    def timed(statistic: Statistic, architectures: Int64[ndarray, "n D"]) -> Float64[ndarray, " n"]:
+    def timed(statistic: Statistic, architectures: Int64[ndarray, "n D"]) -> Latencies:
         texts = [space.text(one) for one in architectures]
         with TemporaryDirectory() as place:
             folder = MeasurementFolder(replace(config, out=place), machine.device_id, {})
             _, rounds = machine.rounds(texts, folder)
-            found = [float(statistic.of(one.samples.ms)) for _, some in rounds for one in some]
-        return np.array(found)
+            found = [one for _, some in rounds for one in some]
+        return Latencies(
+            np.array([statistic.of(one.samples.ms) for one in found], np.float64),
+            np.array([_kind(one) for one in found], np.int8),
+        )
 
     return timed
+
+
+def _kind(one: Measurement) -> Kind:
+    return Kind.disturbed if one.drift or one.disturbances else Kind.measured
 
 
 def _config(device: str, scenario: str, space: Space, task: Task, here: Device) -> MeasureConfig:

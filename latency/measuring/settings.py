@@ -5,21 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, final
 
 from latency.probe.config import BoardsConfig, addresses
-from runtime.machine.stability import StabilityConfig
+from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 from runtime.network.backend import Backend, Precision
 from runtime.shell.errors import UserError
-
-
-class OnDisturbance(Enum):
-    """Reaction to a disturbance of the machine during a measurement."""
-
-    stop = "stop"
-    flag = "flag"  # go on; the field of a disturbed architecture stays empty in the table
 
 
 @final

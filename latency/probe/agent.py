@@ -525,7 +525,9 @@ class Agent:
         while True:
             message = self._decoder.next()
             if message is not None:
-                self._send(encode(self._answer(*message)))
+                request, payload = message
+                answer = self._answer(request, payload)
+                self._send(encode({**answer, "id": request.get("id")}))
                 continue
             data = self._receive()
             if not data:

@@ -5,6 +5,7 @@ Every wait has a limit, and every way in which a connection can break is a `Lost
 
 from __future__ import annotations
 
+import itertools
 import os
 import selectors
 import signal
@@ -64,6 +65,7 @@ class Connection:
         self._address = address
         self._decoder = agent.Decoder(longest_payload=0)  # a board sends no files
         self._errors = bytearray()
+        self._numbers = itertools.count(1)  # of requests: an answer repeats that of its request
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the user's own command, and no shell reads it
                 command,
@@ -100,17 +102,24 @@ class Connection:
           LostConnectionError: if the connection breaks; it is of no use then.
         """
         try:
-            return self._request(agent.encode(header, payload), silence_s)
+            number = next(self._numbers)
+            message = agent.encode({**header, "id": number}, payload)
+            return self._request(message, number, silence_s)
         except BaseException:
             self.close()
             raise
 
-    def _request(self, message: bytes, silence_s: float) -> dict[str, Any]:
+    def _request(self, message: bytes, number: int, silence_s: float) -> dict[str, Any]:
         outgoing = memoryview(message)
         deadline_s = time.monotonic() + silence_s
         while True:
             answer = self._next()
             if answer is not None and answer.get("type") != "alive":
+                if answer.get("id") != number:  # unasked, or a second one to an earlier request
+                    raise GarbledError(
+                        f"{self._address}: an answer to request {printable(str(answer.get('id')))[:40]} "
+                        f"came when {number} was asked"
+                    )
                 return answer
             left = len(outgoing)
             if answer is None:

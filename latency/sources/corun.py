@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from latency.base import Latencies, LatencyConfig, LatencyOracle, Space
@@ -37,7 +37,7 @@ class CorunLatency:
 
     table: Table
     confirm_top: int
-    measure_again: Callable[[Int64[ndarray, "n D"]], Float64[ndarray, " n"]]
+    measure_again: Callable[[Int64[ndarray, "n D"]], Latencies]
 
     @property
     def device(self) -> str:
@@ -77,9 +77,7 @@ class CorunLatency:
         """Whether each architecture has a latency."""
         return self.table.known(architectures)
 
-    def remember(
-        self, architectures: Int64[ndarray, "n D"], latency_ms: Float64[ndarray, " n"]
-    ) -> None:
+    def remember(self, architectures: Int64[ndarray, "n D"], latencies: Latencies) -> None:
         """Do nothing: a table gives the same answers again."""
 
 

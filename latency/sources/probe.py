@@ -16,9 +16,9 @@ from latency.base import LatencyConfig, Space
 from latency.probe import agent
 from latency.probe.cache import Cache, CacheError, require_writable
 from latency.probe.config import BoardsConfig, require_times
-from latency.probe.oracle import OnDisturbance, ProbeLatency
+from latency.probe.oracle import ProbeLatency
 from latency.probe.settings import Precision
-from runtime.machine.stability import StabilityConfig
+from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 from runtime.network.task import Task
 from runtime.shell.errors import UserError, require_at_least_1
@@ -39,7 +39,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
     control_drift: float = 0.05
     other_load: float = 0.2
     clock_drop: float = 0.1
-    on_disturbance: OnDisturbance = OnDisturbance.flag
+    on_disturbance: OnDisturbance = OnDisturbance.stop
     confirm_top: int = 5
     unrunnable_ms: float | None = None  # latency of a network that cannot run there, beyond T
     cache: Path | None = None

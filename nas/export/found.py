@@ -70,6 +70,8 @@ class Searched:
 
 
 def _words(kind: str) -> str:
+    if Kind[kind] is Kind.disturbed:
+        return "measured while DISTURBED, so not confirmed"
     return Kind[kind].words.replace("predicted", "PREDICTED")
 
 

@@ -35,8 +35,11 @@ def answer(
         if best.accuracy_is_predicted:
             accuracy += f" ({Kind[best.accuracy_kind].words})"
         took = _listed([f"takes {_time(best, wording)}{_twice(best)}", *_costs(best, wording)])
+        found_ = "The most accurate architecture found"
+        if best.is_disturbed:
+            found_ = "UNCONFIRMED: the most accurate architecture that was timed"
         text = (
-            f"The most accurate architecture found within {wording.limits} on {summary.device} has "
+            f"{found_} within {wording.limits} on {summary.device} has "
             f"{accuracy} on {wording.dataset} and {took}. "
             f"{_distance(best, problem.survey, wording)}"
         )
@@ -194,6 +197,9 @@ def latency_figure(best: Network, wording: Wording) -> KeyFigure:
     for on in best.on[:1]:  # the device with most room, in its own time
         latency_ms, kind, limit_ms = on.latency_ms, Kind[on.latency_kind], on.T_ms
         limit = f"T = {limit_ms:g} ms on {on.device}"
+    if kind is Kind.disturbed:
+        note = f"not confirmed to be within {limit}: {kind.words}"
+        return KeyFigure("latency", milliseconds(latency_ms), note, Tone.bad)
     note = f"within {limit}, {milliseconds(limit_ms - latency_ms)} to spare"
     if kind is not Kind.measured:
         note += f", {kind.words}"
@@ -295,6 +301,11 @@ def _kinds(summary: Summary) -> list[str]:
     for kind, share in predicted_shares(summary.latency_kinds).items():
         notes.append(
             f"{_share('Latencies', share)} {kind.words}, not measured on {summary.device}."
+        )
+    if summary.disturbed:
+        notes.append(
+            f"{summary.disturbed}: other work ran on {summary.device}, its clock fell or its control "
+            f"network drifted. Such times are no measurements of the networks."
         )
     if summary.penalty_share:
         notes.append(

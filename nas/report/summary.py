@@ -58,7 +58,7 @@ class Network:
     latency_ms: float
     latency_kind: str
     costs: dict[str, float]  # those that have a limit beside the latency, by name
-    feasible: bool  # within every limit
+    feasible: bool  # within every limit, by a latency that was not disturbed
     rank: int | None  # 1 + feasible architectures that are more accurate, where that is known
     on: tuple[OnDevice, ...]  # with `latency=mapped`, the device with most room first
     sample: int | None  # the trial it was, from 1
@@ -74,6 +74,11 @@ class Network:
     def accuracy_is_predicted(self) -> bool:
         """Whether a model gave the accuracy."""
         return Kind[self.accuracy_kind].is_predicted
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether its latency was taken on a disturbed device, which confirms nothing."""
+        return Kind[self.latency_kind] is Kind.disturbed
 
 
 @final
@@ -100,6 +105,7 @@ class TimedAgain:
     latency_ms: float
     latency_again_ms: float | None  # None where the device could not run it again
     within_T: bool  # noqa: N815 - T is the name of the limit
+    disturbed: bool  # the second time, which then confirms nothing
 
 
 @final
@@ -172,6 +178,13 @@ class Summary:
     def penalty_share(self) -> float:
         """Share of the finished trials whose network the device cannot run."""
         return self.latency_kinds.get(Kind.penalty.name, 0.0)
+
+    @property
+    def disturbed(self) -> str:
+        """How many times were disturbed, as in `15 of 15 times disturbed`; empty for none."""
+        share = self.latency_kinds.get(Kind.disturbed.name, 0.0)
+        done = self.states.get(State.done.name, 0)
+        return f"{round(share * done):,} of {done:,} times disturbed" if share else ""
 
     @property
     def optimum_name(self) -> str:
@@ -277,7 +290,13 @@ def _shares(kinds: Int8[ndarray, "n"]) -> dict[str, float]:
 
 
 def feasible_of(trials: Trials, problem: SearchProblem) -> Bool[ndarray, "n"]:
-    """True where a finished trial is within every limit."""
+    """True where a finished trial is within every limit, by a latency that was not disturbed."""
+    within = within_limits(trials, problem)
+    return np.asarray(within & (trials.latency_kind != Kind.disturbed))
+
+
+def within_limits(trials: Trials, problem: SearchProblem) -> Bool[ndarray, "n"]:
+    """True where a finished trial is within every limit, even if its latency was disturbed."""
     within = trials.latency_ms <= problem.limit_ms
     done = trials.state == State.done
     return np.asarray(within & done & problem.limits.met(trials.costs))
@@ -295,21 +314,26 @@ class _Reporter:
     def best(self, confirmed: Confirmation | None) -> Network | None:
         """The most accurate feasible trial, or of those timed again the one that won.
 
-        Where trials differ in fidelity, those of the highest alone can win.
+        Where trials differ in fidelity, those of the highest alone can win; a trial whose latency was
+        disturbed only where there is no other.
         """
         if confirmed is None:
             highest = self.done.fidelity == self.done.fidelity.max(initial=0)
+            within = within_limits(self.done, self.problem) & highest
             at = best_feasible(
                 self.done.accuracy,
                 self.done.latency_ms,
                 self.problem.limit_ms,
-                self.feasible & highest,
+                self.feasible & highest if (self.feasible & highest).any() else within,
             )
             return None if at is None else self._trial(at)
-        if confirmed.winner is None:
+        winner = confirmed.winner
+        if winner is None:
             return None
-        at = int(confirmed.positions[confirmed.winner])
-        return self._trial(at, again_ms=float(confirmed.again_ms[confirmed.winner]))
+        kind = Kind(int(confirmed.again.kind[winner]))
+        return self._trial(
+            int(confirmed.positions[winner]), again=(float(confirmed.again.ms[winner]), kind)
+        )
 
     def surveyed(self, survey: Survey, number: int) -> Network:
         """An architecture of the survey."""
@@ -344,18 +368,19 @@ class _Reporter:
             costs=one.costs[0],
         )
 
-    def _trial(self, at: int, *, again_ms: float | None = None) -> Network:
-        first_ms = float(self.done.latency_ms[at])
+    def _trial(self, at: int, *, again: tuple[float, Kind] | None = None) -> Network:
+        first_ms, first_kind = float(self.done.latency_ms[at]), int(self.done.latency_kind[at])
+        latency_ms, latency_kind = again or (first_ms, first_kind)
         return self._network(
             self.done.architectures[at],
             accuracy=float(self.done.accuracy[at]),
             accuracy_kind=int(self.done.accuracy_kind[at]),
-            latency_ms=first_ms if again_ms is None else again_ms,
-            latency_kind=int(self.done.latency_kind[at]) if again_ms is None else Kind.measured,
+            latency_ms=latency_ms,
+            latency_kind=latency_kind,
             costs=self.done.costs[at],
             sample=int(self.done.number[at]) + 1,
             first_ms=first_ms,
-            again_ms=again_ms,
+            again_ms=None if again is None else latency_ms,
         )
 
     def _network(
@@ -373,7 +398,8 @@ class _Reporter:
     ) -> Network:
         problem, survey = self.problem, self.problem.survey
         space, oracle = problem.space, problem.oracle
-        feasible = latency_ms <= problem.limit_ms and bool(problem.limits.met(costs))
+        within = latency_ms <= problem.limit_ms and bool(problem.limits.met(costs))
+        feasible = within and latency_kind != Kind.disturbed
         test = float(problem.accuracy.test(architecture[None])[0])
         places = oracle.places(architecture) if isinstance(oracle, OnSeveralDevices) else ()
         return Network(
@@ -427,11 +453,12 @@ def _limits(limits: Limits, done: Trials) -> dict[str, LimitResult]:
 
 
 def _again(done: Trials, confirmed: Confirmation, space: SearchSpace) -> tuple[TimedAgain, ...]:
-    found: Sequence[tuple[int, float, bool]] = list(
+    found: Sequence[tuple[int, float, bool, int]] = list(
         zip(
             confirmed.positions.tolist(),
-            confirmed.again_ms.tolist(),
+            confirmed.again.ms.tolist(),
             confirmed.within_limit.tolist(),
+            confirmed.again.kind.tolist(),
             strict=True,
         )
     )
@@ -443,6 +470,7 @@ def _again(done: Trials, confirmed: Confirmation, space: SearchSpace) -> tuple[T
             float(done.latency_ms[at]),
             None if math.isnan(again_ms) else again_ms,
             within,
+            kind == Kind.disturbed,
         )
-        for at, again_ms, within in found
+        for at, again_ms, within, kind in found
     )

@@ -21,8 +21,10 @@ LISTED = 10
 
 def found(summary: Summary, wording: Wording) -> Table:
     """The best sample, the optimum and what the policy now prefers."""
+    best = summary.best
+    unconfirmed = "" if best is None or not best.is_disturbed else ", unconfirmed"
     every = {
-        f"best sample within {wording.label}": summary.best,
+        f"best sample within {wording.label}{unconfirmed}": best,
         f"{wording.optimum} within {wording.label}": summary.optimum,
         "the policy's mode": summary.mode,
     }

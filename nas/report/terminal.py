@@ -22,6 +22,7 @@ def print_summary(console: Console, summary: Summary) -> None:
         console.print(line, soft_wrap=True)
     for one in summary.confirmation or ():
         within = "within T" if one.within_T else "not within T, so it does not win"
+        within += ", but disturbed: not confirmed" if one.disturbed else ""
         again = "none" if one.latency_again_ms is None else f"{one.latency_again_ms:.3f} ms"
         console.print(
             f"timed again: {one.arch} {one.latency_ms:.3f} ms, now {again}: {within}",
@@ -69,7 +70,7 @@ def _table(summary: Summary) -> Table:
             name,
             f"{row.accuracy_searched:.2%}",
             "-" if row.accuracy_test is None else f"{row.accuracy_test:.2%}",
-            f"{marked}{row.latency_ms:.2f} ms{beyond}",
+            f"{marked}{row.latency_ms:.2f} ms{', disturbed' if row.is_disturbed else ''}{beyond}",
             *(_cost(row, symbol, limit) for symbol, limit in summary.limits.items()),
             *(["-" if row.rank is None else str(row.rank)] if ranked else []),
             *([str(row.index)] if numbered else []),
@@ -112,6 +113,11 @@ def _by(what: str, kinds: Sequence[str]) -> list[str]:
 
 
 def _verdict(summary: Summary) -> str:
+    if summary.best is not None and summary.best.is_disturbed:
+        return (
+            f"UNCONFIRMED: architecture {summary.best.arch} was within T = {summary.T_ms:g} ms only "
+            f"while its device was disturbed; search again on a quiet one"
+        )
     if summary.best is not None:
         return f"best architecture {summary.best.arch}"
     if summary.confirmation:
@@ -136,6 +142,8 @@ def _facts(summary: Summary) -> list[str]:
     ]
     if not summary.stages:  # their latencies were known before a training
         facts.append(_settled(summary))
+    if summary.disturbed:
+        facts.append(summary.disturbed)
     if summary.gap is not None:
         facts.insert(0, f"gap to the {summary.optimum_name} {summary.gap * 100:.2f} points")
     return facts

@@ -11,11 +11,11 @@ from jaxtyping import Int64
 from numpy import ndarray
 from rich.console import Console
 
-from latency.base import LiveOracle
+from latency.base import Latencies, LiveOracle
 from nas.accuracy.base import HasAccuracyTable
 from nas.config.build import Experiment
 from nas.report.figures import draw_figures
-from nas.report.summary import Settings, Summary, feasible_of, summarise
+from nas.report.summary import Settings, Summary, feasible_of, summarise, within_limits
 from nas.report.tensorboard_log import TensorBoardLog
 from nas.report.terminal import print_summary
 from nas.search.announcement import short_sources, sources
@@ -116,7 +116,8 @@ class Run:
         check_answers(replayed.trials, problem)
         if isinstance(problem.oracle, LiveOracle):
             done = replayed.trials.rows(replayed.trials.state == State.done)
-            problem.oracle.remember(done.architectures, done.latency_ms)
+            latencies = Latencies(done.latency_ms, done.latency_kind)
+            problem.oracle.remember(done.architectures, latencies)
         self.console.print(f"going on from trial {len(replayed.trials):,}")
         return replayed
 
@@ -275,7 +276,7 @@ class Run:
         self.console.print("timing the best within T again", soft_wrap=True)
         return confirm(
             done,
-            feasible_of(done, self._problem),
+            within_limits(done, self._problem),
             oracle.measure_again,
             top=oracle.confirm_top,
             limit_ms=self._problem.limit_ms,

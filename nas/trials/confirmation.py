@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 
+from latency.base import Latencies
 from nas.trials.trial import Trials
+from runtime.shell.provenance import Kind
 
 _ROUNDS = 10
 """Most batches that are timed again, for a device on which none stays within the limit."""
@@ -22,41 +24,53 @@ class Confirmation:
     """Feasible trials that were timed again, the most accurate first."""
 
     positions: Int64[ndarray, "n"]  # in the record of the search
-    again_ms: Float64[ndarray, "n"]  # NaN where the device could not run the network again
+    again: Latencies  # NaN where the device could not run the network again
     limit_ms: float
 
     @property
     def within_limit(self) -> Bool[ndarray, "n"]:
-        """True where the network was within the limit again."""
-        return np.asarray(self.again_ms <= self.limit_ms)
+        """True where the network was within the limit again, disturbed or not."""
+        return np.asarray(self.again.ms <= self.limit_ms)
+
+    @property
+    def confirmed(self) -> Bool[ndarray, "n"]:
+        """True where the network was within the limit again on an undisturbed device."""
+        return np.asarray(self.within_limit & (self.again.kind != Kind.disturbed))
 
     @property
     def winner(self) -> int | None:
-        """Place of the most accurate that is within the limit again; None if none is."""
-        return int(np.argmax(self.within_limit)) if self.within_limit.any() else None
+        """Place of the most accurate confirmed network, else of one within the limit while disturbed.
+
+        None if no network was within the limit again.
+        """
+        for wins in (self.confirmed, self.within_limit):
+            if wins.any():
+                return int(np.argmax(wins))
+        return None
 
 
 def confirm(
     trials: Trials,
     feasible: Bool[ndarray, "n"],
-    measure_again: Callable[[Int64[ndarray, "m D"]], Float64[ndarray, "m"]],
+    measure_again: Callable[[Int64[ndarray, "m D"]], Latencies],
     *,
     top: int,
     limit_ms: float,
 ) -> Confirmation:
     """Time the most accurate feasible trials again, until one is within the limit again.
 
-    `measure_again` gives new milliseconds, NaN where there are none. `top` architectures are timed
-    at once; more only if none of them is within the limit again, ten times as many at most.
+    `top` architectures are timed at once; more only if none of them is confirmed, ten times as many
+    at most. A round in which every time was disturbed is the last: so would be the next.
     """
     order = _candidates(trials, feasible)[: _ROUNDS * top]
-    again_ms = np.empty(0)
+    ms, kinds = np.empty(0), np.empty(0, np.int8)
     for start in range(0, len(order), top):
-        rows = order[start : start + top]
-        again_ms = np.append(again_ms, measure_again(trials.architectures[rows]))
-        if (again_ms <= limit_ms).any():
-            break
-    return Confirmation(order[: len(again_ms)], again_ms, limit_ms)
+        now = measure_again(trials.architectures[order[start : start + top]])
+        ms, kinds = np.append(ms, now.ms), np.append(kinds, now.kind)
+        found = Confirmation(order[: len(ms)], Latencies(ms, kinds), limit_ms)
+        if found.confirmed.any() or (now.kind == Kind.disturbed).all():
+            return found
+    return Confirmation(order[: len(ms)], Latencies(ms, kinds), limit_ms)
 
 
 def _candidates(trials: Trials, feasible: Bool[ndarray, "n"]) -> Int64[ndarray, "m"]:

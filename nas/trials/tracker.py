@@ -12,6 +12,7 @@ from numpy import ndarray
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
 from nas.trials.trajectory import WINDOW
 from nas.trials.trial import State, Trials
+from runtime.shell.provenance import Kind
 
 
 @final
@@ -37,7 +38,7 @@ class Tracker:
             self.failed += int((one.state != State.done).sum())
             one = one.rows(one.state == State.done)
         self._recent_costs.extend(one.costs[-WINDOW:])
-        met = self.limits.met(one.costs).tolist()
+        met = (self.limits.met(one.costs) & (one.latency_kind != Kind.disturbed)).tolist()
         columns = (one.accuracy.tolist(), one.latency_ms.tolist(), one.rewards.tolist())
         for trial, is_met in zip(zip(*columns, strict=True), met, strict=True):
             self._recent.append(trial)

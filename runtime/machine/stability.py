@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import final
 
 import numpy as np
@@ -13,6 +14,13 @@ from runtime.machine.monitors import OtherLoad, Stolen, Throttles, gpu_throttlin
 
 Monitor = Callable[[], list[str]]
 """Returns the disturbances since the last call, one line for each."""
+
+
+class OnDisturbance(Enum):
+    """Reaction to a disturbance of the device during a measurement."""
+
+    stop = "stop"
+    flag = "flag"  # go on; the time is marked, or its field of the table stays empty
 
 
 @final

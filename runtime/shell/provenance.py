@@ -1,4 +1,4 @@
-"""Kind of a number: measured, predicted and by what, trained, a penalty, or missing."""
+"""Kind of a number: measured, disturbed, predicted and by what, trained, a penalty, or missing."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ class Kind(IntEnum):
     penalty = 7  # a network that the device cannot run counts as this slow
     blocks = 8  # the sum of the measured latencies of the network's blocks
     own = 9  # by a function of the user's, of unknown origin
+    disturbed = 10  # measured while other work or a drift disturbed the device: not to be relied on
 
     @property
     def is_predicted(self) -> bool:
@@ -34,6 +35,8 @@ class Kind(IntEnum):
     @property
     def words(self) -> str:
         """The kind as printed: `measured`, `predicted by regression`, ..."""
+        if self is Kind.disturbed:
+            return "measured while disturbed"
         return f"predicted by {_PREDICTED[self]}" if self in _PREDICTED else self.name
 
 

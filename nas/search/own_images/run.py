@@ -243,10 +243,11 @@ class OwnImagesRun:
         if path.is_file():  # decided before the search was interrupted
             winner = read_winner(path)
         else:
-            arch = space.text(rows[self._confirmed(order, loop)])
+            candidate, disturbed = self._confirmed(order, loop)
+            arch = space.text(rows[candidate])
             recipe, left_s = self.rule.recipe, self._seconds - spent_s
             epochs = epochs_within(experiment, self.images, arch, recipe, left_s)
-            winner = Winner(arch, recipe, epochs)
+            winner = Winner(arch, recipe, epochs, disturbed)
             write_json(path, winner)
         training = train_winner(experiment, self.images, run, winner, self.console)
         if training.valid is None or training.test is None:
@@ -254,6 +255,8 @@ class OwnImagesRun:
         row = space.parse(winner.arch)
         self.accuracy.tested[row.tobytes()] = training.test.fraction
         at = int((rows == row).all(-1).argmax())
+        if winner.disturbed:
+            loop.stages.candidates.latency_kind[at] = Kind.disturbed
         accuracy = training.valid.fraction
         stage = StageResult(
             "full",
@@ -268,21 +271,27 @@ class OwnImagesRun:
         )
         return at, stage, Evaluation(accuracy, Kind.trained, training.seconds)
 
-    def _confirmed(self, order: list[int], loop: StagedLoop) -> int:
-        """The first candidate that a live device finds within T again; else the first."""
+    def _confirmed(self, order: list[int], loop: StagedLoop) -> tuple[int, bool]:
+        """The first candidate that a live device finds within T again, and whether it was disturbed."""
         if not order:
             raise UserError(
                 "every training failed; the journal in the run's folder holds the errors"
             )
         oracle = self._problem.oracle
         if not isinstance(oracle, LiveOracle) or not oracle.confirm_top:
-            return order[0]
+            return order[0], False
         rows = loop.stages.candidates.architectures
+        disturbed = []
         for candidate in order[: oracle.confirm_top]:
-            again_ms = float(oracle.measure_again(rows[[candidate]])[0])
-            self._say(f"timed again: {self._problem.space.text(rows[candidate])} {again_ms:.3f} ms")
-            if again_ms <= self._problem.limit_ms:
-                return candidate
+            again = oracle.measure_again(rows[[candidate]])
+            kind, text = Kind(int(again.kind[0])), self._problem.space.text(rows[candidate])
+            self._say(f"timed again: {text} {again.ms[0]:.3f} ms, {kind.words}")
+            if again.ms[0] <= self._problem.limit_ms:
+                if kind is not Kind.disturbed:
+                    return candidate, False
+                disturbed.append(candidate)
+        if disturbed:
+            return disturbed[0], True
         raise UserError(
             f"none of the best {oracle.confirm_top} networks is within T when timed again; is the "
             f"board quiet, are its clocks fixed?"

@@ -34,6 +34,7 @@ class Winner:
     arch: str
     recipe: str
     epochs: int
+    disturbed: bool  # no candidate was timed again on an undisturbed board: it is not confirmed
 
 
 def read_winner(path: Path) -> Winner:

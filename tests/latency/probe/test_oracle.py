@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from small_space import SmallSpace
 
-from latency.base import LatencyOracle, LiveOracle, UnmeasuredError
+from latency.base import Latencies, LatencyOracle, LiveOracle, UnmeasuredError
 from latency.probe.address import Connect, command_of
 from latency.probe.board import Board, BoardError, Patience
 from latency.probe.cache import Cache
 from latency.probe.connection import Connection
-from latency.probe.oracle import OnDisturbance, ProbeLatency
+from latency.probe.oracle import ProbeLatency
 from latency.probe.pool import BoardPool
 from latency.probe.settings import Precision, Runtime, Settings
-from runtime.machine.stability import StabilityConfig
+from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 from runtime.shell.provenance import Kind
 
@@ -152,23 +152,26 @@ def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, sl
     assert [text for text, _ in asked] == ["1.2"]
 
 
-def test_a_time_taken_while_the_control_drifted_is_flagged_and_not_kept(make, told, slower):
-    oracle = make(quiet=WITHOUT_DRIFT)
+def test_a_time_taken_while_the_control_drifted_is_marked_and_not_kept(make, told, slower):
+    oracle = make(quiet=WITHOUT_DRIFT, on_disturbance=OnDisturbance.flag)
     slower(3)
 
-    oracle.answer(rows((1, 2)))
+    answered = oracle.answer(rows((1, 2)))
 
+    assert answered.kind.tolist() == [Kind.disturbed]
+    assert oracle.answer(rows((2, 1))).kind.tolist() == [Kind.disturbed]
+    assert oracle.measure_again(rows((1, 2))).kind.tolist() == [Kind.disturbed]
     assert told[-1].startswith("flagged: cmd:// was not quiet while")
     assert "the control network takes" in told[-1]
     assert "1.2" in told[-1]
     assert len(oracle.cache) == 0
 
 
-def test_a_drift_stops_where_that_is_asked_for(make, slower):
-    oracle = make(quiet=WITHOUT_DRIFT, on_disturbance=OnDisturbance.stop)
+def test_a_drift_stops_unless_something_else_is_asked_for(make, slower):
+    oracle = make(quiet=WITHOUT_DRIFT)
     slower(3)
 
-    with pytest.raises(BoardError, match=r"not quiet while 1\.2 was timed.*; keep"):
+    with pytest.raises(BoardError, match=r"not quiet while 1\.2 was timed.*; keep.*=flag"):
         oracle.answer(rows((1, 2)))
 
 
@@ -190,7 +193,9 @@ def test_or_it_counts_as_slow_as_the_user_says_and_is_marked(make, told):
     kinds = oracle.answer(rows((0, 3), (3, 0), (0, 2))).kind.tolist()
     assert kinds == [Kind.penalty, Kind.penalty, Kind.measured]
     assert any("0.3" in line and "1000 ms" in line for line in told)
-    assert np.isnan(oracle.measure_again(rows((0, 3)))).all()
+    again = oracle.measure_again(rows((0, 3)))
+    assert np.isnan(again.ms).all()
+    assert again.kind.tolist() == [Kind.missing]
 
 
 def test_a_time_that_is_taken_again_is_new_of_the_very_architecture_and_changes_no_answer(
@@ -203,16 +208,17 @@ def test_a_time_that_is_taken_again_is_new_of_the_very_architecture_and_changes_
     again = oracle.measure_again(rows((1, 2), (2, 1), (2, 1)))
 
     assert [text for text, _ in asked] == ["1.2", "2.1"]
-    assert (again > 0).all()
-    assert again[1] == again[2]
+    assert (again.ms > 0).all()
+    assert again.ms[1] == again.ms[2]
     assert oracle.answer(rows((1, 2), (1, 1))).ms.tolist() == first.tolist()
 
 
 def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):
     oracle = make(unrunnable_ms=1000.0)
 
-    oracle.remember(rows((1, 2), (0, 3)), np.array([7.5, 1000.0]))
+    kinds = np.array([Kind.disturbed, Kind.penalty], np.int8)
+    oracle.remember(rows((1, 2), (0, 3)), Latencies(np.array([7.5, 1000.0]), kinds))
 
     assert oracle.answer(rows((2, 1), (0, 3))).ms.tolist() == [7.5, 1000]
-    assert oracle.answer(rows((2, 1), (0, 3))).kind.tolist() == [Kind.measured, Kind.penalty]
+    assert oracle.answer(rows((2, 1), (0, 3))).kind.tolist() == [Kind.disturbed, Kind.penalty]
     assert not asked

@@ -9,13 +9,14 @@ import pytest
 
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import Measurement, append
-from latency.measuring.settings import MeasureConfig, OnDisturbance
+from latency.measuring.settings import MeasureConfig
 from latency.sources.corun import CorunLatencyConfig
 from latency.sources.table import AutoLatencyConfig
 from nas.measure.next_step import next_step
 from nas.measure.plan import plan
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
+from runtime.machine.stability import OnDisturbance
 from runtime.machine.timing import Samples, Statistic
 from runtime.network.backend import Backend
 from runtime.shell.keyed_table import write_csv_table

@@ -17,13 +17,13 @@ from latency.measuring.journal import (
     taken_beside,
 )
 from latency.measuring.machine import ThisMachine
-from latency.measuring.settings import MeasureConfig, OnDisturbance
+from latency.measuring.settings import MeasureConfig
 from nas.measure.plan import chosen_in_words, completed
 from nas.measure.plan import plan as planned
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.spaces.registry import space_named
-from runtime.machine.stability import StabilityConfig, Watch
+from runtime.machine.stability import OnDisturbance, StabilityConfig, Watch
 from runtime.machine.timing import Statistic, Stopwatch, TimingConfig
 from runtime.network.backend import Backend, Precision
 from runtime.shell.errors import UserError

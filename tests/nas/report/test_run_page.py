@@ -110,6 +110,16 @@ def test_a_share_of_predicted_latencies_is_named_and_a_penalty_is_called_one():
     )
 
 
+def test_a_disturbed_network_is_not_declared_within_the_limit():
+    text = text_of(searched(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41)))
+
+    assert "UNCONFIRMED: the most accurate architecture that was timed" in text
+    assert "measured while disturbed" in text
+    assert "to spare" not in text
+    assert "15 of 15 times disturbed" in text
+    assert "unconfirmed" in text
+
+
 def test_failed_and_pruned_trials_are_counted():
     states = {1: State.failed, 2: State.pruned, 3: State.pruned}
 

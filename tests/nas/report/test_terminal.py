@@ -61,6 +61,25 @@ def test_a_penalty_is_called_one():
     assert "predicted" not in text
 
 
+def test_a_disturbed_winner_is_unconfirmed_and_the_last_line_counts_the_disturbed_times():
+    text = printed(searched(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41)))
+
+    assert "UNCONFIRMED: architecture" in text
+    assert "best architecture" not in text
+    assert "ms, disturbed" in text
+    assert text.rstrip().endswith("15 of 15 times disturbed")
+    assert "0.0% of them within T" in text
+
+
+def test_an_undisturbed_network_wins_over_a_better_disturbed_one():
+    kinds = np.full(SPACE.size, Kind.disturbed)
+    kinds[3] = Kind.measured
+
+    best = searched(range(15), problem_of(Oracle(kind=kinds), limit_ms=41)).summary.best
+
+    assert (best.index, best.feasible, best.is_disturbed) == (3, True, False)
+
+
 def test_no_mark_is_cut_off_where_the_terminal_is_narrow():
     made = searched(range(50), problem_of(Oracle(kind=Kind.regression), limit_ms=3.0))
 

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from synthetic import problem
 
+from latency.base import Latencies
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.trials.confirmation import confirm
+from runtime.shell.provenance import Kind
 
 DISTINCT = np.unique(NAS_BENCH_201.network_class)
 
@@ -13,14 +15,17 @@ DISTINCT = np.unique(NAS_BENCH_201.network_class)
 class Device:
     """Second times by official number; remembers what it was asked."""
 
-    def __init__(self, again_ms):
+    def __init__(self, again_ms, disturbed=()):
         self.again_ms = again_ms
+        self.disturbed = disturbed
         self.asked = []
 
     def measure_again(self, architectures):
         indices = NAS_BENCH_201.numbers(architectures).tolist()
         self.asked.append(indices)
-        return np.array([self.again_ms[index] for index in indices])
+        kinds = [Kind.disturbed if one in self.disturbed else Kind.measured for one in indices]
+        ms = np.array([self.again_ms[index] for index in indices], np.float64)
+        return Latencies(ms, np.array(kinds, np.int8))
 
 
 def samples(indices, accuracy, latency_ms):
@@ -49,7 +54,7 @@ def test_the_most_accurate_that_is_within_the_limit_twice_wins(abcd):
     assert device.asked == [[a, b]]
     assert timed.within_limit.tolist() == [False, True]
     assert timed.positions[timed.winner] == 1
-    assert timed.again_ms[timed.winner] == 9.1
+    assert timed.again.ms[timed.winner] == 9.1
 
 
 def test_more_are_timed_only_while_none_is_within_the_limit_again(abcd):
@@ -98,3 +103,26 @@ def test_an_architecture_is_timed_once_and_another_of_the_same_network_by_itself
 
     assert device.asked == [[twins[1], twins[0]]]
     assert timed.positions[timed.winner] == 0
+
+
+def test_a_disturbed_time_confirms_nothing_while_another_network_is_confirmed(abcd):
+    a, b, c, _ = abcd
+    sampled = samples(abcd[:3], [0.9, 0.8, 0.7], [9.0, 9.0, 9.0])
+    device = Device({a: 9.0, b: 9.0, c: 9.0}, disturbed=[a])
+
+    timed = confirm(sampled, np.ones(3, bool), device.measure_again, top=2, limit_ms=10.0)
+
+    assert timed.within_limit.tolist() == [True, True]
+    assert timed.confirmed.tolist() == [False, True]
+    assert timed.positions[timed.winner] == 1
+
+
+def test_a_round_on_a_disturbed_device_is_the_last_and_its_best_is_unconfirmed(abcd):
+    sampled = samples(abcd, [0.9, 0.8, 0.7, 0.6], [9.0, 9.0, 9.0, 9.0])
+    device = Device(dict(zip(abcd, [11.0, 9.5, 9.0, 9.0], strict=True)), disturbed=abcd)
+
+    timed = confirm(sampled, np.ones(4, bool), device.measure_again, top=2, limit_ms=10.0)
+
+    assert device.asked == [abcd[:2]]
+    assert not timed.confirmed.any()
+    assert timed.positions[timed.winner] == 1
