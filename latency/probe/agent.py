@@ -525,9 +525,7 @@ class Agent:
         while True:
             message = self._decoder.next()
             if message is not None:
-                request, payload = message
-                answer = self._answer(request, payload)
-                self._send(encode({**answer, "id": request.get("id")}))
+                self._send(encode(self._answer(*message)))
                 continue
             data = self._receive()
             if not data:
@@ -540,6 +538,10 @@ class Agent:
             self._runtime.close()
 
     def _answer(self, request: Dict[str, Any], payload: bytes) -> Dict[str, Any]:
+        """The answer to a request, with the id of the request."""
+        return {**self._done(request, payload), "id": request.get("id")}
+
+    def _done(self, request: Dict[str, Any], payload: bytes) -> Dict[str, Any]:
         answer = {
             "hello": self._hello,
             "prepare": self._prepare,

@@ -208,6 +208,8 @@ def latency_figure(best: Network, wording: Wording) -> KeyFigure:
 
 def _distance(best: Network, survey: Survey | None, wording: Wording) -> str:
     summary = wording.summary
+    if best.is_disturbed:
+        return "Search again on a quiet device before relying on it."
     if survey is None or summary.gap is None or summary.optimum is None or best.rank is None:
         return (
             "How far that is from the optimum is unknown: asking for the whole space is not free."

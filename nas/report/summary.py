@@ -427,7 +427,7 @@ class _Reporter:
 
 
 def _gap(best: Network | None, optimum: Network | None) -> float | None:
-    if best is None or optimum is None:
+    if best is None or optimum is None or best.is_disturbed:
         return None
     return optimum.accuracy_searched - best.accuracy_searched
 

@@ -62,7 +62,7 @@ def test_torch_alone_is_sent_torchscript(settings, told):
 def test_a_login_banner_before_and_prints_in_between_do_no_harm(connect, small, faulty):
     chatty = faulty(IN_MEASURE, f"{IN_MEASURE}        print('libraries print')\n")
     noisy = chatty.replace(
-        b"self._send(encode({**answer", b"self._send(b'\\xf5!\\n' + encode({**answer"
+        b"self._send(encode(self._ans", b"self._send(b'\\xf5!\\n' + encode(self._ans"
     )
 
     board = connect("cmd://sh -c 'echo Welcome to board; exec \"$@\"' sh", sources=(noisy,))
@@ -70,21 +70,14 @@ def test_a_login_banner_before_and_prints_in_between_do_no_harm(connect, small, 
     assert (board.measure(small).ms > 0).all()
 
 
-@pytest.mark.parametrize("times", [2, 3])
-def test_an_answer_given_twice_never_counts_for_the_next_network(
-    connect, small, faulty, told, times
-):
-    line = '                self._send(encode({**answer, "id": request.get("id")}))\n'
-    doubled = faulty(
-        line, line + f"{line.rstrip()} if answer['type'] == 'measured' else 0\n" * (times - 1)
-    )
-    board = connect(sources=(doubled, agent_source()))
+def test_an_answer_given_twice_never_counts_for_the_next_network(connect, small, faulty, told):
+    line = "self._send(encode(self._answer(*message)))"
+    twice = "self._send(2 * encode(self._answer(*message)) if message[1] else encode(self._answer(*message)))"
+    board = connect(sources=(faulty(line, twice), agent_source()))
 
-    board.measure(small)
-    assert not told
-    board.measure(small)
+    assert (board.measure(small).ms > 0).all()
 
-    assert "an answer to request 3 came when 4 was asked; trying again" in told[0]
+    assert "an answer to request 2 came when 3 was asked; trying again" in told[0]
     assert len(told) == 1
 
 

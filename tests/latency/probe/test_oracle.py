@@ -147,7 +147,7 @@ def test_a_cached_time_is_not_used_on_a_board_that_is_slower_now(make, asked, sl
     asked.clear()
     slower(3)
 
-    make(quiet=WITHOUT_DRIFT).answer(rows((1, 2)))
+    make(quiet=WITHOUT_DRIFT, on_disturbance=OnDisturbance.flag).answer(rows((1, 2)))
 
     assert [text for text, _ in asked] == ["1.2"]
 

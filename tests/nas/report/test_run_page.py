@@ -111,7 +111,7 @@ def test_a_share_of_predicted_latencies_is_named_and_a_penalty_is_called_one():
 
 
 def test_a_disturbed_network_is_not_declared_within_the_limit():
-    text = text_of(searched(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41)))
+    text = text_of(searched(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41.0)))
 
     assert "UNCONFIRMED: the most accurate architecture that was timed" in text
     assert "measured while disturbed" in text

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from searched import ACCURACY, BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
 
-from latency.base import Place
+from latency.base import Latencies, Place
 from nas.accuracy.base import Split
 from nas.report.summary import SCHEMA, Summary, summarise
 from nas.search.announcement import short_sources
@@ -171,7 +171,8 @@ def test_the_best_of_those_timed_again_wins_with_its_second_time():
     first, second, _ = order = np.argsort(-np.where(LATENCY_MS[:50] <= 17, ACCURACY[:50], -1))[:3]
     states = {first: State.failed}  # positions are those of the trials that were done
     shift = (order > first).astype(int)
-    confirmed = Confirmation((order - shift)[1:], np.array([18.0, 16.5]), 17.0)
+    again = Latencies(np.array([18.0, 16.5]), np.full(2, Kind.measured, np.int8))
+    confirmed = Confirmation((order - shift)[1:], again, 17.0)
 
     summary = searched(range(50), states=states, confirmed=confirmed).summary
 

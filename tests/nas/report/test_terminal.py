@@ -62,7 +62,7 @@ def test_a_penalty_is_called_one():
 
 
 def test_a_disturbed_winner_is_unconfirmed_and_the_last_line_counts_the_disturbed_times():
-    text = printed(searched(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41)))
+    text = printed(searched(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41.0)))
 
     assert "UNCONFIRMED: architecture" in text
     assert "best architecture" not in text
@@ -75,7 +75,7 @@ def test_an_undisturbed_network_wins_over_a_better_disturbed_one():
     kinds = np.full(SPACE.size, Kind.disturbed)
     kinds[3] = Kind.measured
 
-    best = searched(range(15), problem_of(Oracle(kind=kinds), limit_ms=41)).summary.best
+    best = searched(range(15), problem_of(Oracle(kind=kinds), limit_ms=41.0)).summary.best
 
     assert (best.index, best.feasible, best.is_disturbed) == (3, True, False)
 
