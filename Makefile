@@ -4,6 +4,9 @@ ARGS   ?=
 BIN    := .venv/bin
 READY  := .venv/.ready
 
+# The tests start a hundred processes: each would compile the product again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: search test test-experiments test-slow test-gpu check format bench wheel clean
 
 search: $(READY)

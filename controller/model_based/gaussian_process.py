@@ -12,8 +12,6 @@ from typing import Protocol, final, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float32, Float64
 from numpy import ndarray
-from scipy.linalg import cholesky, solve
-from scipy.linalg.lapack import dtrtri
 
 from controller.model_based.similarity import Parts, Weights
 
@@ -67,6 +65,9 @@ class GaussianProcess:
           values: of those that have one.
           known: True for these.
         """
+        from scipy.linalg import cholesky, solve  # noqa: PLC0415 - half a second that others do not need
+        from scipy.linalg.lapack import dtrtri  # noqa: PLC0415 - as above
+
         covariance = weights.covariance(among).astype(np.float64)
         covariance[np.diag_indices(len(covariance))] += weights.noise
         factor = cholesky(covariance, lower=True, check_finite=False, overwrite_a=True)

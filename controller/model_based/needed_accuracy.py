@@ -13,7 +13,6 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
-from scipy.special import ndtr
 
 from controller.base import Score
 from controller.model_based.gaussian_process import Normal
@@ -58,6 +57,8 @@ def expected_improvement(
       log_costs: logarithm of each cost's share of its limit.
       needed: accuracy needed in each bin of the largest share.
     """
+    from scipy.special import ndtr  # noqa: PLC0415 - half a second that other searchers do not need
+
     total = np.zeros(len(accuracy.mean))
     starts = [0, *(1 + np.flatnonzero(needed[1:] != needed[:-1])).tolist()]
     below = [_below(edge, log_costs) for edge in [*starts, BINS]]
@@ -73,5 +74,7 @@ def _below(edge: int, log_costs: Sequence[Normal]) -> Float64[ndarray, "*n"]:
     """Probability that the largest cost lies in one of the first bins."""
     if edge in {0, BINS}:
         return np.array(float(edge > 0))
+    from scipy.special import ndtr  # noqa: PLC0415 - as above
+
     each = [ndtr((np.log(EDGES[edge - 1]) - cost.mean) / cost.sd) for cost in log_costs]
     return np.asarray(np.prod(each, axis=0))

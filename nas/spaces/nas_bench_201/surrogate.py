@@ -9,22 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float32, Float64
 from numpy import ndarray
 
 from nas.accuracy.base import Split
 from nas.accuracy.tabular import TabularAccuracy
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, TASKS
+from nas.spaces.nas_bench_201.surrogate_network import predict
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import NumberedKeys
 from runtime.shell.provenance import Kind
-
-if TYPE_CHECKING:
-    from nas.spaces.nas_bench_201.surrogate_network import CellEnsemble
 
 WEIGHTS = Path(__file__).with_name("surrogate.safetensors")
 CARD = Path(__file__).with_name("surrogate.md")
@@ -61,8 +59,8 @@ def surrogate(space: NumberedKeys, task: Task, split: Split, epochs: int) -> Tab
     searched, tested = (
         ACCURACY_TABLE.column(task, one, epochs) for one in (searched_split, Split.test)
     )
-    ensemble, metadata = load(WEIGHTS)
-    accuracy = _predict_mean(ensemble)
+    weights, metadata = load(WEIGHTS)
+    accuracy = predict(weights, chance(TARGETS)).mean(axis=0).clip(0, 1)
     held_out = metadata["held_out"]["function_class"][searched]["all"]
     return TabularAccuracy(
         space,
@@ -83,28 +81,16 @@ def surrogate(space: NumberedKeys, task: Task, split: Split, epochs: int) -> Tab
     )
 
 
-def load(path: Path) -> tuple[CellEnsemble, dict[str, Any]]:
-    """Read the fitted ensemble of a file, and the metadata that its fit recorded."""
-    import torch  # noqa: PLC0415 - takes seconds, not needed with a real table
+def load(path: Path) -> tuple[dict[str, Float32[ndarray, "..."]], dict[str, Any]]:
+    """The weights of the fitted ensemble in a file, by name, and the metadata that its fit recorded."""
     from safetensors import safe_open  # noqa: PLC0415 - slow to import, and not always needed
 
-    from nas.spaces.nas_bench_201.surrogate_network import CellEnsemble  # noqa: PLC0415 - imports torch
-
-    with safe_open(path, framework="pt") as file:
-        tensors = {name: file.get_tensor(name).to(torch.float32) for name in file.keys()}  # noqa: SIM118 - not a dict
+    with safe_open(path, framework="np") as file:
+        weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118 - not a dict
         metadata = json.loads(file.metadata()[METADATA_KEY])
-    ensemble = CellEnsemble(*tensors["head_bias"].shape[::2])
-    ensemble.load_state_dict(tensors)
-    return ensemble, metadata
+    return weights, metadata
 
 
 def chance(targets: Sequence[str]) -> Float64[ndarray, "targets"]:
     """Accuracy of guessing for each target, as a fraction."""
     return np.array([1 / TASKS[target.split("_")[0]].num_classes for target in targets])
-
-
-def _predict_mean(ensemble: CellEnsemble) -> Float64[ndarray, "15625 targets"]:
-    from nas.spaces.nas_bench_201.surrogate_network import predict  # noqa: PLC0415 - imports torch
-
-    mean: Float64[ndarray, "15625 targets"] = predict(ensemble, chance(TARGETS)).mean(axis=0)
-    return mean.clip(0, 1)

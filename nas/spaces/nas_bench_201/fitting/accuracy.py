@@ -10,16 +10,18 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Float64, Int64
+from jaxtyping import Bool, Float, Float32, Float64, Int64
 from numpy import ndarray
 from safetensors.torch import save
-from torch.nn.functional import huber_loss
+from torch import Generator, Tensor, nn
+from torch.nn.functional import huber_loss, silu
 
 from nas.spaces.nas_bench_201.fitting.accuracy_card import render
 from nas.spaces.nas_bench_201.fitting.accuracy_noise import noise_of
@@ -28,7 +30,7 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, NAS_BENCH_201
 from nas.spaces.nas_bench_201.surrogate import CARD, METADATA_KEY, TARGETS, WEIGHTS, chance
 from nas.spaces.nas_bench_201.surrogate_features import functions
-from nas.spaces.nas_bench_201.surrogate_network import CellEnsemble, predict
+from nas.spaces.nas_bench_201.surrogate_network import output, predict, shapes
 from runtime.shell.exit_status import one_line_errors
 from runtime.shell.keyed_table import CsvTable, data_folder, read_csv_table
 
@@ -49,6 +51,40 @@ class Budget:
     learning_rate: float = 0.01
     weight_decay: float = 1e-4
     huber_delta: float = 0.1  # standard deviations
+
+
+@final
+class CellEnsemble(nn.Module):
+    """Members with weights of their own, stacked along the leading axis of every parameter."""
+
+    def __init__(self, members: int, targets: int) -> None:
+        super().__init__()
+        for name, shape in shapes(targets).items():
+            self.register_parameter(name, nn.Parameter(torch.zeros(members, *shape)))
+        self.centre: Tensor
+        self.scale: Tensor
+        self.register_buffer("centre", torch.zeros(members, 1, targets))
+        self.register_buffer("scale", torch.ones(members, 1, targets))
+
+    def initialise(self, generator: Generator) -> None:
+        """Draw the weights: variance 1 / fan-in, biases zero."""
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if not name.endswith("bias"):
+                    parameter.normal_(0, 1 / math.sqrt(parameter.shape[-2]), generator=generator)
+
+    def forward(
+        self,
+        architectures: Int64[Tensor, "functions 6"],
+        paths: Float[Tensor, "functions 80"],
+    ) -> Float[Tensor, "members functions targets"]:
+        """Accuracy in standard units: subtract `centre`, divide by `scale`."""
+        predicted: Tensor = output(dict(self.named_parameters()), architectures, paths, torch, silu)
+        return predicted
+
+    def arrays(self) -> dict[str, Float32[ndarray, "..."]]:
+        """Weights, centre and scale, as `predict` takes them."""
+        return {name: tensor.numpy() for name, tensor in self.state_dict().items()}
 
 
 def main() -> None:
@@ -108,7 +144,7 @@ def cross_validate(
 
     ensemble = fit(measured, held_out, budget)
 
-    of_member = predict(ensemble, chance(TARGETS))
+    of_member = predict(ensemble.arrays(), chance(TARGETS))
     of_fold = of_member.reshape(budget.folds, budget.members, *measured.shape).mean(axis=1)
     predicted: Float64[ndarray, "15625 targets"] = of_fold[
         fold_of_cell, np.arange(len(fold_of_cell))
