@@ -48,5 +48,6 @@ clean:
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 10) or sys.exit(f"edgenas needs Python 3.10 or newer, but $(PYTHON) is {v}; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,check]'
+	@echo 'installing into .venv, once; this takes some minutes'
+	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[test,check]'
 	@touch $(READY)

@@ -23,18 +23,20 @@ from nas.config.build import NAMES, Experiment, build, register
 from nas.search.announcement import announce
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import OnTrials, Run, nothing
+from nas.search.sweep import compare_runs, run_job
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.exit_status import USER_ERROR, reason
+from runtime.shell.exit_status import USER_ERROR, one_line_errors, reason
 from runtime.shell.file_lock import held
-from runtime.shell.hydra_command import hydra_command, one_line_hydra_errors
+from runtime.shell.hydra_command import hydra_command, user_errors
 
 
 def main() -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
     hydra_command("nas.search", "search", _run, removed=register())
-    if _failed:
-        sys.exit(USER_ERROR)
+    with one_line_errors():
+        if not compare_runs(Console(highlight=False, emoji=False)):
+            sys.exit(USER_ERROR)
 
 
 _SOURCES = ("space", "accuracy", "latency", "device", "data")
@@ -43,20 +45,20 @@ _SOURCES = ("space", "accuracy", "latency", "device", "data")
 USER_ERRORS = (DivergedError, UnmeasuredError)
 """Errors of the user, besides `UserError` and `OSError`."""
 
-_failed: list[int] = []
-"""Statuses of the runs of a sweep that could not be made; the others go on."""
-
 
 def _run(composed: DictConfig) -> None:
     asked = HydraConfig.get()
     choices = {name: str(choice) for name, choice in asked.runtime.choices.items()}
-    try:
-        with one_line_hydra_errors("nas.search", *USER_ERRORS):
-            search(composed, choices, asked.overrides.task, Console(highlight=False, emoji=False))
-    except SystemExit as stopped:
-        if asked.mode is not RunMode.MULTIRUN or stopped.code != USER_ERROR:
-            raise
-        _failed.append(USER_ERROR)
+    words = list(asked.overrides.task)
+
+    def run(console: Console) -> RunFolder:
+        with user_errors("nas.search", words, *USER_ERRORS):
+            return search(composed, choices, words, console)
+
+    if asked.mode is RunMode.MULTIRUN:
+        run_job(run)
+    else:
+        run(Console(highlight=False, emoji=False))
 
 
 def search(
@@ -80,7 +82,7 @@ def search(
       OSError: if a folder cannot be written.
     """
     for text in words:
-        if text.startswith(("+", "~")):
+        if text.startswith(("+", "~")) and not text.startswith("+experiment="):
             raise UserError(f"{text}: settings can be neither added nor removed, only set")
     if composed.resume is None:
         choices = {group: choices[group] for group in NAMES}

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from importlib.metadata import version
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, TypeVar
 
 import hydra
@@ -67,7 +69,36 @@ def hydra_command(
     path = CONF / file
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
     with one_line_hydra_errors(command, *also, removed=removed):
+        _refuse_unused(sys.argv[1:])
+        if any(text.partition("=")[0] in {"--cfg", "-c"} for text in sys.argv[1:]):
+            _print_choices(path, sys.argv[1:])
         main()
+
+
+def _refuse_unused(arguments: Sequence[str]) -> None:
+    """Refuse settings of Hydra that would make an empty folder; UserError names the other."""
+    for text in arguments:
+        if text.lstrip("+").startswith(("hydra.run.dir=", "hydra.sweep.subdir=")):
+            raise UserError(
+                f"{text}: nothing is written there; runs= or out= names the folder of the results, and "
+                f"hydra.sweep.dir= that of a sweep's page"
+            )
+
+
+def _print_choices(path: Path, arguments: Sequence[str]) -> None:
+    """Print the chosen name of each group, which the settings that `--cfg` prints do not hold."""
+    words = [text for text in arguments if "=" in text and not text.startswith("-")]
+    split = [
+        part for text in arguments for part in (text.split("=", 1) if text[:1] == "-" else [text])
+    ]
+    for option, folder in pairwise(split):
+        if option in {"--config-dir", "-cd"}:
+            words.append(word("hydra.searchpath", [f"file://{Path(folder).absolute()}"]))
+    with hydra.initialize_config_dir(str(path.parent), version_base="1.3"):
+        composed = hydra.compose(path.name, words, return_hydra_config=True)
+    for name, choice in composed.hydra.runtime.choices.items():
+        if not name.startswith("hydra/"):
+            sys.stdout.write(f"# {name}={choice}\n")
 
 
 def quoted(argument: str, setting: str) -> str:
@@ -126,20 +157,15 @@ def called(
       UserError: where the command would print one line and exit with status 2.
     """
     path = CONF / file
-    try:
-        with (
-            _user_errors(command, words, removed or {}),
-            hydra.initialize_config_dir(str(path.parent), version_base="1.3", job_name=command),
-        ):
-            composed = hydra.compose(path.name, list(words), return_hydra_config=True)
-            choices = {name: str(one) for name, one in composed.hydra.runtime.choices.items()}
-            with open_dict(composed):
-                del composed["hydra"]
-            yield composed, choices
-    except OSError as error:
-        raise UserError(reason(error)) from error
-    except also as error:
-        raise UserError(str(error)) from error
+    with (
+        user_errors(command, words, *also, removed=removed),
+        hydra.initialize_config_dir(str(path.parent), version_base="1.3", job_name=command),
+    ):
+        composed = hydra.compose(path.name, list(words), return_hydra_config=True)
+        choices = {name: str(one) for name, one in composed.hydra.runtime.choices.items()}
+        with open_dict(composed):
+            del composed["hydra"]
+        yield composed, choices
 
 
 @contextmanager
@@ -186,19 +212,26 @@ def one_line_hydra_errors(
       SystemExit: as `one_line_errors` does.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra raises instead of printing
-    with one_line_errors(*also), _user_errors(command, sys.argv[1:], removed or {}):
+    with one_line_errors(), user_errors(command, sys.argv[1:], *also, removed=removed):
         yield
 
 
 @contextmanager
-def _user_errors(
-    command: str, arguments: Sequence[str], removed: Mapping[str, str]
+def user_errors(
+    command: str,
+    arguments: Sequence[str],
+    *also: type[Exception],
+    removed: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """Raise `UserError` instead of an error of Hydra or OmegaConf."""
+    """Raise `UserError` instead of an error of Hydra, OmegaConf or the operating system."""
     try:
         yield
+    except OSError as error:
+        raise UserError(reason(error)) from error
+    except also as error:
+        raise UserError(str(error)) from error
     except (HydraException, OmegaConfBaseException) as error:
-        advice = [text for name, text in removed.items() if f"'{name}'" in str(error)]
+        advice = [text for name, text in (removed or {}).items() if f"'{name}'" in str(error)]
         messages = [_for_users(error), *advice, f"see `python -m {command} --help`"]
         raise UserError("; ".join(messages)) from error
     except ValueError as error:
@@ -233,6 +266,10 @@ def _for_users(error: Exception) -> str:
         group = found[1].removesuffix(found[2])
         known = [f"{group}{name}" for name in getattr(cause, "parent_node", None) or ()]
         return f"unknown setting {found[1]}{did_you_mean(found[1], known)}"
+    if found := re.search(r"Could not override '(.*)'\. No match in the defaults list", text):
+        return (
+            f"no {found[1]} is chosen that could be replaced; to add one write +{found[1]}=<name>"
+        )
     return text
 
 

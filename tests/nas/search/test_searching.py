@@ -17,6 +17,7 @@ from searching import (
 from tensorboard.plugins.custom_scalar.layout_pb2 import Layout
 
 from nas.report.summary import SCHEMA
+from nas.search import sweep
 
 
 def test_a_search_on_our_own_measurements_needs_no_file(search_here, tmp_path):
@@ -216,21 +217,49 @@ def test_several_workers_run_to_the_end_of_the_budget(search_here, tmp_path, syn
     assert numbers != sorted(numbers)  # in the order of the answers
 
 
-def test_a_sweep_makes_every_run_but_those_that_cannot_be_made_and_says_so_at_the_end(
-    tmp_path, synthetic_tables
+def test_a_sweep_makes_every_run_that_can_be_made_and_compares_them_at_the_end(
+    search_here, tmp_path, synthetic_tables
 ):
-    finished = search(
-        tmp_path,
-        "-m",
-        "device=synthetic-board",
-        "T=11ms,0.5ms,12ms",
-        "budget=20",
-        "reward=constrained",
-        data=synthetic_tables,
+    words = ["device=synthetic-board", "T=11ms,0.5ms,12ms", "budget=20", "reward=constrained"]
+    sweep = tmp_path / "my sweep"
+
+    finished = search_here(
+        tmp_path, "-m", *words, f"hydra.sweep.dir='{sweep}'", data=synthetic_tables
     )
 
     assert "T=0.5ms cannot be met" in one_line(finished)
     assert len(list(tmp_path.glob("*/*/summary.json"))) == 2
+    page = (sweep / "report.html").read_text()
+    for text in ("T=11ms", "T=12ms", "T=0.5ms cannot be met", "search different problems"):
+        assert text in page
+
+
+def test_a_job_beside_others_labels_its_lines(capsys):
+    out = sweep._Labelled("[3] ")
+
+    for text in ("half a", " line\nand", " another\n"):
+        out.write(text)
+
+    assert capsys.readouterr().out == "[3] half a line\n[3] and another\n"
+
+
+def test_hydras_own_settings_work_or_are_refused(search_here, tmp_path, synthetic_tables):
+    presets = tmp_path / "presets" / "experiment"
+    presets.mkdir(parents=True)
+    (presets / "mine.yaml").write_text(
+        "# @package _global_\ndefaults: [{override /reward: constrained}]\nT: 12ms\nbudget: 20\n"
+    )
+    mine = (f"--config-dir={presets.parent}", "device=synthetic-board", "+experiment=mine")
+    runs = tmp_path / "runs"
+
+    shown = search_here(runs, "--cfg=job", *mine, data=synthetic_tables)
+    found = search_here(runs, *mine, data=synthetic_tables)
+    refused = search_here(runs, *ON_TABLES, "hydra.run.dir=elsewhere", data=synthetic_tables)
+
+    assert "# reward=constrained\n# controller=reinforce\n" in shown.stdout
+    assert "T: 12ms" in shown.stdout
+    assert "constrained-synthetic-board-T12ms" in str(only_run(runs)), found.stderr
+    assert "hydra.run.dir=elsewhere: nothing is written there" in one_line(refused)
 
 
 def test_help_teaches_the_command_and_a_folder_of_the_users_called_conf_is_not_in_the_way(tmp_path):
