@@ -223,21 +223,25 @@ def measure(
 
 def transfer(
     *,
-    out: _File,
+    out: _File | None = None,
     choose: int | None = None,
+    export: _File | None = None,
     probes: _File | None = None,
     device: str | None = None,
     space: str | SearchSpace | None = None,
+    dataset: str | None = None,
     quiet: bool = False,
 ) -> Path:
     """Predict a new device from a few networks that were timed on it: `python -m nas.transfer`.
 
     Args:
-      out: file to write: the networks to time, or the table.
+      out: file to write: the networks to time (with `export`, probes.csv in it), or the table.
       choose: number of networks to choose.
+      export: folder for these as ONNX files, for a board without SSH.
       probes: file with their times, from which the others are predicted.
       device: name of the device in the table.
       space: as in `search`.
+      dataset: a data set of the space, of the ONNX files.
       quiet: print nothing.
 
     Returns the path that was written.
@@ -248,8 +252,8 @@ def transfer(
     from nas.transfer import TransferConfig  # noqa: PLC0415 - `import edgenas` is quick
     from nas.transfer import transfer as run  # noqa: PLC0415 - as above
 
-    given = {"out": out, "choose": choose, "probes": probes, "device": device}
-    words = _words({**given, "space": _space(space)})
+    given = {"out": out, "choose": choose, "export": export, "probes": probes, "device": device}
+    words = _words({**given, "space": _space(space), "dataset": dataset})
     with typed_call("nas.transfer", "transfer", TransferConfig, words) as config:
         return run(config, _console(quiet=quiet))
 

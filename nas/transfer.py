@@ -1,6 +1,7 @@
 """Latencies of a new device, predicted from a few networks that were timed on it.
 
 $ python -m nas.transfer choose=10 out=probes.csv
+$ python -m nas.transfer choose=10 export=to-time
 $ python -m nas.transfer probes=probes.csv out=my-board_ms.csv
 """
 
@@ -10,14 +11,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from jaxtyping import Int64
+from numpy import ndarray
 from rich.console import Console
 
-from latency.base import EnumerableSpace, Space
+from latency.base import EnumerableSpace
 from latency.models.calibration import read_calibration, write_calibration
 from latency.models.process import FEWEST_NETWORKS
 from latency.models.transferred import write_transferred
+from latency.probe.config import exported
 from latency.sources.transfer import choose_networks, require_known_devices, transfer_from
+from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
+from runtime.network.task import Task
+from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.hydra_command import typed_hydra_command
 
@@ -30,8 +37,10 @@ class TransferConfig:
     space: str
     choose: int | None
     probes: str | None
-    out: str
+    out: str | None  # None: probes.csv in the folder `export`
     device: str | None
+    export: str | None = None  # folder for the chosen networks as ONNX files
+    dataset: str = "auto"  # task that these are for
 
 
 def main() -> None:
@@ -51,25 +60,38 @@ def transfer(config: TransferConfig, console: Console) -> Path:
       OSError: if the file cannot be written.
     """
     space = space_named(config.space)
-    if not Path(config.out).parent.is_dir():
+    if config.out is None and (config.export is None or config.choose is None):
+        raise UserError("out is not set; write out=<value>")
+    if config.out is not None and not Path(config.out).parent.is_dir():
         raise UserError(f"out={config.out}: there is no folder {Path(config.out).parent}")
+    folder = None if config.export is None else Path(config.export)
+    out = Path(config.out) if config.out is not None else (folder or Path()) / "probes.csv"
     if config.choose is not None and config.probes is None:
-        _choose(space, config.choose, Path(config.out), console)
+        _choose(space, task_named(space, config.dataset), config.choose, out, folder, console)
     elif config.probes is not None and config.choose is None:
+        if folder is not None:
+            raise UserError(f"export={folder} is for choose=; leave it out")
         listed = require_known_devices(space)
-        _predict(listed, config, Path(config.probes), Path(config.out), console)
+        _predict(listed, config, Path(config.probes), out, console)
     else:
         raise UserError(
             "say what to do: choose=10 names architectures to time, probes=<file> predicts "
             "from their times; one of them, not both"
         )
-    return Path(config.out)
+    return out
 
 
-def _choose(space: Space, count: int, out: Path, console: Console) -> None:
+def _choose(  # noqa: PLR0917 - called in one place
+    space: SearchSpace, task: Task, count: int, out: Path, folder: Path | None, console: Console
+) -> None:
     if count < FEWEST_NETWORKS:
         raise UserError(f"choose={count} must be at least {FEWEST_NETWORKS}; 10 are good")
-    write_calibration(out, space, choose_networks(space, count))
+    chosen = choose_networks(space, count)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    write_calibration(out, space, chosen)
+    if folder is not None:
+        _export(space, task, chosen, folder, console)
     then = (
         f"python -m nas.transfer probes={out} device=<its name> out=<table>.csv"
         if isinstance(space, EnumerableSpace)
@@ -77,6 +99,20 @@ def _choose(space: Space, count: int, out: Path, console: Console) -> None:
         f"latency.probes={out}"
     )
     console.print(f"{count} architectures to time -> {out}\nnext: fill in latency_ms, then {then}")
+
+
+def _export(
+    space: SearchSpace, task: Task, chosen: Int64[ndarray, "n D"], folder: Path, console: Console
+) -> None:
+    """Write each network, untrained, as ONNX of batch 1, numbered like the lines of the file."""
+    for number, architecture in enumerate(chosen, 1):
+        with replacing(folder / f"{number:02d}.onnx") as file:
+            file.write(exported(space, task, 1, space.text(architecture), "onnx"))
+    console.print(
+        f"their networks, untrained, for {task.name} at batch 1 -> {folder}/01.onnx to {len(chosen):02d}.onnx, "
+        f"in the order of the lines\n"
+        f"on the board: trtexec --onnx=01.onnx, onnxruntime_perf_test or benchmark_model"
+    )
 
 
 def _predict(

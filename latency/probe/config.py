@@ -80,7 +80,7 @@ class BoardsConfig:
             raise UserError(
                 f"latency.backoff_s={self.backoff_s:g} must not be negative, {_MOST:,} at most"
             )
-        export = lru_cache(_WRITTEN)(partial(_exported, space, task, batch_size))
+        export = lru_cache(_WRITTEN)(partial(exported, space, task, batch_size))
         control = space.control()
         shape = tuple(space.example_input(control, task, batch_size).shape)
         settings = Settings(self.runtime, precision, shape, threads, core, timing)
@@ -132,7 +132,7 @@ def require_times(settings: dict[str, float | None]) -> None:
             raise UserError(f"{name}={number:g} must be positive, {_MOST:,} at most")
 
 
-def _exported(space: Space, task: Task, batch_size: int, text: str, takes: str) -> bytes:
+def exported(space: Space, task: Task, batch_size: int, text: str, takes: str) -> bytes:
     """An architecture's untrained network, as ONNX or as TorchScript."""
     import torch  # noqa: PLC0415 - seconds that a run with a full cache does not pay
 

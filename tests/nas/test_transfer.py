@@ -22,6 +22,7 @@ from latency.sources.transfer import (
 )
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
+from runtime.network.formats.onnx_session import OnnxSession
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import latency_files, read_csv_table
 
@@ -284,11 +285,26 @@ def test_a_file_that_is_no_sheet_is_named(tmp_path, content, said):
         read_calibration(path, SPACE)
 
 
+def test_the_chosen_networks_are_exported_for_a_board_without_ssh(transfer, tmp_path):
+    folder = tmp_path / "new" / "to-time"
+
+    done = transfer("choose=3", f"export={folder}", "dataset=cifar10")
+
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "01.onnx", "02.onnx", "03.onnx", "probes.csv"
+    ]  # fmt: skip
+    outputs = OnnxSession(folder / "03.onnx")(np.zeros((1, 3, 32, 32), np.float32))
+    assert outputs.shape == (1, 10)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["out=x.csv"], "choose=10 names architectures"),
         (["choose=10"], "out is not set"),
+        (["probes=x.csv", "export=y"], "out is not set"),
+        (["probes=x.csv", "export=y", "out=x.csv"], "export=y is for choose="),
         (["choose=10", "out=nowhere/x.csv"], "out=nowhere/x.csv: there is no folder nowhere"),
         (["choose=2", "out=x.csv"], "choose=2 must be at least 3"),
         (["choose=9999", "out=x.csv"], "choose=9999: 9999 "),
