@@ -123,6 +123,7 @@ class SearchConfig:
     workers: int | None = None  # evaluations at once, of an asynchronous search
     executor: Workers = Workers.processes  # where networks are trained on own images
     scenario: str | None = None  # what goes on beside the network, with latency=corun
+    front: list[str] | None = None  # limits to compare instead of a search
     reward: Reward = MISSING
     controller: ControllerConfig = MISSING
     accuracy: AccuracyConfig = MISSING

@@ -147,6 +147,7 @@ def test_a_plug_in_adds_a_name_and_a_broken_one_is_named_when_it_is_chosen(searc
     ("function", "schema", "other"),
     [
         (edgenas.search, SearchConfig, {"settings", "progress", "quiet"}),
+        (edgenas.front, SearchConfig, {"limits", "settings", "quiet"}),
         (edgenas.study, StudyConfig, {"settings", "experiment", "quiet"}),
         (edgenas.measure, MeasureConfig, {"settings", "quiet"}),
         (edgenas.transfer, TransferConfig, {"quiet"}),

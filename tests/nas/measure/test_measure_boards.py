@@ -139,14 +139,14 @@ def test_a_board_that_is_lost_for_good_is_one_line_and_the_same_command_goes_on(
 def test_a_network_that_the_board_cannot_run_stops_it_or_leaves_its_field_empty(
     run, tmp_path, monkeypatch
 ):
-    exported, given = latency.probe.config._exported, []
+    exported, given = latency.probe.config.exported, []
 
     def damaged(space, task, batch_size, text, takes):
         given.append(text)  # the first is the control
         content = exported(space, task, batch_size, text, takes)
         return content[: len(content) // 2] if given[1:2] == [text] else content
 
-    monkeypatch.setattr("latency.probe.config._exported", damaged)
+    monkeypatch.setattr("latency.probe.config.exported", damaged)
     arguments = ("device=cmd://", "on_disturbance=flag")
     status, stdout, stderr = run(*arguments)
 
