@@ -20,6 +20,7 @@ from runtime.lanes.report import Report, report_of
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
 from runtime.network.engine import OnnxEngine
+from runtime.network.formats.tracing import differs
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
 from runtime.scheduling.order import Order
@@ -60,7 +61,8 @@ def run(
       gpu: whether to use the GPU; None to use it if there is one.
 
     Raises:
-      ValueError: if an argument is invalid, or a model cannot be cut or does not accept its input.
+      ValueError: if an argument is invalid, a model cannot be cut or does not accept its input, or an
+        output is not that of the model in eager torch.
       RuntimeError: if a model cannot be exported to ONNX, or `gpu=True` and there is no GPU.
     """
     given = [*_assumed(models)] if inputs is None else inputs
@@ -96,6 +98,7 @@ def run(
                 Network(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
             )
         schedule, results = execute(networks, asked, lanes, chosen, order=Order(order))
+    _require_as_eager(models, given, asked, results)
     return report_of(schedule, results, given if inputs is None else ())
 
 
@@ -135,6 +138,26 @@ def _check_load(inferences: int, fps: float | None, deadline_ms: float | None) -
             raise ValueError(f"{name}={value!r} must be above 0 and finite")
     if fps is not None and not 1e3 / fps * inferences < math.inf:
         raise ValueError(f"fps={fps} is too low for a second frame to arrive")
+
+
+def _require_as_eager(
+    models: Sequence[nn.Module],
+    inputs: Sequence[Tensor],
+    requests: Sequence[Request],
+    results: Sequence[Tensor | BaseException],
+) -> None:
+    """Compare every output with eager torch on the same input."""
+    for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
+        with torch.inference_mode():
+            expected = model(x.clone())
+        for request, result in zip(requests, results, strict=True):
+            if request.network != i or isinstance(result, BaseException):
+                continue
+            if differs(result, expected.to(result.device)):
+                raise ValueError(
+                    f"model {i} ({type(model).__name__}) gives another output when it is compiled: its "
+                    f"forward depends on values, on chance or on state that a graph does not hold"
+                )
 
 
 def _rule(rule: str) -> Rule:

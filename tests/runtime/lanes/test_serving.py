@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import threading
 from collections import Counter
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -74,6 +75,64 @@ def test_no_slowdown_is_printed_for_a_network_shorter_than_its_dispatch():
     assert "throughput" not in str(tiny)
     assert none.is_tiny == (False,)
     assert f"slowdown {none.slowdowns[0]:.2f}" in str(none)
+
+
+class OnValues(nn.Module):
+    """Two branches by the values of the input, or a scale taken from them."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.layer, self.kind, self.calls = nn.Linear(4, 3), kind, 0
+
+    def forward(self, x):
+        if self.kind == "branch":
+            return self.layer(x) if x.mean() > 0 else 2 * self.layer(x)
+        if self.kind == "scale":
+            return self.layer(x / float(x.abs().max()))
+        if self.kind == "state":
+            self.calls += 1
+            return self.layer(x) * self.calls
+        assert x.shape[1] == 4  # a branch by the shape is in the graph
+        return self.layer(x)
+
+
+@pytest.mark.parametrize("kind", ["branch", "scale"])
+def test_a_module_whose_operations_depend_on_values_is_refused(kind):
+    model, x = OnValues(kind).eval(), torch.rand(2, 4)
+
+    with pytest.raises(RuntimeError, match=r"depend on the values of its input.*Python"):
+        runtime.run([model, model], [x, -3 * x], inferences=1, gpu=False)
+
+
+def test_a_module_whose_operations_depend_on_shapes_runs():
+    model, x = OnValues("shape").eval(), torch.rand(2, 4)
+
+    report = runtime.run([model, model], [x, -3 * x], inferences=1, gpu=False)
+
+    torch.testing.assert_close(report.outputs[1], model(-3 * x))
+
+
+def test_an_output_that_is_not_that_of_eager_torch_is_refused():
+    with pytest.raises(ValueError, match=r"model 0 \(OnValues\) gives another output"):
+        runtime.run([OnValues("state").eval()], [torch.rand(2, 4)], inferences=1, gpu=False)
+
+
+def test_two_threads_may_run_networks_at_once():
+    failed = []
+
+    def run(seed):
+        try:
+            runtime.run([small(seed)], [torch.randn(1, 3, 8, 8)], inferences=1, gpu=False)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test fails
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(seed,)) for seed in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert not failed
 
 
 def test_frames_arrive_at_their_rate():

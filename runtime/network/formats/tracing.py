@@ -1,0 +1,60 @@
+"""Tracing of modules: one at a time, and only modules whose trace is right for other values too."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from threading import RLock
+
+import torch
+from torch import Tensor, nn
+
+_LOCK = RLock()  # the exporter's state is global to the process
+
+_TOLERANCE = 1e-2
+"""Relative to the largest value of an output; TF32 and other kernels stay below it."""
+
+
+@contextmanager
+def tracing(module: nn.Module, examples: Sequence[Tensor]) -> Iterator[None]:
+    """Trace a module in the body, with the lock of all traces and without the tracer's warnings.
+
+    Where the tracer warned, the trace is compared with the module on other values.
+
+    Raises:
+      ValueError: if the module's operations depend on the values of its input.
+    """
+    with _LOCK, warnings.catch_warnings(record=True) as caught, torch.no_grad():
+        warnings.simplefilter("always")
+        yield
+        warned = torch.jit.TracerWarning  # type: ignore[attr-defined]  # public, but not listed as such
+        doubts = [one for one in caught if issubclass(one.category, warned)]
+        if doubts:
+            _require_same_for_other_values(module, examples, str(doubts[0].message))
+
+
+def differs(output: Tensor, expected: Tensor) -> bool:
+    """Whether an output is not what eager torch computes, up to the rounding of other kernels."""
+    if output.shape != expected.shape:
+        return True
+    finite = expected[expected.isfinite()].double().abs()
+    allowed = _TOLERANCE * float(finite.max()) if finite.numel() else 0.0
+    return not torch.allclose(
+        output.double(), expected.double(), rtol=_TOLERANCE, atol=allowed, equal_nan=True
+    )
+
+
+def _require_same_for_other_values(
+    module: nn.Module, examples: Sequence[Tensor], warning: str
+) -> None:
+    traced = torch.jit.trace(module, tuple(one.clone() for one in examples), check_trace=False)
+    for factor in (-2, 0.3):
+        others = [one * factor if one.is_floating_point() else one.clone() for one in examples]
+        expected = module(*(one.clone() for one in others))
+        if isinstance(expected, Tensor) and differs(traced(*others), expected):
+            reason = warning.partition(". ")[0].partition("\n")[0]
+            raise ValueError(
+                f"its operations depend on the values of its input, so that no traced graph of it is "
+                f"right ({reason})"
+            )
