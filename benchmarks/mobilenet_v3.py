@@ -104,7 +104,9 @@ def oracles():
 def searched(problem, searcher, queries):
     """Best predicted accuracy within T of each seed, in percent, and seconds for all seeds."""
     overrides = [f"controller={searcher}", "space=mobilenet_v3", "device=titan-rtx/b64"]
-    config = build(compose("search", [*overrides, "accuracy=ofa", "T=20ms"])).config.controller
+    config = build(
+        compose("search", [*overrides, "accuracy=ofa", "T=20ms", f"budget={queries}"])
+    ).config.controller
     controller = config.build(CHOICES, range(SEEDS))
     best = np.full(SEEDS, -np.inf)
     began_s = time.perf_counter()

@@ -47,7 +47,8 @@ PARTS = {
     "all parts": {},
     "no neighbours of the best within T": {"neighbours": 0.0},
     "an elite of one": {"elite": 1},
-    "a constant target of the entropy's end": {"converged_at": 1e-9},
+    "a target of 0 for the entropy from the start": {"converged_at": 1e-9},
+    "no control of the entropy": {"entropy_gain": 0.0},
     "a third of the entropy's gain": {"entropy_gain": 0.6},
     "updates of 100 trials": {"update_every": 100},
 }

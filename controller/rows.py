@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import final
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from controller.base import Choices, EnumerableChoices
@@ -43,6 +43,15 @@ def unpacked(name: str, state: Mapping[str, ndarray]) -> list[Int64[ndarray, "n 
 def all_valid(space: Choices) -> bool:
     """Return True if every combination of options is known to be an architecture of its own."""
     return isinstance(space, EnumerableChoices) and space.size == math.prod(space.num_choices)
+
+
+def switched_on(space: Choices, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n D"]:
+    """True where another option would make another architecture."""
+    every = np.arange(len(space.num_choices))
+    other = np.repeat(architectures[..., None, :], len(every), axis=-2)
+    other[..., every, every] = np.minimum(1, np.array(space.num_choices) - 1)
+    on: Bool[ndarray, "*n D"] = space.normal(other)[..., every, every] == 1
+    return on
 
 
 @final

@@ -51,12 +51,6 @@ class Pass(NamedTuple):
     tanh_cells: Float[ndarray, "R D B H"]
     hidden: Float[ndarray, "R D B H"]
 
-    @property
-    def entropy(self) -> Float[ndarray, "R B"]:
-        """Entropy of the distributions that each row was drawn from, nats, sum over positions."""
-        total: Float[ndarray, "R B"] = -(self.probabilities * self.log_probabilities).sum((1, 3))
-        return total
-
 
 @final
 @dataclass(frozen=True)

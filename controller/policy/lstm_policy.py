@@ -11,8 +11,8 @@ from numpy import ndarray
 
 from controller.base import Choices, DivergedError
 from controller.policy.adam import Adam
-from controller.policy.lstm import Lstm, Pass
-from controller.rows import all_valid
+from controller.policy.lstm import Choose, Lstm, Pass
+from controller.rows import all_valid, switched_on
 
 MOST_HIDDEN = 4096  # a larger policy is a typing error
 _REDRAWS = 20  # attempts to draw a valid architecture before it is drawn uniformly
@@ -40,6 +40,8 @@ class LstmPolicy:
     ) -> None:
         self._space = space
         self._all_valid = all_valid(space)
+        self._most_entropy = np.log(space.num_choices)[:, None, None]  # of each position, nats
+        self._is_ordered = not self._all_valid and _is_ordered(space)
         self._generators = generators
         self._lstm = Lstm(tuple(space.num_choices), hidden_size)
         self._parameters = self._lstm.initial(generators)
@@ -50,7 +52,7 @@ class LstmPolicy:
         """Draw valid architectures; each choice is decided by a number in [0, 1).
 
         An invalid row is drawn again from its replica's generator, or at last uniformly. Positions
-        that are switched off hold what was drawn for them.
+        that are switched off by those before them hold 0.
 
         Raises:
           DivergedError: if a probability is not finite.
@@ -72,15 +74,28 @@ class LstmPolicy:
     def _draw(self, uniform: Float64[ndarray, "R B D"]) -> Pass:
         u = uniform.astype(np.float32)
 
-        def choose(position: int, probabilities: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
+        def drawn(position: int, probabilities: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
             passed = probabilities.cumsum(-1) <= u[..., position, None]
-            drawn = passed.sum(-1)
             # rounding may leave the last sum below u
-            choices: Int64[ndarray, "R B"] = np.minimum(drawn, self._lstm.num_choices[position] - 1)
+            choices: Int64[ndarray, "R B"] = np.minimum(
+                passed.sum(-1), self._lstm.num_choices[position] - 1
+            )
             return choices
 
+        return self._chosen(u.shape[1], drawn)
+
+    def _chosen(self, batch_size: int, choose: Choose) -> Pass:
+        """Forward pass with the choices of `choose`, but 0 where a position is switched off."""
+        rows = np.zeros((len(self._parameters), batch_size, len(self._lstm.num_choices)), np.int64)
+
+        def choose_on(position: int, p: Float[ndarray, "R B K"]) -> Int64[ndarray, "R B"]:
+            rows[..., position] = choose(position, p)
+            if self._is_ordered:
+                rows[..., position] = self._space.normal(rows)[..., position]
+            return rows[..., position]
+
         with np.errstate(over="ignore", invalid="ignore"):  # raised as DivergedError instead
-            return _finite(self._lstm.forward(self._weights, u.shape[1], choose))
+            return _finite(self._lstm.forward(self._weights, batch_size, choose_on))
 
     def _emit_valid(self, architectures: Int64[ndarray, "R B D"]) -> Pass:
         """Replace the rows that are still invalid by uniform ones."""
@@ -103,9 +118,8 @@ class LstmPolicy:
         Raises:
           DivergedError: if a probability is not finite.
         """
-        with np.errstate(over="ignore", invalid="ignore"):
-            made = self._lstm.forward(self._weights, 1, lambda _, p: p.argmax(-1))
-        greedy: Int64[ndarray, "R D"] = _finite(made).choices[:, 0]
+        made = self._chosen(1, lambda _, p: p.argmax(-1))
+        greedy: Int64[ndarray, "R D"] = made.choices[:, 0]
         if not self._all_valid:
             wrong = ~self._space.valid(greedy)
             if wrong.any():
@@ -126,6 +140,20 @@ class LstmPolicy:
         found[~valid[replica, best]] = self._space.sample(generator, 1)
         return found
 
+    def entropy(self, made: Pass) -> Float64[ndarray, "R"]:
+        """Entropy of the distributions that decided these rows, as a share of that of even ones."""
+        on = self._on(made)
+        entropy = -(made.probabilities * made.log_probabilities).sum(-1, keepdims=True) * on
+        share: Float64[ndarray, "R"] = entropy.sum((1, 2, 3), dtype=float)
+        share /= (self._most_entropy * on).sum((1, 2, 3))
+        return share
+
+    def _on(self, made: Pass) -> Bool[ndarray, "R D B 1"]:
+        """True where a position is switched on; what is drawn for others decides nothing."""
+        if self._all_valid:
+            return np.ones((*made.probabilities.shape[:-1], 1), bool)
+        return np.swapaxes(switched_on(self._space, made.choices), -1, -2)[..., None]
+
     def reinforce(
         self,
         made: Pass,
@@ -135,6 +163,8 @@ class LstmPolicy:
     ) -> Float[ndarray, "R"]:
         """A step of REINFORCE with an entropy bonus; returns the policy's entropy in nats.
 
+        Positions that are switched off have neither gradient nor entropy.
+
         Raises:
           DivergedError: if a parameter is not finite any more.
         """
@@ -142,16 +172,18 @@ class LstmPolicy:
         chosen = made.choices.swapaxes(-1, -2)[..., None] == options
         plogp = made.probabilities * made.log_probabilities
         entropy = -plogp.sum(-1, keepdims=True)
+        on = self._on(made)
         # descent on -(advantage * log p(chosen)) - weight * entropy, by the logits
         grad = advantage[:, None, :, None] * (made.probabilities - chosen)
         grad += entropy_weight * (plogp + made.probabilities * entropy)
         grad /= made.choices.shape[1]
+        grad *= on
         gradient = self._lstm.backward(self._weights, made, grad)
         with np.errstate(over="ignore", invalid="ignore"):
             self._optimiser.step(self._parameters, gradient, lr)
         if not np.isfinite(self._parameters).all():
             raise _diverged()
-        total: Float[ndarray, "R"] = entropy.sum(axis=(1, 3)).mean(-1)
+        total: Float[ndarray, "R"] = np.sum(entropy * on, axis=(1, 3)).mean(-1)
         return total
 
     def state(self) -> dict[str, ndarray]:
@@ -169,6 +201,16 @@ class LstmPolicy:
         self._optimiser.first[:] = state["adam_first"]
         self._optimiser.second[:] = state["adam_second"]
         self._optimiser.steps = int(state["adam_steps"])
+
+
+def _is_ordered(space: Choices) -> bool:
+    """Return True if positions are switched off by those before them alone, as far as draws show."""
+    rows = space.sample(np.random.default_rng(0), 100)
+    begun = rows[:, None] * np.tri(
+        rows.shape[-1], dtype=np.int64
+    )  # only the first 1, 2, ... choices
+    every = np.arange(rows.shape[-1])
+    return np.array_equal(space.normal(begun)[:, every, every], space.normal(rows))
 
 
 def _finite(made: Pass) -> Pass:

@@ -16,8 +16,7 @@ from numpy import ndarray
 from controller.rows import keys_of, packed, unpacked
 
 WINDOW = 100  # samples whose mean cost is kept within the limit
-_DEVIATIONS = 0.5  # added to a predicted cost: standard deviations of the model's last errors
-_MARGIN = 0.01  # share of the limit that is left free
+_MARGIN = 0.02  # share of the limit that is left free
 
 
 @final
@@ -33,11 +32,11 @@ class Pacing:
         self._moment = np.zeros((replicas, features, 1))
         self._weights = np.zeros((replicas, features, 1))
         self._costs = np.zeros((replicas, WINDOW))
-        self._errors = np.zeros((replicas, WINDOW))  # 0 of samples whose cost was known
+        self._squared_error = np.zeros(replicas)  # of the model, mean over about WINDOW new samples
         self._known: list[dict[bytes, float]] = [{} for _ in range(replicas)]
 
-    def _features(self, architectures: Int64[ndarray, "R B D"]) -> Float64[ndarray, "R B F"]:
-        one_hot: Float64[ndarray, "R B F"] = (
+    def _features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
+        one_hot: Float64[ndarray, "*n F"] = (
             architectures[..., self._position] == self._option
         ).astype(float)
         return one_hot
@@ -45,6 +44,16 @@ class Pacing:
     def predicted(self, architectures: Int64[ndarray, "R B D"]) -> Float64[ndarray, "R B"]:
         """Costs by the linear model."""
         return (self._features(architectures) @ self._weights)[..., 0]
+
+    def worth_asking(
+        self, replica: int, architectures: Int64[ndarray, "n D"]
+    ) -> Bool[ndarray, "n"]:
+        """True where an architecture is new and may be within the limit, for all that is known."""
+        known = self._known[replica]
+        predicted = self._features(architectures) @ self._weights[replica, :, 0]
+        worth: Bool[ndarray, "n"] = predicted <= 1 + np.sqrt(self._squared_error[replica])
+        worth &= np.array([key not in known for key in keys_of(architectures)], bool)
+        return worth
 
     def choose(
         self,
@@ -54,10 +63,11 @@ class Pacing:
     ) -> Int64[ndarray, "R B D"]:
         """Take the first candidates that are new and affordable, then known affordable ones.
 
-        Where a replica is guarded and too few are affordable, the cheapest fill the batch.
+        Where a replica is guarded and too few are affordable, those that cost less than the last
+        candidate fill the batch, and then the last one, repeated.
         """
         predicted = self.predicted(candidates)
-        predicted += _DEVIATIONS * self._errors.std(-1, keepdims=True)
+        predicted += np.sqrt(self._squared_error)[:, None]
         # sum of the window's costs that stay when the batch has 1, 2, ... samples
         leaving = np.zeros((len(guarded), count))
         leaving[:, :WINDOW] = self._costs[:, :count]
@@ -102,8 +112,10 @@ class Pacing:
                     if wanted:
                         asked.add(key)
         if len(chosen) < count:
-            cheapest = sorted(set(range(len(keys))) - set(chosen), key=costs.__getitem__)
-            chosen += cheapest[: count - len(chosen)]
+            last = len(keys) - 1
+            others = sorted(set(range(last)) - set(chosen), key=costs.__getitem__)
+            cheaper = [i for i in others if costs[i] < costs[last]]
+            chosen += (cheaper + [last] * count)[: count - len(chosen)]
         for i in chosen:
             known.setdefault(keys[i], costs[i])
         return chosen
@@ -119,13 +131,14 @@ class Pacing:
         self._moment += transposed @ costs[..., None]
         self._weights[:] = np.linalg.solve(self._gram, self._moment)
         self._costs = np.concatenate([self._costs, costs], axis=1)[:, -WINDOW:]
-        errors = costs - predicted
+        new = np.zeros(costs.shape, bool)
         for replica, known in enumerate(self._known):
             for i, key in enumerate(keys_of(architectures[replica])):
-                if known.get(key) == costs[replica, i]:
-                    errors[replica, i] = 0
+                new[replica, i] = not unknown[replica, i] and known.get(key) != costs[replica, i]
                 known[key] = float(costs[replica, i])
-        self._errors = np.concatenate([self._errors, errors], axis=1)[:, -WINDOW:]
+        number = new.sum(-1)
+        error = ((costs - predicted) ** 2 * new).sum(-1) / np.maximum(number, 1)
+        self._squared_error += np.minimum(number / WINDOW, 1) * (error - self._squared_error)
 
     def state(self) -> dict[str, ndarray]:
         """Its arrays."""
@@ -134,7 +147,7 @@ class Pacing:
             "moment": self._moment.copy(),
             "weights": self._weights.copy(),
             "window_costs": self._costs.copy(),
-            "window_errors": self._errors.copy(),
+            "squared_error": self._squared_error.copy(),
             **packed("known", self._known, self._positions),
             "known_costs": np.array([cost for known in self._known for cost in known.values()]),
         }
@@ -145,7 +158,7 @@ class Pacing:
         self._moment = state["moment"].copy()
         self._weights = state["weights"].copy()
         self._costs = state["window_costs"].copy()
-        self._errors = state["window_errors"].copy()
+        self._squared_error = state["squared_error"].copy()
         costs = iter(state["known_costs"].tolist())
         self._known = [
             {key: next(costs) for key in keys_of(rows)} for rows in unpacked("known", state)

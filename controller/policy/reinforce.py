@@ -23,7 +23,7 @@ from controller.randomness import ReplicaGenerators
 from controller.state import require_shapes
 
 _DRAWS = 2  # of the policy for each sample
-_PARENTS = 4  # most accurate architectures within the limits, whose neighbours are sampled
+_PARENTS = 40  # most accurate architectures within the limits, whose neighbours are sampled
 _CHEAPER = (
     0.8  # of the limit: cost of the architecture that is repeated where nothing is affordable
 )
@@ -62,7 +62,7 @@ class ReinforceController:
         """Propose architectures, a batch for each replica: new ones, as long as there are any."""
         u = self._generators.uniform(batch_size * _DRAWS, self._positions)
         self._last = self._policy.draw(u)
-        self._entropy = self._last.entropy.mean(-1, dtype=float)
+        self._entropy = self._most_entropy * self._policy.entropy(self._last)
         drawn = self._space.normal(self._last.choices)
         self._cost = self._pacing.predicted(drawn).mean(-1)
         known = [
@@ -74,13 +74,14 @@ class ReinforceController:
         return self._pacing.choose(candidates, batch_size, self._guarded())
 
     def _put_neighbours(self, candidates: Int64[ndarray, "R B D"]) -> None:
-        """Replace some candidates by neighbours of the most accurate known within the limits."""
+        """Replace some candidates by new neighbours of the most accurate known within the limits."""
         replaced = self._generators.uniform(candidates.shape[1]) < self._config.neighbours
         known = np.isfinite(self._within.scores).sum(-1)
         for replica, generator in enumerate(self._generators.each):
             for i in np.flatnonzero(replaced[replica] & (known[replica] > 0)):
                 parent = self._within.architectures[replica, generator.integers(known[replica])]
                 near = self._space.neighbours(parent)
+                near = near[self._pacing.worth_asking(replica, near)]
                 if len(near):
                     candidates[replica, i] = near[generator.integers(len(near))]
 
@@ -121,13 +122,15 @@ class ReinforceController:
         scores = np.concatenate([self._waiting_scores, elite.scores], axis=1)
         costs = np.concatenate([self._waiting_costs, elite.costs], axis=1)
         counted = np.ones(scores.shape, bool)
-        counted[:, self._waiting.shape[1] :] = np.isfinite(elite.scores)
-        counted[:, self._waiting.shape[1] + size :] = False
+        waiting = self._waiting.shape[1]
+        counted[:, waiting:] = np.isfinite(elite.scores)
+        counted[:, waiting + size :] = False
         weight = self._cost_weight()[:, None]
         advantage = standard_ranks(scores, counted)
         succeeded = counted & np.isfinite(scores)
         advantage -= weight * standard_ranks(np.where(succeeded, costs, 0), succeeded)
         advantage /= 1 + weight
+        advantage[:, waiting:] *= self._config.elite / size
         missed = (self._entropy_target() - self._entropy) / self._positions  # nats a position
         entropy_weight = self._config.entropy_gain * missed
         self._policy.reinforce(

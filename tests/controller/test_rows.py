@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 from toy_spaces import Box, Stages
 
-from controller.rows import all_valid, keys_of, listing, packed, rows_of, unpacked
+from controller.rows import all_valid, keys_of, listing, packed, rows_of, switched_on, unpacked
 
 
 def test_a_listing_is_in_lexicographic_order_whatever_the_numbers_of_the_space():
@@ -46,3 +46,13 @@ def test_the_architectures_of_each_replica_are_unpacked_as_they_were_packed():
 def test_all_rows_are_valid_only_where_the_space_has_every_combination():
     assert all_valid(Box(2, 3))
     assert not all_valid(Stages())
+
+
+def test_positions_beyond_the_depth_of_a_stage_are_switched_off():
+    rows = Stages().sample(np.random.default_rng(0), 20)
+
+    on = switched_on(Stages(), rows).reshape(20, 8, 4)
+
+    assert on[..., 0].all()
+    np.testing.assert_array_equal(on[..., 1:], np.arange(3) <= rows.reshape(20, 8, 4)[..., :1])
+    assert switched_on(Box(3, 2), np.array([[0, 1]])).all()

@@ -7,6 +7,7 @@ from controller.policy.pacing import WINDOW, Pacing
 
 SPACE = Box(5, 5, 5, 5)
 GUARDED = np.array([True])
+CHEAP = np.full((1, 1, 4), 1)
 
 
 def cost_of(architectures):
@@ -23,7 +24,8 @@ def paced(guarded, rounds=40, batch=20):
     generator = np.random.default_rng(0)
     pacing, costs = Pacing(1, SPACE.num_choices), []
     for _ in range(rounds):
-        chosen = pacing.choose(drawn(generator, 3 * batch), batch, np.array([guarded]))
+        candidates = np.concatenate([drawn(generator, 3 * batch), CHEAP], axis=1)
+        chosen = pacing.choose(candidates, batch, np.array([guarded]))
         pacing.add(chosen, cost_of(chosen))
         costs.append(cost_of(chosen)[0])
     return np.concatenate(costs)
@@ -34,7 +36,7 @@ def test_the_mean_cost_is_kept_within_the_limit_but_for_the_errors_of_the_model(
 
     assert free.mean() > 1.3
     means = np.convolve(kept, np.full(WINDOW, 1 / WINDOW), "valid")[WINDOW:]
-    assert means.max() < 1.03
+    assert means.max() < 1.01
     assert 0.9 < means.mean() < 1  # no cheaper than needed
 
 
