@@ -26,6 +26,7 @@ from joblib import Parallel, delayed
 
 from latency.sources.table import AutoLatencyConfig
 from nas.accuracy.base import Split
+from nas.accuracy.own_images import SHARES
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.table import TableAccuracyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -34,7 +35,7 @@ from nas.trials.executor import Simulated
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.candidates import draw
 from nas.trials.staged.loop import StagedLoop
-from nas.trials.staged.stages import SHARES, Stages
+from nas.trials.staged.stages import Stages
 from rewards.constrained import ConstrainedReward
 from runtime.shell.provenance import Kind
 
@@ -74,7 +75,7 @@ def one_seed(problem: SearchProblem, seed: int, minutes: float) -> dict[str, np.
     candidates = draw(problem, seed, DRAWS, np.inf)
     rows = candidates.architectures
     candidates = replace(candidates, prior=live_flops(rows))
-    ends = np.cumsum([SHARES[name] for name in ("proxies", "short", "longer")]) * minutes * 60
+    ends = np.cumsum([SHARES[name] for name in ("scores", "short", "longer")]) * minutes * 60
     stages = Stages(
         candidates,
         (Fidelity(f"{EPOCHS} epochs", EPOCHS),),

@@ -31,7 +31,7 @@ from latency.sources.table import AutoLatencyConfig
 from nas.accuracy.base import Split
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
-from nas.accuracy.own_images import StagedConfig
+from nas.accuracy.own_images import SHARES, StagedConfig
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.table import TableAccuracyConfig
@@ -41,7 +41,7 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.candidates import Candidates, draw, scored
 from nas.trials.staged.loop import StagedLoop
-from nas.trials.staged.stages import SHARES, Stages
+from nas.trials.staged.stages import Stages
 from rewards.constrained import ConstrainedReward
 from runtime.shell.atomic_file import write_whole
 from runtime.shell.provenance import Kind
@@ -195,7 +195,7 @@ def main() -> None:
     draws = 40 if arguments.tiny else StagedConfig().draws
     candidates = draw(problem, arguments.seed, draws, math.inf)
     score = ProxyScores(SPACE, images, arguments.seed)
-    seconds = SHARES["proxies"] * 60 * arguments.minutes
+    seconds = SHARES["scores"] * 60 * arguments.minutes
     candidates = scored(candidates, score.each, score.aggregate, seconds)
     say(f"scored {len(candidates)} of {candidates.within} in {candidates.score_s:.0f} s")
     inner = SideBySide(

@@ -159,8 +159,8 @@ def agreement_of_steps(images, report, _tiny):
     outcomes = {}
     torch.backends.cudnn.deterministic = True
     for name, one in networks.items():
-        before_step = (lambda _: None) if name == "eager" else None
-        outcomes[name] = train(one, small, recipe, seed=1, before_step=before_step)
+        subnetworks = (lambda *_: [lambda: None]) if name == "eager" else None
+        outcomes[name] = train(one, small, recipe, seed=1, subnetworks=subnetworks)
         report.say(
             f"- {name}: losses {outcomes[name].losses}, accuracy {outcomes[name].accuracy:.4f}, notes {outcomes[name].notes}"
         )

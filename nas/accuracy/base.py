@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
+from nas.accuracy.training.recipe import Recipe
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import NumberedKeys
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 class Split(Enum):
@@ -102,22 +107,49 @@ class HasSurrogate(Space, Protocol):
 
 
 @runtime_checkable
+class HasNetworks(Protocol):
+    """A space as training sees it."""
+
+    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """Build the untrained network."""
+
+    def example_input(
+        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
+    ) -> Tensor:
+        """Noise in the shape of the network's images."""
+
+
+@runtime_checkable
 class SharedNetwork(Protocol):
-    """A `torch.nn.Module` that holds the weights of all architectures of a space."""
+    """A `torch.nn.Module` that holds the weights of all architectures of a space: a supernet.
+
+    It takes the task's images, and resizes them where an architecture takes others.
+    """
+
+    recipe: Recipe  # with any number of epochs
+
+    def of_step(self, rng: np.random.Generator) -> Int64[ndarray, "k D"]:
+        """Architectures that one step trains; the first learns the labels, the others its outputs."""
 
     def choose(self, architecture: Int64[ndarray, "D"]) -> None:
         """Compute this architecture from now on."""
 
+    def weights(self, architecture: Int64[ndarray, "D"]) -> Mapping[str, Tensor]:
+        """Shared weights of an architecture, by their names in its own network.
+
+        What is not among them stays as it is initialised; statistics are not of this architecture.
+        """
+
 
 @runtime_checkable
-class HasSupernet(Space, Protocol):
+class HasSupernet(Space, HasNetworks, Protocol):
     """A space with a weight-sharing network, the scores of `accuracy=supernet`."""
 
-    def supernet(self, task: Task) -> SharedNetwork:
-        """Build the untrained network; it normalises each batch by its own statistics."""
+    def __hash__(self) -> int:
+        """Equal spaces are one space."""
 
-    def sample_networks(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n D"]:
-        """Draw uniformly over distinct networks."""
+    def supernet(self, task: Task) -> SharedNetwork:
+        """Build the untrained supernet."""
 
 
 @dataclass

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import ClassVar, NoReturn, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
-from nas.accuracy.base import Accuracies, Accuracy, AccuracyConfig, Space, Split
+from nas.accuracy.base import (
+    Accuracies,
+    Accuracy,
+    AccuracyConfig,
+    HasSupernet,
+    Space,
+    Split,
+)
 from nas.accuracy.images.image_set import ImageSet
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
+
+SHARES: Mapping[str, float] = {"scores": 0.10, "short": 0.35, "longer": 0.15}
+"""Shares of the time for latencies and scores, short and longer trainings; the winner has the rest."""
+
+
+class Order(Enum):
+    """Order of the candidates before one is trained."""
+
+    proxies = "proxies"
+    supernet = "supernet"  # accuracy with inherited weights
+    chance = "chance"
 
 
 @final
@@ -55,8 +75,8 @@ class OwnImagesConfig(AccuracyConfig):
     recipe: str = "nas_bench_201"  # of every training
 
     by: ClassVar[str]
-    proxies: ClassVar[bool]  # whether proxies order the candidates; else chance does
-    trains: ClassVar[bool]  # whether several candidates are trained
+    order: ClassVar[Order]
+    shares: ClassVar[Mapping[str, float]] = SHARES
 
     def build(self, space: Space, task: Task, split: Split, epochs: int) -> NoReturn:  # noqa: ARG002 - a table's arguments
         """Refuse to search without images.
@@ -68,7 +88,7 @@ class OwnImagesConfig(AccuracyConfig):
             f"accuracy={self.by} ranks networks on your images; add data=<folder>, or data=digits"
         )
 
-    def of(self, images: ImageSet) -> Accuracy:
+    def of(self, images: ImageSet, space: Space) -> Accuracy:
         """The accuracies of networks that are trained on these images.
 
         Raises:
@@ -76,6 +96,10 @@ class OwnImagesConfig(AccuracyConfig):
         """
         if self.draws < 2:
             raise UserError(f"accuracy.draws={self.draws} must be at least 2")
+        if self.order is Order.supernet and not isinstance(space, HasSupernet):
+            raise UserError(
+                f"accuracy=supernet: space={space.name} has none; choose accuracy=staged"
+            )
         return OwnImages(
             images,
             self.by,
@@ -90,8 +114,7 @@ class StagedConfig(OwnImagesConfig):
     """`accuracy=staged`: proxies, short trainings in the order of a predictor, longer ones."""
 
     by: ClassVar[str] = "staged"
-    proxies: ClassVar[bool] = True
-    trains: ClassVar[bool] = True
+    order: ClassVar[Order] = Order.proxies
 
 
 @final
@@ -100,8 +123,8 @@ class ProxyConfig(OwnImagesConfig):
     """`accuracy=proxy`: the best by the proxies alone."""
 
     by: ClassVar[str] = "proxy"
-    proxies: ClassVar[bool] = True
-    trains: ClassVar[bool] = False
+    order: ClassVar[Order] = Order.proxies
+    shares: ClassVar[Mapping[str, float]] = {**SHARES, "short": 0.0, "longer": 0.0}
 
 
 @final
@@ -110,5 +133,14 @@ class ShortConfig(OwnImagesConfig):
     """`accuracy=short`: short and longer trainings of random candidates."""
 
     by: ClassVar[str] = "short"
-    proxies: ClassVar[bool] = False
-    trains: ClassVar[bool] = True
+    order: ClassVar[Order] = Order.chance
+
+
+@final
+@dataclass
+class SupernetConfig(OwnImagesConfig):
+    """`accuracy=supernet`: the best with inherited weights, which all trainings begin with."""
+
+    by: ClassVar[str] = "supernet"
+    order: ClassVar[Order] = Order.supernet
+    shares: ClassVar[Mapping[str, float]] = {"scores": 0.45, "short": 0.10, "longer": 0.05}

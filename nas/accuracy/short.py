@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 from typing import final
 
 import numpy as np
@@ -20,7 +21,7 @@ from nas.accuracy.slow import Evaluation, Fidelity
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.together import TrainingPool
 from nas.accuracy.training.trainer import Trained
-from nas.accuracy.training.trial import NetworkOf
+from nas.accuracy.training.trial import NetworkOf, checkpoint_of
 from runtime.shell.provenance import Kind
 
 
@@ -41,6 +42,7 @@ class SideBySide:
         at_once: int,
         source: str,
         description: str,
+        checkpoints: Path | None = None,
     ) -> None:
         """Uploads the images.
 
@@ -52,9 +54,11 @@ class SideBySide:
           at_once: trainings side by side.
           source: name stored beside every result.
           description: where the numbers come from, one line.
+          checkpoints: folder that each training leaves its checkpoint in.
         """
         self.fidelities, self.source, self.description = fidelities, source, description
         self._images, self._network, self._recipe = images, network, recipe
+        self._checkpoints = checkpoints
         self._pool = TrainingPool(images, side_by_side=at_once)
         self._pool.__enter__()
         self._closed = False
@@ -83,16 +87,21 @@ class SideBySide:
                 answer.set_exception(error)
             else:
                 one = training.result()
-                answer.set_result(Evaluation(one.accuracy, Kind.trained, one.seconds))
+                answer.set_result(Evaluation(one.accuracy, Kind.trained, one.seconds, one.losses))
             self._ended.put(answer)
 
         epochs = self.fidelities[fidelity].epochs
+        checkpoint = None
+        if self._checkpoints is not None:
+            checkpoint = checkpoint_of(self._checkpoints, architecture, epochs, seed)
         training = self._pool.submit(
             build,
             replace(self._recipe, epochs=epochs),
             seed=seed,
             stop=lambda: self._closed,
             evaluate_every=epochs,
+            checkpoint=checkpoint,
+            checkpoint_every=epochs,
         )
         training.add_done_callback(finished)
         return answer

@@ -30,6 +30,7 @@ class Evaluation:
     accuracy: float  # top-1 on the split that is searched on, a fraction
     kind: Kind
     seconds: float  # that the evaluation took
+    losses: tuple[float, ...] = ()  # of a training, the mean of each epoch
 
 
 @runtime_checkable

@@ -34,7 +34,13 @@ from latency.sources.table import (
 from latency.sources.transfer import TransferLatencyConfig
 from nas.accuracy.base import Accuracy, AccuracyConfig, Split
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.own_images import OwnImagesConfig, ProxyConfig, ShortConfig, StagedConfig
+from nas.accuracy.own_images import (
+    OwnImagesConfig,
+    ProxyConfig,
+    ShortConfig,
+    StagedConfig,
+    SupernetConfig,
+)
 from nas.accuracy.slow import SlowAccuracySource
 from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig
@@ -81,6 +87,7 @@ NAMES: dict[str, dict[str, type[Any]]] = {
         "staged": StagedConfig,
         "proxy": ProxyConfig,
         "short": ShortConfig,
+        "supernet": SupernetConfig,
         "ofa": OfaAccuracyConfig,
     },
     "latency": {
@@ -293,10 +300,10 @@ def _accuracy(
         chosen = config.accuracy = StagedConfig()
     if not isinstance(chosen, OwnImagesConfig):
         raise UserError(
-            f"data={config.data}: networks are ranked by accuracy=staged, proxy or short; a "
+            f"data={config.data}: networks are ranked by accuracy=staged, proxy, short or supernet; a "
             f"benchmark's numbers say nothing of your images"
         )
-    return chosen.of(images)
+    return chosen.of(images, space)
 
 
 def _latency(

@@ -77,9 +77,10 @@ class Subject:
         if self.training is None:
             return f"The weights were trained elsewhere and read from {plain(str(self.weights))}"
         recipe = self.training.recipe.get("name", "unnamed")
+        start = self.training.recipe.get("start")
         return (
             f"Trained on {plain(self.training.data_title)}: {self.training.epochs} epochs of recipe "
-            f"{plain(recipe)}, seed {self.training.seed}"
+            f"{plain(recipe)}, seed {self.training.seed}{'' if start is None else f'; {plain(start)}'}"
         )
 
     @property

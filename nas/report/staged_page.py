@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from nas.report.answer import accuracy_figures, answer, latency_figure
 from nas.report.provenance import provenance
 from nas.report.stages import stages_table
@@ -70,7 +72,7 @@ def _trainings(trials: Trials, epochs: tuple[int, ...], problem: SearchProblem) 
             f"`{problem.space.text(trials.architectures[i])}`",
             str(trials.error[i]) or "-",
         ]
-        for i in range(len(trials))
+        for i in np.flatnonzero(trials.fidelity >= 0).tolist()
     ]
     return Table(
         [

@@ -13,6 +13,7 @@ from runtime.page.parts import Table
 _TITLES = {
     "draw": "latencies",
     "proxies": "proxies",
+    "supernet": "supernet",
     "short": "short trainings",
     "longer": "longer trainings",
     "full": "the winner",
@@ -52,7 +53,8 @@ def stages_table(stages: tuple[StageResult, ...]) -> Table:
             for one in stages
         ],
         "The favourite of the proxies has a score and no accuracy; its place before is that by FLOPs. "
-        "Accuracies are on validation images, after that many epochs. Seconds of trainings are summed.",
+        "Accuracies are on validation images, after that many epochs; that of the supernet is with inherited "
+        "weights, of a network that was not trained by itself. Seconds of trainings are summed.",
     )
 
 
@@ -75,4 +77,5 @@ def _facts(stage: StageResult) -> Iterator[str]:
     if stage.place_before is not None and stage.name != "full":
         yield f"place {stage.place_before:,} before"
     if stage.accuracy is not None:
-        yield f"{stage.accuracy:.2%} on validation images"
+        inherited = " with inherited weights" if stage.name == "supernet" else ""
+        yield f"{stage.accuracy:.2%} on validation images{inherited}"

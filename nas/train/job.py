@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import platform
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import final
 
 import torch
@@ -24,6 +27,8 @@ from nas.accuracy.training.trainer import (
     seconds_an_epoch,
     train,
 )
+from nas.accuracy.training.trial import NetworkOf
+from nas.accuracy.training.untrained import untrained
 from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import Subject
@@ -37,6 +42,16 @@ _SHARE_OF_HOURS = 0.95
 
 @final
 @dataclass(frozen=True)
+class Start:
+    """Beginning of a training: the network, and an earlier training that it goes on from."""
+
+    network: NetworkOf
+    continues: Path | None = None  # checkpoint of a shorter training
+    words: str = ""  # for the record; empty if it begins with new weights
+
+
+@final
+@dataclass(frozen=True)
 class TrainingJob:
     """A network to train, and where its results belong."""
 
@@ -45,16 +60,26 @@ class TrainingJob:
     network: nn.Module
     device: torch.device
     console: Console
+    start: Start
+    ends_s: float = math.inf  # on the monotonic clock; no epoch begins that would end later
 
     @classmethod
     def of(
-        cls, config: TrainConfig, subject: Subject, device: torch.device, console: Console
+        cls,
+        config: TrainConfig,
+        subject: Subject,
+        device: torch.device,
+        console: Console,
+        *,
+        start: Start | None = None,
+        ends_s: float = math.inf,
     ) -> TrainingJob:
-        """Build the network, with weights of the seed."""
+        """Build the network, by default with new weights of the seed."""
+        start = start or Start(partial(untrained, subject.space))
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(config.seed)
-            network = subject.space.network(subject.architecture, subject.images.task)
-        return cls(config, subject, network, device, console)
+            network = start.network(subject.architecture, subject.images.task)
+        return cls(config, subject, network, device, console, start, ends_s)
 
     def run(self) -> None:
         """Train, or go on with the training, and write the results.
@@ -111,7 +136,7 @@ class TrainingJob:
         done = epochs_done(checkpoint)
         if done:
             self._say(f"goes on after epoch {done}")
-        deadline_s = time.monotonic() + 3600 * (self.config.hours or float("inf"))
+        ends_s = min(self.ends_s, time.monotonic() + 3600 * (self.config.hours or math.inf))
         tensorboard = self.subject.folder / _TENSORBOARD
         with TrainingProgress(self.console, tensorboard, recipe.epochs, done) as progress:
             return train(
@@ -122,8 +147,9 @@ class TrainingJob:
                 device=self.device,
                 on=self.config.images,
                 checkpoint=checkpoint,
+                continues=self.start.continues,
                 on_epoch=progress,
-                stop=lambda: time.monotonic() > deadline_s,
+                stop=lambda: time.monotonic() + progress.epoch_s > ends_s,
                 # the test images are for the end
                 evaluate_every=1 if self.config.images is TrainOn.train else recipe.epochs,
             )
@@ -157,7 +183,10 @@ class TrainingJob:
             side=images.side,
             mean=images.mean,
             sd=images.sd,
-            recipe={name: str(value) for name, value in dataclasses.asdict(recipe).items()},
+            recipe={
+                **{name: str(value) for name, value in dataclasses.asdict(recipe).items()},
+                **({"start": self.start.words} if self.start.words else {}),
+            },
             epochs=trained.epochs,
             seed=self.config.seed,
             trained_on=self.config.images.value,

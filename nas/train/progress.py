@@ -35,6 +35,8 @@ class TrainingProgress:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("", total=epochs, completed=done)
+        self.epoch_s = 0.0
+        """Duration of the last epoch."""
 
     def __enter__(self) -> TrainingProgress:
         self._bar.start()
@@ -46,6 +48,7 @@ class TrainingProgress:
 
     def __call__(self, epoch: Epoch) -> None:
         """Show an epoch."""
+        self.epoch_s = epoch.seconds
         figures = f"loss {epoch.loss:.4f}"
         self._events.scalar("training/loss", epoch.loss, epoch.number)
         self._events.scalar("training/images per second", epoch.images_per_second, epoch.number)

@@ -48,7 +48,9 @@ def trainability(network: nn.Module, images: Float[Tensor, "n c h w"]) -> float:
         )
         if back.shape == signs.shape and torch.equal(back, signs):  # the identity
             return -math.inf
-        shrunk = before.shape[-1] // after.shape[-1]
+        shrunk = -(-before.shape[-1] // after.shape[-1])
+        missing = shrunk * after.shape[-1] - before.shape[-1]  # of an odd side that is halved
+        back = nn.functional.pad(back, (0, missing, 0, missing))
         into = nn.functional.pixel_unshuffle(back, shrunk).movedim(1, -1).flatten(0, -2)
         out = signs.movedim(1, -1).flatten(0, -2)
         products.append(into.T @ out / len(out))

@@ -1,28 +1,40 @@
-"""Training of a supernet: one path a step, drawn uniformly over distinct networks.
+"""Training of a supernet, and the score of an architecture by the weights that it inherits.
 
-The recipe is that of Ning et al. ("Evaluating efficient performance estimators of neural
-architectures", NeurIPS 2021): batch normalisation without affine parameters and with the batch's own
-statistics, SGD with learning rate 0.05, gradients clipped at 5; the last weights are averaged.
+The space says what a step trains: one path, drawn uniformly over distinct networks (Ning et al.,
+"Evaluating efficient performance estimators of neural architectures", NeurIPS 2021), or the largest,
+the smallest and two random networks (the sandwich rule with in-place distillation: Yu et al.,
+"BigNAS", ECCV 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Int64
 from numpy import ndarray
 from torch import nn
 
-from nas.accuracy.base import HasSupernet, SharedNetwork
+from nas.accuracy.base import HasNetworks, HasSupernet, SharedNetwork
 from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.training.evaluation import accuracy_of
-from nas.accuracy.training.recipe import Recipe
-from nas.accuracy.training.trainer import Epoch, train
+from nas.accuracy.training.batches import source_of
+from nas.accuracy.training.evaluation import accuracy_of, device_named
+from nas.accuracy.training.step import Normalised
+from nas.accuracy.training.trainer import Epoch, seconds_an_epoch, train
+from nas.accuracy.training.untrained import resize, untrained
+from runtime.network.task import Task
 
-RECIPE = Recipe("supernet", lr=0.05, ema=0.02, clip=5.0)
+RECALIBRATED_ON = 4096
+"""Training images that give an architecture its own statistics of batch normalisation."""
+
+JUDGED_ON = 2048
+"""Validation images that an architecture is scored on, at most."""
+
+_BATCH = 256
 
 
 def train_supernet(
@@ -33,47 +45,103 @@ def train_supernet(
     seed: int,
     device: torch.device | str = "auto",
     on_epoch: Callable[[Epoch], None] = lambda _: None,
+    checkpoint: Path | None = None,
+    stop: Callable[[], bool] = lambda: False,
+    side: int | None = None,
 ) -> SharedNetwork:
-    """Train on the training images; what is drawn depends on the seed alone."""
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        network = space.supernet(images.task)
-
-    def choose(step: int) -> None:
-        network.choose(space.sample_networks(np.random.default_rng([seed, step]), 1)[0])
-
+    """Train on the training images, resized to `side`; what is drawn depends on the seed alone."""
+    shared = initialised(space, images, seed, side)
     train(
-        _module(network),
+        _module(shared),
         images,
-        replace(RECIPE, epochs=epochs),
+        replace(shared.recipe, epochs=epochs),
         seed=seed,
         device=device,
         on_epoch=on_epoch,
+        checkpoint=checkpoint,
+        stop=stop,
         evaluate_every=epochs,
-        before_step=choose,
+        subnetworks=partial(_chosen, seed),
     )
+    return shared
+
+
+def initialised(
+    space: HasSupernet, images: ImageSet, seed: int, side: int | None = None
+) -> SharedNetwork:
+    """The untrained supernet of a seed, for the images or, with `side`, for smaller ones of them."""
+    task = images.task if side is None else replace(images.task, image_side=side)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        shared = space.supernet(task)
+    resize(_module(shared), task.image_side, images.side)
+    return shared
+
+
+def seconds_of_epoch(
+    space: HasSupernet,
+    images: ImageSet,
+    *,
+    device: torch.device | str = "auto",
+    side: int | None = None,
+) -> float:
+    """Estimate what an epoch of `train_supernet` takes."""
+    shared = initialised(space, images, 0, side)
+    chosen = partial(_chosen, 0)
+    return seconds_an_epoch(
+        _module(shared), images, shared.recipe, device=device, subnetworks=chosen
+    )
+
+
+def inherited(
+    space: HasNetworks,
+    shared: SharedNetwork,
+    architecture: Int64[ndarray, "D"],
+    task: Task,
+    side: int | None = None,
+) -> nn.Module:
+    """An architecture's own network, as `untrained` makes it, with the weights of the supernet."""
+    network = untrained(space, architecture, task, side)
+    network.load_state_dict(dict(shared.weights(architecture)), strict=False)
     return network
 
 
 def path_accuracy(
-    network: SharedNetwork,
+    space: HasNetworks,
+    shared: SharedNetwork,
     architecture: Int64[ndarray, "D"],
     images: ImageSet,
-    count: int,
     *,
     device: torch.device | str = "auto",
+    side: int | None = None,
 ) -> float:
-    """Accuracy of one path on the first validation images: a score, of no trained network."""
-    network.choose(architecture)
-    first = Images(images.valid.pixels[:count], images.valid.labels[:count])
-    return accuracy_of(_module(network), first, images, device=device)
+    """Accuracy with inherited weights on the first validation images: a score, of no trained network."""
+    network = inherited(space, shared, architecture, images.task, side)
+    recalibrate(network, images, device=device)
+    first = Images(images.valid.pixels[:JUDGED_ON], images.valid.labels[:JUDGED_ON])
+    return accuracy_of(network, first, images, device=device)
 
 
-def path_accuracies(
-    network: SharedNetwork, architectures: Int64[ndarray, "n D"], images: ImageSet, count: int
-) -> Float64[ndarray, "n"]:
-    """`path_accuracy` of many."""
-    return np.array([path_accuracy(network, row, images, count) for row in architectures])
+def recalibrate(
+    network: nn.Module, images: ImageSet, *, device: torch.device | str = "auto"
+) -> None:
+    """Replace the statistics of batch normalisation by those of the first training images."""
+    device = device_named(device)
+    model = Normalised(network, images.mean, images.sd, device)
+    norms = [one for one in network.modules() if isinstance(one, nn.BatchNorm2d)]
+    usual = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean over all batches
+    source = source_of([images.train], device)
+    model.train()
+    with torch.no_grad():
+        for which in torch.arange(min(len(source), RECALIBRATED_ON)).split(_BATCH):
+            if len(which) > 1:
+                model(source.gather(which)[0])
+    for norm, momentum in zip(norms, usual, strict=True):
+        norm.momentum = momentum
+    network.eval()
 
 
 def with_batch_statistics(network: nn.Module) -> None:
@@ -87,6 +155,14 @@ def with_batch_statistics(network: nn.Module) -> None:
                 features = child.num_features
                 plain = nn.BatchNorm2d(features, affine=False, track_running_stats=False)
                 setattr(module, name, plain)
+
+
+def _chosen(seed: int, network: nn.Module, step: int) -> Sequence[Callable[[], object]]:
+    """The choices of a step."""
+    if not isinstance(network, SharedNetwork):
+        raise TypeError(f"{type(network).__name__} is no SharedNetwork")
+    rows: Iterable[Int64[ndarray, "D"]] = network.of_step(np.random.default_rng([seed, step]))
+    return [partial(network.choose, row) for row in rows]
 
 
 def _module(network: SharedNetwork) -> nn.Module:

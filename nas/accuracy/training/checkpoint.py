@@ -76,6 +76,34 @@ def load_checkpoint(
     return progress
 
 
+def carry_over(path: Path, state: Mapping[str, Tensor]) -> Progress:
+    """Restore weights, momenta and averages of a shorter training of the same network, in place.
+
+    Its epochs are those that the longer one has behind it, without an accuracy; its seconds are not.
+
+    Raises:
+      UserError: if the file is corrupt, or of another network; the state is then as it was.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            losses = json.loads(file.metadata()["progress"])["losses"]
+            kept = {
+                name: (file.get_tensor(name), tensor)
+                for name, tensor in state.items()
+                if name.startswith(("network.", "momentum.", "average."))
+            }
+            progress = Progress(tuple(losses), (None,) * len(losses))
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not a checkpoint of this network: {error}") from error
+    if any(one.shape != tensor.shape for one, tensor in kept.values()):
+        raise UserError(f"{path} is the checkpoint of another network")
+    restore(
+        {name: tensor for name, (_, tensor) in kept.items()},
+        {name: one for name, (one, _) in kept.items()},
+    )
+    return progress
+
+
 def epochs_done(path: Path) -> int:
     """Epochs that a checkpoint has behind it; 0 if there is none that can be read."""
     return len(_header(path).get("progress", {}).get("losses", ()))

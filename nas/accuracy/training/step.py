@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import final
 
@@ -81,6 +81,8 @@ class Step:
         self.micro_batches = 1
         """Parts of a batch that go through the network one after another; divides the batch."""
         self.batch_size = batch_size
+        self.subnetworks: Sequence[Callable[[], object]] = (lambda: None,)
+        """Each makes the network compute one of its parts; the first part's outputs teach the others."""
         self._recipe = recipe
         images = in_segment * batch_size
         self._pixels = torch.empty((images, side, side, channels), dtype=torch.uint8, device=device)
@@ -138,12 +140,7 @@ class Step:
             for part, truth in zip(
                 pixels.chunk(self.micro_batches), labels.chunk(self.micro_batches), strict=True
             ):
-                part_loss = functional.cross_entropy(
-                    self.model(part), truth, label_smoothing=self._recipe.label_smoothing
-                )
-                part_loss = part_loss * (len(part) / self.batch_size)
-                part_loss.backward()
-                loss += part_loss.detach()
+                loss += self._backward(part, truth) * (len(part) / self.batch_size)
         if self._recipe.clip is not None:
             nn.utils.clip_grad_norm_(self._weights.values(), self._recipe.clip, foreach=True)
         self._optimizer.step()
@@ -155,6 +152,23 @@ class Step:
             self.losses.index_copy_(0, self._step, loss[None])
             self._batch += 1
             self._step += 1
+
+    def _backward(
+        self, pixels: UInt8[Tensor, "m side side channels"], truth: Int64[Tensor, "m"]
+    ) -> Float[Tensor, ""]:
+        """Add the gradients of each subnetwork's loss; returns the first one's mean loss."""
+        share = len(pixels) / self.batch_size
+        first, *others = self.subnetworks
+        first()
+        logits = self.model(pixels)
+        smoothing = self._recipe.label_smoothing
+        loss = functional.cross_entropy(logits, truth, label_smoothing=smoothing)
+        (loss * share).backward()
+        taught = logits.detach().softmax(-1)
+        for choose in others:
+            choose()
+            (functional.cross_entropy(self.model(pixels), taught) * share).backward()
+        return loss.detach()
 
     def state(self) -> dict[str, Tensor]:
         """All that a step changes, by name; the tensors themselves, not copies."""

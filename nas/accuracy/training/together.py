@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import final
 
@@ -103,6 +104,8 @@ class TrainingPool:
         on_epoch: Callable[[Epoch], None] = lambda _: None,
         stop: Callable[[], bool] = lambda: False,
         evaluate_every: int = 1,
+        checkpoint: Path | None = None,
+        checkpoint_every: int = 1,
     ) -> Future[Trained]:
         """Train a network when one of the others has finished.
 
@@ -113,6 +116,8 @@ class TrainingPool:
           on_epoch: called after each epoch, in the pool's thread.
           stop: asked after each epoch, in the pool's thread.
           evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
+          checkpoint: as `train` takes it.
+          checkpoint_every: as `train` takes it.
 
         Returns:
           The result, or what `train` raises.
@@ -129,6 +134,8 @@ class TrainingPool:
                 on_epoch=on_epoch,
                 stop=stop,
                 evaluate_every=evaluate_every,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
             )
 
         with self._changed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -18,7 +18,12 @@ from torch import nn
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.batches import Batches, Source, hash_of, source_of
 from nas.accuracy.training.captured import GpuSlot, chosen_kernels, opened_slot
-from nas.accuracy.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from nas.accuracy.training.checkpoint import (
+    Progress,
+    carry_over,
+    load_checkpoint,
+    save_checkpoint,
+)
 from nas.accuracy.training.evaluation import device_named, right_answers
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.step import Normalised, Step, copied, restore
@@ -29,6 +34,12 @@ Result = TypeVar("Result")
 
 Waits: TypeAlias = Generator["torch.cuda.Event", None, Result]
 """Work that yields the event it waits for, and is resumed when that has passed."""
+
+Subnetworks: TypeAlias = Callable[[nn.Module, int], Sequence[Callable[[], object]]]
+"""Calls, by supernet and number of a step, that each make it compute one of its architectures.
+
+The first is trained on the labels, the others on its outputs (in-place distillation).
+"""
 
 _AHEAD = 16
 """Steps that are launched before those before them have ended."""
@@ -113,10 +124,12 @@ def train(
     device: torch.device | str = "auto",
     on: TrainOn = TrainOn.train,
     checkpoint: Path | None = None,
+    checkpoint_every: int = 1,
+    continues: Path | None = None,
     on_epoch: Callable[[Epoch], None] = _ignore,
     stop: Callable[[], bool] = _never,
     evaluate_every: int = 1,
-    before_step: Callable[[int], None] | None = None,
+    subnetworks: Subnetworks | None = None,
 ) -> Trained:
     """Train a network, in place; it lies on the device afterwards.
 
@@ -130,12 +143,15 @@ def train(
       seed: of order and augmentation.
       device: `auto` is the GPU if there is one.
       on: training split, judged on validation; or both, judged on test.
-      checkpoint: file that is written after each epoch, and resumed from if it is there.
+      checkpoint: file that is written after epochs, and resumed from if it is there.
+      checkpoint_every: epochs between two checkpoints; the last epoch always has one.
+      continues: checkpoint of a shorter training of the network, whose weights and momenta are taken
+        over; its epochs count among the recipe's, so that the learning rate is that of the next one.
       on_epoch: called after each epoch.
       stop: asked after each epoch; True ends the training, which its checkpoint can go on with.
       evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
-      before_step: called with the number of each step, for networks that change from step to step;
-        steps are then not captured.
+      subnetworks: of a supernet: the parts of the network that each step trains; steps are then not
+        captured.
 
     Raises:
       DivergedTrainingError: if the loss is not finite.
@@ -154,10 +170,12 @@ def train(
                     seed=seed,
                     slot=slot,
                     checkpoint=checkpoint,
+                    checkpoint_every=checkpoint_every,
+                    continues=continues,
                     on_epoch=on_epoch,
                     stop=stop,
                     evaluate_every=evaluate_every,
-                    before_step=before_step,
+                    subnetworks=subnetworks,
                 )
             )
 
@@ -180,30 +198,35 @@ def training(
     seed: int,
     slot: GpuSlot | None,
     checkpoint: Path | None = None,
+    checkpoint_every: int = 1,
+    continues: Path | None = None,
     on_epoch: Callable[[Epoch], None] = _ignore,
     stop: Callable[[], bool] = _never,
     evaluate_every: int = 1,
-    before_step: Callable[[int], None] | None = None,
+    subnetworks: Subnetworks | None = None,
 ) -> Waits[Trained]:
     """`train` for one thread that drives several: yields where it would wait for the GPU.
 
     Runs within `slot.current()`; without a slot, on a CPU, it never yields.
     """
-    run = _Training(sources, network, recipe, seed=seed, slot=slot, before_step=before_step)
+    run = _Training(sources, network, recipe, seed=seed, slot=slot, subnetworks=subnetworks)
     identity = run.identity()
     past = Progress()
     if checkpoint is not None:
         past = load_checkpoint(checkpoint, run.step.state(), identity)
+    if continues is not None and not past.losses:
+        past = carry_over(continues, run.step.state())
     while len(past.losses) < recipe.epochs:
         epoch = len(past.losses)
+        is_last = epoch + 1 == recipe.epochs
         began_s = time.perf_counter()
         loss = yield from run.epoch(epoch)
         seconds = time.perf_counter() - began_s
-        evaluates = epoch + 1 == recipe.epochs or (epoch + 1) % evaluate_every == 0
+        evaluates = is_last or (epoch + 1) % evaluate_every == 0
         accuracy = (yield from run.accuracy()) if evaluates else None
         whole_s = time.perf_counter() - began_s
         past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
-        if checkpoint is not None:
+        if checkpoint is not None and (is_last or (epoch + 1) % checkpoint_every == 0):
             save_checkpoint(checkpoint, run.step.state(), past, identity)
         speed = run.images_an_epoch / seconds
         on_epoch(Epoch(epoch + 1, recipe.epochs, loss, accuracy, whole_s, speed))
@@ -225,6 +248,7 @@ def seconds_an_epoch(
     *,
     device: torch.device | str = "auto",
     on: TrainOn = TrainOn.train,
+    subnetworks: Subnetworks | None = None,
 ) -> float:
     """Estimate what an epoch of `train` takes, without its evaluation; the network stays as it is.
 
@@ -235,7 +259,7 @@ def seconds_an_epoch(
         sources = Sources.of(images, on, device)
         with opened_slot(device) as slot:
             return _Training(
-                sources, deepcopy(network), recipe, seed=0, slot=slot, before_step=None
+                sources, deepcopy(network), recipe, seed=0, slot=slot, subnetworks=subnetworks
             ).seconds_an_epoch()
 
 
@@ -251,14 +275,14 @@ class _Training:
         *,
         seed: int,
         slot: GpuSlot | None,
-        before_step: Callable[[int], None] | None,
+        subnetworks: Subnetworks | None,
     ) -> None:
         device = sources.device
         network.train()
         self._sources = sources
         self._slot = slot
         self._earlier: torch.cuda.Event | None = None
-        self._before_step = before_step
+        self._subnetworks = subnetworks
         batch_size = recipe.batch_of(len(sources.train))
         self._batches = Batches(sources.train, recipe, batch_size, seed)
         self._segment_steps = self._batches.segment_steps(device)
@@ -357,8 +381,8 @@ class _Training:
                 self.step.load(pixels, labels)
                 advance = self._advancing()
                 for _ in range(len(pixels) // self.step.batch_size):
-                    if self._before_step is not None:
-                        self._before_step(step)
+                    if self._subnetworks is not None:
+                        self.step.subnetworks = self._subnetworks(self.step.model.network, step)
                     advance()
                     step += 1
                     if step % _AHEAD == 0:
@@ -386,6 +410,6 @@ class _Training:
         """The step, captured at the first call if it can be."""
         if self._advance is None:
             self._advance = self.step
-            if self._slot is not None and self._before_step is None:
+            if self._slot is not None and self._subnetworks is None:
                 self._advance = self._slot.captured(self.step)
         return self._advance

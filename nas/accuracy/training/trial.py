@@ -30,7 +30,8 @@ class TrialTraining:
     """Trains the network of an architecture from new weights, to the epochs of a fidelity.
 
     It can be sent to another process or machine, which reads the images from the same path. With
-    `checkpoints`, a training whose worker died goes on from its last whole epoch.
+    `checkpoints`, a training whose worker died goes on from its last whole epoch, and one that has
+    ended leaves its checkpoint, which a longer training of the network can go on from.
     """
 
     images: ImageSet
@@ -49,7 +50,9 @@ class TrialTraining:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             network = self.network(architecture, self.images.task)
-        checkpoint = self._checkpoint(architecture, fidelity, seed)
+        checkpoint = None
+        if self.checkpoints is not None:
+            checkpoint = checkpoint_of(self.checkpoints, architecture, fidelity.epochs, seed)
         trained = train(
             network,
             self.images,
@@ -58,14 +61,10 @@ class TrialTraining:
             checkpoint=checkpoint,
             evaluate_every=fidelity.epochs,
         )
-        if checkpoint is not None:
-            checkpoint.unlink(missing_ok=True)
-        return Evaluation(trained.accuracy, Kind.trained, trained.seconds)
+        return Evaluation(trained.accuracy, Kind.trained, trained.seconds, trained.losses)
 
-    def _checkpoint(
-        self, architecture: Int64[ndarray, "D"], fidelity: Fidelity, seed: int
-    ) -> Path | None:
-        if self.checkpoints is None:
-            return None
-        key = sha256(architecture.tobytes()).hexdigest()[:16]
-        return self.checkpoints / f"{key}-{fidelity.epochs}-{seed}.safetensors"
+
+def checkpoint_of(folder: Path, architecture: Int64[ndarray, "D"], epochs: int, seed: int) -> Path:
+    """File of a training's checkpoint in a folder of many."""
+    key = sha256(architecture.tobytes()).hexdigest()[:16]
+    return folder / f"{key}-{epochs}-{seed}.safetensors"

@@ -2,35 +2,43 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import final
 
 import torch
 from rich.console import Console
 
 from latency.base import LiveOracle
+from nas.accuracy.base import HasSupernet
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.images.open import open_images
-from nas.accuracy.own_images import OwnImages, OwnImagesConfig
+from nas.accuracy.own_images import Order, OwnImages, OwnImagesConfig
 from nas.accuracy.short import SideBySide
 from nas.accuracy.slow import Evaluation, Fidelity, SlowAccuracySource
+from nas.accuracy.supernet.stored import Inheriting
+from nas.accuracy.training.checkpoint import epochs_done
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.share import take_share
-from nas.accuracy.training.trial import TrialTraining
+from nas.accuracy.training.trial import NetworkOf, TrialTraining, checkpoint_of
+from nas.accuracy.training.untrained import untrained
 from nas.config.build import Experiment
+from nas.report.event_file import EventFile
 from nas.report.run_page import write_report
 from nas.report.staged_page import staged_page
 from nas.report.stages import print_stage
 from nas.report.summary import Settings, Summary, feasible_of, summarise
+from nas.report.tensorboard_log import FLUSH_S
 from nas.report.terminal import print_summary
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
 from nas.search.interruption import Interruption
 from nas.search.journal import Asked, Journal, cut_journal, read_journal
-from nas.search.own_images.scoring import ProxyScores
+from nas.search.own_images.scoring import ProxyScores, Scores, supernet_scores
 from nas.search.own_images.winner import (
     Winner,
     epochs_within,
@@ -40,12 +48,13 @@ from nas.search.own_images.winner import (
 )
 from nas.search.record import write_record
 from nas.search.run import OnTrials, nothing
+from nas.train.job import Start
 from nas.trials.executor import Evaluated, Workers
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.candidates import Candidates, draw, load_candidates, save_candidates, scored
 from nas.trials.staged.loop import StagedLoop
 from nas.trials.staged.stage_result import StageResult, stage_results
-from nas.trials.staged.stages import SHARES, Job, Stages
+from nas.trials.staged.stages import LONGER, Job, Stages
 from nas.trials.survey import estimated_share
 from nas.trials.trial import Trials
 from runtime.shell.errors import UserError
@@ -58,8 +67,11 @@ EPOCHS = (1, 3, 12, 36)
 GPU_WORKERS = 8
 """Trainings at once on a GPU, which one small network leaves mostly idle."""
 
-CPU_SIDE = 16
-"""Most pixels of the images that rank on a CPU; the winner sees all of its own."""
+CPU_SIDE, CPU_SHRUNK = 16, 7
+"""Pixels of the images that rank on a CPU, and how many times smaller larger ones become at most.
+
+The winner sees whole images: sides of 32 pixels become 16, those of 224 become 32.
+"""
 
 
 @final
@@ -127,13 +139,16 @@ class OwnImagesRun:
         began_s = time.monotonic()
         with Interruption() as interruption:
             candidates = self._candidates(interruption)
-            loop, trials = self._rank(candidates, interruption)
-        stages = stage_results(loop, self._problem.space)
+            loop, trials, spent_s = self._rank(candidates, interruption, began_s)
+        inherits = self.rule.order is Order.supernet
+        stages = stage_results(loop, self._problem.space, scores_are_accuracies=inherits)
         for one in stages:
             print_stage(self.console, one)
-        at, last, final = self._train_winner(loop, _spent_s(loop))
+        at, last, final = self._train_winner(loop, self._seconds - spent_s)
         print_stage(self.console, last)
         trials.append(loop.trial(loop.asked, Job(at, len(EPOCHS)), final))
+        if inherits:
+            trials.append(loop.scored(loop.asked + 1, Kind.supernet))
         seconds = time.monotonic() - began_s
         return self._finish(Trials.joined(trials), (*stages, last), seconds)
 
@@ -148,11 +163,11 @@ class OwnImagesRun:
         Where the candidates took longer than their share, the stages share what is left, or half of
         the whole time if that is more.
         """
-        spent_s = candidates.seconds
-        left_s = max(self._seconds - spent_s, self._seconds / 2) if self.rule.trains else 0.0
-        ends = {"proxies": spent_s}
+        shares, spent_s = self.rule.shares, candidates.seconds
+        left_s = max(self._seconds - spent_s, self._seconds / 2)
+        ends = {"scores": spent_s}
         for stage in ("short", "longer"):
-            spent_s += left_s * SHARES[stage] / (1 - SHARES["proxies"])
+            spent_s += left_s * shares[stage] / (1 - shares["scores"])
             ends[stage] = spent_s
         return ends
 
@@ -161,25 +176,66 @@ class OwnImagesRun:
         path = self.folder.path / "candidates.npz"
         if path.is_file():
             return load_candidates(path)
-        seed, room_s = self.experiment.config.seed, self._seconds * SHARES["proxies"]
+        seed, room_s = self.experiment.config.seed, self._seconds * self.rule.shares["scores"]
         found = draw(self._problem, seed, self.rule.draws, room_s / 2)
         self._say(
             f"{found.drawn:,} draws: {found.within:,} of {found.distinct:,} distinct networks are "
             f"within {self._problem.limits.label}"
         )
-        if self.rule.proxies:
-            score = ProxyScores(self._problem.space, self.images, seed)
-            left_s = room_s - found.draw_s
-            found = scored(found, score.each, score.aggregate, left_s, interruption.check)
-        else:
+        if self.rule.order is Order.chance:
             found = found.in_random_order(seed)
+        else:
+            began_s = time.monotonic()
+            score = self._scores(room_s - found.draw_s, interruption)
+            left_s = room_s - found.draw_s - (time.monotonic() - began_s)
+            found = scored(found, score.each, score.aggregate, left_s, interruption.check)
+            found = replace(found, score_s=time.monotonic() - began_s)
         save_candidates(path, found)
         return found
 
+    def _scores(self, seconds: float, interruption: Interruption) -> Scores:
+        """What orders the candidates; a supernet is trained for most of these seconds first."""
+        config, space = self.experiment.config, self._problem.space
+        if self.rule.order is Order.proxies:
+            return ProxyScores(space, self.images, config.seed)
+        if not isinstance(space, HasSupernet):
+            raise TypeError(f"{space.name} has no supernet")
+        return supernet_scores(
+            space,
+            self.images,
+            self._ranking_side,
+            self._supernet,
+            self.console,
+            seed=config.seed,
+            seconds=seconds,
+            check=interruption.check,
+        )
+
+    @property
+    def _supernet(self) -> Path:
+        """File of the supernet's weights, as other processes see it."""
+        return self.folder.path.absolute() / "supernet.safetensors"
+
+    @property
+    def _checkpoints(self) -> Path:
+        """Folder of the ranking trainings, as other processes see it."""
+        return self.folder.path.absolute() / "checkpoints"
+
+    def _network(self, side: int | None) -> NetworkOf:
+        """Builder of the networks to train, on images resized to `side`."""
+        space = self._problem.space
+        if self.rule.order is Order.supernet and isinstance(space, HasSupernet):
+            return Inheriting(space, self._supernet, side)
+        return partial(untrained, space, side=side)
+
     def _rank(
-        self, candidates: Candidates, interruption: Interruption
-    ) -> tuple[StagedLoop, list[Trials]]:
-        """Train candidates until the winner's time begins; returns the loop and all trials."""
+        self, candidates: Candidates, interruption: Interruption, began_s: float
+    ) -> tuple[StagedLoop, list[Trials], float]:
+        """Train candidates until the winner's time begins.
+
+        Returns:
+          The loop, all trials, and the seconds that the search has taken.
+        """
         config, problem, folder = self.experiment.config, self._problem, self.folder
         source = self._trainings()
         stages = Stages(candidates, source.fidelities, self._ends_s(candidates), self._parallel)
@@ -190,33 +246,74 @@ class OwnImagesRun:
         asked = max((event.first + 1 for event in events if isinstance(event, Asked)), default=0)
         with Journal(folder.journal, problem.space) as journal:
             loop = StagedLoop(
-                problem, source, stages, config.seed, journal.asked, interruption.check
+                problem,
+                source,
+                stages,
+                config.seed,
+                journal.asked,
+                interruption.check,
+                self._curve,
             )
             if trials:
                 loop.replay(Trials.joined(trials), asked)
                 self._say(f"going on after {len(trials):,} trainings")
             decided_already = (folder.path / "winner.json").is_file()
-            for trial in () if decided_already else loop.search(_spent_s(loop)):
+            ranked_from_s = time.monotonic()
+            spent_s = max(_spent_s(loop), ranked_from_s - began_s)
+            for trial in () if decided_already else loop.search(spent_s):
                 journal(trial)
                 trials.append(trial)
                 self.on_trials(trial)
-                self._say(_line(trial, source.fidelities[int(trial.fidelity[0])].name))
+                elapsed_s = spent_s + time.monotonic() - ranked_from_s
+                left_s = max(0.0, stages.until_s["longer"] - elapsed_s)
+                name = source.fidelities[int(trial.fidelity[0])].name
+                self._say(f"{_line(trial, name)}; ranking ends in {left_s:.0f} s")
+                self._keep_best_checkpoints(loop)
                 interruption.check()
         source.close()
-        return loop, trials
+        return loop, trials, spent_s + time.monotonic() - ranked_from_s
+
+    def _keep_best_checkpoints(self, loop: StagedLoop) -> None:
+        """Remove the checkpoints of finished trainings that have no claim to win."""
+        rows, seed = loop.stages.candidates.architectures, self.experiment.config.seed
+        promising = set(loop.stages.order(loop.results)[:LONGER].tolist())
+        for job in loop.results:
+            if job.candidate not in promising:
+                epochs = EPOCHS[job.fidelity]
+                path = checkpoint_of(self._checkpoints, rows[job.candidate], epochs, seed)
+                path.unlink(missing_ok=True)
+
+    def _curve(self, number: int, job: Job, evaluation: Evaluation) -> None:
+        """Write a training's losses, and the accuracy it ended with, for TensorBoard."""
+        epochs = EPOCHS[job.fidelity]
+        name = f"training {number + 1}, {epochs} epoch{'s'[: epochs > 1]}"
+        events = EventFile(
+            self.folder.path / "tensorboard" / name, purge_from=None, flush_s=FLUSH_S
+        )
+        for epoch, loss in enumerate(evaluation.losses, 1):
+            events.scalar("training/loss", loss, epoch)
+        events.scalar("training/accuracy", evaluation.accuracy, epochs)
+        events.close()
 
     def _trainings(self) -> SlowAccuracySource:
         """Trainings, so many at once: side by side on one GPU, else wherever `executor=` says."""
-        images, where = self._ranking_images(), self.experiment.config.executor
-        recipe, network = recipe_named(self.rule.recipe), self._problem.space.network
-        checkpoints = self.folder.path.absolute() / "checkpoints"  # as other processes see it
-        pixels = f" at {images.side} pixels" if images is not self.images else ""
+        images, where, side = self.images, self.experiment.config.executor, self._ranking_side
+        recipe, network = recipe_named(self.rule.recipe), self._network(side)
+        pixels = "" if side is None else f" at {side} pixels"
         fidelities = tuple(Fidelity(f"{n} epoch{'s'[: n > 1]}{pixels}", n) for n in EPOCHS)
         named = {"source": self.accuracy.source, "description": self.accuracy.description}
         if torch.cuda.device_count() == 1 and where is not Workers.ray:
-            return SideBySide(images, network, recipe, fidelities, at_once=self._parallel, **named)
+            return SideBySide(
+                images,
+                network,
+                recipe,
+                fidelities,
+                at_once=self._parallel,
+                checkpoints=self._checkpoints,
+                **named,
+            )
         return Evaluated(
-            TrialTraining(images, network, recipe, checkpoints),
+            TrialTraining(images, network, recipe, self._checkpoints),
             fidelities,
             workers=where,
             slots=self._parallel,
@@ -224,32 +321,41 @@ class OwnImagesRun:
             **named,
         )
 
-    def _ranking_images(self) -> ImageSet:
-        """The images, on a CPU smaller ones of the same splits."""
-        config = self.experiment.config
-        if device_named("auto").type != "cpu" or self.images.side <= CPU_SIDE:
-            return self.images
-        self._say(f"no GPU: networks are ranked on images of {CPU_SIDE} pixels")
-        return open_images(str(config.data), side=CPU_SIDE)
+    @property
+    def _ranking_side(self) -> int | None:
+        """Side that images are resized to for ranking; None: they keep their own, as on a GPU."""
+        side = max(CPU_SIDE, self.images.side // CPU_SHRUNK)
+        if device_named("auto").type != "cpu" or self.images.side <= side:
+            return None
+        return side
 
-    def _train_winner(
-        self, loop: StagedLoop, spent_s: float
-    ) -> tuple[int, StageResult, Evaluation]:
+    def _train_winner(self, loop: StagedLoop, left_s: float) -> tuple[int, StageResult, Evaluation]:
         """Train the winner in full; returns its position, the stage and the evaluation."""
-        experiment, run, space = self.experiment, self.folder.path, self._problem.space
+        run, space, ends_s = self.folder.path, self._problem.space, time.monotonic() + left_s
         order = loop.stages.order(loop.results).tolist()
         rows = loop.stages.candidates.architectures
         path = run / "winner.json"
         if path.is_file():  # decided before the search was interrupted
             winner = read_winner(path)
         else:
-            candidate, disturbed = self._confirmed(order, loop)
-            arch = space.text(rows[candidate])
-            recipe, left_s = self.rule.recipe, self._seconds - spent_s
-            epochs = epochs_within(experiment, self.images, arch, recipe, left_s)
-            winner = Winner(arch, recipe, epochs, disturbed)
+            at, disturbed = self._confirmed(order, loop)
+            ranked = self._ranked_epochs(at, loop)
+            winner = Winner(space.text(rows[at]), self.rule.recipe, ranked, ranked, disturbed)
+            left_s = ends_s - time.monotonic()
+            more = epochs_within(self.images, rows[at], self._start(winner), winner.recipe, left_s)
+            least = int(not ranked or self._ranking_side is not None)
+            epochs = ranked + max(least, min(more, self.experiment.config.epochs - ranked))
+            winner = replace(winner, epochs=epochs)
             write_json(path, winner)
-        training = train_winner(experiment, self.images, run, winner, self.console)
+        training = train_winner(
+            self.experiment,
+            self.images,
+            run,
+            winner,
+            self.console,
+            start=self._start(winner),
+            ends_s=ends_s,
+        )
         if training.valid is None or training.test is None:
             raise TypeError("a winner is judged on validation and test images")
         row = space.parse(winner.arch)
@@ -270,6 +376,31 @@ class OwnImagesRun:
             0,
         )
         return at, stage, Evaluation(accuracy, Kind.trained, training.seconds)
+
+    def _ranked_epochs(self, candidate: int, loop: StagedLoop) -> int:
+        """Epochs of the longest ranking training that a candidate can go on from; 0 if there is none."""
+        row, config = loop.stages.candidates.architectures[candidate], self.experiment.config
+        lengths = [EPOCHS[job.fidelity] for job in loop.results if job.candidate == candidate]
+        kept = [
+            epochs
+            for epochs in lengths
+            if epochs_done(checkpoint_of(self._checkpoints, row, epochs, config.seed)) == epochs
+        ]
+        most = config.epochs - (self._ranking_side is not None)  # the rest is on whole images
+        return max((epochs for epochs in kept if epochs <= most), default=0)
+
+    def _start(self, winner: Winner) -> Start:
+        """The winner's network, and its longest ranking training."""
+        seed, space, side = self.experiment.config.seed, self._problem.space, self._ranking_side
+        words = ["with the weights of a supernet"] if self.rule.order is Order.supernet else []
+        continues = None
+        if winner.ranked_epochs:
+            row = space.parse(winner.arch)
+            continues = checkpoint_of(self._checkpoints, row, winner.ranked_epochs, seed)
+            pixels = "" if side is None else f" on images of {side} pixels"
+            count = f"{winner.ranked_epochs} epoch{'s'[: winner.ranked_epochs > 1]}"
+            words.append(f"the first {count}{pixels} as it was ranked")
+        return Start(self._network(None), continues, f"begun {', '.join(words)}" if words else "")
 
     def _confirmed(self, order: list[int], loop: StagedLoop) -> tuple[int, bool]:
         """The first candidate that a live device finds within T again, and whether it was disturbed."""
@@ -338,6 +469,7 @@ class OwnImagesRun:
         write_report(folder.report, page)
         write_json(folder.summary, summary)
         folder.journal.unlink(missing_ok=True)
+        shutil.rmtree(self._checkpoints, ignore_errors=True)
         if summary.best is not None:  # a longer training, by nas.train, begins anew
             forget_checkpoint(folder.path, summary.best.arch)
         print_summary(self.console, summary)

@@ -1,24 +1,51 @@
-"""Scores of candidates by the proxies that a search aggregates."""
+"""Scores that order candidates before one is trained: by proxies, or by a supernet."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import final
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, final
 
 import torch
 from jaxtyping import Float64, Int64
 from numpy import ndarray
+from rich.console import Console
 
+from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.proxies.scores import AGGREGATED, columns_of, scores, signal
 from nas.accuracy.short import proxy_batch
+from nas.accuracy.supernet.stored import load_supernet, save_supernet
+from nas.accuracy.supernet.training import path_accuracy, seconds_of_epoch, train_supernet
+from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.trainer import Epoch
+from nas.accuracy.training.untrained import untrained
 from nas.spaces.base import SearchSpace
+from nas.train.progress import TrainingProgress
 
 _IMAGES = 64
 
 _ON_CPU = ("live_convolutions",)
 """Proxies where there is no GPU: those that need one image alone."""
+
+_TRAINED = 0.7
+"""Share of the time of a supernet for its training; the rest is for the scores."""
+
+_EPOCHS = 250
+"""Most epochs of a supernet (Ning et al., NeurIPS 2021)."""
+
+
+class Scores(Protocol):
+    """Scores networks, a row of numbers each, and makes one number of each row."""
+
+    def each(self, architectures: Int64[ndarray, "n D"]) -> Iterator[list[float]]:
+        """The scores of each network, one after another."""
+
+    def aggregate(self, found: Float64[ndarray, "n c"]) -> Float64[ndarray, "n"]:
+        """The number that orders candidates; higher is better."""
 
 
 @final
@@ -43,6 +70,75 @@ class ProxyScores:
     def _score(self, architecture: Int64[ndarray, "D"]) -> list[float]:
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(self._seed)
-            network = self._space.network(architecture, self._task)
+            network = untrained(self._space, architecture, self._task)
         device = device_named("auto")
         return scores(network.to(device), self._batch.to(device), self._proxies, self._seed)
+
+
+@final
+@dataclass(frozen=True)
+class SupernetScores:
+    """Accuracy of each network with the weights that it inherits from a trained supernet."""
+
+    space: HasSupernet
+    shared: SharedNetwork
+    images: ImageSet
+    side: int | None  # that images are resized to
+
+    def each(self, architectures: Int64[ndarray, "n D"]) -> Iterator[list[float]]:
+        """One accuracy each."""
+        for row in architectures:
+            yield [path_accuracy(self.space, self.shared, row, self.images, side=self.side)]
+
+    def aggregate(self, found: Float64[ndarray, "n 1"]) -> Float64[ndarray, "n"]:
+        """The accuracy."""
+        return found[:, 0]
+
+
+def supernet_scores(
+    space: HasSupernet,
+    images: ImageSet,
+    side: int | None,
+    path: Path,
+    console: Console,
+    *,
+    seed: int,
+    seconds: float,
+    check: Callable[[], None],
+) -> SupernetScores:
+    """Train a supernet into a file, or go on with its training; read it if it is there.
+
+    Raises:
+      DivergedTrainingError: if the loss is not finite.
+      OSError: if a file cannot be written.
+    """
+    if not path.is_file():
+        began_s = time.monotonic()
+        checkpoint = path.with_suffix(".checkpoint")
+        epochs, done = epochs_of(checkpoint), epochs_done(checkpoint)
+        if epochs is None:
+            epoch_s = seconds_of_epoch(space, images, side=side)
+            epochs = max(1, min(_EPOCHS, int(_TRAINED * seconds / epoch_s)))
+        pixels = "" if side is None else f" at {side} pixels"
+        console.print(f"supernet: {epochs} epochs{pixels}", soft_wrap=True)
+        with TrainingProgress(
+            console, path.parent / "tensorboard" / "supernet", epochs, done
+        ) as told:
+
+            def on_epoch(epoch: Epoch) -> None:
+                told(epoch)
+                check()
+
+            shared = train_supernet(
+                space,
+                images,
+                epochs=epochs,
+                seed=seed,
+                on_epoch=on_epoch,
+                checkpoint=checkpoint,
+                stop=lambda: time.monotonic() + told.epoch_s > began_s + seconds,
+                side=side,
+            )
+        save_supernet(path, shared)
+        checkpoint.unlink(missing_ok=True)
+    return SupernetScores(space, load_supernet(space, images.task, path), images, side)

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
+from jaxtyping import Int64
+from numpy import ndarray
 from rich.console import Console
 
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import SPLIT_SEED
-from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.recipe import recipe_named
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import Training, read_training, trained_folder
 from nas.accuracy.training.trainer import seconds_an_epoch
 from nas.config.build import Experiment
 from nas.train.config import TrainConfig
-from nas.train.job import CHECKPOINT, TrainingJob
+from nas.train.job import CHECKPOINT, Start, TrainingJob
 from nas.train.subject import Subject
 from runtime.shell.errors import UserError
 from runtime.shell.typed_json import read_json
 
 _PLANNED = 0.95
 """Share of the time that the epochs are planned for."""
+
+_REPORTED_S = 3.0
+"""Time for the report after the training."""
 
 
 @final
@@ -33,7 +39,8 @@ class Winner:
 
     arch: str
     recipe: str
-    epochs: int
+    epochs: int  # in all
+    ranked_epochs: int  # of these, that it was trained for when it was ranked
     disturbed: bool  # no candidate was timed again on an undisturbed board: it is not confirmed
 
 
@@ -50,9 +57,19 @@ def read_winner(path: Path) -> Winner:
 
 
 def train_winner(
-    experiment: Experiment, images: ImageSet, run: Path, winner: Winner, console: Console
+    experiment: Experiment,
+    images: ImageSet,
+    run: Path,
+    winner: Winner,
+    console: Console,
+    *,
+    start: Start,
+    ends_s: float,
 ) -> Training:
-    """Train in full, or go on with it; returns the record in the folder of the trained network.
+    """Train in full, or go on with it, until `ends_s` on the monotonic clock at most.
+
+    Returns:
+      The record in the folder of the trained network.
 
     Raises:
       UserError: if the training diverges, or memory is too small.
@@ -83,7 +100,9 @@ def train_winner(
         trained_folder(run, winner.arch),
     )
     subject.folder.mkdir(parents=True, exist_ok=True)
-    TrainingJob.of(settings, subject, device_named("auto"), console).run()
+    ends_s -= _REPORTED_S
+    device = device_named("auto")
+    TrainingJob.of(settings, subject, device, console, start=start, ends_s=ends_s).run()
     return read_training(subject.folder)
 
 
@@ -97,10 +116,15 @@ def forget_checkpoint(run: Path, arch: str) -> None:
 
 
 def epochs_within(
-    experiment: Experiment, images: ImageSet, arch: str, recipe: str, seconds: float
+    images: ImageSet, architecture: Int64[ndarray, "D"], start: Start, recipe: str, seconds: float
 ) -> int:
-    """Epochs that fit, at most `epochs=`; at least one, however long it takes."""
-    space = experiment.problem.space
-    network = space.network(space.parse(arch), images.task)
+    """Epochs that fit, each judged on the validation images, with the test and the report after them."""
+    began_s = time.monotonic()
+    network = start.network(architecture, images.task)
     epoch_s = seconds_an_epoch(network, images, recipe_named(recipe), on=TrainOn.train)
-    return max(1, min(int(_PLANNED * seconds / epoch_s), experiment.config.epochs))
+    timed_s = time.monotonic()
+    accuracy_of(network, images.valid, images)
+    judged_s = time.monotonic() - timed_s
+    tested_s = judged_s * len(images.test) / len(images.valid)
+    left_s = seconds - (time.monotonic() - began_s) - tested_s - _REPORTED_S
+    return max(0, int(_PLANNED * left_s / (epoch_s + judged_s)))

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from nas.accuracy.base import Accuracy, Split
+from nas.accuracy.base import Accuracy, SharedNetwork, Split
 from nas.spaces.mobilenet_v3.blocks import sum_of_blocks
 from nas.spaces.mobilenet_v3.costs import multiply_accumulates, parameters
 from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features, smooth_features
@@ -99,6 +99,12 @@ class MobileNetV3Space(MobileNetV3):
             self.widths.features,
             task.num_classes,
         )
+
+    def supernet(self, task: Task) -> SharedNetwork:
+        """All networks in the largest one."""
+        from nas.spaces.mobilenet_v3.supernet import SharedMobileNet  # noqa: PLC0415 - as above
+
+        return SharedMobileNet(self.network, self.layers, self.sample, task)
 
     def example_input(
         self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int

@@ -133,11 +133,6 @@ class NasBench201Space(NasBench201, ChoiceSpace):
 
         return SharedCellNetwork(task.num_classes)
 
-    def sample_networks(self, rng: np.random.Generator, n: int) -> Int64[ndarray, "n 6"]:
-        """Draw uniformly over the 6,466 networks, each as its first cell."""
-        drawn: Int64[ndarray, "n 6"] = self.rows[rng.choice(np.unique(self.network_class), n)]
-        return drawn
-
     def public_data(self) -> PublicData:
         """The official archive, published accuracies, and HELP's latencies."""
         from nas.spaces.nas_bench_201.public.data import NasBench201Data  # noqa: PLC0415 - `nas.data` only

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import add
 from typing import final
 
+import numpy as np
 from jaxtyping import Float, Int64
 from numpy import ndarray
 from torch import Tensor, nn
 
 from nas.accuracy.supernet.training import with_batch_statistics
-from nas.spaces.nas_bench_201.space import EDGES, OPERATIONS
+from nas.accuracy.training.recipe import Recipe
+from nas.spaces.nas_bench_201.space import EDGES, NAS_BENCH_201, OPERATIONS
 from runtime.network.models.nas_bench_201 import NODES, Cell, CellNetwork
+
+_EDGE = re.compile(r"(cells\.\d+\.edges)\.(\d)\.(\d)\.(.*)")
 
 
 @final
@@ -44,7 +49,13 @@ class SharedCell(nn.Module):
 
 @final
 class SharedCellNetwork(nn.Module):
-    """The network of the benchmark around shared cells."""
+    """The network of the benchmark around shared cells; a step trains one path.
+
+    Batch normalisation has neither parameters nor a memory. The recipe is that of Ning et al. (NeurIPS
+    2021): SGD with learning rate 0.05, gradients clipped at 5; the last weights are averaged.
+    """
+
+    recipe = Recipe("supernet", lr=0.05, ema=0.02, clip=5.0)
 
     def __init__(self, num_classes: int, *, cells_per_stage: int = 5, channels: int = 16) -> None:
         super().__init__()
@@ -62,12 +73,34 @@ class SharedCellNetwork(nn.Module):
                 self.network.cells[i] = self.shared[-1]
         with_batch_statistics(self)
 
+    def of_step(self, rng: np.random.Generator) -> Int64[ndarray, "1 6"]:
+        """One path, uniform over distinct networks."""
+        return distinct_networks(rng, 1)
+
     def choose(self, architecture: Int64[ndarray, "6"]) -> None:
         """Compute this architecture from now on."""
         for cell in self.shared:
             cell.chosen = architecture.tolist()
 
+    def weights(self, architecture: Int64[ndarray, "6"]) -> Mapping[str, Tensor]:
+        """Convolutions and classifier of a path; those of normalisation stay as they are initialised."""
+        found = {}
+        for name, tensor in self.network.state_dict().items():
+            edge = _EDGE.fullmatch(name)
+            if edge is None:
+                found[name] = tensor
+            elif int(edge[3]) == architecture[int(edge[2])]:
+                found[f"{edge[1].replace('edges', 'layers')}.{edge[2]}.{edge[4]}"] = tensor
+        return found
+
     def forward(self, images: Float[Tensor, "n 3 h w"]) -> Float[Tensor, "n classes"]:
         """Logits of the chosen architecture."""
         logits: Tensor = self.network(images)
         return logits
+
+
+def distinct_networks(rng: np.random.Generator, n: int) -> Int64[ndarray, "n 6"]:
+    """Draw uniformly over the 6,466 networks, each as its first cell."""
+    classes = np.unique(NAS_BENCH_201.network_class)
+    drawn: Int64[ndarray, "n 6"] = NAS_BENCH_201.rows[rng.choice(classes, n)]
+    return drawn

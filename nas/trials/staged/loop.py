@@ -37,6 +37,7 @@ class StagedLoop:
     seed: int
     on_asked: OnAsked = lambda _first, _architectures: None
     check: Callable[[], None] = lambda: None  # called while waiting; raises to leave the search
+    on_ended: Callable[[int, Job, Evaluation], None] = lambda _number, _job, _evaluation: None
 
     def __post_init__(self) -> None:
         self.results: dict[Job, Result] = {}
@@ -92,8 +93,23 @@ class StagedLoop:
                 error = ValueError(f"the accuracy is {evaluation.accuracy}")
         if error is not None:  # what it took counts as well
             evaluation = Evaluation(math.nan, Kind.missing, took_s)
+        else:
+            self.on_ended(number, job, evaluation)
         self.results[job] = Result(evaluation.accuracy, evaluation.seconds)
         return self.trial(number, job, evaluation, error)
+
+    def scored(self, first: int, kind: Kind) -> Trials:
+        """Records of all candidates with their scores as accuracies of a kind; of fidelity -1."""
+        candidates = self.stages.candidates
+        kinds = np.full(len(candidates), kind, np.int8)
+        judged = self.problem.judge(
+            first,
+            candidates.architectures,
+            Latencies(candidates.latency_ms, candidates.latency_kind),
+            Accuracies(candidates.prior, kinds),
+            candidates.score_s,
+        )
+        return replace(judged, fidelity=np.full(len(candidates), -1, np.int8))
 
     def trial(
         self, number: int, job: Job, evaluation: Evaluation, error: BaseException | None = None

@@ -18,19 +18,21 @@ from nas.trials.staged.loop import StagedLoop
 class StageResult:
     """A stage and the network that it puts first."""
 
-    name: str  # draw, proxies, short, longer, full
+    name: str  # draw, proxies or supernet, short, longer, full
     networks: int  # drawn, scored or trained in it
     kept: int  # that go on to the next stage
     seconds: float  # of the draws, of the scores, of all trainings together
     epochs: int | None  # of each training
     favourite: str | None  # architecture that it puts first
     place_before: int | None  # of the favourite in the order before this stage, from 1
-    accuracy: float | None  # of the favourite by this stage's training, on validation images
+    accuracy: float | None  # of the favourite in this stage, on validation images
     failed: int  # trainings
 
 
-def stage_results(loop: StagedLoop, space: SearchSpace) -> tuple[StageResult, ...]:
-    """The stages before the winner's own training."""
+def stage_results(
+    loop: StagedLoop, space: SearchSpace, *, scores_are_accuracies: bool = False
+) -> tuple[StageResult, ...]:
+    """The stages before the winner's own training; scores are of proxies, or accuracies of a supernet."""
     stages, candidates = loop.stages, loop.stages.candidates
     by_flops = np.argsort(-candidates.flops, kind="stable")
     by_prior = np.argsort(-candidates.prior, kind="stable")
@@ -47,14 +49,14 @@ def stage_results(loop: StagedLoop, space: SearchSpace) -> tuple[StageResult, ..
     if candidates.score_s:
         found.append(
             StageResult(
-                "proxies",
+                "supernet" if scores_are_accuracies else "proxies",
                 len(candidates),
                 len(candidates),
                 candidates.score_s,
                 None,
                 space.text(candidates.architectures[by_prior[0]]),
                 _place(int(by_prior[0]), by_flops),
-                None,
+                float(candidates.prior[by_prior[0]]) if scores_are_accuracies else None,
                 0,
             )
         )

@@ -18,9 +18,6 @@ from nas.accuracy.slow import Fidelity
 from nas.trials.staged.candidates import Candidates
 from nas.trials.staged.predictor import Predictor, log_rank
 
-SHARES = {"proxies": 0.10, "short": 0.35, "longer": 0.15}
-"""Shares of the time for latencies and proxies, short and longer trainings; the winner has the rest."""
-
 SHORT_EPOCHS = 12
 """Most epochs of a short training."""
 
@@ -71,7 +68,7 @@ class Stages:
         """The next training to begin; None where there is none now, or none any more."""
         asked = {*results, *running}
         if elapsed_s < self.until_s["short"]:
-            return self._short(results, asked)
+            return self._short(results, asked, self.until_s["longer"] - elapsed_s)
         if elapsed_s < self.until_s["longer"]:
             return self._longer(results, asked, self.until_s["longer"] - elapsed_s)
         return None
@@ -134,12 +131,12 @@ class Stages:
         timed = [self._rate(job, results[job]) for job in first if not np.isnan(results[job][0])]
         if len(timed) < _TIMED:
             return None
-        room_s = (self.until_s["short"] - self.until_s["proxies"]) * self.parallel
+        room_s = (self.until_s["short"] - self.until_s["scores"]) * self.parallel
         typical_s = min(timed) * float(np.median(self.candidates.flops))
         fits = [i for i in allowed if room_s >= LEAST_SHORT * typical_s * self.fidelities[i].epochs]
         return max(fits, default=0)
 
-    def _short(self, results: Mapping[Job, Result], asked: set[Job]) -> Job | None:
+    def _short(self, results: Mapping[Job, Result], asked: set[Job], left_s: float) -> Job | None:
         fidelity = self.short_fidelity(results)
         failed = {job.candidate for job, one in results.items() if np.isnan(one.accuracy)}
         if fidelity is None:
@@ -151,21 +148,29 @@ class Stages:
         promise = self.promise(results)
         promise[list(barred)] = -np.inf
         best = int(np.argmax(promise))
-        return None if best in barred else Job(best, at)
+        if best in barred or self._seconds(Job(best, at), results) > left_s:
+            return None
+        return Job(best, at)
 
     def _longer(self, results: Mapping[Job, Result], asked: set[Job], left_s: float) -> Job | None:
         fidelity = (self.short_fidelity(results) or 0) + 1
         if fidelity == len(self.fidelities):
             return None
-        done = [self._rate(job, one) for job, one in results.items() if not np.isnan(one.accuracy)]
-        if not done:
+        if not len(self.trained(results, fidelity - 1)[0]):
             return None
-        rate = float(np.median(done)) * self.fidelities[fidelity].epochs
         for candidate in self.ranked(results)[:LONGER].tolist():
             job = Job(candidate, fidelity)
-            if job not in asked and rate * self.candidates.flops[candidate] <= left_s:
+            if job not in asked and self._seconds(job, results) <= left_s:
                 return job
         return None
+
+    def _seconds(self, job: Job, results: Mapping[Job, Result]) -> float:
+        """Expected duration of a training by those that have ended; 0 before one has."""
+        done = [self._rate(one, at) for one, at in results.items() if not np.isnan(at.accuracy)]
+        if not done:
+            return 0.0
+        epochs = self.fidelities[job.fidelity].epochs
+        return float(np.median(done)) * epochs * float(self.candidates.flops[job.candidate])
 
     def _rate(self, job: Job, result: Result) -> float:
         """Seconds of an epoch for each FLOP of the network."""

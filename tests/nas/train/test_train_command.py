@@ -112,7 +112,8 @@ def test_a_training_with_other_settings_is_not_mixed_up_with_it(config, console)
     assert read_training(folder).epochs == 1
 
 
-def test_hours_decide_the_number_of_epochs(config, console):
+def test_hours_decide_the_number_of_epochs(config, console, monkeypatch):
+    monkeypatch.setattr("nas.train.job.seconds_an_epoch", lambda *_, **__: 0.5)
     folder = train_into_folder(replace(config, epochs=999, hours=0.0005), console)
 
     assert 1 <= read_training(folder).epochs < 999

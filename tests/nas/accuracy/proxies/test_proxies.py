@@ -141,3 +141,11 @@ def test_the_aggregate_is_of_columns_that_its_proxies_have():
     columns = {name: np.arange(4.0) for name in columns_of(AGGREGATED)}
 
     assert signal("aggregate", columns).argmax() == 3
+
+
+def test_trainability_is_known_where_an_odd_side_is_halved():
+    network = nn.Sequential(
+        nn.Conv2d(3, 4, 3, stride=2, padding=1), nn.Conv2d(4, 4, 3, stride=2, padding=1)
+    )
+
+    assert np.isfinite(trainability(network, torch.randn(2, 3, 9, 9)))

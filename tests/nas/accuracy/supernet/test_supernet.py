@@ -1,15 +1,27 @@
 """The supernet of NAS-Bench-201: paths, what trains, and the draws."""
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.supernet.training import path_accuracies, train_supernet
+from nas.accuracy.supernet.stored import Inheriting, load_supernet, save_supernet
+from nas.accuracy.supernet.training import (
+    initialised,
+    path_accuracy,
+    recalibrate,
+    train_supernet,
+)
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import EDGES
-from nas.spaces.nas_bench_201.supernet import SharedCell, SharedCellNetwork
-from runtime.network.models.nas_bench_201 import Cell
+from nas.spaces.nas_bench_201.supernet import SharedCell, SharedCellNetwork, distinct_networks
+from runtime.network.models.nas_bench_201 import Cell, CellNetwork
+from runtime.shell.errors import UserError
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def images():
@@ -41,8 +53,16 @@ class Small:
         network.choose = lambda row: (self.chosen.append(tuple(row.tolist())), choose(row))[1]
         return network
 
-    def sample_networks(self, rng, n):
-        return SPACE.sample_networks(rng, n)
+    def network(self, architecture, task):
+        return CellNetwork(
+            SPACE.operations(architecture),
+            cells_per_stage=1,
+            channels=4,
+            num_classes=task.num_classes,
+        )
+
+    def example_input(self, architecture, task, batch_size):
+        return SPACE.example_input(architecture, task, batch_size)
 
     def text(self, architecture):
         return SPACE.text(architecture)
@@ -92,7 +112,7 @@ def test_normalisation_has_neither_parameters_nor_a_memory():
 
 
 def test_networks_are_drawn_uniformly_each_as_one_row():
-    drawn = SPACE.sample_networks(np.random.default_rng(0), 20_000)
+    drawn = distinct_networks(np.random.default_rng(0), 20_000)
 
     rows, counts = np.unique(drawn, axis=0, return_counts=True)
     assert (SPACE.canonical(rows) == rows).all()
@@ -102,17 +122,51 @@ def test_networks_are_drawn_uniformly_each_as_one_row():
 
 def test_a_supernet_learns_and_is_the_same_by_the_same_seed():
     spaces = Small(), Small()
-    rows = SPACE.sample_networks(np.random.default_rng(1), 3)
+    rows = distinct_networks(np.random.default_rng(1), 3)
     rows[0] = SPACE.from_operations(["skip_connect"] * 6)
+    brightness = images()
 
-    found = [
-        path_accuracies(
-            train_supernet(space, images(), epochs=2, seed=3, device="cpu"), rows, images(), 32
-        )
-        for space in spaces
-    ]
+    found = []
+    for space in spaces:
+        shared = train_supernet(space, brightness, epochs=2, seed=3, device="cpu")
+        found.append([path_accuracy(space, shared, row, brightness, device="cpu") for row in rows])
 
     np.testing.assert_array_equal(*found)
     assert spaces[0].chosen == spaces[1].chosen
     assert len(set(spaces[0].chosen)) > 10
-    assert found[0].max() > 0.8
+    assert max(found[0]) > 0.8
+
+
+def test_a_network_inherits_the_weights_of_its_path(tmp_path):
+    space, brightness = Small(), images()
+    shared = initialised(space, brightness, 0)
+    save_supernet(tmp_path / "supernet", shared)
+    row = distinct_networks(np.random.default_rng(2), 1)[0]
+    pixels = torch.rand(64, 3, 4, 4)
+
+    own = Inheriting(space, tmp_path / "supernet")(row, brightness.task)
+    shared.choose(row)
+
+    assert torch.equal(own.train()(pixels), shared(pixels))
+
+
+def test_recalibration_gives_a_network_the_statistics_of_the_training_images():
+    brightness = images()
+    network = Small().network(SPACE.from_operations(["skip_connect"] * 6), brightness.task)
+    before = network.stem[1].momentum
+
+    recalibrate(network, brightness, device="cpu")
+
+    pixels = torch.from_numpy(brightness.train.pixels / 255).float().permute(0, 3, 1, 2)
+    features = network.stem[0]((pixels - 0.5) / 0.3)
+    torch.testing.assert_close(network.stem[1].running_mean, features.mean((0, 2, 3)))
+    assert network.stem[1].momentum == before
+    assert not network.training
+
+
+def test_a_supernet_of_another_task_is_one_line(tmp_path):
+    space, brightness = Small(), images()
+    save_supernet(tmp_path / "supernet", initialised(space, brightness, 0))
+
+    with pytest.raises(UserError, match="is not a supernet of space=nas_bench_201"):
+        load_supernet(space, replace(brightness.task, num_classes=3), tmp_path / "supernet")

@@ -152,15 +152,37 @@ def test_a_failed_training_leaves_those_beside_it_alone(tiny, brightness):
     assert_equal(beside, weights(alone))
 
 
+def test_a_longer_training_goes_on_from_a_shorter_one(tiny, brightness, tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    longer, network = replace(SHORT, epochs=6), tiny(1)
+    shorter = train(tiny(), brightness, SHORT, seed=0, device="cpu", checkpoint=first)
+
+    trained = train(
+        network, brightness, longer, seed=0, device="cpu", checkpoint=second, continues=first
+    )
+    again = train(tiny(), brightness, longer, seed=0, device="cpu", checkpoint=second)
+
+    assert trained.epochs == 6
+    assert trained.losses[:4] == shorter.losses
+    assert trained.losses[4] < shorter.losses[0]
+    assert again.accuracy == trained.accuracy
+    none = train(tiny(1), brightness, SHORT, seed=0, device="cpu", continues=first)
+    assert none.accuracy == shorter.accuracy  # no epoch is left
+
+
 def test_accuracy_is_evaluated_every_few_epochs_and_after_the_last(tiny, brightness):
     trained = train(tiny(), brightness, SHORT, seed=0, device="cpu", evaluate_every=3)
 
     assert [accuracy is None for accuracy in trained.accuracies] == [True, True, False, False]
 
 
-def test_before_step_is_given_the_number_of_each_step(tiny, brightness):
+def test_subnetworks_are_chosen_by_the_number_of_each_step(tiny, brightness):
     steps = []
 
-    train(tiny(), brightness, SHORT, seed=0, device="cpu", before_step=steps.append)
+    def chosen(network, step):
+        return [lambda: steps.append((network, step))]
 
-    assert steps == list(range(4 * (200 // 12)))
+    network = tiny()
+    train(network, brightness, SHORT, seed=0, device="cpu", subnetworks=chosen)
+
+    assert steps == [(network, step) for step in range(4 * (200 // 12))]

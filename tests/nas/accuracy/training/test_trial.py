@@ -80,4 +80,4 @@ def test_a_training_whose_ray_worker_is_killed_ends_as_if_it_had_not_been(digits
 
     assert len(started.read_text().split()) == 2
     assert found.accuracy == expected.accuracy
-    assert not list((tmp_path / "shared").iterdir())
+    assert len(list((tmp_path / "shared").iterdir())) == 1  # a longer training may go on from it

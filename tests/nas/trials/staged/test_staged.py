@@ -26,7 +26,7 @@ from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
 
 FIDELITIES = tuple(Fidelity(f"{n} epochs", n) for n in (1, 3, 12, 36))
-ENDS_S = {"proxies": 0.0, "short": 2400.0, "longer": 4000.0}
+ENDS_S = {"scores": 0.0, "short": 2400.0, "longer": 4000.0}
 EPOCH_S = 10.0
 
 

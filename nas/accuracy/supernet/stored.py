@@ -1,0 +1,69 @@
+"""A trained supernet as a file, and networks that inherit its weights in any process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import final
+
+import torch
+from jaxtyping import Int64
+from numpy import ndarray
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
+from torch import nn
+
+from nas.accuracy.base import HasSupernet, SharedNetwork
+from nas.accuracy.supernet.training import inherited
+from runtime.network.task import Task
+from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+
+
+def save_supernet(path: Path, shared: SharedNetwork) -> None:
+    """Write the weights, atomically.
+
+    Raises:
+      OSError: if they cannot be written.
+    """
+    if not isinstance(shared, nn.Module):
+        raise TypeError(f"{type(shared).__name__} is no torch.nn.Module")
+    content = save({name: one.cpu().contiguous() for name, one in shared.state_dict().items()})
+    with replacing(path) as file:
+        file.write(content)
+
+
+@lru_cache(maxsize=1)
+def load_supernet(space: HasSupernet, task: Task, path: Path) -> SharedNetwork:
+    """The supernet of a file, on the CPU; a process reads a file once.
+
+    Raises:
+      UserError: if it is corrupt, or of another space or task.
+    """
+    with torch.random.fork_rng(devices=[]):
+        shared = space.supernet(task)
+    if not isinstance(shared, nn.Module):
+        raise TypeError(f"{type(shared).__name__} is no torch.nn.Module")
+    try:
+        shared.load_state_dict(load_file(path))
+    except (SafetensorError, OSError, RuntimeError) as error:
+        raise UserError(
+            f"{path} is not a supernet of space={space.name} for {task}: {error}"
+        ) from error
+    return shared
+
+
+@final
+@dataclass(frozen=True)
+class Inheriting:
+    """Builds the networks of a space with the weights of a supernet."""
+
+    space: HasSupernet
+    path: Path
+    side: int | None = None  # of the images that networks are built for; None: the task's
+
+    def __call__(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """The network of an architecture, for the task's images."""
+        shared = load_supernet(self.space, task, self.path)
+        return inherited(self.space, shared, architecture, task, self.side)

@@ -1,0 +1,53 @@
+"""The untrained network of an architecture, which takes a data set's images, whatever its own side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int64
+from numpy import ndarray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from nas.accuracy.base import HasNetworks
+from runtime.network.task import Task
+
+
+def untrained(
+    space: HasNetworks, architecture: Int64[ndarray, "D"], task: Task, side: int | None = None
+) -> nn.Module:
+    """The space's network, which resizes the task's images to the side that the architecture chose.
+
+    Resizing is a hook: names and values of the weights are those of `space.network`. With `side`,
+    the network is that of a task with images of this side.
+    """
+    smaller = task if side is None else replace(task, image_side=side)
+    network = space.network(architecture, smaller)
+    resize(network, own_side(space, architecture, smaller), task.image_side)
+    return network
+
+
+def resize(network: nn.Module, side: int, image_side: int) -> None:
+    """Let a network resize images of `image_side` to `side` before it computes."""
+    if side != image_side:
+        network.register_forward_pre_hook(partial(_resize, side))
+
+
+def own_side(space: HasNetworks, architecture: Int64[ndarray, "D"], task: Task) -> int:
+    """Side in pixels of the images that an architecture's network takes."""
+    with torch.random.fork_rng(devices=[]):
+        return int(space.example_input(architecture, task, 1).shape[-1])
+
+
+def resized(images: Float[Tensor, "n c h w"], side: int) -> Float[Tensor, "n c side side"]:
+    """Images of another side, bilinear with antialiasing, as Pillow does it."""
+    if images.shape[-1] == side:
+        return images
+    return functional.interpolate(images, (side, side), mode="bilinear", antialias=True)
+
+
+def _resize(side: int, _network: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
+    return resized(inputs[0], side)

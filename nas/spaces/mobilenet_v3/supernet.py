@@ -1,0 +1,137 @@
+"""The supernet of the space: the largest network, whose parts are all others.
+
+A network has the first channels of each layer, the middle of each kernel and the first blocks of each
+stage, as in BigNAS (Yu et al., ECCV 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import final
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from numpy import ndarray
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.untrained import resized
+from nas.spaces.mobilenet_v3.layers import Block, image_side
+from nas.spaces.mobilenet_v3.network import Block as BlockModule
+from nas.spaces.mobilenet_v3.space import MOST_BLOCKS, MobileNetV3, side_of, stages_of
+from runtime.network.task import Task
+
+LARGEST: Int64[ndarray, "D"] = np.array(MobileNetV3.num_choices) - 1
+SMALLEST: Int64[ndarray, "D"] = np.zeros_like(LARGEST)
+
+_DROPPED = 0.2
+"""Of the largest network alone: dropout, and the share of images that skip its last block."""
+
+
+@final
+class SharedMobileNet(nn.Module):
+    """The largest network; `choose` makes it compute one of its parts.
+
+    A step trains the largest, the smallest and two random networks; the largest teaches (the sandwich
+    rule). Learning rate, weight decay, clipping and dropout are those of AlphaNet (Wang et al., ICML
+    2021).
+    """
+
+    recipe = Recipe("supernet", lr=0.1, weight_decay=1e-5, warm_up=0.05, ema=0.02, clip=1.0)
+
+    def __init__(
+        self,
+        network: Callable[[Int64[ndarray, "D"], Task], nn.Module],
+        layers: Callable[[Int64[ndarray, "D"], Task], Sequence[Block]],
+        sample: Callable[[np.random.Generator, int], Int64[ndarray, "n D"]],
+        task: Task,
+    ) -> None:
+        """Builds it untrained, from what the space says of an architecture."""
+        super().__init__()
+        self.network = network(LARGEST, task)
+        self._own, self._layers, self._sample, self._task = network, layers, sample, task
+        self._modules_of: dict[Block, BlockModule] = {}  # without weights
+        self.choose(LARGEST)
+
+    def of_step(self, rng: np.random.Generator) -> Int64[ndarray, "4 D"]:
+        """The largest, which teaches, the smallest, and two random networks."""
+        return np.concatenate([LARGEST[None], SMALLEST[None], self._sample(rng, 2)])
+
+    def choose(self, architecture: Int64[ndarray, "D"]) -> None:
+        """Compute this architecture from now on."""
+        self._side = image_side(side_of(architecture), self._task)
+        self._path = list(
+            zip(_places(architecture), self._layers(architecture, self._task), strict=True)
+        )
+        self._dropped = _DROPPED if (architecture == LARGEST).all() else 0.0
+
+    def weights(self, architecture: Int64[ndarray, "D"]) -> Mapping[str, Tensor]:
+        """All of the network's weights, as views."""
+        with torch.device("meta"):
+            shapes = self._own(architecture, self._task).state_dict()
+        places, whole = list(_places(architecture)), self.network.state_dict()
+        found = {}
+        for name, shape in shapes.items():
+            first, _, rest = name.partition(".")
+            shared = name
+            if first == "blocks":
+                number, _, rest = rest.partition(".")
+                shared = f"blocks.{places[int(number)]}.{rest}"
+            found[name] = _part(whole[shared], shape.shape)
+        return found
+
+    def forward(self, images: Float[Tensor, "n c h w"]) -> Float[Tensor, "n classes"]:
+        """Logits of the chosen architecture, of images of the task's side."""
+        whole = self.network
+        x = whole.get_submodule("stem")(resized(images, self._side))
+        for number, (place, block) in enumerate(self._path):
+            y = self._through(whole.get_submodule(f"blocks.{place}"), block, x)
+            if self.training and self._dropped and block.skips:
+                share = self._dropped * number / len(self._path)
+                kept = torch.rand(len(x), 1, 1, 1, device=x.device) >= share
+                y = x + (y - x) * kept / (1 - share)
+            x = y
+        x = whole.get_submodule("mean")(whole.get_submodule("final")(x))
+        x = torch.flatten(whole.get_submodule("features")(x), 1)
+        x = nn.functional.dropout(x, self._dropped, self.training)
+        logits: Tensor = whole.get_submodule("classifier.1")(x)
+        return logits
+
+    def _through(self, shared: nn.Module, block: Block, x: Tensor) -> Tensor:
+        """A part of a shared block."""
+        if block not in self._modules_of:
+            with torch.device("meta"):
+                self._modules_of[block] = BlockModule(
+                    block.inputs,
+                    block.hidden,
+                    block.outputs,
+                    kernel=block.kernel,
+                    stride=block.stride,
+                    squeeze=block.squeeze,
+                    hard_swish=block.hard_swish,
+                )
+        own = self._modules_of[block].train(self.training)
+        weights = {**dict(shared.named_parameters()), **dict(shared.named_buffers())}
+        shapes = own.state_dict()
+        parts = {name: _part(one, shapes[name].shape) for name, one in weights.items()}
+        y: Tensor = functional_call(own, parts, (x,))
+        return y
+
+
+def _places(architecture: Int64[ndarray, "D"]) -> Iterator[int]:
+    """Place of each of a network's blocks among those of the largest network."""
+    yield 0
+    for stage, blocks in enumerate(stages_of(architecture)):
+        yield from range(1 + stage * MOST_BLOCKS, 1 + stage * MOST_BLOCKS + len(blocks))
+
+
+def _part(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    """View of the first channels and of the middle of a kernel."""
+    first = [slice(0, size) for size in shape[:2]]
+    middle = [
+        slice((whole - size) // 2, (whole + size) // 2)
+        for whole, size in zip(tensor.shape[2:], shape[2:], strict=True)
+    ]
+    return tensor[tuple(first + middle)]
