@@ -107,19 +107,6 @@ class HasSurrogate(Space, Protocol):
 
 
 @runtime_checkable
-class HasNetworks(Protocol):
-    """A space as training sees it."""
-
-    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
-        """Build the untrained network."""
-
-    def example_input(
-        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
-    ) -> Tensor:
-        """Noise in the shape of the network's images."""
-
-
-@runtime_checkable
 class SharedNetwork(Protocol):
     """A `torch.nn.Module` that holds the weights of all architectures of a space: a supernet.
 
@@ -142,11 +129,19 @@ class SharedNetwork(Protocol):
 
 
 @runtime_checkable
-class HasSupernet(Space, HasNetworks, Protocol):
+class HasSupernet(Space, Protocol):
     """A space with a weight-sharing network, the scores of `accuracy=supernet`."""
 
     def __hash__(self) -> int:
         """Equal spaces are one space."""
+
+    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """Build the untrained network."""
+
+    def example_input(
+        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
+    ) -> Tensor:
+        """Noise in the shape of the network's images."""
 
     def supernet(self, task: Task) -> SharedNetwork:
         """Build the untrained supernet."""

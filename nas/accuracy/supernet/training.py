@@ -19,13 +19,13 @@ from jaxtyping import Int64
 from numpy import ndarray
 from torch import nn
 
-from nas.accuracy.base import HasNetworks, HasSupernet, SharedNetwork
+from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.training.batches import source_of
 from nas.accuracy.training.evaluation import accuracy_of, device_named
 from nas.accuracy.training.step import Normalised
 from nas.accuracy.training.trainer import Epoch, seconds_an_epoch, train
-from nas.accuracy.training.untrained import resize, untrained
+from nas.accuracy.training.untrained import HasNetworks, resize, untrained
 from runtime.network.task import Task
 
 RECALIBRATED_ON = 4096

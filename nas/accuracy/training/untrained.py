@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int64
@@ -12,8 +12,20 @@ from numpy import ndarray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nas.accuracy.base import HasNetworks
 from runtime.network.task import Task
+
+
+@runtime_checkable
+class HasNetworks(Protocol):
+    """A space as training sees it."""
+
+    def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
+        """Build the untrained network."""
+
+    def example_input(
+        self, architecture: Int64[ndarray, "D"], task: Task, batch_size: int
+    ) -> Tensor:
+        """Noise in the shape of the network's images."""
 
 
 def untrained(
