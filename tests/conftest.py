@@ -49,6 +49,14 @@ _LONG = (
 """Half of the time of all tests; their files hold a few long ones."""
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _one_line_a_sentence():
+    """Commands wrap what they print at the width of the terminal; a test looks for words in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "1000")
+        yield
+
+
 def pytest_collection_modifyitems(items):
     """Mark the experiments; the long tests first, so that at the end no process waits long."""
     for item in items:

@@ -97,6 +97,10 @@ class BlockLatency:
             kind[missing] = Kind.regression
         return Latencies(ms, kind)
 
+    def block_ms(self, image_side: int, block: str) -> float:
+        """Measured milliseconds of a block; NaN if it was not measured."""
+        return self.look_up(image_side, block)
+
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Whether `answer` has a latency of each architecture."""
         if self.model is not None:

@@ -127,6 +127,7 @@ class SearchConfig:
     data: str | None = None  # own images
     side: int | None = None  # pixels of own images
     hours: float = 1.0  # that a search on own images takes, with the winner's training
+    verbose: bool = False
     workers: int | None = None  # evaluations at once, of an asynchronous search
     executor: Workers = Workers.processes  # where networks are trained on own images
     scenario: str | None = None  # what goes on beside the network, with latency=corun

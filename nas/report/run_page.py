@@ -15,7 +15,7 @@ from nas.report.charts.front import front
 from nas.report.charts.heat_map import heat_map
 from nas.report.provenance import provenance
 from nas.report.summary import Summary, feasible_of
-from nas.report.tables import best_few, choice_by_choice, found
+from nas.report.tables import best_few, choice_by_choice, found, layer_by_layer
 from nas.report.wording import Wording
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
@@ -93,5 +93,8 @@ def _architectures(
         texts[f"{wording.optimum} within {wording.label}"] = optimum.arch
     parsed = {name: space.parse(text) for name, text in texts.items()}
     drawings = [space.drawing(one, name[0].upper() + name[1:]) for name, one in parsed.items()]
-    drawn = [Columns([*drawings, choice_by_choice(parsed, space)], least_width=300)]
-    return [found(summary, wording), *(drawn if parsed else [])]
+    parts: list[Part | str] = [found(summary, wording)]
+    if parsed:
+        parts.append(Columns([*drawings, choice_by_choice(parsed, space)], least_width=300))
+    layers = None if best is None else layer_by_layer(best, problem)
+    return parts if layers is None else [*parts, layers]

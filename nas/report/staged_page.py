@@ -11,7 +11,7 @@ from nas.report.answer import accuracy_figures, answer, latency_figure
 from nas.report.provenance import provenance
 from nas.report.stages import stages_table
 from nas.report.summary import Summary
-from nas.report.tables import choice_by_choice, found
+from nas.report.tables import choice_by_choice, found, layer_by_layer
 from nas.report.wording import Wording, milliseconds, percent
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
@@ -43,6 +43,8 @@ def staged_page(
         parsed = {"the network": problem.space.parse(best.arch)}
         drawing = problem.space.drawing(parsed["the network"], "The network")
         network.append(Columns([drawing, choice_by_choice(parsed, problem.space)], least_width=300))
+        layers = layer_by_layer(best, problem)
+        network += [] if layers is None else [layers]
     return Page(
         title=f"{wording.dataset} on {summary.device} within {wording.limits}",
         subtitle=(

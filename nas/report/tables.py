@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
 from jaxtyping import Bool, Int64
 from numpy import ndarray
 
-from nas.report.summary import Summary
-from nas.report.wording import Wording, kind_note, milliseconds
-from nas.spaces.base import Enumerable, SearchSpace
+from latency.base import OfBlocks
+from nas.report.summary import Network, Summary
+from nas.report.wording import Wording, kind_note, milliseconds, percent
+from nas.spaces.base import Enumerable, Layered, SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
 from runtime.page.parts import Table
@@ -76,8 +78,7 @@ def best_few(
     within = np.flatnonzero(feasible)
     order = within[np.lexsort((within, -done.accuracy[within]))]
     # equal networks may have been trained each on its own: of a network's, the most accurate
-    networks = space.canonical(done.architectures[order])
-    _, first = np.unique(networks, axis=0, return_index=True)
+    _, first = np.unique(space.groups(done.architectures[order]), return_index=True)
     at = order[np.sort(first)][:LISTED]
     if not len(at):
         return None
@@ -118,8 +119,8 @@ def best_few(
                 zip(at, numbers, accuracies, latencies, strict=True), start=1
             )
         ],
-        f"The {LISTED} most accurate distinct networks sampled within {wording.label}: of equal "
-        f"networks, the best. Test accuracy is asked of the reported networks only.",
+        f"The {LISTED} most accurate distinct networks sampled within {wording.label}: of those "
+        f"that compute the same, the best. Test accuracy is asked of the reported networks only.",
     )
 
 
@@ -133,6 +134,46 @@ def choice_by_choice(architectures: Mapping[str, Int64[ndarray, "D"]], space: Se
     is_off = any("-" in texts for texts in columns)
     caption = "`-`: switched off by another choice." if is_off else ""
     return Table(["position", *architectures], rows, caption)
+
+
+def layer_by_layer(network: Network, problem: SearchProblem) -> Table | None:
+    """Shapes and costs of the layers of a network; None where the space does not list them."""
+    space, oracle = problem.space, problem.oracle
+    if not isinstance(space, Layered):
+        return None
+    layers = space.layer_list(space.parse(network.arch), problem.task)
+    total = sum(layer.multiply_accumulates for layer in layers)
+    times = []
+    if isinstance(oracle, OfBlocks) and all(layer.block is not None for layer in layers):
+        times = [oracle.block_ms(*layer.block) for layer in layers if layer.block is not None]
+    rows = [
+        [
+            layer.name,
+            f"{layer.channels} x {layer.side} x {layer.side}",
+            f"{layer.parameters:,}",
+            f"{layer.multiply_accumulates / 1e6:.2f}",
+            percent(layer.multiply_accumulates / total, 0),
+            *["-" if math.isnan(ms) else f"{ms:.3f}" for ms in times[at : at + 1]],
+        ]
+        for at, layer in enumerate(layers)
+    ]
+    said = (
+        "Times are those of the measured blocks that the latency is the sum of."
+        if times
+        else "Times of single layers are not known here."
+    )
+    return Table(
+        [
+            "layer",
+            "output",
+            "parameters",
+            "million multiply-accumulates",
+            "share of them",
+            *["ms"][: len(times)],
+        ],
+        rows,
+        f"The best network layer by layer, for one image. {said}",
+    )
 
 
 def _noted(title: str, texts: list[str], kinds: list[Kind]) -> tuple[str, list[str]]:

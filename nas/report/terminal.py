@@ -1,11 +1,14 @@
-"""The summary of a search as a table on the terminal, and what must be known of it."""
+"""The summary of a search on the terminal: the answer, its certainty, the next command, its sources."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
@@ -15,24 +18,67 @@ from nas.trials.trajectory import WINDOW
 from runtime.shell.provenance import Kind
 
 
-def print_summary(console: Console, summary: Summary) -> None:
-    """Print the answer, the optimum and the policy's mode, and the facts of the search."""
-    console.print(_table(summary))
-    for line in _legend(summary):
-        console.print(line, soft_wrap=True)
+def say(console: Console, text: str) -> None:
+    """Print a text as it is, wrapped between words; a path or an architecture stays whole."""
+    _wrapped(console, text, "", "")
+
+
+def _wrapped(console: Console, text: str, first: str, indent: str) -> None:
+    lines = textwrap.wrap(
+        text,
+        console.width,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    console.print(Text("\n".join(lines)), soft_wrap=True)
+
+
+def print_summary(console: Console, summary: Summary, *, verbose: bool = False) -> None:
+    """Print the answer and what must be known of it.
+
+    `verbose` adds the optimum and the policy's mode as a table, and the facts of the search.
+    """
+    console.print()
     for one in summary.confirmation or ():
         within = "within T" if one.within_T else "not within T, so it does not win"
         within += ", but disturbed: not confirmed" if one.disturbed else ""
         again = "none" if one.latency_again_ms is None else f"{one.latency_again_ms:.3f} ms"
-        console.print(
-            f"timed again: {one.arch} {one.latency_ms:.3f} ms, now {again}: {within}",
-            soft_wrap=True,
-            markup=False,
-        )
-    console.print(_verdict(summary), soft_wrap=True, markup=False)
-    for on in () if summary.best is None else summary.best.on:
-        console.print(f"it {on_device(on)}", soft_wrap=True, markup=False)
-    console.print("; ".join(_facts(summary)), soft_wrap=True)
+        say(console, f"timed again: {one.arch} {one.latency_ms:.3f} ms, now {again}: {within}")
+    best = summary.best
+    if best is None:
+        say(console, _nothing(summary))
+    else:
+        bounds = [f"T = {summary.T_ms:g} ms"]
+        for symbol, limit in summary.limits.items():
+            bounds.append(f"{symbol} = {cost_text(limit.limit, limit.unit, 6)}")
+        unconfirmed = "UNCONFIRMED: " if best.is_disturbed else ""
+        say(console, f"{unconfirmed}Best network within {', '.join(bounds)} on {summary.device}:")
+        for name, text in _answer(summary, best).items():
+            _wrapped(console, text, f"  {name:<11}", " " * 13)
+        console.print(Text(f"  {best.arch}"), soft_wrap=True)
+        for on in best.on:
+            say(console, f"it {on_device(on)}")
+    for line in _legend(summary):
+        say(console, line)
+    say(console, "; ".join(_facts(summary, verbose=verbose)))
+    if verbose:
+        console.print(_table(summary))
+
+
+def print_next(console: Console, summary: Summary, folder: Path, page: Path) -> None:
+    """Print where the page is and what can be done next, then the sources of the numbers."""
+    console.print()
+    console.print(Text(f"page: {page}"), soft_wrap=True)
+    if summary.best is not None:
+        console.print(Text(f"next: python -m nas.export run={folder}"), soft_wrap=True)
+    sources = [
+        f"accuracy {summary.accuracy_description}",
+        f"latency {summary.latency_description}",
+        *(f"{one.cost} {one.source}" for one in summary.limits.values()),
+    ]
+    say(console, f"sources: {'; '.join(sources)}")
 
 
 def on_device(on: OnDevice) -> str:
@@ -42,38 +88,85 @@ def on_device(on: OnDevice) -> str:
     return f"{fits} on {on.device}: {marked}{on.latency_ms:.3f} ms of T = {on.T_ms:g} ms there"
 
 
+def _answer(summary: Summary, best: Network) -> dict[str, str]:
+    rows = {
+        "accuracy": _accuracy(summary, best),
+        "latency": f"{_milliseconds(best)}, {summary.T_ms - best.latency_ms:.2f} ms to spare",
+    }
+    for symbol, one in summary.limits.items():
+        name = one.cost.removesuffix("_mj")
+        rows[name] = f"{_cost(best, symbol, one)} of {cost_text(one.limit, one.unit, 6)}"
+    rows["certainty"] = _certainty(summary, best)
+    if best.index is not None:
+        rows["network"] = f"number {best.index} of the space"
+    return rows
+
+
+def _accuracy(summary: Summary, best: Network) -> str:
+    settings = summary.settings
+    mark = "~" if best.accuracy_is_predicted else ""
+    is_short = settings.epochs != settings.test_epochs
+    length = f" after {settings.epochs} epochs" if is_short else ""
+    searched = f"{mark}{best.accuracy_searched:.2%}"
+    if summary.split == Split.test.value:
+        return f"{searched} on test images{length}, which were searched on"
+    said = f"{searched} on validation images{length}"
+    if best.accuracy_test is not None:
+        length = f" after {settings.test_epochs} epochs" if is_short else ""
+        said += f", {mark}{best.accuracy_test:.2%} on test images{length}"
+    return said
+
+
+def _milliseconds(row: Network) -> str:
+    disturbed = ", disturbed" if row.is_disturbed else ""
+    return f"{'~' if row.latency_is_predicted else ''}{row.latency_ms:.2f} ms{disturbed}"
+
+
+def _certainty(summary: Summary, best: Network) -> str:
+    """Distance from the optimum, where that is known."""
+    optimum = summary.optimum
+    if best.is_disturbed:
+        return (
+            f"within T = {summary.T_ms:g} ms only while its device was disturbed; search again on a "
+            f"quiet one"
+        )
+    if summary.gap is None or optimum is None or best.rank is None:
+        return "the optimum is not known: asking for the whole space is not free"
+    if best.rank == 1:
+        return (
+            f"this is the {summary.optimum_name}: nothing within {summary.label} is more accurate"
+        )
+    mark = "~" if optimum.accuracy_is_predicted else ""
+    return (
+        f"{summary.gap * 100:.2f} points below the {summary.optimum_name} "
+        f"({mark}{optimum.accuracy_searched:.2%} at {_milliseconds(optimum)}); rank {best.rank:,} "
+        f"within {summary.label}"
+    )
+
+
 def _table(summary: Summary) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     searched = "valid" if summary.split == Split.valid.value else "test, searched on"
-    settings = summary.settings
-    columns = [searched, "test"]
-    if settings.epochs != settings.test_epochs:
-        columns = [f"{searched} @{settings.epochs} epochs", f"test @{settings.test_epochs} epochs"]
-    if summary.accuracy_is_predicted:
-        columns = [f"~{name}" for name in columns]
+    mark = "~" if summary.accuracy_is_predicted else ""
     rows = {
         f"best within {summary.label}": summary.best,
         summary.optimum_name: summary.optimum,
         "policy's mode": summary.mode,
     }
-    numbered = any(row is not None and row.index is not None for row in rows.values())
     costs = [limit.cost.removesuffix("_mj") for limit in summary.limits.values()]
-    ranked = ["rank"] if summary.optimum is not None else []
-    for column in ("", *columns, "latency", *costs, *ranked, *(["number"] if numbered else [])):
+    for column in ("", f"{mark}{searched}", f"{mark}test", "latency", *costs, "rank", "number"):
         table.add_column(column, justify="left" if column == "" else "right", overflow="fold")
     for name, row in rows.items():
         if row is None:
             continue
-        marked = "~" if row.latency_is_predicted else ""
-        beyond = " > T" if row.latency_ms > summary.T_ms else ""
         table.add_row(
             name,
             f"{row.accuracy_searched:.2%}",
             "-" if row.accuracy_test is None else f"{row.accuracy_test:.2%}",
-            f"{marked}{row.latency_ms:.2f} ms{', disturbed' if row.is_disturbed else ''}{beyond}",
+            _milliseconds(row) + (" > T" if row.latency_ms > summary.T_ms else ""),
             *(_cost(row, symbol, limit) for symbol, limit in summary.limits.items()),
-            *(["-" if row.rank is None else str(row.rank)] if ranked else []),
-            *([str(row.index)] if numbered else []),
+            "-" if row.rank is None else str(row.rank),
+            "-" if row.index is None else str(row.index),
         )
     return table
 
@@ -83,27 +176,26 @@ def _cost(row: Network, symbol: str, limit: LimitResult) -> str:
     return cost_text(cost, limit.unit) + (f" > {symbol}" if cost > limit.limit else "")
 
 
-def _legend(summary: Summary) -> list[str]:
-    """Caveats about the latencies and the predictions in the table."""
-    words = tail_in_words(summary.device)
-    lines = [] if words is None else [words]
+def _legend(summary: Summary) -> Iterator[str]:
+    """Caveats about the latencies and the predictions of the answer."""
+    if (words := tail_in_words(summary.device)) is not None:
+        yield words
     rows = [row for row in (summary.best, summary.optimum, summary.mode) if row is not None]
     latencies = [row.latency_kind for row in rows]
     latencies += [on.latency_kind for row in rows for on in row.on]
     by = _by("accuracy", [row.accuracy_kind for row in rows]) + _by("latency", latencies)
     if by:
-        lines.append(f"~ predicted, not measured: {', '.join(by)}")
+        yield f"~ predicted, not measured: {', '.join(by)}"
     if summary.penalty_share:
-        lines.append(
+        yield (
             f"{summary.penalty_share:.1%} of the latencies are penalties: the device cannot run "
             f"these networks"
         )
     if summary.optimum_name == "partly predicted optimum":
-        lines.append(
+        yield (
             f"the optimum and the ranks are among measured and predicted latencies: of the space, "
             f"{summary.space_latency_predicted:.1%} are predicted"
         )
-    return lines
 
 
 def _by(what: str, kinds: Sequence[str]) -> list[str]:
@@ -112,14 +204,7 @@ def _by(what: str, kinds: Sequence[str]) -> list[str]:
     return [f"{what} {kind.words.removeprefix('predicted ')}" for kind in sorted(predicted)]
 
 
-def _verdict(summary: Summary) -> str:
-    if summary.best is not None and summary.best.is_disturbed:
-        return (
-            f"UNCONFIRMED: architecture {summary.best.arch} was within T = {summary.T_ms:g} ms only "
-            f"while its device was disturbed; search again on a quiet one"
-        )
-    if summary.best is not None:
-        return f"best architecture {summary.best.arch}"
+def _nothing(summary: Summary) -> str:
     if summary.confirmation:
         return (
             f"No network wins: no trial within T = {summary.T_ms:g} ms was within it again; is the "
@@ -130,23 +215,20 @@ def _verdict(summary: Summary) -> str:
     return f"No network wins: no trial met T = {summary.T_ms:g} ms; raise T or the budget."
 
 
-def _facts(summary: Summary) -> list[str]:
+def _facts(summary: Summary, *, verbose: bool) -> Iterator[str]:
     unfinished = {name: count for name, count in summary.states.items() if name != "done"}
-    facts = [
-        (
-            f"{summary.samples:,} trials of {summary.distinct_networks:,} distinct networks in "
-            f"{summary.seconds:.1f} s"
-        ),
-        *(f"{count:,} {name}" for name, count in unfinished.items()),
-        f"{summary.feasible_share:.1%} of {'the others' if unfinished else 'them'} within {summary.label}",
-    ]
-    if not summary.stages:  # their latencies were known before a training
-        facts.append(_settled(summary))
+    yield (
+        f"{summary.samples:,} trials of {summary.distinct_networks:,} distinct networks in "
+        f"{summary.seconds:.1f} s"
+    )
+    for name, count in unfinished.items():
+        yield f"{count:,} {name}"
+    them = "the others" if unfinished else "them"
+    yield f"{summary.feasible_share:.1%} of {them} within {summary.label}"
+    if verbose and not summary.stages:  # of stages, the latencies were known before a training
+        yield _settled(summary)
     if summary.disturbed:
-        facts.append(summary.disturbed)
-    if summary.gap is not None:
-        facts.insert(0, f"gap to the {summary.optimum_name} {summary.gap * 100:.2f} points")
-    return facts
+        yield summary.disturbed
 
 
 def _settled(summary: Summary) -> str:

@@ -1,4 +1,4 @@
-"""The lines before the first trial: sources of the numbers, and whether the limits can be met."""
+"""The lines before the first trial: what is searched, and whether the limits can be met."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from rich.console import Console
 from latency.base import Doubtful
 from nas.config.build import Experiment
 from nas.report.summary import Summary, predicted_shares
+from nas.report.terminal import say
 from nas.trials.preflight import describe_limit, describe_reward, require_complete
 from nas.trials.problem import SearchProblem
 from nas.trials.survey import estimated_share
 
-_LONG = 100
-"""Words of a line on which sources are printed together."""
-
 
 def announce(experiment: Experiment, choices: Mapping[str, str], console: Console) -> None:
-    """Print what is searched, by which sources, and what is known of the limits beforehand.
+    """Print what is searched, and what is known of the limits beforehand.
+
+    `verbose=true` adds the sources of the numbers and the reward's maximum.
 
     Raises:
       UserError: if no architecture meets the limit.
     """
     config, problem = experiment.config, experiment.problem
-    together = sources(problem)
     further = "".join(f"{limit}, " for limit in problem.limits.each)
     how = (
         f"reward={choices['reward']}, controller={choices['controller']}, seed {config.seed}, "
@@ -33,29 +32,28 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
     if experiment.images is not None:
         how = f"ranking by {problem.accuracy.source}, seed {config.seed}, {config.hours:g} hours"
         for sentence in experiment.images.report:
-            console.print(sentence, soft_wrap=True, markup=False)
+            say(console, sentence)
     lines = [
-        *([together] if len(together.split()) <= _LONG else _each_source(problem)),
+        *(_each_source(problem) if config.verbose else ()),
         (
             f"searching {problem.task.name} on {problem.oracle.device}, T = {problem.limit_ms:g} ms, "
             f"{further}{how}"
         ),
-        *_outlook(problem),
+        *_outlook(problem, verbose=config.verbose),
     ]
     if isinstance(problem.oracle, Doubtful):
         lines += [f"warning: {one}" for one in problem.oracle.warnings]
     for line in lines:
-        console.print(line, soft_wrap=True)
+        say(console, line)
 
 
-def _outlook(problem: SearchProblem) -> list[str]:
+def _outlook(problem: SearchProblem, *, verbose: bool) -> list[str]:
     survey = problem.survey
     if survey is not None:
         require_complete(survey, problem.oracle.device)
-        return [
-            describe_limit(survey, problem.oracle.device),
-            describe_reward(survey, problem.reward),
-        ]
+        of_reward = describe_reward(survey, problem.reward)
+        is_said = verbose or of_reward.startswith("warning")
+        return [describe_limit(survey, problem.oracle.device), *[of_reward][:is_said]]
     share = estimated_share(problem.space, problem.oracle, problem.limit_ms, problem.limits)
     unknown = "the exact optimum is unknown: asking for the whole space is not free here"
     if share is None:

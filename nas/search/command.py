@@ -35,6 +35,7 @@ from runtime.shell.units import milliseconds
 
 def main() -> None:
     """Run the command line's search, or its sweep; 2 if a run of a sweep could not be made."""
+    sys.argv = ["verbose=true" if word == "--verbose" else word for word in sys.argv]
     hydra_command("nas.search", "search", _run, removed=register())
     with one_line_errors():
         if not compare_runs(Console(highlight=False, emoji=False)):

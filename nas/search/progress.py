@@ -1,4 +1,4 @@
-"""The progress bar on a terminal, a line every tenth of the budget elsewhere."""
+"""The progress bar on a terminal, a line every tenth of the budget elsewhere; both with the time left."""
 
 from __future__ import annotations
 
@@ -57,9 +57,18 @@ class ProgressBar:
         )
         failed = f"  {self._tracker.failed:,} failed" if self._tracker.failed else ""
         figures = f"mean {accuracy:.2%} {latency_ms:5.2f} / {self._limit_ms:g} ms{costs}  {known}"
-        if self._console.is_terminal:
-            self._bar.update(self._task, completed=done, description=figures)
-        else:
+        self._bar.update(self._task, completed=done, description=figures)
+        if not self._console.is_terminal:
+            left_s = self._bar.tasks[0].time_remaining
+            left = f"  {in_words(left_s)} left" if left_s else ""
+            budget = f"{self._budget:,}"
             self._console.print(
-                f"{done:>7,} / {self._budget:,} trials  {figures}{failed}", soft_wrap=True
+                f"{done:>{len(budget)},}/{budget} trials  {figures}{failed}{left}", soft_wrap=True
             )
+
+
+def in_words(seconds: float) -> str:
+    """A duration in its largest whole unit: 40 s, 12 min, 3.5 h."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

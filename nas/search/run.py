@@ -17,7 +17,7 @@ from nas.config.build import Experiment
 from nas.report.figures import draw_figures
 from nas.report.summary import Settings, Summary, feasible_of, summarise, within_limits
 from nas.report.tensorboard_log import TensorBoardLog
-from nas.report.terminal import print_summary
+from nas.report.terminal import print_next, print_summary
 from nas.search.announcement import short_sources, sources
 from nas.search.checkpoint import Checkpointer, load_checkpoint
 from nas.search.environment import write_environment
@@ -194,7 +194,7 @@ class Run:
     ) -> Summary:
         """Write the results, the summary last: where there is one, the run has finished."""
         problem, folder, config = self._problem, self.folder, self.experiment.config
-        mode = self.experiment.controller.mode()
+        mode = self.experiment.controller.mode() if history.has_policy else None
         done = trials.rows(trials.state == State.done)
         summary = summarise(
             trials,
@@ -211,6 +211,7 @@ class Run:
         write_record(
             folder.samples, trials, feasible_of(trials, problem), problem.space, problem.limits
         )
+        self.console.print("drawing the report")
         figures = draw_figures(
             folder.figures,
             done,
@@ -219,33 +220,23 @@ class Run:
             title=f"{self.choices['reward']} on {problem.oracle.device}, {problem.task.name}, "
             f"seed {config.seed}\n{short_sources(summary)}",
         )
-        best = summary.best
         log.finish(
             {
                 **asdict(summary.settings),
                 "T_ms": problem.limit_ms,
                 **{limit.symbol: limit.bound for limit in problem.limits.each},
                 "device": problem.oracle.device,
-                "sources": short_sources(summary),
                 **{f"controller.{k}": v for k, v in asdict(config.controller).items()},
                 **{f"reward.{k}": v for k, v in asdict(config.reward).items()},
             },
-            {
-                f"result/best accuracy within {problem.limits.label}": best.accuracy_searched
-                if best
-                else 0.0,
-                "result/feasible share": summary.feasible_share,
-            },
+            _results(summary),
             figures,
         )
         self._write_report(summary, trials, history)
         write_json(folder.summary, summary)
         folder.journal.unlink()
-        print_summary(self.console, summary)
-        self.console.print(
-            f"next: open {folder.report}, or python -m tensorboard.main --logdir {folder.path}",
-            soft_wrap=True,
-        )
+        print_summary(self.console, summary, verbose=config.verbose)
+        print_next(self.console, summary, folder.path, folder.report)
         return summary
 
     def _settings(self) -> Settings:
@@ -296,3 +287,14 @@ class Run:
             config=folder.config.read_text(encoding="utf-8"),
         )
         write_report(folder.report, page)
+
+
+def _results(summary: Summary) -> dict[str, float]:
+    """Results under the same names whatever the limits are, so that runs can be compared."""
+    found = {"result/feasible share": summary.feasible_share}
+    if summary.best is not None:
+        found["result/accuracy"] = summary.best.accuracy_searched
+        found["result/latency_ms"] = summary.best.latency_ms
+    if summary.gap is not None:
+        found["result/gap to the optimum, points"] = summary.gap * 100
+    return found

@@ -6,7 +6,8 @@ Each consumer states what it needs in a protocol of its own (`controller.base.Ch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, final, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -57,6 +58,29 @@ class Enumerable(SearchSpace, EnumerableChoices, EnumerableSpace, Protocol):
 
     The numbers are the benchmark's own where it has any.
     """
+
+
+@final
+@dataclass(frozen=True)
+class Layer:
+    """One layer of a network, or equal ones in a row, with the shape and the cost of the result."""
+
+    name: str
+    channels: int  # of the output
+    side: int  # of the output, pixels
+    parameters: int
+    multiply_accumulates: int  # for one image
+    block: tuple[int, str] | None = (
+        None  # side of the network's image and key in look-ups of blocks
+    )
+
+
+@runtime_checkable
+class Layered(SearchSpace, Protocol):
+    """A space that can list the layers of its networks."""
+
+    def layer_list(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Layer]:
+        """Layers from the image to the classes."""
 
 
 def task_named(space: SearchSpace, name: str) -> Task:

@@ -21,8 +21,10 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
+from rich.text import Text
 
 from nas.config.build import register
+from nas.report.terminal import say
 from nas.search.environment import write_environment
 from nas.study.analyses.base import Analysis
 from nas.study.analyses.registry import ANALYSES
@@ -144,8 +146,8 @@ def _report(
         settings=folder.config.read_text(encoding="utf-8"),
     )
     print_results(console, results, sentences)
-    console.print(f"next: open {folder.page}", soft_wrap=True)
-    console.print(sources, soft_wrap=True)
+    console.print(Text(f"page: {folder.page}"), soft_wrap=True)
+    say(console, f"sources: {sources}; the page describes them")
 
 
 def _provenance(plan: Plan, folder: StudyFolder, given: Sequence[str]) -> dict[str, str]:
@@ -179,15 +181,12 @@ def _sources(plan: Plan, results: Results | None = None) -> str:
 
 
 def _announce(plan: Plan, console: Console) -> None:
-    lines = [_sources(plan), f"accuracy {plan.accuracy.description}"]
-    lines += [f"latency of {name} {oracle.description}" for name, oracle in plan.sources.items()]
     if plan.why_not_exact:
-        lines.append(
+        say(
+            console,
             f"the optimum is not known, as {plan.why_not_exact}: searches are compared by the best "
-            f"network that they find and by their share of samples within T"
+            f"network that they find and by their share of samples within T",
         )
-    for line in lines:
-        console.print(line, soft_wrap=True)
 
 
 def _begin(

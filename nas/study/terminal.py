@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from nas.report.terminal import say
 from nas.study.config import Axis
 from nas.study.evaluation.results import Results
 from nas.study.evaluation.statistics import no_intervals, text_of, with_intervals
@@ -44,14 +45,14 @@ def print_results(console: Console, results: Results, sentences: Sequence[str]) 
         if not setting.overrides and (setting.device, setting.limit_ms) not in results.on_boards
     ]
     if warning := no_intervals(len(results.seeds)):
-        console.print(f"warning: {warning}", soft_wrap=True)
+        say(console, f"warning: {warning}")
     if settings:
         _print_settings(console, results, settings, titles)
     grid = sum(bool(setting.overrides) for setting in results.values)
     if grid:
         console.print(f"and {grid} settings of the grid, in the files")
     for sentence in sentences:
-        console.print(sentence, soft_wrap=True)
+        say(console, sentence)
 
 
 def _print_settings(
@@ -61,7 +62,7 @@ def _print_settings(
     unit = f"best is the most accurate network within T after {budget:,} samples"
     if not results.why_not_exact:
         unit = f"gaps are points below the {results.optimum} within T after {budget:,} samples"
-    console.print(f"medians over {seeds} seeds{with_intervals(seeds)}; {unit}", soft_wrap=True)
+    say(console, f"medians over {seeds} seeds{with_intervals(seeds)}; {unit}")
     for device, limit_ms in dict.fromkeys(
         (setting.device, setting.limit_ms) for setting in settings
     ):

@@ -120,6 +120,9 @@ class Table:
         sides = [' class="number"' if is_right else "" for is_right in right]
         is_long = not right[0] and any(len(row[0]) > LONG for row in rows)
         cells = [' class="long"' if is_long else sides[0], *sides[1:]]
+        # on a narrow screen, the rows of a wide table become lists of names and values
+        is_wide = len(self.header) > _FEW_COLUMNS and len(rows) <= _FEW_ROWS
+        labels = [f' data-label="{escape(text)}"' if is_wide else "" for text in self.header]
         here = name(self.caption or self.header[0])
         head = "".join(
             f'<th scope="col"{side}>{inline(text)}</th>'
@@ -128,16 +131,18 @@ class Table:
         body = "".join(
             "<tr>"
             + "".join(
-                f"<td{side}>{inline(_unbroken(text)) if is_right else name_text(text)}</td>"
-                for text, side, is_right in zip(row, cells, right, strict=True)
+                f"<td{side}{label}>{inline(_unbroken(text)) if is_right else name_text(text)}</td>"
+                for text, side, label, is_right in zip(row, cells, labels, right, strict=True)
             )
             + "</tr>\n"
             for row in rows
         )
         label = escape(self.caption or "table")
+        kind = ' class="wide"' if is_wide else ""
         return (
             f'<figure class="table" id="{here}">\n'
-            f'<div class="scroll" role="region" tabindex="0" aria-label="{label}"><table>\n'
+            f'<div class="scroll" role="region" tabindex="0" aria-label="{label}">'
+            f"<table{kind}>\n"
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
             f"{_caption(self.caption)}</figure>\n"
         )
@@ -211,6 +216,8 @@ def render(parts: Sequence[Part | str], name: Naming) -> str:
         f"<p>{inline(part)}</p>\n" if isinstance(part, str) else part.html(name) for part in parts
     )
 
+
+_FEW_COLUMNS, _FEW_ROWS = 4, 40
 
 _NUMERIC = re.compile(r"(below )?[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$|(never|unknown)( [\[(]|$)")
 """True for a number, or for a text that stands for a missing number."""

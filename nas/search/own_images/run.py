@@ -33,7 +33,7 @@ from nas.report.staged_page import staged_page
 from nas.report.stages import print_stage
 from nas.report.summary import Settings, Summary, feasible_of, summarise
 from nas.report.tensorboard_log import FLUSH_S
-from nas.report.terminal import print_summary
+from nas.report.terminal import print_next, print_summary
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
 from nas.search.interruption import Interruption
@@ -472,8 +472,8 @@ class OwnImagesRun:
         shutil.rmtree(self._checkpoints, ignore_errors=True)
         if summary.best is not None:  # a longer training, by nas.train, begins anew
             forget_checkpoint(folder.path, summary.best.arch)
-        print_summary(self.console, summary)
-        self._say(f"next: open {folder.report}, or python -m nas.export run={folder.path}")
+        print_summary(self.console, summary, verbose=config.verbose)
+        print_next(self.console, summary, folder.path, folder.report)
         return summary
 
     def _say(self, line: str) -> None:

@@ -127,3 +127,33 @@ def _fixed_multiply_accumulates(channels: Widths, side: int, task: Task) -> int:
     final = channels.stages[-1] * channels.final * last_side**2
     head = channels.final * channels.features + channels.features * task.num_classes
     return stem + first + final + head
+
+
+def outside_stages(
+    channels: Widths, image: int, task: Task
+) -> list[tuple[str, int, int, int, int]]:
+    """Layers that every network has beside its blocks, for images of this side.
+
+    Each is its name, output channels and side, parameters and multiply-accumulates.
+    """
+    stem, *_, last = stage_sides(image)
+    features, classes = channels.features, task.num_classes
+    return [
+        (
+            "3x3 convolution",
+            channels.stem,
+            stem,
+            (9 * task.channels + 2) * channels.stem,
+            9 * task.channels * channels.stem * stem**2,
+        ),
+        (
+            "1x1 convolution",
+            channels.final,
+            last,
+            (channels.stages[-1] + 2) * channels.final,
+            channels.stages[-1] * channels.final * last**2,
+        ),
+        ("average pooling", channels.final, 1, 0, 0),
+        ("1x1 convolution", features, 1, channels.final * features, channels.final * features),
+        ("classifier", classes, 1, (features + 1) * classes, features * classes),
+    ]

@@ -11,8 +11,15 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
-from nas.spaces.mobilenet_v3.blocks import sum_of_blocks
-from nas.spaces.mobilenet_v3.costs import multiply_accumulates, parameters
+from nas.spaces.base import Layer
+from nas.spaces.mobilenet_v3.blocks import block_text, sum_of_blocks, texts_outside
+from nas.spaces.mobilenet_v3.costs import (
+    block_multiply_accumulates,
+    block_parameters,
+    multiply_accumulates,
+    outside_stages,
+    parameters,
+)
 from nas.spaces.mobilenet_v3.features import FEATURES, architecture_features, smooth_features
 from nas.spaces.mobilenet_v3.layers import Block, blocks_of, image_side, widths
 from nas.spaces.mobilenet_v3.predictor import NAME, WIDTH, OfaAccuracyConfig
@@ -83,6 +90,30 @@ class MobileNetV3Space(MobileNetV3):
     def layers(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Block]:
         """Blocks of a network in order, with the one before the stages."""
         return blocks_of(architecture, self.widths, self.image_side(architecture, task))
+
+    def layer_list(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Layer]:
+        """The stem, each block, and the head, with the keys of published look-ups."""
+        image = self.image_side(architecture, task)
+        keys = iter(texts_outside(self.widths, image, task))
+        layers = [
+            Layer(*one, block=(image, next(keys)))
+            for one in outside_stages(self.widths, image, task)[:1]
+        ]
+        for block in self.layers(architecture, task):
+            squeeze = ", squeeze" if block.squeeze else ""
+            layers.append(
+                Layer(
+                    f"{block.kernel}x{block.kernel} block, {block.hidden} hidden{squeeze}",
+                    block.outputs,
+                    block.output_side,
+                    block_parameters(block),
+                    block_multiply_accumulates(block),
+                    (image, block_text(block)),
+                )
+            )
+        next(keys)  # the block before the stages
+        head = outside_stages(self.widths, image, task)[1:]
+        return layers + [Layer(*one, block=(image, next(keys))) for one in head]
 
     def image_side(self, architecture: Int64[ndarray, "D"], task: Task) -> int:
         """Side in pixels of the images that a network takes."""

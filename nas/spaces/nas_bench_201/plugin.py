@@ -11,8 +11,8 @@ from jaxtyping import Float64, Int64
 from numpy import ndarray
 
 from nas.accuracy.base import Accuracy, SharedNetwork, Split
-from nas.spaces.base import ChoiceSpace
-from nas.spaces.nas_bench_201.costs import mflops, parameters
+from nas.spaces.base import ChoiceSpace, Layer
+from nas.spaces.nas_bench_201.costs import layers, mflops, parameters
 from nas.spaces.nas_bench_201.descriptions import cell_descriptions
 from nas.spaces.nas_bench_201.features import FEATURES, cell_features
 from nas.spaces.nas_bench_201.space import (
@@ -83,6 +83,10 @@ class NasBench201Space(NasBench201, ChoiceSpace):
             "flops": mflops(architectures, task) * 1e6,
             "weight_bytes": count * _BYTES_PER_WEIGHT,
         }
+
+    def layer_list(self, architecture: Int64[ndarray, "D"], task: Task) -> list[Layer]:
+        """The stem, the cells of each stage and the head."""
+        return layers(architecture, task)
 
     def network(self, architecture: Int64[ndarray, "D"], task: Task) -> nn.Module:
         """The untrained network that the benchmark trained."""

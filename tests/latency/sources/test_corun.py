@@ -262,6 +262,6 @@ def test_where_no_time_is_confirmed_a_search_ends_as_where_no_sample_meets_t(
     for printed, summary in (told, never):
         assert summary["best"] is None
         (line,) = [one for one in printed.splitlines() if one.startswith("No network wins: ")]
-        assert "no sample" in line
+        assert "no trial" in line
     assert {one["within_T"] for one in told[1]["confirmation"]} == {False}
     assert never[1]["confirmation"] is None

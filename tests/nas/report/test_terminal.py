@@ -13,16 +13,16 @@ from searched import BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searc
 from test_summary import OnTwoBoards
 
 from nas.accuracy.base import Split
-from nas.report.terminal import print_summary
+from nas.report.terminal import print_next, print_summary
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import State
 from runtime.shell.provenance import Kind
 
 
-def printed(made, width=200):
+def printed(made, width=200, *, verbose=False):
     console = Console(file=io.StringIO(), width=width)
-    print_summary(console, made.summary)
+    print_summary(console, made.summary, verbose=verbose)
     return console.file.getvalue()
 
 
@@ -31,8 +31,8 @@ def test_what_a_surrogate_and_a_regression_predicted_is_marked_and_named():
         searched(range(50), problem_of(Oracle(kind=Kind.regression), Accuracy(kind=Kind.surrogate)))
     )
 
-    assert re.search(r"~\d+\.\d\d ms", text)
-    assert "~valid" in text
+    assert re.search(r"latency +~\d+\.\d\d ms", text)
+    assert re.search(r"accuracy +~\d+\.\d\d%", text)
     (legend,) = (line for line in text.splitlines() if line.startswith("~ "))
     assert "accuracy by the surrogate" in legend
     assert "latency by regression" in legend
@@ -44,7 +44,7 @@ def test_the_legend_names_what_predicted_the_latency(kind):
     text = printed(searched(range(50), problem_of(Oracle(kind=kind))))
 
     assert f"latency {kind.words.removeprefix('predicted ')}" in text
-    assert "~valid" not in text
+    assert not re.search(r"accuracy +~", text)
 
 
 def test_a_measured_number_is_not_called_predicted():
@@ -83,10 +83,38 @@ def test_an_undisturbed_network_wins_over_a_better_disturbed_one():
 def test_no_mark_is_cut_off_where_the_terminal_is_narrow():
     made = searched(range(50), problem_of(Oracle(kind=Kind.regression), limit_ms=3.0))
 
-    text = printed(made, width=60)
+    text = printed(made, width=60, verbose=True)
 
     assert "…" not in text
     assert "~" in text
+
+
+def test_no_line_is_wider_than_the_terminal_but_that_of_the_architecture():
+    made = searched(range(150), problem_of(Oracle(kind=Kind.regression)))
+
+    lines = printed(made, width=80).splitlines()
+
+    assert lines[1].startswith("Best network within T = 17 ms")
+    assert [line for line in lines if len(line) > 80] == [f"  {made.summary.best.arch}"]
+
+
+def test_the_policys_mode_is_said_when_asked_for():
+    made = searched(range(50))
+
+    assert "best within T" not in printed(made)
+    assert "best within T" in printed(made, verbose=True)
+
+
+def test_the_sources_are_a_footnote_after_the_next_command(tmp_path):
+    made = searched(range(50))
+    console = Console(file=io.StringIO(), width=80)
+
+    print_next(console, made.summary, tmp_path, tmp_path / "report.html")
+
+    page, following, *sources = console.file.getvalue().strip().splitlines()
+    assert page == f"page: {tmp_path}/report.html"
+    assert following == f"next: python -m nas.export run={tmp_path}"
+    assert sources[0].startswith("sources: accuracy ")
 
 
 def test_an_optimum_among_predictions_is_called_so_with_the_share_of_the_space():
@@ -100,8 +128,8 @@ def test_an_optimum_among_predictions_is_called_so_with_the_share_of_the_space()
 
 
 def test_fewer_trials_than_a_window_are_too_few_for_a_settled_mean():
-    assert "100 trials are needed" in printed(searched(range(50)))
-    assert "are needed" not in printed(searched(range(150)))
+    assert "100 trials are needed" in printed(searched(range(50)), verbose=True)
+    assert "are needed" not in printed(searched(range(150)), verbose=True)
 
 
 def test_a_search_on_own_images_says_nothing_of_a_mean_that_settles():
@@ -124,7 +152,7 @@ def test_failed_and_pruned_trials_are_counted():
 def test_a_search_on_the_test_split_says_so():
     text = printed(searched(range(50), problem_of(accuracy=Accuracy(split=Split.test))))
 
-    assert "test, searched on" in text
+    assert "on test images, which were searched on" in text
     assert "valid" not in text
 
 
@@ -138,8 +166,8 @@ def test_a_search_that_never_met_the_limit_names_it_and_the_way_out():
 def test_twelve_epochs_are_told_apart_from_the_two_hundred_of_the_test_accuracy():
     text = printed(searched(range(50), epochs=12))
 
-    assert "valid @12 epochs" in text
-    assert "test @200 epochs" in text
+    assert "on validation images after 12 epochs" in text
+    assert "on test images after 200 epochs" in text
 
 
 def test_a_network_for_several_devices_has_a_line_for_each():

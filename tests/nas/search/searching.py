@@ -53,8 +53,8 @@ def search(runs, *overrides, data=None, **options):
     )
 
 
-def events_of(folder):
-    events = EventAccumulator(str(folder / "tensorboard"), {"images": 0, "scalars": 0})
+def events_of(folder, within=""):
+    events = EventAccumulator(str(folder / "tensorboard" / within), {"images": 0, "scalars": 0})
     return events.Reload()
 
 

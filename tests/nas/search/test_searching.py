@@ -130,21 +130,33 @@ class TestOnABareMachine:
         assert set(limit) == {17.0}
         for tag in (
             "reward/mean of the last 100",
-            "accuracy/mean of the last 100",
-            "latency_ms/mean of the last 100",
+            "answer/accuracy, mean of the last 100",
+            "answer/latency_ms, mean of the last 100",
             "search/feasible share",
-            "search/best within T",
+            "answer/accuracy, best within T",
             "search/gap to the optimum",
             "search/optimum within T",
-            "accuracy/low end of the middle 80 percent",
-            "latency_ms/high end of the middle 80 percent",
+            "spread/accuracy, low end of the middle 80 percent",
+            "spread/latency_ms, high end of the middle 80 percent",
             "choices 0 → 3/nor_conv_3x3",
             "controller/entropy",
             "controller/entropy_target",
         ):
             assert events.Scalars(tag)[-1].step == 400, tag
         assert {"figures/heatmap", "figures/curves"} == set(tags["images"])
+        results = {tag for tag in tags["scalars"] if tag.startswith("result/")}
+        assert results == {
+            *("result/accuracy", "result/latency_ms", "result/feasible share"),
+            "result/gap to the optimum, points",
+        }
         assert "hparams" in str(events.PluginTagToContent("hparams"))
+
+    def test_tensorboard_begins_with_latency_against_t_and_accuracy(self, finished):
+        landing, limit = (events_of(finished[1], within).Tags() for within in ("", "T"))
+
+        first = sorted(landing["scalars"])[:3]
+        assert {tag.split(",")[0] for tag in first} == {"answer/accuracy", "answer/latency_ms"}
+        assert limit["scalars"] == ["answer/latency_ms, mean of the last 100"]
 
     def test_tensorboards_layout_names_curves_that_are_there(self, finished):
         events = events_of(finished[1])
@@ -167,7 +179,7 @@ def test_a_real_table_is_preferred_and_named(search_here, tmp_path, synthetic_ta
     finished = search_here(tmp_path, *ON_TABLES, "budget=50", data=synthetic_tables)
 
     assert finished.returncode == 0, finished.stderr
-    assert "nb201_accuracy.csv" in finished.stdout.splitlines()[0]
+    assert "nb201_accuracy.csv" in finished.stdout.splitlines()[-1]
     summary = json.loads((only_run(tmp_path) / "summary.json").read_text())
     assert (summary["accuracy_source"], summary["latency_source"]) == ("table", "table")
     assert summary["best"]["latency_kind"] == summary["best"]["accuracy_kind"] == "measured"

@@ -13,7 +13,7 @@ from controller.base import Choices, EnumerableChoices
 from latency.base import EnumerableSpace as EnumerableLatencySpace
 from latency.base import Space as LatencySpace
 from latency.base import every_architecture
-from nas.spaces.base import Enumerable, SearchSpace, task_named
+from nas.spaces.base import Enumerable, Layered, SearchSpace, task_named
 from nas.spaces.registry import space_named, space_names
 from runtime.page.parts import Part
 from runtime.shell.errors import UserError
@@ -309,3 +309,16 @@ def test_a_choice_outside_the_space_has_no_number(enumerable):
 
         with pytest.raises(IndexError):
             enumerable.numbers(row)
+
+
+def test_the_layers_of_a_network_cost_what_it_costs(space):
+    if not isinstance(space, Layered):
+        pytest.skip(f"{space.name} does not list layers")
+    task = space.tasks[space.default_task]
+    for row in sampled(space, 0, 5):
+        layers = space.layer_list(row, task)
+        costs = space.costs(row, task)
+
+        assert sum(layer.parameters for layer in layers) == costs["parameters"]
+        assert sum(layer.multiply_accumulates for layer in layers) == costs["flops"]
+        assert (layers[-1].channels, layers[-1].side) == (task.num_classes, 1)

@@ -125,3 +125,13 @@ def test_a_published_network_takes_as_long_as_the_public_implementation_says():
     (ms,) = build("note10").answer(row[None]).ms
 
     assert ms == pytest.approx(29.643562505835085)  # of `ofa.tutorial.LatencyTable`
+
+
+def test_the_times_of_the_layers_are_those_of_their_blocks_and_sum_to_the_latency(folder):
+    write(folder / "board_224.yaml", 224)
+    oracle = BlocksLatencyConfig().build("board", SPACE, IMAGENET)
+    row = SPACE.parse(FORM)
+
+    times = [oracle.block_ms(*layer.block) for layer in SPACE.layer_list(row, IMAGENET)]
+
+    assert sum(times) == pytest.approx(float(oracle.answer(row[None]).ms[0]))
