@@ -34,6 +34,7 @@ FLUSH_S = 5.0
 # TensorBoard shows the groups before the slash in alphabetical order, so this one comes first
 _ACCURACY = "answer/accuracy, mean of the last 100"
 _LATENCY = "answer/latency_ms, mean of the last 100"
+_BEST = "answer/accuracy, best within the limits"
 _LIMIT = "latency_ms/T"
 _SHARE = "search/feasible share"
 _MIDDLE = f"middle {BAND * 100:.0f} percent"
@@ -42,10 +43,6 @@ _ENDS = (f"low end of the {_MIDDLE}", f"high end of the {_MIDDLE}")
 
 def _choice(position: str, option: str) -> str:
     return f"choices {position}/{option}"
-
-
-def _best(label: str) -> str:
-    return f"answer/accuracy, best within {label}"
 
 
 def _optimum(label: str) -> str:
@@ -80,7 +77,7 @@ def layout(limits: Limits, space: SearchSpace, *, has_policy: bool) -> Layout:
         lines("latency and its limit T (ms)", _LATENCY, _LIMIT),
         band(f"latency: mean and {_MIDDLE} (ms)", _LATENCY, *_ends("latency_ms")),
         band(f"accuracy: mean and {_MIDDLE}", _ACCURACY, *_ends("accuracy")),
-        lines(f"best within {label}, and the optimum", _best(label), _optimum(label)),
+        lines(f"best within {label}, and the optimum", _BEST, _optimum(label)),
         lines(f"share of the samples within {label}", _SHARE),
         *(
             lines(
@@ -184,7 +181,7 @@ class TensorBoardLog:
             writer.scalar(_optimum(self._tracker.limits.label), self._optimum_accuracy, samples)
         best = self._tracker.best_accuracy
         if best >= 0:
-            writer.scalar(_best(self._tracker.limits.label), best, samples)
+            writer.scalar(_BEST, best, samples)
             if self._optimum_accuracy is not None:
                 writer.scalar("search/gap to the optimum", self._optimum_accuracy - best, samples)
         for name, values in self._controller.diagnostics().items():

@@ -9,15 +9,16 @@ LONG = 32
 """Length above which a name may be broken into lines."""
 
 _BREAKS = re.compile(r"(?<=\S)[|+/](?=\S)")
+_CODE_BREAKS = re.compile(r"\+|(?<=\w)\|(?=\w)")
 
 
 def inline(text: str) -> str:
-    """Escape a text; text between two backticks becomes code, and may break after a plus."""
+    """Escape a text; text between two backticks becomes code, and may break after a plus or a bar."""
     parts = escape(text).split("`")
     if len(parts) % 2 == 0:  # a backtick without its other is a backtick
         parts[-2:] = ["`".join(parts[-2:])]
     return "".join(
-        f"<code>{part.replace('+', '+<wbr>')}</code>" if position % 2 else part
+        rf"<code>{_CODE_BREAKS.sub(r'\g<0><wbr>', part)}</code>" if position % 2 else part
         for position, part in enumerate(parts)
     )
 

@@ -118,8 +118,10 @@ class Table:
             for i in range(len(self.header))
         ]
         sides = [' class="number"' if is_right else "" for is_right in right]
-        is_long = not right[0] and any(len(row[0]) > LONG for row in rows)
-        cells = [' class="long"' if is_long else sides[0], *sides[1:]]
+        cells = [
+            ' class="long"' if self._is_long(rows, i) and not right[i] else side
+            for i, side in enumerate(sides)
+        ]
         # on a narrow screen, the rows of a wide table become lists of names and values
         is_wide = len(self.header) > _FEW_COLUMNS and len(rows) <= _FEW_ROWS
         labels = [f' data-label="{escape(text)}"' if is_wide else "" for text in self.header]
@@ -145,6 +147,13 @@ class Table:
             f"<table{kind}>\n"
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
             f"{_caption(self.caption)}</figure>\n"
+        )
+
+    @staticmethod
+    def _is_long(rows: Sequence[Sequence[str]], column: int) -> bool:
+        """Whether a column holds long names, or long code; other text breaks anywhere."""
+        return any(
+            len(row[column]) > LONG and (column == 0 or row[column].startswith("`")) for row in rows
         )
 
 

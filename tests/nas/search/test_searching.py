@@ -133,7 +133,7 @@ class TestOnABareMachine:
             "answer/accuracy, mean of the last 100",
             "answer/latency_ms, mean of the last 100",
             "search/feasible share",
-            "answer/accuracy, best within T",
+            "answer/accuracy, best within the limits",
             "search/gap to the optimum",
             "search/optimum within T",
             "spread/accuracy, low end of the middle 80 percent",
