@@ -19,6 +19,7 @@ _MODULES = {
     "measure": ("nas.measure", "time networks on this machine or a board into a latency table"),
     "transfer": ("nas.transfer", "predict a new device from a few networks timed on it"),
     "export": ("nas.export", "write a network as PyTorch, ONNX, scripts and a card"),
+    "ui": ("nas.ui", "show the runs of a folder as a page on this machine"),
     "data": ("nas.data", "list, fetch, import and verify tables of accuracies and latencies"),
     "bench": ("runtime.bench", "reproduce experiments on many networks on one machine"),
     "map": ("runtime.map", "find the time that is left on a busy board"),
@@ -64,7 +65,7 @@ def main() -> None:
         sys.stdout.write(_help())
     elif first == "completion" and words[1:2] and words[1] in _COMPLETIONS:
         names = {"words": " ".join([*_MODULES, "completion", "--help", "--version"])}
-        names["hydra"] = " ".join(name for name in _MODULES if name != "data")
+        names["hydra"] = " ".join(name for name in _MODULES if name not in {"data", "ui"})
         sys.stdout.write(_COMPLETIONS[words[1]] % names)
     elif first == "completion":
         _refuse(f"edgenas completion takes one of {', '.join(_COMPLETIONS)}")

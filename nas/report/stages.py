@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
+from nas.report.terminal import say
 from nas.report.wording import percent
 from nas.trials.staged.stage_result import StageResult
 from runtime.page.parts import Table
@@ -21,9 +22,8 @@ _TITLES = {
 
 
 def print_stage(console: Console, stage: StageResult) -> None:
-    """Print a stage on one line: what it did, its cost and what it changed."""
-    line = f"{_TITLES[stage.name]}: {', '.join(_facts(stage))}"
-    console.print(line, soft_wrap=True, markup=False)
+    """Print what a stage did, its cost and what it changed."""
+    say(console, f"{_TITLES[stage.name]}: {', '.join(_facts(stage))}")
 
 
 def stages_table(stages: tuple[StageResult, ...]) -> Table:

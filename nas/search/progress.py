@@ -60,7 +60,7 @@ class ProgressBar:
         self._bar.update(self._task, completed=done, description=figures)
         if not self._console.is_terminal:
             left_s = self._bar.tasks[0].time_remaining
-            left = f"  {in_words(left_s)} left" if left_s else ""
+            left = f"  {in_words(float(left_s))} left" if left_s else ""
             budget = f"{self._budget:,}"
             self._console.print(
                 f"{done:>{len(budget)},}/{budget} trials  {figures}{failed}{left}", soft_wrap=True

@@ -97,21 +97,42 @@ class Page:
         answer = render(self.answer, name)
         body = "".join(_section(here, section, name) for here, section in named)
         has_charts = '<div class="chart"' in answer + body
-        return (
-            "<!DOCTYPE html>\n"
-            '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
-            f"<title>{_plain(self.title)}</title>\n"
-            '<link rel="icon" href="data:,">\n'  # or a browser asks the server for one
-            f"<style>\n{style_sheet()}{_resource('style.css')}</style>\n</head>\n<body>\n"
-            f"<header>\n<div><h1>{inline(self.title)}</h1>\n<p>{inline(self.subtitle)}</p></div>\n"
-            '<button type="button" id="theme" hidden>Dark</button>\n</header>\n'
-            f'<main>\n<div class="answer">\n{answer}</div>\n'
-            f"{_key_figures(self.key_figures)}{_contents(named)}{body}</main>\n"
-            f"{_charts() if has_charts else ''}"
-            f"<script>\n{_resource('page.js')}</script>\n</body>\n</html>\n"
+        return document(
+            self.title,
+            self.subtitle,
+            f'<div class="answer">\n{answer}</div>\n'
+            f"{_key_figures(self.key_figures)}{_contents(named)}{body}",
+            policy=_POLICY,
+            before=_charts() if has_charts else "",
         )
+
+
+def document(  # the frame of every page
+    title: str, subtitle: str, body: str, *, policy: str, before: str = "", after: str = ""
+) -> str:
+    """A whole HTML document with the styles, the colours' button and the sorting of tables.
+
+    Args:
+      title: heading, as text.
+      subtitle: line below it, as text.
+      body: content, as HTML.
+      policy: content security policy.
+      before: HTML ahead of the page's script.
+      after: script behind it.
+    """
+    return (
+        "<!DOCTYPE html>\n"
+        '<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        f"<title>{_plain(title)}</title>\n"
+        '<link rel="icon" href="data:,">\n'  # or a browser asks the server for one
+        f"<style>\n{style_sheet()}{_resource('style.css')}</style>\n</head>\n<body>\n"
+        f"<header>\n<div><h1>{inline(title)}</h1>\n<p>{inline(subtitle)}</p></div>\n"
+        '<button type="button" id="theme" hidden>Dark</button>\n</header>\n'
+        f"<main>\n{body}</main>\n{before}"
+        f"<script>\n{_resource('page.js')}{after}</script>\n</body>\n</html>\n"
+    )
 
 
 def _section(here: str, section: Section, name: Naming) -> str:

@@ -8,6 +8,7 @@ from html import escape
 LONG = 32
 """Length above which a name may be broken into lines."""
 
+_BREAK = r"\g<0><wbr>"
 _BREAKS = re.compile(r"(?<=\S)[|+/](?=\S)")
 _CODE_BREAKS = re.compile(r"\+|(?<=\w)\|(?=\w)")
 
@@ -17,17 +18,16 @@ def inline(text: str) -> str:
     parts = escape(text).split("`")
     if len(parts) % 2 == 0:  # a backtick without its other is a backtick
         parts[-2:] = ["`".join(parts[-2:])]
-    return "".join(
-        rf"<code>{_CODE_BREAKS.sub(r'\g<0><wbr>', part)}</code>" if position % 2 else part
-        for position, part in enumerate(parts)
-    )
+    for position in range(1, len(parts), 2):
+        parts[position] = f"<code>{_CODE_BREAKS.sub(_BREAK, parts[position])}</code>"
+    return "".join(parts)
 
 
 def name_text(text: str) -> str:
     """Like `inline`; a long name, such as a device's id, may break after a bar, a plus or a slash."""
     if len(text) <= LONG or "`" in text:
         return inline(text)
-    return _BREAKS.sub(r"\g<0><wbr>", escape(text))
+    return _BREAKS.sub(_BREAK, escape(text))
 
 
 def chart_text(text: str) -> str:

@@ -33,7 +33,7 @@ from nas.report.staged_page import staged_page
 from nas.report.stages import print_stage
 from nas.report.summary import Settings, Summary, feasible_of, summarise
 from nas.report.tensorboard_log import FLUSH_S
-from nas.report.terminal import print_next, print_summary
+from nas.report.terminal import print_next, print_summary, say
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
 from nas.search.interruption import Interruption
@@ -477,7 +477,7 @@ class OwnImagesRun:
         return summary
 
     def _say(self, line: str) -> None:
-        self.console.print(line, soft_wrap=True, markup=False)
+        say(self.console, line)
 
 
 def _spent_s(loop: StagedLoop) -> float:
