@@ -9,7 +9,7 @@ from importlib.resources import files
 from urllib.parse import quote
 
 from nas.report.summary import Network, Summary
-from nas.report.wording import Wording, kind_note, milliseconds
+from nas.report.wording import Wording, milliseconds
 from nas.ui.runs import FoundRun
 from runtime.page.document import document
 from runtime.shell.provenance import Kind
@@ -24,12 +24,13 @@ _HEADER = (
     "latency",
     "limit",
     "certainty",
+    "gap",
     "device",
     "searched by",
     "trials",
     "figure",
 )
-_NUMBERS = {"accuracy", "latency", "trials"}
+_NUMBERS = {"accuracy", "latency", "gap", "trials"}
 
 
 def runs_page(runs: Iterable[FoundRun], folder: str) -> str:
@@ -79,7 +80,8 @@ def _finished(run: FoundRun, summary: Summary) -> list[str]:
         escape(accuracy),
         escape(latency),
         escape(wording.limits),
-        escape(_certainty(summary, best)),
+        escape(_certainty(best)),
+        escape(_gap(summary)),
         escape(f"{summary.device}, {settings.dataset_title}"),
         escape(f"{settings.controller}, {settings.reward}, seed {settings.seed}"),
         f"{summary.samples:,}",
@@ -87,24 +89,25 @@ def _finished(run: FoundRun, summary: Summary) -> list[str]:
     ]
 
 
-def _certainty(summary: Summary, best: Network | None) -> str:
-    """Kinds of the answer's numbers, and its distance from the optimum where that is known."""
+def _certainty(best: Network | None) -> str:
+    """Kinds of the answer's numbers."""
     if best is None:
         return "no network met the limits"
-    kinds = (("accuracy", best.accuracy_kind), ("latency", best.latency_kind))
-    said = [
-        f"{what}{kind_note(kind)}" if kind_note(kind) else f"{what} {kind.words}"
-        for what, kind in ((what, Kind[name]) for what, name in kinds)
-    ]
-    if summary.gap is not None:
-        said.append(f"{summary.gap * 100:.2f} points below the {summary.optimum_name}")
-    return "; ".join(said)
+    kinds = {"accuracy": best.accuracy_kind, "latency": best.latency_kind}
+    return "; ".join(f"{what} {Kind[name].words}" for what, name in kinds.items())
+
+
+def _gap(summary: Summary) -> str:
+    """Points of accuracy below the best network of the space, where that is known."""
+    if summary.gap is None:
+        return "-"
+    return f"{summary.gap * 100:.2f} below the {summary.optimum_name}"
 
 
 def _unfinished(run: FoundRun) -> list[str]:
     said = escape(run.wrong) if run.wrong else f"not finished, last answer {_ago(run.changed_s)}"
     asked = f"{run.asked:,}" if run.asked else "-"
-    return [_name(run), "-", "-", "-", said, "-", "-", asked, ""]
+    return [_name(run), "-", "-", "-", said, "-", "-", "-", asked, ""]
 
 
 def _ago(since_s: float) -> str:
