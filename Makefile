@@ -30,7 +30,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python tests/check_links.py
+	$(BIN)/mkdocs build --strict --quiet
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import final
@@ -43,6 +44,7 @@ class ProbeLatency:
     instant: bool = False
     _known_ms: dict[str, float] = field(default_factory=dict, repr=False)
     _kind: dict[str, Kind] = field(default_factory=dict, repr=False)
+    _flagged: Counter[str] = field(default_factory=Counter, repr=False)
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds per inference of the device's batch; new networks are timed.
@@ -126,8 +128,9 @@ class ProbeLatency:
     def _judge(self, outcome: Outcome) -> Kind:
         """Kind of a time: measured, or disturbed where the settings let that pass."""
         if outcome.timed is not None and not outcome.timed.is_stable:
-            self.tell(
-                f"flagged: {outcome.board}: {outcome.network} did not settle while it was warmed up"
+            self._flag(
+                "networks that did not settle",
+                f"{outcome.board}: {outcome.network} did not settle while it was warmed up",
             )
         if not outcome.disturbances:
             return Kind.measured
@@ -140,8 +143,20 @@ class ProbeLatency:
                 f"{said}; keep the board quiet and its clocks fixed, or take "
                 f"latency.on_disturbance=flag, which marks such times"
             )
-        self.tell(f"flagged: {said}; its time is marked disturbed, and not kept for later runs")
+        self._flag(
+            "disturbed times",
+            f"{said}; such times are marked disturbed, and not kept for later runs",
+        )
         return Kind.disturbed
+
+    def _flag(self, what: str, said: str) -> None:
+        """Tell the first of its sort in full, then how many there were: the 10th, 100th and so on."""
+        self._flagged[what] += 1
+        count = self._flagged[what]
+        if count == 1:
+            self.tell(f"flagged: {said}")
+        elif count in {10**power for power in range(1, 7)}:
+            self.tell(f"flagged: {count:,} {what} so far")
 
     def _refuse(self, outcome: Outcome) -> None:
         said = f"{outcome.board} cannot run {outcome.network}: {outcome.refused}"

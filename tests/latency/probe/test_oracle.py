@@ -164,6 +164,7 @@ def test_a_time_taken_while_the_control_drifted_is_marked_and_not_kept(make, tol
     assert told[-1].startswith("flagged: cmd:// was not quiet while")
     assert "the control network takes" in told[-1]
     assert "1.2" in told[-1]
+    assert sum("was not quiet" in line for line in told) == 1  # a busy board is not told of twice
     assert len(oracle.cache) == 0
 
 

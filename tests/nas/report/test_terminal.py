@@ -64,7 +64,7 @@ def test_a_penalty_is_called_one():
 def test_a_disturbed_winner_is_unconfirmed_and_the_last_line_counts_the_disturbed_times():
     text = printed(searched(range(15), problem_of(Oracle(kind=Kind.disturbed), limit_ms=41.0)))
 
-    assert "UNCONFIRMED: architecture" in text
+    assert "UNCONFIRMED: Best network within T" in text
     assert "best architecture" not in text
     assert "ms, disturbed" in text
     assert text.rstrip().endswith("15 of 15 times disturbed")

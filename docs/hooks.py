@@ -1,0 +1,64 @@
+"""Site of the documentation: pages outside docs/ that are part of it, and links to the sources.
+
+Links are written as they work in the repository, from file to file. Here those to Markdown files
+become pages of the site; those to other files lead to the repository, or are plain text where its
+address is not known. A link that leads nowhere stops `mkdocs build --strict`.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import subprocess
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import get_plugin_logger
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+_ROOT = Path(__file__).parent.parent
+_DOCS = "docs/"
+_INDEX = "README.md"
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+_log = get_plugin_logger("links")
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the Markdown files of the repository that lie outside docs/; the README is the first page."""
+    listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    found = subprocess.run(listing, cwd=_ROOT, check=True, capture_output=True, text=True).stdout
+    for name in found.splitlines():
+        if not name.startswith((_DOCS, ".", "tests/")) and (_ROOT / name).is_file():
+            content = (_ROOT / name).read_text(encoding="utf-8")
+            files.append(File.generated(config, _page_of(name), content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Rewrite the relative links of a page."""
+    here = page.file.src_uri
+    name = _INDEX if here == "index.md" else here
+    source = name if (_ROOT / name).is_file() else f"{_DOCS}{here}"
+
+    def rewritten(link: re.Match[str]) -> str:
+        picture, text, target = link.groups()
+        path, hash_, anchor = target.partition("#")
+        if re.match(r"[a-z]+:", target) or not path:
+            return link[0]
+        to = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
+        if not (_ROOT / to).exists():
+            _log.warning(f"{source}: {target} does not exist")
+        if (uri := _page_of(to)) in files.src_uris:
+            return f"{picture}[{text}]({posixpath.relpath(uri, posixpath.dirname(here))}{hash_}{anchor})"
+        return f"[{text}]({config.repo_url}/blob/main/{to})" if config.repo_url else text
+
+    blocks = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
+    return "".join(
+        one if one.startswith("```") else _LINK.sub(rewritten, one) for one in blocks
+    )
+
+
+def _page_of(name: str) -> str:
+    """Path of a file of the repository within the site."""
+    return "index.md" if name == _INDEX else name.removeprefix(_DOCS)
