@@ -54,9 +54,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"[{text}]({config.repo_url}/blob/main/{to})" if config.repo_url else text
 
     blocks = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
-    return "".join(
-        one if one.startswith("```") else _LINK.sub(rewritten, one) for one in blocks
-    )
+    return "".join(one if one.startswith("```") else _LINK.sub(rewritten, one) for one in blocks)
 
 
 def _page_of(name: str) -> str:

@@ -1,0 +1,95 @@
+"""Every command of the documentation names a command of ours, and settings that it has."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from importlib import import_module
+from pathlib import Path
+
+import hydra
+import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from edgenas.__main__ import _MODULES as COMMANDS
+from runtime.shell.conf_folder import CONF
+
+ROOT = Path(__file__).parents[1]
+COMPOSED = {  # module -> module of its `main`, file of its settings
+    "nas.search": ("nas.search.command", "search"),
+    "nas.study": ("nas.study.command", "study"),
+    "nas.train": ("nas.train.command", "train"),
+    "nas.measure": ("nas.measure.command", "measure"),
+    "nas.transfer": ("nas.transfer", "transfer"),
+    "nas.export": ("nas.export.command", "export"),
+    "runtime.bench": ("runtime.experiments.command", "bench/bench"),
+    "runtime.map": ("runtime.mapping.command", "map"),
+}
+OTHERS = {"nas.data", "nas.ui", "nas.spaces.nas_bench_201.fitting.bundle"}
+
+
+def started(line):
+    """Module and arguments of a command line; None where it starts something else."""
+    line = re.sub(r"<[^>]*>", "placeholder", re.sub(r"\$\w+", "1", line))
+    words = shlex.split(line.removesuffix("&"), comments=True)
+    for at, word in enumerate(words):
+        if word.endswith("python") and words[at + 1 : at + 2] == ["-m"]:
+            return words[at + 2], tuple(words[at + 3 :])
+        if word == "edgenas":
+            return COMMANDS[words[at + 1]][0], tuple(words[at + 2 :])
+    return None
+
+
+def documented():
+    """Arguments of every distinct command line of the documentation, by module."""
+    found = {}
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+        for block in re.findall(r"^ *```sh\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE):
+            for command in filter(None, map(started, block.splitlines())):
+                found.setdefault(command[0], {})[command[1]] = page.name
+    return found
+
+
+DOCUMENTED = documented()
+
+
+def settings(words):
+    """The settings of a command line; of a sweep, those of its first run."""
+    flags = {"-m", "--help", "--verbose"}
+    given = [word for word in words if word not in flags and not word.startswith("hydra")]
+    for one in OverridesParser.create().parse_overrides(given):
+        if one.is_sweep_override():
+            yield f"{one.get_key_element()}={next(one.sweep_string_iterator())}"
+        else:
+            yield one.input_line
+
+
+def test_every_module_that_is_started_is_ours():
+    assert len(DOCUMENTED) >= 9
+    assert set(DOCUMENTED) <= {*COMPOSED, *OTHERS}
+
+
+@pytest.mark.parametrize("module", sorted(COMPOSED))
+def test_the_settings_of_every_command_compose(module, monkeypatch, capsys):
+    main, file = COMPOSED[module]
+    monkeypatch.setattr("sys.argv", [module, "--cfg", "job"])
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "")  # the commands set it; what was there comes back
+    import_module(main).main()  # registers the schema of its settings
+    capsys.readouterr()
+
+    path = CONF / file
+    with hydra.initialize_config_dir(str(path.parent), version_base="1.3"):
+        for words, page in DOCUMENTED[module].items():
+            given = list(settings(words))
+            try:
+                hydra.compose(path.name, given)
+            except Exception as error:
+                raise AssertionError(f"{page}: {module} {given}") from error
+
+
+def test_the_arguments_of_the_data_command_are_parsed():
+    from nas.data.__main__ import _parser  # noqa: PLC0415 - after the others
+
+    for words in DOCUMENTED["nas.data"]:
+        _parser(None).parse_args([word for word in words if not word.startswith("space=")])
