@@ -223,8 +223,8 @@ def _distance(best: Network, survey: Survey | None, wording: Wording) -> str:
     optimum = wording.accuracy(summary.optimum.accuracy_searched)
     return (
         f"The {wording.optimum} within {wording.label} is {optimum}: {summary.gap * 100:.2f} points "
-        f"more; {best.rank - 1:,} of the {feasible:,} architectures within {wording.label} are more "
-        f"accurate."
+        f"more; {best.rank - 1:,} of the {feasible:,} architectures within {wording.label} "
+        f"{'is' if best.rank == 2 else 'are'} more accurate."
     )
 
 

@@ -234,7 +234,7 @@ class TensorBoardLog:
             )
             # the same curve of a run of its own lies in the same chart
             limit = EventFile(self._folder / "T", purge_from=None, flush_s=FLUSH_S)
-            for step in (0, self._budget):
+            for step in range(0, self._budget + 1, self._every):  # fewer would count as outliers
                 limit.scalar(_LATENCY, self._limit_ms, step)
             limit.close()
             self._writer.text("sources", self._sources)

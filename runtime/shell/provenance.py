@@ -26,7 +26,9 @@ class Kind(IntEnum):
     blocks = 8  # the sum of the measured latencies of the network's blocks
     own = 9  # by a function of the user's, of unknown origin
     disturbed = 10  # measured while other work or a drift disturbed the device: not to be relied on
-    supernet = 11  # accuracy with weights inherited from a supernet, of a network that was not trained
+    supernet = (
+        11  # accuracy with weights inherited from a supernet, of a network that was not trained
+    )
 
     @property
     def is_predicted(self) -> bool:

@@ -59,7 +59,7 @@ class TestOnABareMachine:
         lines = finished[0].stdout.splitlines()
         (note,) = [line for line in lines if line.startswith("~ predicted")]
 
-        for line in (lines[0], note):
+        for line in (lines[-1], note):
             assert "surrogate" in line
             assert "regression" in line
             assert "predicted" in line
