@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from torch import Tensor
 
@@ -32,8 +32,8 @@ _DISPATCH_MS = 0.1
 class Report:
     """Result of a run; `print` shows it as a small table."""
 
-    outputs: tuple[Tensor | BaseException, ...]
-    """Output of each network's last inference, or the error that it raised."""
+    outputs: tuple[Any, ...]
+    """Output of each network's last inference, as its module returns it, or the error that it raised."""
     names: tuple[str, ...]
     latencies: tuple[Latency, ...]
     """Arrival to completion, by network."""
@@ -61,6 +61,8 @@ class Report:
     schedule: Schedule
     assumed_shapes: tuple[tuple[int, ...], ...] = ()
     """Shapes of the random inputs, if none were given."""
+    disturbances: tuple[str, ...] = ()
+    """What other processes or the clock did meanwhile, a line each; times may be too long."""
 
     def __str__(self) -> str:
         lines = [f"{'network':24}{'p50 ms':>10}{'p99 ms':>10}{'worst ms':>10}"]
@@ -77,6 +79,10 @@ class Report:
         if self.assumed_shapes:
             shapes = ", ".join("x".join(map(str, shape)) for shape in self.assumed_shapes)
             lines.append(f"assumed input shapes: {shapes}")
+        if self.disturbances:
+            lines.append(
+                f"the machine was busy, times may be too long: {'; '.join(self.disturbances)}"
+            )
         lines.append("p50, p99: 50 % and 99 % of the inferences took no longer")
         return "\n".join(lines)
 
@@ -108,7 +114,7 @@ class Report:
 
 
 def report_of(
-    schedule: Schedule, results: Sequence[Tensor | BaseException], assumed: Sequence[Tensor]
+    schedule: Schedule, results: Sequence[Tensor | BaseException], assumed: Sequence[Any]
 ) -> Report:
     """Summarise a run.
 

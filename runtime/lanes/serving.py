@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import chain
+from pathlib import Path
+from traceback import extract_tb
 
+import onnxruntime
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+import runtime
 from runtime.lanes.base import RealLane
 from runtime.lanes.cpu import CpuLane
 from runtime.lanes.executor import Network, execute
 from runtime.lanes.profile import measured_chain
 from runtime.lanes.report import Report, report_of
+from runtime.machine.stability import watch_disturbances
 from runtime.network.compiled import Compiled
 from runtime.network.decompose import Rule, decompose
-from runtime.network.engine import OnnxEngine
+from runtime.network.engine import EagerEngine, OnnxEngine
 from runtime.network.formats.tracing import differs
+from runtime.network.packed import Given, Packed, is_plain, tensors_of
 from runtime.scheduling.arrivals import closed, periodic
 from runtime.scheduling.chain import Request, check_requests
 from runtime.scheduling.order import Order
@@ -30,7 +38,7 @@ from runtime.scheduling.policies.names import POLICIES, policy_named
 
 def run(
     models: Sequence[nn.Module],
-    inputs: Sequence[Tensor] | None = None,
+    inputs: Sequence[Given] | None = None,
     *,
     policy: str | Policy = "earliest_finish",
     inferences: int = 20,
@@ -39,6 +47,7 @@ def run(
     requests: Sequence[Request] | None = None,
     order: str = "first_come",
     rule: str = "whole",
+    engine: str = "onnxruntime",
     gpu: bool | None = None,
 ) -> Report:
     """Run networks together on the cores of this machine, and on its GPU if it has one.
@@ -47,9 +56,9 @@ def run(
     for and timed on each kind of lane.
 
     Args:
-      models: modules in evaluation mode that map one tensor to one tensor.
-      inputs: one input per model, with the batch first; None for random images of a size that the
-        model accepts, which the report names.
+      models: modules in evaluation mode, from tensors to tensors.
+      inputs: one input per model: a tensor, a tuple of positional arguments or a dict of keyword
+        arguments; None for random images of a size that the model accepts, which the report names.
       policy: earliest_finish, queue_time, look_ahead, by_network, one_lane, or a `Policy`.
       inferences: number of inferences of each network.
       fps: arrival rate of each network; None for all inferences at time 0.
@@ -58,12 +67,14 @@ def run(
         instead of `inferences`, `fps` and `deadline_ms`.
       order: order of waiting requests and jobs: first_come, priority or deadline.
       rule: how networks are cut into jobs: whole, fused, unfolded or layer.
+      engine: what runs them: onnxruntime on cores and CUDA graphs on a GPU, or torch, eager on both,
+        for modules that cannot be compiled.
       gpu: whether to use the GPU; None to use it if there is one.
 
     Raises:
       ValueError: if an argument is invalid, a model cannot be cut or does not accept its input, or an
         output is not that of the model in eager torch.
-      RuntimeError: if a model cannot be exported to ONNX, or `gpu=True` and there is no GPU.
+      RuntimeError: if a model cannot be compiled, or `gpu=True` and there is no GPU.
     """
     given = [*_assumed(models)] if inputs is None else inputs
     _check_networks(models, given)
@@ -81,25 +92,95 @@ def run(
         raise ValueError(f"order={order!r} must be one of {', '.join(orders)}")
     if gpu and not torch.cuda.is_available():
         raise RuntimeError("gpu=True, but torch finds no CUDA device; use gpu=False")
+    if engine not in _ENGINES:
+        raise ValueError(f"engine={engine!r} must be one of {', '.join(_ENGINES)}")
+    taken = [
+        _one_tensor(i, model, x) for i, (model, x) in enumerate(zip(models, given, strict=True))
+    ]
     with ExitStack() as opened:
         lanes = _lanes(opened, gpu=torch.cuda.is_available() if gpu is None else gpu)
+        engines = [
+            EagerEngine(lane.engine.device) if engine == "torch" else lane.engine for lane in lanes
+        ]
         networks = []
-        for i, (model, x) in enumerate(zip(models, given, strict=True)):
-            try:
-                program = decompose(model, x, cut)
-            except (RuntimeError, TypeError) as error:
-                reason = " ".join(str(error).split())
-                raise ValueError(
-                    f"model {i} cannot be run with its input of shape {tuple(x.shape)}: {reason}"
-                ) from error
-            compiled = Compiled(program, x, [lane.engine for lane in lanes])
+        for i, (model, (module, x)) in enumerate(zip(models, taken, strict=True)):
+            with _named(i, model, "take engine='torch' and rule='whole', or change that line"):
+                compiled = Compiled(decompose(module, x, cut), x, engines)
             name = f"{type(model).__name__}#{i}"
             networks.append(
                 Network(compiled, x, measured_chain(name, compiled, x, lanes, repeats=3))
             )
+        watch = watch_disturbances(on_gpu=len(lanes) > 0 and lanes[0].engine.device.type == "cuda")
         schedule, results = execute(networks, asked, lanes, chosen, order=Order(order))
-    _require_as_eager(models, given, asked, results)
-    return report_of(schedule, results, given if inputs is None else ())
+        disturbances = watch.disturbances()
+    _require_as_eager([module for module, _ in taken], [x for _, x in taken], asked, results)
+    report = report_of(schedule, results, given if inputs is None else ())
+    outputs = (
+        module.unpack(output)
+        if isinstance(module, Packed) and isinstance(output, Tensor)
+        else output
+        for (module, _), output in zip(taken, report.outputs, strict=True)
+    )
+    return replace(report, outputs=tuple(outputs), disturbances=tuple(disturbances))
+
+
+_ENGINES = ("onnxruntime", "torch")
+
+
+def _one_tensor(number: int, model: nn.Module, given: Given) -> tuple[nn.Module, Tensor]:
+    """The model as a module from one tensor to one tensor, and its input as one."""
+    shapes = ", ".join(str(tuple(one.shape)) for one in tensors_of(given))
+    with _named(
+        number, model, "call it by itself on an input that it takes", f" of shape {shapes}"
+    ):
+        if isinstance(given, tuple) and len(given) == 1:
+            (given,) = given
+        if isinstance(given, Tensor) and is_plain(model, given):
+            return model, given
+        packed = Packed(model, given)
+        return packed, packed.pack(given)
+
+
+@contextmanager
+def _named(number: int, model: nn.Module, way_out: str, of_shape: str = "") -> Iterator[None]:
+    """Name the model, the line of code and the way out in an error, in one line."""
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        if len(reason) > _LONGEST:
+            reason = f"{reason[:_LONGEST]} ..."
+        where = _line_in_model(error)
+        kind = ValueError if of_shape or not isinstance(error, RuntimeError) else RuntimeError
+        with_input = f" with its input{of_shape}" if of_shape else ""
+        raise kind(
+            f"model {number} ({type(model).__name__}){where} cannot be run{with_input}: {reason}; {way_out} "
+            f"(docs/reference/runtime.md)"
+        ) from error
+
+
+_LONGEST = 400
+"""Characters of a reason; torch's own may have a thousand lines."""
+
+_NOT_THEIRS = (
+    *(str(Path(one).parent) for one in (torch.__file__, onnxruntime.__file__, runtime.__file__)),
+    contextlib.__file__,
+)
+"""Folders and files whose lines are not the model's."""
+
+
+def _line_in_model(error: BaseException) -> str:
+    """The innermost line of an error that is neither torch's nor ours, as ` at file:line`."""
+    while error.__cause__ is not None and error.__cause__.__traceback__ is not None:
+        error = error.__cause__
+    lines = [
+        f" at {frame.filename}:{frame.lineno}"
+        for frame in extract_tb(error.__traceback__)
+        if not frame.filename.startswith((*_NOT_THEIRS, "<"))
+    ]
+    return lines[-1] if lines else ""
 
 
 def _assumed(models: Sequence[nn.Module]) -> Iterator[Tensor]:
@@ -112,7 +193,7 @@ def _assumed(models: Sequence[nn.Module]) -> Iterator[Tensor]:
             raise ValueError(f"model {i}: {error}") from error
 
 
-def _check_networks(models: Sequence[nn.Module], inputs: Sequence[Tensor]) -> None:
+def _check_networks(models: Sequence[nn.Module], inputs: Sequence[Given]) -> None:
     for name, given in (("models", models), ("inputs", inputs)):
         if isinstance(given, nn.Module | Tensor):
             raise ValueError(f"{name} is a {type(given).__name__}; give a list: {name}=[...]")  # noqa: TRY004 - one kind of error for all arguments
@@ -124,8 +205,10 @@ def _check_networks(models: Sequence[nn.Module], inputs: Sequence[Tensor]) -> No
     for i, (model, x) in enumerate(zip(models, inputs, strict=True)):
         if not isinstance(model, nn.Module):
             raise ValueError(f"model {i} is {model!r:.60}, not a torch.nn.Module")  # noqa: TRY004 - likewise
-        if not isinstance(x, Tensor) or x.numel() == 0:
-            raise ValueError(f"input {i} must be a non-empty tensor with its batch first")
+        if not isinstance(x, Tensor | tuple | dict) or (isinstance(x, Tensor) and x.numel() == 0):
+            raise ValueError(
+                f"input {i} must be a non-empty tensor, a tuple of positional or a dict of keyword arguments"
+            )
         if model.training:
             raise ValueError(f"model {i} is in training mode; call .eval() first")
 

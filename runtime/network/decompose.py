@@ -7,7 +7,10 @@ operations run in the module's order.
 
 from __future__ import annotations
 
+import io
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stderr
 from enum import Enum
 from threading import Lock, get_ident
 from typing import Any, NoReturn, final
@@ -72,7 +75,7 @@ def decompose(
         outputs, or contains none of the cells; if cells are given with another rule, or none with
         Rule.CELL.
       torch.fx.proxy.TraceError: if the module's control flow depends on values; use Rule.WHOLE, or
-        make the submodule concerned a cell.
+        make the submodule concerned a cell. One that depends on shapes is followed for the example's.
     """
     rule = Rule(rule)
     if any(part.training for part in module.modules()):
@@ -86,12 +89,17 @@ def decompose(
 
     tracer = _Tracer(tuple(cells))
     try:
-        network = _traced(module, tracer)
-    except TypeError:
-        # perhaps mask[:length]: only traced buffers accept a traced index
-        tracer = _Tracer(tuple(cells))
-        tracer.proxy_buffer_attributes = True
-        network = _traced(module, tracer)
+        try:
+            network = _traced(module, tracer)
+        except TypeError:
+            # perhaps mask[:length]: only traced buffers accept a traced index
+            tracer = _Tracer(tuple(cells))
+            tracer.proxy_buffer_attributes = True
+            network = _traced(module, tracer)
+    except (fx.proxy.TraceError, RuntimeError, TypeError) as error:
+        if cells:  # which torch.export does not keep
+            raise
+        network = _exported(module, example, error)
     if cells and not tracer.found:
         names = " or ".join(cell.__name__ for cell in cells)
         raise ValueError(f"{type(module).__name__} contains no {names}")
@@ -129,6 +137,31 @@ def _traced(module: nn.Module, tracer: fx.Tracer) -> fx.GraphModule:
         for part in module.modules():
             for name in vars(part).keys() - own[id(part)]:
                 delattr(part, name)
+
+
+def _exported(module: nn.Module, example: Tensor, error: Exception) -> fx.GraphModule:
+    """The module's operations by torch.export, whose control flow may depend on shapes.
+
+    Raises:
+      Exception: `error`, if torch.export cannot follow it either.
+    """
+    before = logging.root.manager.disable
+    try:
+        with _TRACING, torch.no_grad(), redirect_stderr(io.StringIO()):
+            logging.disable()  # it logs and prints what it cannot follow, whole graphs long
+            network = torch.export.export(module, (example,)).module()
+    except Exception:  # noqa: BLE001 - its errors are of many classes, and say less than the first
+        raise error from None
+    finally:
+        logging.disable(before)
+    graph = network.graph
+    graph.set_codegen(fx.graph.CodeGen())  # inputs and outputs as they are, not as a tree
+    for node in graph.find_nodes(op="call_module"):
+        graph.erase_node(node)  # a check of the input's shape
+    (output,) = graph.find_nodes(op="output")
+    if isinstance(output.args[0], tuple) and len(output.args[0]) == 1:
+        output.args = output.args[0]
+    return fx.GraphModule(network, graph)
 
 
 def _whole(module: nn.Module, example: Tensor) -> Program:

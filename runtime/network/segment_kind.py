@@ -69,9 +69,17 @@ _FUNCTIONS: list[tuple[Kind, Sequence[Callable[..., object] | str]]] = [
 
 _KIND_OF_FUNCTION = {function: kind for kind, functions in _FUNCTIONS for function in functions}
 
+_KIND_OF_OPERATOR = {
+    getattr(function, "__name__", function): kind for function, kind in _KIND_OF_FUNCTION.items()
+}
+"""By name, for the operators of torch.export."""
+
 
 def kind_of(node: fx.Node, network: nn.Module) -> Kind:
     """Return the kind of an fx node of `network` that calls a module, a function or a method."""
+    if isinstance(node.target, torch._ops.OpOverload):  # noqa: SLF001 - torch has no public name
+        name = node.target.overloadpacket.__name__
+        return _KIND_OF_OPERATOR.get(name, Kind.OTHER)
     if node.op != "call_module":
         return _KIND_OF_FUNCTION.get(node.target, Kind.OTHER)
     module = network.get_submodule(str(node.target))

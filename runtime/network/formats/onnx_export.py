@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -36,9 +38,16 @@ def onnx_bytes(
     exporter = logging.getLogger("torch.onnx")
     level = exporter.level
     exporter.setLevel(logging.ERROR)
+    fast = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # one operation, which ONNX does not have
+    graphs: list[object] = []
     try:
         # the tracing exporter takes a fifth of the time of its successor: thousands are measured
-        with tracing(module, examples), tempfile.TemporaryDirectory() as folder:
+        with (
+            tracing(module, examples),
+            _kept_off_the_terminal(graphs),
+            tempfile.TemporaryDirectory() as folder,
+        ):
             file = Path(folder) / "network.onnx"
             torch.onnx.export(
                 module.eval(),
@@ -55,6 +64,21 @@ def onnx_bytes(
             return file.read_bytes()
     except Exception as error:
         reason = str(error).partition("\n")[0]  # a dump of the graph may follow
-        raise RuntimeError(f"torch cannot export this network to ONNX: {reason}") from error
+        found = re.search(r"operator '([\w:]+)'", reason)
+        line = found and re.search(rf"{found[1]}\(.*# (\S+?:\d+)", "\n".join(map(str, graphs)))
+        where = f" (at {line[1]})" if line else ""
+        raise RuntimeError(f"torch cannot export this network to ONNX: {reason}{where}") from error
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         exporter.setLevel(level)
+
+
+@contextmanager
+def _kept_off_the_terminal(graphs: list[object]) -> Iterator[None]:
+    """Collect the graph of a failed export, which torch prints, whatever its log level."""
+    log = torch._C._jit_onnx_log  # noqa: SLF001 - torch has no other way
+    torch._C._jit_onnx_log = lambda *said: graphs.extend(said)  # noqa: SLF001 - as above
+    try:
+        yield
+    finally:
+        torch._C._jit_onnx_log = log  # noqa: SLF001 - as above

@@ -31,7 +31,9 @@ def tracing(module: nn.Module, examples: Sequence[Tensor]) -> Iterator[None]:
         warned = torch.jit.TracerWarning  # type: ignore[attr-defined]  # public, but not listed as such
         doubts = [one for one in caught if issubclass(one.category, warned)]
         if doubts:
-            _require_same_for_other_values(module, examples, str(doubts[0].message))
+            said = str(doubts[0].message).partition(". ")[0].partition("\n")[0]
+            where = f"{said} at {doubts[0].filename}:{doubts[0].lineno}"
+            _require_same_for_other_values(module, examples, where)
 
 
 def differs(output: Tensor, expected: Tensor) -> bool:
@@ -53,8 +55,7 @@ def _require_same_for_other_values(
         others = [one * factor if one.is_floating_point() else one.clone() for one in examples]
         expected = module(*(one.clone() for one in others))
         if isinstance(expected, Tensor) and differs(traced(*others), expected):
-            reason = warning.partition(". ")[0].partition("\n")[0]
             raise ValueError(
                 f"its operations depend on the values of its input, so that no traced graph of it is "
-                f"right ({reason})"
+                f"right ({warning})"
             )

@@ -1,0 +1,118 @@
+"""Modules of several inputs or outputs as modules of one tensor, which lanes run.
+
+Inputs and outputs are laid end to end in one flat tensor. Where they are of several types, that is of
+double precision, which holds all of them exactly but integers beyond 2**53.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import torch
+from jaxtyping import Shaped
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree  # torch has no other for dicts, tuples and their like
+
+Given: TypeAlias = Tensor | tuple[Any, ...] | dict[str, Any]
+"""Input of a model: a tensor, its positional arguments, or its keyword arguments."""
+
+
+@final
+@dataclass(frozen=True)
+class Layout:
+    """Places of tensors in a flat tensor, and the structure that they are leaves of."""
+
+    structure: Any
+    shapes: tuple[torch.Size, ...]
+    types: tuple[torch.dtype, ...]
+
+    @classmethod
+    def of(cls, value: Any, what: str) -> Layout:
+        """The layout of a tensor, or of tuples and dicts of tensors.
+
+        Raises:
+          ValueError: if a leaf is no tensor, or there is none.
+        """
+        leaves, structure = pytree.tree_flatten(value)
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor) or leaf.is_complex():
+                kind = "complex" if isinstance(leaf, Tensor) else type(leaf).__name__
+                raise ValueError(
+                    f"{what} holds {kind}, not real tensors in tuples, lists or dicts; wrap the module in one "
+                    f"whose forward takes and returns those"
+                )
+        if not leaves:
+            raise ValueError(f"{what} holds no tensor")
+        shapes = tuple(leaf.shape for leaf in leaves)
+        return cls(structure, shapes, tuple(leaf.dtype for leaf in leaves))
+
+    def __deepcopy__(self, _memo: object) -> Layout:
+        return self  # it never changes
+
+    @property
+    def packed_type(self) -> torch.dtype:
+        """Type of the flat tensor."""
+        return self.types[0] if len(set(self.types)) == 1 else torch.float64
+
+    def pack(self, value: Any) -> Shaped[Tensor, " n"]:
+        """Lay the tensors of a value end to end."""
+        leaves = pytree.tree_leaves(value)
+        return torch.cat([leaf.reshape(-1).to(self.packed_type) for leaf in leaves])
+
+    def unpack(self, flat: Shaped[Tensor, " n"]) -> Any:
+        """Rebuild the value."""
+        leaves, start = [], 0
+        for shape, kind in zip(self.shapes, self.types, strict=True):
+            leaves.append(flat[start : start + shape.numel()].reshape(shape).to(kind))
+            start += shape.numel()
+        return pytree.tree_unflatten(leaves, self.structure)
+
+
+@final
+class Packed(nn.Module):
+    """A module of any inputs and outputs, as one from a flat tensor to a flat tensor."""
+
+    def __init__(self, module: nn.Module, given: Given) -> None:
+        """Run the module once on its input, whose layout and output's it keeps.
+
+        Raises:
+          ValueError: if an input or output holds anything but tensors.
+          BaseException: whatever the module raises.
+        """
+        super().__init__()
+        self.module = module
+        self._takes = Layout.of(given, "its input")
+        with torch.no_grad():
+            self._returns = Layout.of(_called(module, given), "its output")
+        self.eval()
+
+    def forward(self, flat: Shaped[Tensor, " n"]) -> Shaped[Tensor, " m"]:
+        """Rebuild the inputs, call the module, and lay its outputs end to end."""
+        return self._returns.pack(_called(self.module, self._takes.unpack(flat)))
+
+    def pack(self, given: Given) -> Tensor:
+        """The input as one tensor."""
+        return self._takes.pack(given)
+
+    def unpack(self, output: Tensor) -> Any:
+        """The output as the module returns it."""
+        return self._returns.unpack(output)
+
+
+def tensors_of(given: Given) -> list[Tensor]:
+    """The tensors of an input, in order."""
+    return [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Tensor)]
+
+
+def is_plain(module: nn.Module, given: Tensor) -> bool:
+    """Whether a module maps this tensor to one tensor, so that it need not be packed."""
+    with torch.no_grad():
+        return isinstance(module(given.clone()), Tensor)
+
+
+def _called(module: nn.Module, given: Given) -> Any:
+    if isinstance(given, dict):
+        return module(**given)
+    return module(*given) if isinstance(given, Sequence) else module(given)
