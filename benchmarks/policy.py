@@ -144,7 +144,7 @@ def judge(journal, devices, seeds):
         setting = device, share, reward
         old, new = (journal.measures(name, setting, seeds) for name in ("rnn", "reinforce"))
         cells = [
-            *(device, f"{new['limit_ms']:.2f}", reward, f"{new['ratio']:.2f}"),
+            *(device, f"{new['limit_ms']:.2f}", reward, f"{new['ratio']:.3f}"),
             f"{(old['missed'] <= TOLERANCE).mean():.0%}",
             wilson((new["missed"] <= TOLERANCE).sum(), seeds),
             f"{np.median(new['missed']):.4f}",

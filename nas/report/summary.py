@@ -159,6 +159,7 @@ class Summary:
     sample_within_T: int | None  # noqa: N815 - as above
     mode: Network | None  # the architecture that the policy prefers, where its numbers are known
     mode_arch: str | None
+    mode_gap: float | None  # the reward's maximum over the space less the reward of the mode
     stages: tuple[StageResult, ...]  # of a search on own images; else empty
 
     @property
@@ -243,6 +244,7 @@ def summarise(
         optimum = reporter.surveyed(survey, survey.optimum)
     rows = space.normal(trials.architectures)
     states = Counter(State(value).name for value in trials.state.tolist())
+    preferred = None if mode is None else reporter.mode(mode)
     return Summary(
         schema=SCHEMA,
         settings=settings,
@@ -272,10 +274,24 @@ def summarise(
         space_feasible_interval=None if estimated is None else (estimated.low, estimated.high),
         space_latency_predicted=None if survey is None else survey.latency_predicted_share,
         sample_within_T=sample_within_limit(done.latency_ms, problem.limit_ms),
-        mode=None if mode is None else reporter.mode(mode),
+        mode=preferred,
         mode_arch=None if mode is None else space.text(mode),
+        mode_gap=_mode_gap(preferred, problem),
         stages=stages,
     )
+
+
+def _mode_gap(mode: Network | None, problem: SearchProblem) -> float | None:
+    survey, limits = problem.survey, problem.limits
+    favourite = None if survey is None else survey.favourite(problem.reward)
+    if mode is None or survey is None or favourite is None:
+        return None
+    accuracy = np.array([survey.accuracy[favourite], mode.accuracy_searched])
+    latency_ms = np.array([survey.latency_ms[favourite], mode.latency_ms])
+    own_costs = np.array([mode.costs[limit.name] for limit in limits.each], float)
+    costs = np.stack([survey.costs[favourite], own_costs])
+    highest, own = problem.reward(accuracy, latency_ms, costs / limits.bounds)
+    return float(highest - own)
 
 
 def predicted_shares(kinds: dict[str, float]) -> dict[Kind, float]:

@@ -11,6 +11,7 @@ from numpy import ndarray
 
 from latency.base import OfBlocks
 from nas.report.summary import Network, Summary
+from nas.report.terminal import policy_arrived
 from nas.report.wording import Wording, kind_note, milliseconds, percent
 from nas.spaces.base import Enumerable, Layered, SearchSpace
 from nas.trials.problem import SearchProblem
@@ -19,6 +20,14 @@ from runtime.page.parts import Table
 from runtime.shell.provenance import Kind
 
 LISTED = 10
+
+
+def _arrived(summary: Summary) -> str:
+    gap = summary.mode_gap
+    if gap is None:
+        return ""
+    text = policy_arrived(gap)
+    return f" {text[0].upper()}{text[1:]}."
 
 
 def found(summary: Summary, wording: Wording) -> Table:
@@ -66,7 +75,7 @@ def found(summary: Summary, wording: Wording) -> Table:
                 rows.items(), accuracies, tested, latencies, strict=True
             )
         ],
-        f"Top-1 accuracy.{ranks if ranked else ''}",
+        f"Top-1 accuracy.{ranks if ranked else ''}{_arrived(summary)}",
     )
 
 

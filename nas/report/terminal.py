@@ -227,8 +227,17 @@ def _facts(summary: Summary, *, verbose: bool) -> Iterator[str]:
     yield f"{summary.feasible_share:.1%} of {them} within {summary.label}"
     if verbose and not summary.stages:  # of stages, the latencies were known before a training
         yield _settled(summary)
+    if summary.mode_gap is not None:
+        yield policy_arrived(summary.mode_gap)
     if summary.disturbed:
         yield summary.disturbed
+
+
+def policy_arrived(gap: float) -> str:
+    """How far the policy's mode is from the maximum of its reward, in words."""
+    if gap <= 0:
+        return "the policy's mode is the maximum of its reward"
+    return f"the reward of the policy's mode is {gap:.4f} below its maximum"
 
 
 def _settled(summary: Summary) -> str:

@@ -59,6 +59,9 @@ def test_a_mode_that_was_no_trial_is_reported_only_where_asking_is_free():
     assert asked.mode_arch == free.mode.arch == SPACE.text(other)
     assert (free.mode.index, free.mode.sample) == (60, None)
     assert free.mode.latency_ms == LATENCY_MS[60]
+    rewards = made.problem.evaluate(SPACE.architectures(np.arange(SPACE.size))).rewards
+    assert free.mode_gap == pytest.approx(rewards.max() - rewards[60])
+    assert asked.mode_gap is None
 
 
 @pytest.mark.parametrize("kind", [Kind.regression, Kind.transfer, Kind.slowdown])

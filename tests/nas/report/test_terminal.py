@@ -26,6 +26,16 @@ def printed(made, width=200, *, verbose=False):
     return console.file.getvalue()
 
 
+def test_a_policy_that_arrived_is_told_from_one_that_did_not():
+    made = searched(range(50))
+    arrived = replace(made, summary=replace(made.summary, mode_gap=0.0))
+    short = replace(made, summary=replace(made.summary, mode_gap=0.0021))
+
+    assert "the policy's mode is the maximum of its reward" in printed(arrived)
+    assert "the reward of the policy's mode is 0.0021 below its maximum" in printed(short)
+    assert "0.0021 below its maximum" in short.page().html()
+
+
 def test_what_a_surrogate_and_a_regression_predicted_is_marked_and_named():
     text = printed(
         searched(range(50), problem_of(Oracle(kind=Kind.regression), Accuracy(kind=Kind.surrogate)))
