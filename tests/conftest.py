@@ -1,6 +1,8 @@
 """What tests of several packages are given."""
 
 import bz2
+import dataclasses
+import functools
 import json
 import os
 import pickle
@@ -11,18 +13,53 @@ import socket
 import subprocess
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import jaxtyping
 import numpy as np
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
+
+_CHECKED_CALLS = 5
+_calls = Counter()  # of this test, by code object
+
+
+def _check_first_calls(*, typechecker):
+    """Replace `jaxtyping.jaxtyped`: check the first calls of a function in each test.
+
+    A check costs 100 microseconds, and a search calls what it is made of a thousand times with the same types.
+    A function that no test of this process calls is not even decorated.
+    """
+
+    def decorate(target):
+        if isinstance(target, type):
+            if dataclasses.is_dataclass(target) and not hasattr(target.__init__, "__wrapped__"):
+                target.__init__ = decorate(target.__init__)
+            return target
+        code, checked = target.__code__, None
+
+        @functools.wraps(target)
+        def call(*args, **kwargs):
+            nonlocal checked
+            if _calls[code] >= _CHECKED_CALLS:
+                return target(*args, **kwargs)
+            _calls[code] += 1
+            if checked is None:
+                checked = _jaxtyped(target, typechecker=typechecker)
+            return checked(*args, **kwargs)
+
+        return call
+
+    return decorate
+
 
 # Types and shapes of every signature are checked while tests run; not of runtime, whose networks
 # torch traces.
-install_import_hook(["controller", "rewards", "latency", "nas"], "beartype.beartype")
+_jaxtyped, jaxtyping.jaxtyped = jaxtyping.jaxtyped, _check_first_calls
+jaxtyping.install_import_hook(["controller", "rewards", "latency", "nas"], "beartype.beartype")
 
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201  # noqa: E402 - the hook works on what comes after it
 
@@ -63,6 +100,11 @@ def pytest_collection_modifyitems(items):
         if item.nodeid.startswith("tests/runtime/experiments/"):
             item.add_marker(pytest.mark.experiment)
     items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
+
+
+def pytest_runtest_setup():
+    """Check the first calls of each test, whatever ran before it."""
+    _calls.clear()
 
 
 @pytest.fixture(scope="session")
