@@ -201,7 +201,7 @@ def visit(tmp_path):
         command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--virtual-time-budget=5000"]
         command += [f"--user-data-dir={tmp_path / 'profile'}", f"--log-net-log={network}"]
         done = subprocess.run(
-            [*command, path.as_uri()], capture_output=True, text=True, check=True, timeout=120
+            [*command, path.as_uri()], capture_output=True, text=True, check=True, timeout=600
         )
         events = [event.get("params", {}) for event in json.loads(network.read_text())["events"]]
         asked = [e["url"] for e in events if e.get("initiator", "not an origin") != "not an origin"]
@@ -246,7 +246,7 @@ def sshd(tmp_path_factory):
         server = subprocess.Popen(
             [server_program, "-D", "-e", "-f", folder / "sshd_config"], stderr=log
         )
-    for _ in range(100):
+    for _ in range(1_000):
         with socket.socket() as trial:
             if trial.connect_ex(("127.0.0.1", port)) == 0:
                 break

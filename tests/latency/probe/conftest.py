@@ -100,8 +100,8 @@ def connect(settings, small, told):
         address="cmd://",
         *,
         sources=None,
-        patience=Patience(silence_s=20.0, tries=3, backoff_s=0.01),  # noqa: B008 - it is frozen
-        reach=Connect(python=sys.executable, timeout_s=20.0),  # noqa: B008 - it is frozen
+        patience=Patience(silence_s=120.0, tries=3, backoff_s=0.01),  # noqa: B008 - it is frozen
+        reach=Connect(python=sys.executable, timeout_s=120.0),  # noqa: B008 - it is frozen
         settings=settings,
     ):
         left = list(sources or (agent_source(),))

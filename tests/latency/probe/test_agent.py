@@ -81,7 +81,7 @@ def test_it_says_what_the_board_is_on_every_python_that_is_here(any_python, tmp_
         "cmd://", ["env", "-C", str(tmp_path), any_python, "-I", "-m", "code", "-q"], 10.0
     )
 
-    here = connection.request({"type": "hello"}, silence_s=10.0)
+    here = connection.request({"type": "hello"}, silence_s=120.0)
 
     assert here["type"] == "here"
     assert here["facts"]["processors"] == os.cpu_count()

@@ -51,10 +51,10 @@ def live(small):
     """One board for all tests here: nothing is changed in it."""
     board = Board(
         "cmd://",
-        lambda: Connection("cmd://", command_of("cmd://", Connect()), 20.0),
+        lambda: Connection("cmd://", command_of("cmd://", Connect()), 120.0),
         settings=QUICK,
         control=lambda _: small,
-        patience=Patience(silence_s=20.0, tries=1),
+        patience=Patience(silence_s=120.0, tries=1),
         tell=print,
     )
     yield board

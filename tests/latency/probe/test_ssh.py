@@ -21,7 +21,7 @@ def over_ssh(sshd, connect):
     port, ssh_config = sshd
 
     def make(user="", python=sys.executable, **options):
-        reach = Connect(python=python, ssh_config=ssh_config, timeout_s=20.0)
+        reach = Connect(python=python, ssh_config=ssh_config, timeout_s=120.0)
         return connect(f"ssh://{user}127.0.0.1:{port}", reach=reach, **options)
 
     return make
@@ -34,7 +34,7 @@ def test_a_network_is_timed_over_ssh_behind_a_login_banner(over_ssh, small):
 def test_a_connection_that_is_cut_is_made_again(over_ssh, small, faulty, told):
     before = "        loaded = self._load(network)\n"
     cut = faulty(before, "        os.kill(os.getppid(), 9); os.kill(os.getpid(), 9)\n")
-    patience = Patience(silence_s=20.0, tries=2, backoff_s=0.01)
+    patience = Patience(silence_s=120.0, tries=2, backoff_s=0.01)
 
     board = over_ssh(sources=(cut, agent_source()), patience=patience)
 

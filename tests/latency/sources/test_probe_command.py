@@ -39,7 +39,7 @@ def search(*overrides, data):
 
 def ended(process):
     """Status, standard output, and the one line of standard error."""
-    out, error = process.communicate(timeout=120)
+    out, error = process.communicate(timeout=600)
     assert "Traceback" not in out + error
     lines = error.splitlines()
     assert len(lines) <= 1, error
@@ -160,7 +160,7 @@ def test_the_networks_of_a_search_are_timed_and_the_best_timed_again_before_one_
 
 
 def wait_for(condition, process):
-    for _ in range(600):
+    for _ in range(6_000):
         with suppress(OSError):
             found = condition()
             if found:

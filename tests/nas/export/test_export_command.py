@@ -212,7 +212,7 @@ def test_ctrl_c_leaves_nothing_behind(run, tmp_path):
             break
 
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=600)
 
     assert process.returncode == 130
     assert error == "edgenas: interrupted\n"

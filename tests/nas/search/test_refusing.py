@@ -45,7 +45,7 @@ def test_a_searcher_whose_library_is_missing_says_how_to_get_it(tmp_path, contro
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
 
     assert "pip install 'edgenas[searchers]'" in one_line(finished)

@@ -57,7 +57,7 @@ def is_alive(process):
         return False
 
 
-def eventually(true, seconds=5.0):
+def eventually(true, seconds=60.0):
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
         if true():
@@ -69,7 +69,7 @@ def eventually(true, seconds=5.0):
 @contextmanager
 def stranger():
     """A process that is not a hog."""
-    with subprocess.Popen(["sleep", "60"]) as process:
+    with subprocess.Popen(["sleep", "600"]) as process:
         yield process.pid
         process.kill()
 

@@ -43,7 +43,7 @@ def test_the_time_left_goes_into_a_search(board):
         text=True,
         check=False,
         cwd=board,
-        timeout=120,
+        timeout=600,
     )
 
     assert (done.returncode, done.stderr) == (0, "")
