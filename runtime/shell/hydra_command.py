@@ -226,14 +226,15 @@ def user_errors(
     """Raise `UserError` instead of an error of Hydra, OmegaConf or the operating system."""
     try:
         yield
-    except OSError as error:
-        raise UserError(reason(error)) from error
-    except also as error:
-        raise UserError(str(error)) from error
+    # before OSError, which a missing file of the settings is, too
     except (HydraException, OmegaConfBaseException) as error:
         advice = [text for name, text in (removed or {}).items() if f"'{name}'" in str(error)]
         messages = [_for_users(error), *advice, f"see `python -m {command} --help`"]
         raise UserError("; ".join(messages)) from error
+    except OSError as error:
+        raise UserError(reason(error)) from error
+    except also as error:
+        raise UserError(str(error)) from error
     except ValueError as error:
         if not str(error).startswith(_NO_NAME):
             raise
