@@ -45,6 +45,7 @@ class GaussianProcess:
     weights: Weights
     whitening: Float32[ndarray, "m m"]  # inverse of the Cholesky factor of the covariance
     solved: Float32[ndarray, "m"]  # inverse of the covariance, times the values
+    smoothed: Float64[ndarray, "k"]  # values without noise
     mean: float
     scale: float  # standard deviation of the values
     caution: float  # factor of the predicted standard deviation
@@ -86,6 +87,7 @@ class GaussianProcess:
             weights,
             whitening.astype(np.float32),
             solved.astype(np.float32),
+            values - scale * weights.noise * solved[known],
             mean,
             scale,
             float(np.clip(caution, _LEAST, _MOST)),

@@ -18,7 +18,13 @@ from numpy import ndarray
 from threadpoolctl import ThreadpoolController
 
 from controller.base import Choices, ControllerConfig, Score
-from controller.model_based.needed_accuracy import BINS, expected_improvement, needed_accuracy
+from controller.model_based.front import Front
+from controller.model_based.needed_accuracy import (
+    BINS,
+    expected_improvement,
+    lowered,
+    needed_accuracy,
+)
 from controller.model_based.outcome_model import OutcomeModel, Outcomes
 from controller.replicated import ReplicatedController
 from controller.rows import keys_of, rows_of
@@ -125,13 +131,12 @@ class GuidedSearch:
         known = np.flatnonzero(np.isfinite(accuracy))
         if len(self._rows) < self._config.random or len(known) < 2:
             return self._uniform(1)
-        rows = np.array(self._rows)
-        order = np.argsort(-self._rewards[known], kind="stable")
-        used = np.append(self._used(known[order], accuracy), np.flatnonzero(np.isnan(accuracy)))
-        self._model.fit(
-            rows[used], accuracy[used], np.array(self._ratios)[used], accuracy[used] == _FAILED
-        )
-        best = dict.fromkeys(keys_of(rows[known[order]]))
+        rows, ratios = np.array(self._rows), np.array(self._ratios)
+        best_first = self._best_first(known, accuracy, ratios)
+        used = np.append(self._used(best_first, accuracy), np.flatnonzero(np.isnan(accuracy)))
+        self._model.fit(rows[used], accuracy[used], ratios[used], accuracy[used] == _FAILED)
+        self._compare(ratios[used][np.isfinite(accuracy[used])])
+        best = dict.fromkeys(keys_of(rows[best_first]))
         candidates = self._candidates(rows_of(list(best)[: self._config.polish], self._positions))
         if not len(candidates):
             return self._uniform(1)
@@ -147,6 +152,29 @@ class GuidedSearch:
             chosen.append(candidates[position])
             outcomes.expect(position)
         return chosen
+
+    def _best_first(
+        self,
+        known: Int64[ndarray, "k"],
+        accuracy: Float64[ndarray, "n"],
+        ratios: Float64[ndarray, "n M"],
+    ) -> Int64[ndarray, "k"]:
+        """Evaluated architectures, the best first, or those of the front, in any order."""
+        if not self._config.front:
+            return known[np.argsort(-self._rewards[known], kind="stable")]
+        _, which = Front.of(accuracy[known], ratios[known])
+        return known[np.lexsort((self._generator.random(len(known)), ~which))]
+
+    def _compare(self, ratios: Float64[ndarray, "k M"]) -> None:
+        """Find what an architecture must be to be better than those that the model knows.
+
+        Their accuracies count without their noise, in which one lucky value hides what is better.
+        """
+        smoothed = self._model.smoothed
+        if self._config.front:
+            self._front, _ = Front.of(smoothed, ratios)
+        else:
+            self._bar = lowered(self._model.scale(self._needed), smoothed, ratios)
 
     def _used(
         self, known: Int64[ndarray, "k"], accuracy: Float64[ndarray, "n"]
@@ -176,9 +204,9 @@ class GuidedSearch:
         return found[np.argsort(-promise, kind="stable")[:_SHORTLIST]]
 
     def _promise(self, outcomes: Outcomes) -> Float64[ndarray, "n"]:
-        return expected_improvement(
-            outcomes.accuracy, outcomes.log_costs, self._model.scale(self._needed)
-        )
+        if self._config.front:
+            return self._front.growth(outcomes.accuracy, outcomes.log_costs)
+        return expected_improvement(outcomes.accuracy, outcomes.log_costs, self._bar)
 
     def _new(
         self, parts: Sequence[Int64[ndarray, "_ D"]], seen: Collection[bytes] = ()
@@ -238,6 +266,7 @@ class GuidedConfig(ControllerConfig):
     polish: int  # best known architectures, whose neighbours are candidates
     anywhere: int  # candidates drawn uniformly
     memory: int  # trials that the model is fitted to at most
+    front: bool  # maximise the front of accuracy against latency, not the reward
 
     def build(self, space: Choices, seeds: Sequence[int]) -> ReplicatedController:
         """Make the controller, with one replica for each seed.

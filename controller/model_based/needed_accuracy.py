@@ -22,6 +22,7 @@ EDGES = 2.0 ** (np.arange(-24, 25) / 8)
 
 BINS = len(EDGES) + 1
 _HALVINGS = 30
+_ROOT = np.sqrt(2 * np.pi)
 _LEAST = 1e-150  # so that a product of two is still a number
 
 
@@ -47,6 +48,20 @@ def needed_accuracy(
     return np.where(impossible, np.inf, needed)
 
 
+def lowered(
+    needed: Float64[ndarray, "bins"],
+    smoothed: Float64[ndarray, "n"],
+    ratios: Float64[ndarray, "n M"],
+) -> Float64[ndarray, "bins"]:
+    """What is needed to be better than the best known is without its noise.
+
+    The best of all then need not be as good as it was measured (plug-in expected improvement:
+    Picheny et al., 2013).
+    """
+    at = np.searchsorted(EDGES, ratios.max(-1, initial=0.0))
+    return needed + min(0.0, float((smoothed - needed[at]).max()))
+
+
 def expected_improvement(
     accuracy: Normal, log_costs: Sequence[Normal], needed: Float64[ndarray, "bins"]
 ) -> Float64[ndarray, "n"]:
@@ -64,10 +79,16 @@ def expected_improvement(
     below = [_below(edge, log_costs) for edge in [*starts, BINS]]
     for start, (less, more) in zip(starts, pairwise(below), strict=True):
         if np.isfinite(needed[start]):
-            z = (accuracy.mean - needed[start]) / accuracy.sd
-            gain = accuracy.sd * (z * ndtr(z) + np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
+            gain = excess(accuracy, needed[start])
             total += np.maximum(gain, _LEAST) * np.maximum(more - less, _LEAST)
     return total
+
+
+def excess(values: Normal, bound: float) -> Float64[ndarray, "n"]:
+    """Expected excess of normal variables over a bound."""
+    z = (values.mean - bound) / values.sd
+    found: Float64[ndarray, "n"] = values.sd * (z * ndtr(z) + np.exp(-(z**2) / 2) / _ROOT)
+    return found
 
 
 def _below(edge: int, log_costs: Sequence[Normal]) -> Float64[ndarray, "*n"]:

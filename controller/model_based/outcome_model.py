@@ -70,11 +70,17 @@ class OutcomeModel:
         done = ended & ~failed
         self.scale = AccuracyScale.of(accuracy[done])
         scores = self.scale(np.where(failed, accuracy[done].min(), accuracy)[ended])
+        self._succeeded = ~failed[ended]
         logs = np.log(np.clip(ratios[done], 1 / _WIDEST, _WIDEST))
         self._seen = self._similarity.places(architectures)
         among = self._similarity(self._seen, self._seen)
         self._accuracy = GaussianProcess.fit(_ACCURACY, among, scores, ended)
         self._costs = [GaussianProcess.fit(_COST, among, log, done) for log in logs.T]
+
+    @property
+    def smoothed(self) -> Float64[ndarray, "k"]:
+        """Scores of the architectures that did not fail, without their noise."""
+        return np.asarray(self._accuracy.smoothed[self._succeeded])
 
     def predict(self, architectures: Int64[ndarray, "n D"]) -> Outcomes:
         """Outcomes of any architectures."""

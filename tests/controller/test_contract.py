@@ -37,7 +37,7 @@ CONFIGS = {
         horizon=300,
         converged_at=0.9,
     ),
-    "guided": GuidedConfig(batch_size=4, random=10, polish=2, anywhere=32, memory=60),
+    "guided": GuidedConfig(batch_size=4, random=10, polish=2, anywhere=32, memory=60, front=False),
     "uniform": UniformConfig(batch_size=4),
     "evolution": EvolutionConfig(batch_size=4, population_size=20, sample_size=5),
     "local_search": LocalSearchConfig(batch_size=4),

@@ -12,7 +12,7 @@ from controller.model_based.guided import GuidedConfig
 
 NUM_CHOICES = (4, 4, 4, 4)
 SPACE = Box(*NUM_CHOICES)
-CONFIG = GuidedConfig(batch_size=1, random=8, polish=2, anywhere=64, memory=100)
+CONFIG = GuidedConfig(batch_size=1, random=8, polish=2, anywhere=64, memory=100, front=False)
 
 
 def accuracy_of(architectures):
@@ -94,7 +94,7 @@ def test_what_is_pending_is_not_asked_again():
 
 
 def test_beyond_its_memory_it_still_improves():
-    config = replace(CONFIG, memory=12)
+    config = replace(CONFIG, memory=12, front=False)
 
     sampled = advance(config.build(SPACE, range(3)), 120)
 
@@ -103,7 +103,7 @@ def test_beyond_its_memory_it_still_improves():
 
 
 def test_an_interrupted_search_that_knows_outcomes_goes_on_as_it_would_have():
-    config = replace(CONFIG, memory=20)
+    config = replace(CONFIG, memory=20, front=False)
     whole = config.build(SPACE, [3, 4])
     advance(whole, 45)
     whole.sample(1)  # pending
