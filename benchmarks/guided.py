@@ -81,30 +81,36 @@ class Searches:
         defaults = ("reward=constrained", "controller=guided", "split=test")
         overrides += [o for o in defaults if o.split("=")[0] not in given]
         experiment = build(compose("search", overrides))
-        self.limit_ms = experiment.problem.limit_ms
         known = experiment.problem.survey
         self.optimum = 100 * known.accuracy[known.optimum]
+        self.limit_ms = experiment.problem.limit_ms
+        each = [self._of_one(experiment, seed, budget, alone=alone) for seed in range(seeds)]
+        longest = max(len(numbers) for numbers, _, _ in each)
+        self.numbers, self.accuracy, self.latency_ms = (
+            np.array([np.pad(row, (0, longest - len(row)), mode="edge") for row in rows])
+            for rows in zip(*each, strict=True)
+        )
+        within = np.where(self.latency_ms <= self.limit_ms, self.accuracy, 0)
+        self.best = np.maximum.accumulate(within, axis=1)
+        self.spent = queries_so_far(self.numbers)
+
+    def _of_one(self, experiment, seed, budget, *, alone):
+        """Numbers, accuracy and latency of what one seed sampled, until it found the optimum."""
         config = experiment.config.controller
-        controller = config.build(SPACE, range(seeds))
-        found, done = [], np.zeros(seeds, bool)
+        controller = config.build(SPACE, [seed])
+        found = []
         for step in search(
             RewardsAlone(controller) if alone else controller,
             experiment.problem,
             budget=budget,
             batch_size=config.batch_size,
         ):
-            numbers = SPACE.numbers(step.architectures)
-            found.append((numbers, 100 * step.accuracy, step.latency_ms))
-            within = np.where(step.latency_ms <= self.limit_ms, 100 * step.accuracy, 0)
-            done |= within.max(1) >= self.optimum - 1e-9
-            if done.all():
+            numbers, accuracy = SPACE.numbers(step.architectures[0]), 100 * step.accuracy[0]
+            found.append((numbers, accuracy, step.latency_ms[0]))
+            within = np.where(step.latency_ms[0] <= self.limit_ms, accuracy, 0)
+            if within.max() >= self.optimum - 1e-9:
                 break
-        self.numbers, self.accuracy, self.latency_ms = (
-            np.concatenate(arrays, axis=1) for arrays in zip(*found, strict=True)
-        )
-        within = np.where(self.latency_ms <= self.limit_ms, self.accuracy, 0)
-        self.best = np.maximum.accumulate(within, axis=1)
-        self.spent = queries_so_far(self.numbers)
+        return [np.concatenate(arrays) for arrays in zip(*found, strict=True)]
 
     def after(self, queries):
         """Mean best feasible after so many queries, with its interval."""

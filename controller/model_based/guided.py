@@ -48,7 +48,7 @@ class GuidedSearch:
         self._generator = generator
         self._config = config
         self._positions = len(space.num_choices)
-        self._model = OutcomeModel(space)
+        self._model = OutcomeModel(space, around_limit=not config.front)
         self._libraries = ThreadpoolController()
         self._begin()
 
@@ -162,7 +162,7 @@ class GuidedSearch:
         """Evaluated architectures, the best first, or those of the front, in any order."""
         if not self._config.front:
             return known[np.argsort(-self._rewards[known], kind="stable")]
-        _, which = Front.of(accuracy[known], ratios[known])
+        _, which = Front.of(accuracy[known], np.log(ratios[known]))
         return known[np.lexsort((self._generator.random(len(known)), ~which))]
 
     def _compare(self, ratios: Float64[ndarray, "k M"]) -> None:
@@ -172,7 +172,7 @@ class GuidedSearch:
         """
         smoothed = self._model.smoothed
         if self._config.front:
-            self._front, _ = Front.of(smoothed, ratios)
+            self._front, _ = Front.of(smoothed, self._model.log_costs)
         else:
             self._bar = lowered(self._model.scale(self._needed), smoothed, ratios)
 

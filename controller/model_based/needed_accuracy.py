@@ -22,7 +22,6 @@ EDGES = 2.0 ** (np.arange(-24, 25) / 8)
 
 BINS = len(EDGES) + 1
 _HALVINGS = 30
-_ROOT = np.sqrt(2 * np.pi)
 _LEAST = 1e-150  # so that a product of two is still a number
 
 
@@ -72,8 +71,6 @@ def expected_improvement(
       log_costs: logarithm of each cost's share of its limit.
       needed: accuracy needed in each bin of the largest share.
     """
-    from scipy.special import ndtr  # noqa: PLC0415 - half a second that other searchers do not need
-
     total = np.zeros(len(accuracy.mean))
     starts = [0, *(1 + np.flatnonzero(needed[1:] != needed[:-1])).tolist()]
     below = [_below(edge, log_costs) for edge in [*starts, BINS]]
@@ -84,18 +81,23 @@ def expected_improvement(
     return total
 
 
+def normal_cdf(z: Float64[ndarray, "n"]) -> Float64[ndarray, "n"]:
+    """Probability of a standard normal variable to be below z."""
+    from scipy.special import ndtr  # noqa: PLC0415 - half a second that other searchers do not need
+
+    return np.asarray(ndtr(z))
+
+
 def excess(values: Normal, bound: float) -> Float64[ndarray, "n"]:
     """Expected excess of normal variables over a bound."""
     z = (values.mean - bound) / values.sd
-    found: Float64[ndarray, "n"] = values.sd * (z * ndtr(z) + np.exp(-(z**2) / 2) / _ROOT)
-    return found
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+    return np.asarray(values.sd * (z * normal_cdf(z) + density))
 
 
 def _below(edge: int, log_costs: Sequence[Normal]) -> Float64[ndarray, "*n"]:
     """Probability that the largest cost lies in one of the first bins."""
     if edge in {0, BINS}:
         return np.array(float(edge > 0))
-    from scipy.special import ndtr  # noqa: PLC0415 - as above
-
-    each = [ndtr((np.log(EDGES[edge - 1]) - cost.mean) / cost.sd) for cost in log_costs]
+    each = [normal_cdf((np.log(EDGES[edge - 1]) - cost.mean) / cost.sd) for cost in log_costs]
     return np.asarray(np.prod(each, axis=0))

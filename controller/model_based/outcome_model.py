@@ -17,9 +17,9 @@ from controller.model_based.gaussian_process import GaussianProcess, Prediction
 from controller.model_based.outcome_scale import AccuracyScale
 from controller.model_based.similarity import Places, Similarity, Weights, taken
 
-_ACCURACY = Weights(choices=0.35, smooth=0.9, linear=0.15, noise=0.03)
+_ACCURACY = Weights(choices=0.35, smooth=0.9, linear=0.15, noise=0.1)
 _COST = Weights(choices=0.05, smooth=0.15, linear=3.0, noise=0.01)
-_WIDEST = 8.0  # costs are clipped to this many limits, and to 1 / 8 of a limit
+_WIDEST = 8.0  # costs are clipped to this many limits, or medians, and to 1 / 8 of one
 
 
 @final
@@ -48,8 +48,10 @@ class OutcomeModel:
     Call `fit` before `predict`. A failed architecture is taken for as inaccurate as the worst known.
     """
 
-    def __init__(self, space: Choices) -> None:
+    def __init__(self, space: Choices, *, around_limit: bool) -> None:
+        """Make a model; where `around_limit`, costs far from their limits need not be told apart."""
         self._similarity = Similarity(space)
+        self._around_limit = around_limit
 
     def fit(
         self,
@@ -71,11 +73,13 @@ class OutcomeModel:
         self.scale = AccuracyScale.of(accuracy[done])
         scores = self.scale(np.where(failed, accuracy[done].min(), accuracy)[ended])
         self._succeeded = ~failed[ended]
-        logs = np.log(np.clip(ratios[done], 1 / _WIDEST, _WIDEST))
+        logs = np.log(ratios[done])
+        middle = 0.0 if self._around_limit else np.median(logs, axis=0)
+        self.log_costs = np.clip(logs, middle - np.log(_WIDEST), middle + np.log(_WIDEST))
         self._seen = self._similarity.places(architectures)
         among = self._similarity(self._seen, self._seen)
         self._accuracy = GaussianProcess.fit(_ACCURACY, among, scores, ended)
-        self._costs = [GaussianProcess.fit(_COST, among, log, done) for log in logs.T]
+        self._costs = [GaussianProcess.fit(_COST, among, log, done) for log in self.log_costs.T]
 
     @property
     def smoothed(self) -> Float64[ndarray, "k"]:

@@ -130,6 +130,7 @@ class SearchConfig:
     verbose: bool = False
     workers: int | None = None  # evaluations at once, of an asynchronous search
     executor: Workers = Workers.processes  # where networks are trained on own images
+    objectives: list[str] | None = None  # accuracy and latency: the front, not the best within T
     scenario: str | None = None  # what goes on beside the network, with latency=corun
     front: list[str] | None = None  # limits to compare instead of a search
     reward: Reward = MISSING
@@ -230,6 +231,7 @@ def build(composed: DictConfig) -> Experiment:
     ):
         if value < least:
             raise UserError(f"{name}={value} must be at least {least}")
+    _choose_objectives(config)
     space = space_named(config.space)
     images = _own_images(config, space)
     task = task_named(space, config.dataset) if images is None else images.task
@@ -250,6 +252,30 @@ def build(composed: DictConfig) -> Experiment:
     if config.workers is not None and images is None:
         source = simulated(problem, config.epochs)
     return Experiment(config, problem, controller, source, images)
+
+
+def _choose_objectives(config: SearchConfig) -> None:
+    """Have the controller search for the front, if that is the objective.
+
+    Raises:
+      UserError: if there is no such objective, or the controller maximises a reward.
+    """
+    if config.objectives is None:
+        return
+    if sorted(config.objectives) != ["accuracy", "latency"]:
+        raise UserError(
+            f"objectives=[{','.join(config.objectives)}] must be [accuracy,latency]; leave it out to "
+            f"search for the best within T"
+        )
+    if config.data is not None:
+        raise UserError("objectives= is for benchmarks; with data=, leave it out")
+    if isinstance(config.controller, GuidedConfig):
+        config.controller.front = True
+    elif not isinstance(config.controller, Nsga2Config):
+        raise UserError(
+            "objectives=[accuracy,latency]: this controller maximises a reward; add "
+            "controller=guided or controller=nsga2"
+        )
 
 
 def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:

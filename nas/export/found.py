@@ -91,16 +91,26 @@ class Found:
         return self.space.text(self.architecture)
 
 
-def find(run: Path, which: Which | None, arch: str | None) -> Found:
+def find(run: Path, which: Which | None, arch: str | None, limit_ms: float | None = None) -> Found:
     """The network that a finished run found, or another one of its networks.
 
-    `arch` is an architecture's text, or its number where the space has numbers.
+    Args:
+      run: the run's folder.
+      which: one that the summary names; None for the best.
+      arch: instead, an architecture's text, or its number where the space has numbers.
+      limit_ms: instead, another T: the most accurate network within it on the run's front.
 
     Raises:
       UserError: if there is no finished run, it has no such network, or its files are corrupt.
     """
-    if arch is not None and which is not None:
-        raise UserError(f"which={which.value} and arch={arch} name two networks; leave out one")
+    named = {
+        "which": which and which.value,
+        "arch": arch,
+        "T": limit_ms and f"{limit_ms:g}ms",
+    }
+    given = [f"{name}={value}" for name, value in named.items() if value is not None]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} name two networks; leave out one")
     folder = RunFolder(run)
     _require_search(folder)
     if not folder.summary.is_file():
@@ -109,6 +119,10 @@ def find(run: Path, which: Which | None, arch: str | None) -> Found:
         )
     summary = read_summary(folder.summary)
     space = space_named(summary.settings.space)
+    if limit_ms is not None:
+        return _of_sample(
+            summary, _on_front(summary, limit_ms, space, run), space, folder, limit_ms
+        )
     if arch is None:
         which = which or Which.best
         return _of_network(summary, _named(summary, which, run), space, run, which.value)
@@ -118,7 +132,20 @@ def find(run: Path, which: Which | None, arch: str | None) -> Found:
         network = _reported(summary, one)
         if network is not None and network.arch == text:
             return _of_network(summary, network, space, run, one.value)
-    return _of_sample(summary, architecture, space, folder)
+    return _of_sample(summary, architecture, space, folder, summary.T_ms)
+
+
+def _on_front(
+    summary: Summary, limit_ms: float, space: SearchSpace, run: Path
+) -> Int64[ndarray, "D"]:
+    """The most accurate trial within another T."""
+    within = [one for one in summary.front if one.latency_ms <= limit_ms]
+    if not within:
+        fastest = (
+            f"; its fastest takes {summary.front[0].latency_ms:.3f} ms" if summary.front else ""
+        )
+        raise UserError(f"T={limit_ms:g}ms: run={run} has no network within it{fastest}")
+    return space.parse(within[-1].arch)
 
 
 def _require_search(folder: RunFolder) -> None:
@@ -160,7 +187,11 @@ def _named(summary: Summary, which: Which, run: Path) -> Network:
 
 
 def _of_sample(
-    summary: Summary, architecture: Int64[ndarray, "D"], space: SearchSpace, folder: RunFolder
+    summary: Summary,
+    architecture: Int64[ndarray, "D"],
+    space: SearchSpace,
+    folder: RunFolder,
+    limit_ms: float,
 ) -> Found:
     text = space.text(architecture)
     row = read_row(folder.samples, text)
@@ -180,9 +211,9 @@ def _of_sample(
             "sample",
             architecture,
             row,
-            test=None,
+            test=next((one.accuracy_test for one in summary.front if one.arch == text), None),
             device=device,
-            limit_ms=summary.T_ms,
+            limit_ms=limit_ms,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder.samples} is not the record of a search: {error}") from error

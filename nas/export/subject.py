@@ -28,6 +28,7 @@ from nas.spaces.base import Enumerable, SearchSpace, architecture_named, task_na
 from nas.spaces.registry import space_named
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
+from runtime.shell.units import milliseconds
 
 _DEFAULT_SPACE = "nas_bench_201"
 
@@ -110,12 +111,15 @@ def subject_of(config: ExportConfig) -> Subject:
       UserError: if there is no such network, its files are corrupt, or two settings disagree.
     """
     folder = _training_folder(config)
+    limit_ms = None if config.T is None else milliseconds(config.T)
+    if limit_ms is not None and (folder is not None or config.run is None):
+        raise UserError(f"T={config.T} chooses a network of a search; set run= to its folder")
     if folder is not None:
         return _of_training(folder, config)
     if config.run is None:
         return _of_architecture(config)
     run = _path(config.run)
-    found = find(run, config.which, config.arch)
+    found = find(run, config.which, config.arch, limit_ms)
     folder = trained_folder(run, found.arch)
     if config.weights is None and (folder / RECORD).is_file():
         return _of_training(folder, config, found)

@@ -16,13 +16,14 @@ from nas.report.charts.heat_map import heat_map
 from nas.report.provenance import provenance
 from nas.report.summary import Summary, feasible_of
 from nas.report.tables import best_few, choice_by_choice, found, layer_by_layer
-from nas.report.wording import Wording
+from nas.report.wording import Wording, percent
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 from runtime.page.document import Page, Section
-from runtime.page.parts import Columns, Listing, Part
+from runtime.page.parts import Columns, Listing, Part, Slider
 from runtime.shell.atomic_file import replacing
+from runtime.shell.provenance import Kind
 
 
 def run_page(
@@ -47,6 +48,7 @@ def run_page(
         went.insert(0, convergence(done, feasible, problem.survey, summary.T_ms, wording))
         seen[:0] = [
             front(done, feasible, problem, wording),
+            *_every_limit(summary, wording),
             heat_map(done, summary.T_ms, wording),
         ]
     return Page(
@@ -76,6 +78,33 @@ def write_report(path: Path, page: Page) -> None:
 def _bounds(wording: Wording) -> str:
     """The limits for the title: 17 ms alone, or T = 17 ms, E = 5 mJ."""
     return wording.limits if wording.summary.limits else f"{wording.summary.T_ms:g} ms"
+
+
+def _every_limit(summary: Summary, wording: Wording) -> list[Part]:
+    """The answer for each T, read off the front of the samples; nothing without one."""
+    if not summary.front:
+        return []
+    steps = []
+    for one in summary.front:
+        tested = "" if one.accuracy_test is None else f", test {percent(one.accuracy_test, 2)}"
+        accuracy = f"{wording.accuracy(one.accuracy_searched)} {wording.searched}{tested}"
+        latency = wording.latency(one.latency_ms, Kind[one.latency_kind])
+        steps.append((one.latency_ms, f"{one.arch}: {accuracy}, {latency}, sample {one.sample:,}"))
+    share = summary.front_share
+    caption = "The most accurate sample within another T, off the found front"
+    if share is not None:
+        caption += f", which has {percent(share, 2)} of the hypervolume of the {wording.front}"
+    return [
+        Slider(
+            "The answer for another T",
+            "T",
+            "ms",
+            steps,
+            summary.T_ms,
+            "No sample takes so little time.",
+            f"{caption}. `python -m nas.export run=<this folder> T=12ms` exports it.",
+        )
+    ]
 
 
 def _architectures(

@@ -23,7 +23,7 @@ from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits, label_of
 from nas.trials.problem import SearchProblem
 from nas.trials.staged.stage_result import StageResult
-from nas.trials.survey import EstimatedShare, Survey
+from nas.trials.survey import EstimatedShare, Survey, hypervolume, pareto_front
 from nas.trials.trajectory import best_feasible, sample_within_limit
 from nas.trials.trial import State, Trials
 from runtime.shell.errors import UserError
@@ -79,6 +79,20 @@ class Network:
     def is_disturbed(self) -> bool:
         """Whether its latency was taken on a disturbed device, which confirms nothing."""
         return Kind[self.latency_kind] is Kind.disturbed
+
+
+@final
+@dataclass(frozen=True)
+class OnFront:
+    """A trial that no other beats in both accuracy and latency; fields as those of `Network`."""
+
+    arch: str
+    accuracy_searched: float
+    accuracy_test: float | None
+    accuracy_kind: str
+    latency_ms: float
+    latency_kind: str
+    sample: int
 
 
 @final
@@ -161,6 +175,8 @@ class Summary:
     mode_arch: str | None
     mode_gap: float | None  # the reward's maximum over the space less the reward of the mode
     stages: tuple[StageResult, ...]  # of a search on own images; else empty
+    front: tuple[OnFront, ...]  # of the trials within the further limits, from fast to slow
+    front_share: float | None  # of the hypervolume of the whole space's front, where that is known
 
     @property
     def label(self) -> str:
@@ -278,6 +294,8 @@ def summarise(
         mode_arch=None if mode is None else space.text(mode),
         mode_gap=_mode_gap(preferred, problem),
         stages=stages,
+        front=reporter.front(),
+        front_share=reporter.front_share(),
     )
 
 
@@ -350,6 +368,49 @@ class _Reporter:
         return self._trial(
             int(confirmed.positions[winner]), again=(float(confirmed.again.ms[winner]), kind)
         )
+
+    @property
+    def _front_ms(self) -> Float64[ndarray, "n"]:
+        """Latencies of the trials that may be on the front; NaN for the others."""
+        done = self.done
+        taking_part = self.problem.limits.met(done.costs) & ~np.isin(
+            done.latency_kind, (Kind.disturbed, Kind.penalty)
+        )
+        taking_part &= done.fidelity == done.fidelity.max(initial=0)
+        return np.where(taking_part, done.latency_ms, np.nan)
+
+    def front(self) -> tuple[OnFront, ...]:
+        """The front of the trials."""
+        done, problem = self.done, self.problem
+        on = pareto_front(done.accuracy, self._front_ms)
+        tested = problem.accuracy.test(done.architectures[on])
+        return tuple(
+            OnFront(
+                arch=problem.space.text(done.architectures[at]),
+                accuracy_searched=float(done.accuracy[at]),
+                accuracy_test=None if math.isnan(test) else test,
+                accuracy_kind=Kind(done.accuracy_kind[at]).name,
+                latency_ms=float(done.latency_ms[at]),
+                latency_kind=Kind(done.latency_kind[at]).name,
+                sample=int(done.number[at]) + 1,
+            )
+            for at, test in zip(on.tolist(), tested.tolist(), strict=True)
+        )
+
+    def front_share(self) -> float | None:
+        """Hypervolume of the front as a share of that of the whole space.
+
+        Both are taken down to the least accurate and up to the slowest architecture of the space.
+        """
+        survey = self.problem.survey
+        if survey is None:
+            return None
+        bounds = float(survey.accuracy.min()), float(np.nanmax(survey.latency_ms))
+        there = hypervolume(
+            survey.accuracy, np.where(survey.met, survey.latency_ms, np.nan), *bounds
+        )
+        found = hypervolume(self.done.accuracy, self._front_ms, *bounds)
+        return found / there if there > 0 else None
 
     def surveyed(self, survey: Survey, number: int) -> Network:
         """An architecture of the survey."""

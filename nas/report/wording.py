@@ -100,6 +100,14 @@ class Wording:
         """Name of the best architecture of the whole space within all limits."""
         return self.summary.optimum_name
 
+    @property
+    def front(self) -> str:
+        """Name of the front of the whole space."""
+        share = self.summary.space_latency_predicted
+        if self.summary.accuracy_is_predicted or share == 1:
+            return "predicted front"
+        return "partly predicted front" if share else "true front"
+
     def accuracy(self, fraction: float | None) -> str:
         """An accuracy for a table or a sentence."""
         return "-" if fraction is None else percent(fraction, 2)

@@ -139,6 +139,19 @@ def pareto_front(
     return front
 
 
+def hypervolume(
+    accuracy: Float64[ndarray, "n"],
+    latency_ms: Float64[ndarray, "n"],
+    least_accuracy: float,
+    most_ms: float,
+) -> float:
+    """Area that networks dominate, down to an accuracy and up to a latency; NaN latencies have none."""
+    front = pareto_front(accuracy, latency_ms)
+    front = front[(latency_ms[front] <= most_ms) & (accuracy[front] > least_accuracy)]
+    widths = np.diff(np.append(latency_ms[front], most_ms))
+    return float(widths @ (accuracy[front] - least_accuracy))
+
+
 def survey(
     space: SearchSpace,
     accuracy: Accuracy,

@@ -113,5 +113,19 @@
     });
   }
 
+  for (const box of document.querySelectorAll(".slider")) {
+    const steps = JSON.parse(box.querySelector("script").textContent);
+    const [label, input, output, text] = ["label", "input", "output", "p"].map((tag) => box.querySelector(tag));
+    const choose = () => {
+      const bound = Number(input.value);
+      const within = steps.filter(([least]) => least <= bound);
+      text.textContent = within.length ? within[within.length - 1][1] : box.dataset.below;
+      output.textContent = `${Number(bound.toPrecision(4))} ${box.dataset.unit}`;
+    };
+    label.hidden = false;
+    input.addEventListener("input", choose);
+    choose();
+  }
+
   show();
 })();

@@ -58,6 +58,36 @@ class Figure:
 
 @final
 @dataclass(frozen=True)
+class Slider:
+    """A bound that the reader moves, and the text of the last step within it."""
+
+    title: str
+    name: str  # of the bound
+    unit: str
+    steps: Sequence[tuple[float, str]]  # least bound of each plain text, ascending; one or more
+    start: float  # bound at first; without JavaScript the only one
+    below: str  # text while no step is within the bound
+    caption: str = ""
+
+    def html(self, name: Naming) -> str:
+        """The slider with its steps as JSON, which `page.js` reads."""
+        here = name(self.title)
+        least, most = 0.9 * self.steps[0][0], 1.05 * self.steps[-1][0]
+        start = min(max(self.start, least), most)
+        within = [text for bound, text in self.steps if bound <= start]
+        return (
+            f'<figure class="slider" aria-labelledby="{here}" data-unit="{escape(self.unit)}"'
+            f' data-below="{escape(self.below)}">\n<h3 id="{here}">{inline(self.title)}</h3>\n'
+            f'<label hidden>{inline(self.name)} <input type="range" min="{least:.6g}"'
+            f' max="{most:.6g}" step="any" value="{start:.6g}"> <output></output></label>\n'
+            f'<p aria-live="polite">{escape(within[-1] if within else self.below)}</p>\n'
+            f'<script type="application/json">{chart_json(self.steps)}</script>\n'
+            f"{_caption(self.caption)}</figure>\n"
+        )
+
+
+@final
+@dataclass(frozen=True)
 class Legend:
     """A common legend of several figures."""
 

@@ -85,7 +85,7 @@ def front(
                 "mode": "lines+markers",
                 "line": {"color": ORANGE, "width": 1.5, "shape": "hv"},
                 "marker": {"size": 5},
-                "name": _front_name(wording),
+                "name": wording.front,
             }
         )
     found = pareto_front(percent, np.where(taking_part[first], latency_ms, np.nan))
@@ -121,13 +121,6 @@ def front(
 
 def _text(survey: Survey, number: int) -> str:
     return lines_of(survey.space.text(survey.space.architectures(np.array(number))))
-
-
-def _front_name(wording: Wording) -> str:
-    share = wording.summary.space_latency_predicted
-    if wording.summary.accuracy_is_predicted or share == 1:
-        return "predicted front"
-    return "partly predicted front" if share else "true front"
 
 
 def _points(

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from controller.model_based.needed_accuracy import EDGES, expected_improvement, needed_accuracy
+from controller.model_based.needed_accuracy import (
+    EDGES,
+    expected_improvement,
+    lowered,
+    needed_accuracy,
+)
 
 KNOWN = np.array([0.3, 0.7])
 
@@ -79,3 +84,14 @@ def test_without_costs_it_is_that_of_the_accuracy_alone():
     found = expected_improvement(Normal(np.array([0.6]), np.array([0.2])), [], needed)
 
     assert found[0] == pytest.approx(0.2 / np.sqrt(2 * np.pi))
+
+
+def test_of_a_noisy_best_less_is_needed_but_only_of_one_within_the_limit():
+    needed = needed_accuracy(constrained, 0.7, KNOWN, 1)
+    ratios = np.array([[0.5], [0.9], [2.0]])
+
+    bar = lowered(needed, np.array([0.4, 0.64, 0.9]), ratios)
+
+    within = np.append(EDGES, np.inf) <= 1
+    np.testing.assert_allclose(bar[within], 0.64)
+    assert np.isinf(bar[~within]).all()

@@ -19,6 +19,7 @@ from nas.spaces.registry import space_named
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
 from runtime.shell.conf_folder import CONF
+from runtime.shell.errors import UserError
 
 
 @dataclass
@@ -92,3 +93,21 @@ def test_a_search_of_another_seed_sees_the_same_split_of_the_images(composed):
     images = _own_images(config, space_named(config.space))
 
     assert images.digest == open_images("digits", side=4).digest
+
+
+def test_with_two_objectives_guided_searches_for_the_front(composed):
+    experiment = build(composed("controller=guided", "objectives=[latency,accuracy]"))
+
+    assert experiment.config.controller.front
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("objectives=[accuracy,latency]", "controller=evolution"), "controller=guided or"),
+        (("objectives=[accuracy,energy]", "controller=guided"), "accuracy,energy"),
+    ],
+)
+def test_objectives_that_cannot_be_searched_for_are_refused(composed, words, message):
+    with pytest.raises(UserError, match=message):
+        build(composed(*words))

@@ -100,6 +100,21 @@ def test_two_wishes_at_once_are_refused(run):
         find(run, Which.best, "1462")
 
 
+def test_the_answer_for_another_t_is_read_off_the_front(run):
+    front = json.loads((run / "summary.json").read_text())["front"]
+    middle = front[len(front) // 2]
+
+    found = find(run, None, None, middle["latency_ms"] + 1e-9)
+
+    assert found.arch == middle["arch"]
+    assert found.searched.accuracy_test == middle["accuracy_test"]
+    assert found.searched.T_ms == pytest.approx(middle["latency_ms"])
+    with pytest.raises(UserError, match=r"T=0\.001ms.*its fastest takes"):
+        find(run, None, None, 0.001)
+    with pytest.raises(UserError, match="which=best and T=12ms name two"):
+        find(run, Which.best, None, 12.0)
+
+
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"config\.yaml"):
         find(tmp_path, None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from html import unescape
@@ -297,3 +298,18 @@ def test_a_browser_opens_it_without_an_error_and_without_a_request(visit, tmp_pa
     assert found.console == []
     assert found.requests == []
     assert found.dom.count('class="plot-container plotly"') == 10
+
+
+def test_the_page_answers_for_any_t_off_the_front():
+    made = searched(range(500))
+    front = made.summary.front
+
+    html, text = made.page().html(), text_of(made)
+
+    assert '<input type="range"' in html
+    within = [one for one in front if one.latency_ms <= made.summary.T_ms]
+    assert f"{within[-1].arch}: {percent(f'{within[-1].accuracy_searched:.2%}')}" in text
+    steps = re.search(r'aria-live="polite">.*?json">(.*?)</script>', html, re.DOTALL).group(1)
+    assert [arch.split(":")[0] for _, arch in json.loads(steps)] == [one.arch for one in front]
+    share = percent(f"{made.summary.front_share:.2%}")
+    assert f"{share} of the hypervolume of the true front" in text

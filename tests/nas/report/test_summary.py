@@ -42,7 +42,8 @@ def test_nothing_is_asked_again_for_summary_and_page_but_the_test_accuracy_of_th
 
     assert (oracle.asked - before[0], accuracy.asked - before[1]) == (200, 200)
     reported = [made.summary.best, made.summary.optimum, made.summary.mode]
-    assert accuracy.tests_asked == sum(one is not None for one in reported) == 2 + instant
+    assert sum(one is not None for one in reported) == 2 + instant
+    assert accuracy.tests_asked == 2 + instant + len(made.summary.front)
 
 
 def test_a_mode_that_was_no_trial_is_reported_only_where_asking_is_free():
@@ -218,3 +219,17 @@ class TestTheFile:
 
         with pytest.raises(ValueError, match=named.replace(".", r"\.")):
             read_json(path, Summary)
+
+
+def test_the_front_holds_what_no_trial_beats_in_both_and_its_share_of_the_true_one():
+    whole, some = searched(range(SPACE.size)).summary, searched(range(300)).summary
+
+    accuracy, latency_ms = ACCURACY[:300], LATENCY_MS[:300]
+    beaten = [
+        ((accuracy >= a) & (latency_ms <= ms)).sum() > 1
+        for a, ms in zip(accuracy, latency_ms, strict=True)
+    ]
+    expected = sorted(latency_ms[~np.array(beaten)])
+    np.testing.assert_allclose([one.latency_ms for one in some.front], expected)
+    assert whole.front_share == pytest.approx(1)
+    assert 0 < some.front_share < 1
