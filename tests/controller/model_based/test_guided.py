@@ -116,6 +116,19 @@ def test_an_interrupted_search_that_knows_outcomes_goes_on_as_it_would_have():
     np.testing.assert_array_equal(advance(other, 30), expected)
 
 
+def test_answers_that_differ_from_one_time_to_the_next_do_not_keep_it_from_the_best():
+    noise = np.random.default_rng(0)
+    controller = CONFIG.build(SPACE, range(3))
+    found = np.zeros(3)
+    for _ in range(40):
+        architectures = controller.sample(1)
+        accuracy = accuracy_of(architectures)
+        found = np.maximum(found, accuracy[:, 0])
+        learn(controller, architectures, accuracy + 0.05 * noise.standard_normal(accuracy.shape))
+
+    np.testing.assert_allclose(found, accuracy_of(EVERYTHING).max())
+
+
 def test_without_costs_it_maximises_the_accuracy():
     controller = CONFIG.build(SPACE, range(4))
 

@@ -1,0 +1,85 @@
+"""Claim: `controller=guided` with two objectives finds the front with the fewest queries.
+
+    $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python benchmarks/front.py [searcher ...]
+
+CIFAR-100 test accuracy against the latency on help-gold-6226, 20 seeds; theirs through their own
+API, as in `peers.py`. Share of the true front's hypervolume after so many queries, in percent, down
+to the least accurate and up to the slowest architecture: mean with a bootstrap 95 % interval over
+seeds; seconds of processor time of a whole search. results/guided.md holds the table.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import numpy as np
+import optuna
+from hydra import compose, initialize_config_module
+from peers import SEEDS, Tables, hypervolume, optuna_nsga2, pymoo_nsga2
+from search_quality import interval
+from searchers import queries_so_far
+
+from nas.config.build import build, register
+from nas.spaces.nas_bench_201.plugin import SPACE
+from nas.trials.loop import search
+
+QUERIES = (50, 100, 200, 300, 500)
+BUDGETS = {"guided": 300, "nsga2": 1000}  # samples
+WORDS = ("device=help-gold-6226", "split=test", "objectives=[accuracy,latency]")
+
+
+def ours(name):
+    def run(_tables, seed, numbers):
+        experiment = build(compose("search", [*WORDS, f"controller={name}"]))
+        for step in search(
+            experiment.config.controller.build(SPACE, [seed]),
+            experiment.problem,
+            budget=BUDGETS[name],
+            batch_size=1,
+        ):
+            numbers.extend(SPACE.numbers(step.architectures[0]).tolist())
+
+    return run
+
+
+SEARCHERS = {
+    "guided": ours("guided"),
+    "nsga2": ours("nsga2"),
+    "pymoo NSGA-II": pymoo_nsga2,
+    "Optuna NSGA-II": optuna_nsga2,
+}
+
+
+def main():
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    register()
+    heads = [f"@{count}" for count in QUERIES]
+    print("|", " | ".join(["searcher", *heads, "samples", "seconds"]), "|")
+    print("|" + "---|" * (len(heads) + 3), flush=True)
+    with initialize_config_module("conf", version_base="1.3"):
+        known = build(compose("search", list(WORDS))).problem.survey
+        tables = Tables(known.accuracy, known.latency_ms, None)
+        for name in sys.argv[1:] or SEARCHERS:
+            shares, seconds = [], []
+            for seed in range(SEEDS):
+                numbers, started = [], time.process_time()
+                SEARCHERS[name](tables, seed, numbers)
+                seconds.append(time.process_time() - started)
+                asked = np.array(numbers)
+                spent = queries_so_far(asked[None])[0]
+                shares.append([hypervolume(tables, asked[spent <= count]) for count in QUERIES])
+            cells = [
+                interval(share) if len(numbers) >= count else "-"
+                for count, share in zip(QUERIES, np.array(shares).T, strict=True)
+            ]
+            print(
+                "|",
+                " | ".join([name, *cells, f"{len(numbers):,}", f"{np.median(seconds):.1f}"]),
+                "|",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
