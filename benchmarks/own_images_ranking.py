@@ -1,6 +1,8 @@
 """How well cheap signals rank 1,000 random cells of NAS-Bench-201; its own table is the judge.
 
     $ NAS_DATA=<folder of tables> python benchmarks/own_images_ranking.py --out results/
+    $ python benchmarks/own_images_ranking.py --only supernet --minutes 9 --out results/     # one part
+    $ python benchmarks/own_images_ranking.py --tiny --cells 4 --out tiny/                    # on a CPU
 
 Needs a GPU, `images/cifar10-jpeg.parquet` and `nb201_accuracy.csv` in the data folder. Parts, each of
 which may fail without the others:
@@ -37,7 +39,12 @@ from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.images.open import open_images
 from nas.accuracy.proxies.scores import PROXIES, SIGNALS, columns_of, scores, signal
 from nas.accuracy.short import proxy_batch, tse_ema
-from nas.accuracy.supernet.training import path_accuracy, train_supernet
+from nas.accuracy.supernet.training import (
+    initialised,
+    path_accuracy,
+    seconds_of_epoch,
+    train_supernet,
+)
 from nas.accuracy.table import TableAccuracyConfig
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool
@@ -123,11 +130,14 @@ def share_weights(rank: int, cells: list[int], arguments: argparse.Namespace, qu
     if device.type == "cuda":
         torch.cuda.set_device(device)
     began_s = time.monotonic()
-    train_supernet(SPACE, images, epochs=1, seed=1)
-    epoch_s = time.monotonic() - began_s
-    left_s = 60 * arguments.minutes - arguments.scoring_s - arguments.started_s
-    epochs = max(1, min(250, int(left_s / epoch_s)))
-    say(f"supernet: {epoch_s:.1f} s an epoch, {epochs} epochs")
+    epoch_s = seconds_of_epoch(SPACE, images)
+    began_s, started_s = time.monotonic(), time.monotonic() - began_s + arguments.started_s
+    network = initialised(SPACE, images, 0)
+    path_accuracy(SPACE, network, SPACE.architectures(np.array(cells[0])), images)
+    scoring_s = 1.2 * len(cells) * (time.monotonic() - began_s)
+    left_s = 60 * arguments.minutes - scoring_s - started_s
+    epochs = max(1, min(250, int(0.9 * left_s / epoch_s)))
+    say(f"supernet: {epoch_s:.1f} s an epoch, {epochs} epochs; then {scoring_s:.0f} s for scores")
     network = train_supernet(
         SPACE,
         images,
@@ -137,7 +147,9 @@ def share_weights(rank: int, cells: list[int], arguments: argparse.Namespace, qu
     )
     for number in cells:
         row = SPACE.architectures(np.array(number))
-        queue.put((number, path_accuracy(network, row, images, 2000), epochs))
+        queue.put((number, path_accuracy(SPACE, network, row, images), epochs))
+    queue.close()
+    queue.join_thread()  # before the process ends, so that nothing is lost with it
 
 
 def spread(
@@ -317,6 +329,7 @@ def report(cells: np.ndarray, out: dict[str, Any], arguments: argparse.Namespace
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("ranking"))
+    parser.add_argument("--only", default="proxies,short,supernet", help="parts")
     parser.add_argument("--cells", type=int, default=1000)
     parser.add_argument("--short", type=int, default=60)
     parser.add_argument("--epochs", type=int, default=12)
@@ -331,10 +344,11 @@ def main() -> None:
     out: dict[str, Any] = {"cells": cells.tolist(), "torch": torch.__version__}
     say("decoded", images_of(arguments).report)  # once, for all processes
     path = arguments.out / "ranking.json"
-    if "proxies" not in arguments.only and path.is_file():
+    only = arguments.only.split(",")
+    if "proxies" not in only and path.is_file():
         out |= json.loads(path.read_text())
     try:
-        if "proxies" in arguments.only:
+        if "proxies" in only:
             proxies_part(cells, arguments, out)
             save(out, arguments)
         if "proxies" in out:
@@ -347,7 +361,7 @@ def main() -> None:
         "supernet": lambda: supernet_part(cells, arguments, out),
     }
     for name, part in parts.items():
-        if name not in arguments.only.split(","):
+        if name not in only:
             continue
         try:
             part()

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32, Int64, UInt8
 from numpy import ndarray
+from PIL import Image
 
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.export.network import logits_of
@@ -57,12 +58,13 @@ def accuracy_of(
 
 
 def classes_of(
-    session: OnnxSession, images: Images, image_set: ImageSet, batch_size: int
+    session: OnnxSession, images: Images, image_set: ImageSet, side: int, batch_size: int
 ) -> Int64[ndarray, "n"]:
-    """Class number of each image; the session is called by a thread for each processor."""
+    """Class number of each image, resized; the session is called by a thread for each processor."""
 
     def classes(start: int) -> Int64[ndarray, "b"]:
-        batch = prepared(images, image_set, slice(start, start + _CHUNK * batch_size))
+        which = slice(start, start + _CHUNK * batch_size)
+        batch = prepared(images, image_set, side, which)
         found: Int64[ndarray, "b"] = logits_of(session, batch, batch_size).argmax(1)
         return found
 
@@ -71,8 +73,20 @@ def classes_of(
         return np.concatenate(list(pool.map(classes, starts)))
 
 
-def prepared(images: Images, image_set: ImageSet, which: slice) -> Float32[ndarray, "n 3 h w"]:
-    """Some of the images as the network takes them."""
+def prepared(
+    images: Images, image_set: ImageSet, side: int, which: slice
+) -> Float32[ndarray, "n 3 side side"]:
+    """Some of the images as a network for images of this side takes them."""
     about = {"mean": image_set.mean, "sd": image_set.sd}
-    found: Float32[ndarray, "n 3 h w"] = normalised(images.pixels[which], about)
+    found: Float32[ndarray, "n 3 h w"] = normalised(resized(images.pixels[which], side), about)
     return found
+
+
+def resized(
+    pixels: UInt8[ndarray, "n h w channels"], side: int
+) -> UInt8[ndarray, "n side side channels"]:
+    """Images of another side, as `infer.py` makes them; training resizes alike, without rounding."""
+    if pixels.shape[1] == side:
+        return pixels
+    each = [Image.fromarray(one).resize((side, side), Image.Resampling.BILINEAR) for one in pixels]
+    return np.stack([np.asarray(one) for one in each])

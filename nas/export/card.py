@@ -173,7 +173,10 @@ def _facts(subject: Subject, record: Export) -> Iterator[tuple[str, str]]:
     images = subject.images
     if images is not None:
         counts = f"{len(images.train):,} training, {len(images.valid):,} validation, {len(images.test):,} test images"
-        yield "data", f"{images.title}: {counts}, {images.side} x {images.side} pixels"
+        shape = f"{images.side} x {images.side} pixels"
+        if subject.side != images.side:
+            shape += f", resized to {subject.side} x {subject.side} for this network"
+        yield "data", f"{images.title}: {counts}, {shape}"
         yield "data's SHA-256", images.digest
     searched = record.searched
     if searched is not None:

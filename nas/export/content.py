@@ -16,7 +16,7 @@ from numpy import ndarray
 from safetensors.torch import save
 from torch import nn
 
-from nas.export.accuracy import Accuracy, accuracy_of, classes_of, prepared
+from nas.export.accuracy import Accuracy, accuracy_of, classes_of, prepared, resized
 from nas.export.card import card
 from nas.export.config import ExportConfig
 from nas.export.docstring import docstring
@@ -146,7 +146,7 @@ def _network(subject: Subject, config: ExportConfig) -> nn.Module:
 def _compared_inputs(subject: Subject) -> Inputs:
     """Images that the forms of the network are compared on: of the test split, or noise without one."""
     if subject.images is not None:
-        return prepared(subject.images.test, subject.images, slice(IMAGES))
+        return prepared(subject.images.test, subject.images, subject.side, slice(IMAGES))
     noise: Inputs = images_of(subject.space, subject.architecture, subject.task, IMAGES).numpy()
     return noise
 
@@ -188,7 +188,7 @@ def _calibration(subject: Subject, batch_size: int) -> Iterator[Inputs]:
         return
     for start in range(0, min(CALIBRATED_ON, len(subject.images.train)), batch_size):
         which = slice(start, start + batch_size)
-        batch = prepared(subject.images.train, subject.images, which)
+        batch = prepared(subject.images.train, subject.images, subject.side, which)
         yield np.resize(batch, (batch_size, *batch.shape[1:]))
 
 
@@ -247,7 +247,7 @@ def _accuracies(
     test = subject.images.test
     tell(f"evaluating on {len(test):,} test images")
     classes = {
-        precision: classes_of(session, test, subject.images, config.fixed_batch or 1)
+        precision: classes_of(session, test, subject.images, subject.side, config.fixed_batch or 1)
         for precision, session in sessions.items()
     }
     first = slice(config.sample)
@@ -275,7 +275,8 @@ def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
         "network": wanted[-1].file if config.precision is not None else Precision.fp32.file,
         "input": "input_0",
         "batch": config.fixed_batch,
-        "side": images.side,
+        "cropped_to": images.side,
+        "side": subject.side,
         "channels": "RGB",
         "scale": 255,
         "mean": images.mean,
@@ -286,7 +287,8 @@ def _write_scripts(folder: Path, subject: Subject, config: ExportConfig) -> int:
     (folder / "preprocessing.json").write_text(f"{text}\n", encoding="utf-8")
     count = min(config.sample, len(images.test)) if subject.is_trained else 0
     if count:
-        pixels, labels = images.test.pixels[:count], images.test.labels[:count]
+        pixels = resized(images.test.pixels[:count], subject.side)
+        labels = images.test.labels[:count]
         np.savez_compressed(folder / SAMPLE, pixels=pixels, labels=labels)
     return count
 

@@ -59,6 +59,13 @@ class Subject:
         return int(self.space.numbers(self.architecture))
 
     @property
+    def side(self) -> int:
+        """Side in pixels of the images that the network takes."""
+        from nas.accuracy.training.untrained import own_side  # noqa: PLC0415 - imports torch
+
+        return own_side(self.space, self.architecture, self.task)
+
+    @property
     def title(self) -> str:
         """Space, and number where there is one."""
         return self.space.name if self.index is None else f"{self.space.name} {self.index}"

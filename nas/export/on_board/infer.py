@@ -12,24 +12,26 @@ from PIL import Image, ImageOps
 HERE = Path(__file__).parent
 
 
-def pixels_of(path: str, side: int) -> Any:
-    """(side, side, 3) bytes, as the training images were prepared."""
+def pixels_of(path: str, cropped_to: int, side: int) -> Any:
+    """(side, side, 3) bytes, as the training images were prepared: cropped, then resized again."""
     file = Image.open(path)
-    file.draft(None, (2 * side, 2 * side))  # a large JPEG is halved as it is decoded
+    file.draft(None, (2 * cropped_to, 2 * cropped_to))  # a large JPEG is halved as it is decoded
     image = ImageOps.exif_transpose(file)
     if image.mode.startswith("I"):  # 16 bits
         image = Image.fromarray(np.rint(np.asarray(image) / 257).astype("uint8"))
     if "A" in image.getbands() or "transparency" in image.info:
         white = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(white, image.convert("RGBA"))
-    return np.asarray(ImageOps.fit(image.convert("RGB"), (side, side), 2))  # bilinear
+    image = ImageOps.fit(image.convert("RGB"), (cropped_to, cropped_to), 2)  # bilinear
+    return np.asarray(image.resize((side, side), 2))
 
 
 def main() -> None:
     """Print the three most probable classes."""
     about = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
     network = HERE / (sys.argv[2] if len(sys.argv) > 2 else about["network"])
-    image = (pixels_of(sys.argv[1], about["side"]) / 255 - about["mean"]) / about["sd"]
+    pixels = pixels_of(sys.argv[1], about["cropped_to"], about["side"])
+    image = (pixels / 255 - about["mean"]) / about["sd"]
     batch = np.repeat(image.transpose(2, 0, 1)[None].astype("float32"), about["batch"] or 1, axis=0)
     session = onnxruntime.InferenceSession(str(network), providers=["CPUExecutionProvider"])
     logits = session.run(None, {"input_0": batch})[0][0]

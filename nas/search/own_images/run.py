@@ -120,6 +120,11 @@ class OwnImagesRun:
         return self.experiment.problem
 
     @property
+    def _inherits(self) -> bool:
+        """Whether networks begin with the weights of a supernet."""
+        return self.rule.order is Order.supernet
+
+    @property
     def _parallel(self) -> int:
         """Networks that are scored or trained at once."""
         if self.experiment.config.executor is Workers.threads:
@@ -140,14 +145,13 @@ class OwnImagesRun:
         with Interruption() as interruption:
             candidates = self._candidates(interruption)
             loop, trials, spent_s = self._rank(candidates, interruption, began_s)
-        inherits = self.rule.order is Order.supernet
-        stages = stage_results(loop, self._problem.space, scores_are_accuracies=inherits)
+        stages = stage_results(loop, self._problem.space, scores_are_accuracies=self._inherits)
         for one in stages:
             print_stage(self.console, one)
         at, last, final = self._train_winner(loop, self._seconds - spent_s)
         print_stage(self.console, last)
         trials.append(loop.trial(loop.asked, Job(at, len(EPOCHS)), final))
-        if inherits:
+        if self._inherits:
             trials.append(loop.scored(loop.asked + 1, Kind.supernet))
         seconds = time.monotonic() - began_s
         return self._finish(Trials.joined(trials), (*stages, last), seconds)
@@ -224,7 +228,7 @@ class OwnImagesRun:
     def _network(self, side: int | None) -> NetworkOf:
         """Builder of the networks to train, on images resized to `side`."""
         space = self._problem.space
-        if self.rule.order is Order.supernet and isinstance(space, HasSupernet):
+        if self._inherits and isinstance(space, HasSupernet):
             return Inheriting(space, self._supernet, side)
         return partial(untrained, space, side=side)
 
@@ -392,15 +396,15 @@ class OwnImagesRun:
     def _start(self, winner: Winner) -> Start:
         """The winner's network, and its longest ranking training."""
         seed, space, side = self.experiment.config.seed, self._problem.space, self._ranking_side
-        words = ["with the weights of a supernet"] if self.rule.order is Order.supernet else []
+        words = ["begun with the weights of a supernet"] if self._inherits else []
         continues = None
         if winner.ranked_epochs:
             row = space.parse(winner.arch)
             continues = checkpoint_of(self._checkpoints, row, winner.ranked_epochs, seed)
             pixels = "" if side is None else f" on images of {side} pixels"
             count = f"{winner.ranked_epochs} epoch{'s'[: winner.ranked_epochs > 1]}"
-            words.append(f"the first {count}{pixels} as it was ranked")
-        return Start(self._network(None), continues, f"begun {', '.join(words)}" if words else "")
+            words.append(f"its first {count}{pixels}, as it was ranked")
+        return Start(self._network(None), continues, "; ".join(words))
 
     def _confirmed(self, order: list[int], loop: StagedLoop) -> tuple[int, bool]:
         """The first candidate that a live device finds within T again, and whether it was disturbed."""

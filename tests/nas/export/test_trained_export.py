@@ -20,6 +20,8 @@ from latency.probe.settings import Runtime
 from nas.accuracy.images.decode import decode
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.trained_folder import read_training
+from nas.accuracy.training.untrained import resized as in_training
+from nas.export.accuracy import resized
 from nas.export.config import Precisions
 from nas.export.content import _dynamic_batch_error, _onnx_files
 from nas.export.latency import timed_on_board
@@ -154,7 +156,7 @@ def test_the_script_prepares_a_picture_as_the_training_images_were(mode, tmp_pat
     path = tmp_path / f"picture.{ {'JPEG': 'jpg', 'CMYK': 'tif'}.get(mode, 'png') }"
     picture.save(path)
 
-    np.testing.assert_array_equal(pixels_of(str(path), 8), decode(path, 8).pixels)
+    np.testing.assert_array_equal(pixels_of(str(path), 8, 8), decode(path, 8).pixels)
 
 
 def test_the_check_agrees_with_the_card_and_needs_no_torch(own_export):
@@ -198,6 +200,17 @@ def test_the_check_takes_other_images(own_export, digits, tmp_path):
     done = run_script(own_export, "check.py", tmp_path / "own.npz")
 
     assert "of 3 images right" in done.stdout, done.stderr
+
+
+def test_images_of_another_side_are_what_training_makes_of_them(digits):
+    pixels = digits.test.pixels[:20]
+    trained_on = in_training(torch.from_numpy(pixels.copy()).permute(0, 3, 1, 2).float(), 5)
+
+    exported = resized(pixels, 5)
+
+    assert exported.shape == (20, 5, 5, 3)
+    difference = torch.from_numpy(exported).permute(0, 3, 1, 2) - trained_on
+    assert difference.abs().max() <= 1  # of 255: Pillow rounds
 
 
 def test_preprocessing_is_what_the_network_was_trained_with(trained_export, digits):
