@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -12,6 +14,9 @@ from nas.train.subject import subject_of
 from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
 from runtime.shell.hydra_command import quoted, typed_hydra_command
+
+if TYPE_CHECKING:
+    import torch
 
 
 def main() -> None:
@@ -49,8 +54,37 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     lock = subject.folder / "lock"
     lock.touch()
     with held(lock):
-        TrainingJob.of(config, subject, device, console).run()
+        if config.processes == 1:
+            TrainingJob.of(config, subject, device, console).run()
+        else:
+            from nas.train.replicated import in_processes  # noqa: PLC0415 - imports torch
+
+            _require_gpus(config, device)
+            in_processes(partial(_member, config), config.processes, console.print)
     console.print(
         f"next: python -m nas.export weights={subject.folder}", soft_wrap=True, markup=False
     )
     return subject.folder
+
+
+def _require_gpus(config: TrainConfig, device: torch.device) -> None:
+    import torch  # noqa: PLC0415 - takes seconds
+
+    found = torch.cuda.device_count()
+    if config.device != "auto":
+        raise UserError(f"processes={config.processes} choose their devices: leave device= out")
+    if device.type == "cuda" and config.processes > found:
+        raise UserError(f"processes={config.processes}, but this machine has {found} GPUs")
+
+
+def _member(config: TrainConfig, rank: int) -> None:
+    """Take part in a training; the first process tells of it and writes."""
+    import torch  # noqa: PLC0415 - takes seconds
+
+    from nas.accuracy.training.evaluation import device_named  # noqa: PLC0415 - imports torch
+    from nas.train.job import TrainingJob  # noqa: PLC0415 - imports torch
+
+    if not torch.cuda.is_available():
+        torch.set_num_threads(max(1, torch.get_num_threads() // config.processes))
+    console = Console(highlight=False, emoji=False, quiet=rank > 0)
+    TrainingJob.of(config, subject_of(config), device_named("auto"), console).run()

@@ -28,6 +28,7 @@ class TrainConfig:
     seed: int
     device: str  # auto, cpu, cuda, cuda:1, ...
     runs: str
+    processes: int = 1  # that train together, each on a GPU of its own
 
     def check(self) -> None:
         """Refuse settings that cannot work.
@@ -41,6 +42,8 @@ class TrainConfig:
             )
         if self.hours is not None and not 0 < self.hours < math.inf:
             raise UserError(f"hours={self.hours:g} must be positive and finite")
+        if self.processes < 1:
+            raise UserError(f"processes={self.processes} must be at least 1")
         self.chosen_recipe()
         if not 0 <= self.seed < 2**63:
             raise UserError(f"seed={self.seed} is not between 0 and {2**63 - 1}")

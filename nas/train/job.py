@@ -19,6 +19,7 @@ from torch import nn
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.replicas import agreed, place
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import SCHEMA, Judged, State, Training, write_trained
 from nas.accuracy.training.trainer import (
@@ -115,8 +116,10 @@ class TrainingJob:
         begun_with = epochs_of(self.subject.folder / CHECKPOINT)
         if begun_with is not None:
             return replace(recipe, epochs=begun_with)
-        seconds = seconds_an_epoch(
-            self.network, self.subject.images, recipe, device=self.device, on=self.config.images
+        seconds = agreed(
+            seconds_an_epoch(
+                self.network, self.subject.images, recipe, device=self.device, on=self.config.images
+            )
         )
         possible = int(_SHARE_OF_HOURS * 3600 * hours / seconds)
         if possible < 1:
@@ -137,7 +140,7 @@ class TrainingJob:
         if done:
             self._say(f"goes on after epoch {done}")
         ends_s = min(self.ends_s, time.monotonic() + 3600 * (self.config.hours or math.inf))
-        tensorboard = self.subject.folder / _TENSORBOARD
+        tensorboard = self.subject.folder / _TENSORBOARD if place()[0] == 0 else None
         with TrainingProgress(self.console, tensorboard, recipe.epochs, done) as progress:
             return train(
                 self.network,
@@ -149,7 +152,7 @@ class TrainingJob:
                 checkpoint=checkpoint,
                 continues=self.start.continues,
                 on_epoch=progress,
-                stop=lambda: time.monotonic() + progress.epoch_s > ends_s,
+                stop=lambda: bool(agreed(time.monotonic() + progress.epoch_s > ends_s)),
                 # the test images are for the end
                 evaluate_every=1 if self.config.images is TrainOn.train else recipe.epochs,
             )
@@ -196,7 +199,8 @@ class TrainingJob:
             device=_title(self.device),
             versions={name: version(name) for name in ("edgenas", "torch", "numpy")},
         )
-        write_trained(self.subject.folder, self.network.state_dict(), training)
+        if place()[0] == 0:  # else another process writes it
+            write_trained(self.subject.folder, self.network.state_dict(), training)
         for note in trained.notes:
             self._say(note)
         if not is_finished:

@@ -19,12 +19,13 @@ _LINES = 20
 class TrainingProgress:
     """Shows each epoch; a consumer of `train`."""
 
-    def __init__(self, console: Console, tensorboard: Path, epochs: int, done: int) -> None:
-        """Begins at the epoch after the `done` ones."""
+    def __init__(self, console: Console, tensorboard: Path | None, epochs: int, done: int) -> None:
+        """Begins at the epoch after the `done` ones; without a folder there are no event files."""
         self._console = console
-        self._events = EventFile(
-            tensorboard, purge_from=done + 1 if done else None, flush_s=_FLUSH_S
-        )
+        self._events: EventFile | None = None
+        if tensorboard is not None:
+            purge_from = done + 1 if done else None
+            self._events = EventFile(tensorboard, purge_from=purge_from, flush_s=_FLUSH_S)
         self._every = max(1, epochs // _LINES)
         self._bar = Progress(
             BarColumn(bar_width=20),
@@ -44,17 +45,19 @@ class TrainingProgress:
 
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
-        self._events.close()
+        if self._events is not None:
+            self._events.close()
 
     def __call__(self, epoch: Epoch) -> None:
         """Show an epoch."""
         self.epoch_s = epoch.seconds
         figures = f"loss {epoch.loss:.4f}"
-        self._events.scalar("training/loss", epoch.loss, epoch.number)
-        self._events.scalar("training/images per second", epoch.images_per_second, epoch.number)
+        curves = {"loss": epoch.loss, "images per second": epoch.images_per_second}
         if epoch.accuracy is not None:
             figures += f"  accuracy {epoch.accuracy:.2%}"
-            self._events.scalar("training/accuracy", epoch.accuracy, epoch.number)
+            curves["accuracy"] = epoch.accuracy
+        for name, value in curves.items() if self._events is not None else ():
+            self._events.scalar(f"training/{name}", value, epoch.number)
         figures += f"  {epoch.images_per_second:,.0f} images/s"
         if self._console.is_terminal:
             self._bar.update(self._task, completed=epoch.number, description=figures)

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from nas.accuracy.training.average_pool import exact_average_pools
 from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.replicas import part_of_batch, sum_over_processes
 
 
 @final
@@ -133,7 +134,7 @@ class Step:
         """Train on one batch."""
         with torch.enable_grad():
             which = self._in_batch + self._batch * self.batch_size
-            pixels, labels = self._pixels[which], self._labels[which]
+            pixels, labels = part_of_batch(self._pixels[which], self._labels[which])
             self._lr.copy_(self._rates.index_select(0, self._step)[0])
             self._optimizer.zero_grad(set_to_none=True)
             loss = torch.zeros_like(self._lr)
@@ -141,6 +142,9 @@ class Step:
                 pixels.chunk(self.micro_batches), labels.chunk(self.micro_batches), strict=True
             ):
                 loss += self._backward(part, truth) * (len(part) / self.batch_size)
+            gradients = [one.grad for one in self._weights.values() if one.grad is not None]
+            with torch.no_grad():
+                sum_over_processes([*gradients, loss])
         if self._recipe.clip is not None:
             nn.utils.clip_grad_norm_(self._weights.values(), self._recipe.clip, foreach=True)
         self._optimizer.step()

@@ -26,6 +26,7 @@ from nas.accuracy.training.checkpoint import (
 )
 from nas.accuracy.training.evaluation import device_named, right_answers
 from nas.accuracy.training.recipe import Recipe
+from nas.accuracy.training.replicas import average_statistics, place
 from nas.accuracy.training.step import Normalised, Step, copied, restore
 from nas.accuracy.training.train_on import TrainOn
 from runtime.shell.errors import UserError
@@ -226,7 +227,12 @@ def training(
         accuracy = (yield from run.accuracy()) if evaluates else None
         whole_s = time.perf_counter() - began_s
         past = Progress((*past.losses, loss), (*past.accuracies, accuracy), past.seconds + whole_s)
-        if checkpoint is not None and (is_last or (epoch + 1) % checkpoint_every == 0):
+        is_first_process = place()[0] == 0
+        if (
+            checkpoint is not None
+            and is_first_process
+            and (is_last or (epoch + 1) % checkpoint_every == 0)
+        ):
             save_checkpoint(checkpoint, run.step.state(), past, identity)
         speed = run.images_an_epoch / seconds
         on_epoch(Epoch(epoch + 1, recipe.epochs, loss, accuracy, whole_s, speed))
@@ -348,8 +354,8 @@ class _Training:
             try:
                 return (yield from self._epoch(epoch))
             except torch.OutOfMemoryError:
-                if self.step.micro_batches >= self.step.batch_size:
-                    raise
+                if self.step.micro_batches >= self.step.batch_size or place()[1] > 1:
+                    raise  # with others, which would wait for this one's gradients
             self._advance = None
             if self._slot is not None:
                 torch.cuda.empty_cache()
@@ -387,6 +393,7 @@ class _Training:
                     step += 1
                     if step % _AHEAD == 0:
                         yield from self._not_far_ahead()
+        average_statistics(self.step.state())
         yield from self.finished()
         loss = self.step.losses[first : first + steps].mean().item()
         if not math.isfinite(loss):
@@ -410,6 +417,6 @@ class _Training:
         """The step, captured at the first call if it can be."""
         if self._advance is None:
             self._advance = self.step
-            if self._slot is not None and self._subnetworks is None:
+            if self._slot is not None and self._subnetworks is None and place()[1] == 1:
                 self._advance = self._slot.captured(self.step)
         return self._advance

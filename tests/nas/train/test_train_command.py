@@ -1,13 +1,16 @@
 """`nas.train`, in this process and as a command."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from rich.console import Console
@@ -207,3 +210,32 @@ def test_the_winner_of_a_search_on_tables_is_trained_on_named_images(tmp_path):
     )
     best = json.loads((run / "summary.json").read_text())["best"]["arch"]
     assert read_training(trained_folder(run, best)).arch == best
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_costs_two_that_train_together_an_epoch(config, tmp_path):
+    told = tmp_path / "told.txt"
+    together = replace(config, device="auto", processes=2, epochs=6)
+    with told.open("w") as file:
+        running = threading.Thread(
+            target=train_into_folder, args=(together, Console(file=file, width=200))
+        )
+        running.start()
+        while not (begun := list(tmp_path.rglob(CHECKPOINT))):
+            time.sleep(0.01)
+        victim = max(child.pid for child in psutil.Process().children() if _trains(child))
+        os.kill(victim, signal.SIGKILL)
+        running.join()
+
+    training = read_training(begun[0].parent)
+    assert training.epochs == 6
+    assert "a process of the training was lost" in told.read_text()
+    images = open_images("digits", side=4)
+    network = SPACE.network(SPACE.parse(training.arch), images.task)
+    network.load_state_dict(load_file(begun[0].parent / WEIGHTS))
+    assert training.test.fraction == accuracy_of(network, images.test, images, device="cpu")
+
+
+def _trains(process):
+    """Whether it is not the tracker of shared resources."""
+    return "spawn_main" in " ".join(process.cmdline())

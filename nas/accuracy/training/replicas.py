@@ -1,0 +1,84 @@
+"""One training in several processes: each computes a part of every batch, and gradients are summed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from torch import Tensor, distributed
+
+_LONGEST_WAIT = timedelta(minutes=10)
+"""Time that a process waits for the others, who may be reading images or capturing nothing yet."""
+
+
+def join(rank: int, count: int, meeting: Path) -> None:
+    """Meet the other processes of this machine by a file, which must be new; on GPUs by NCCL.
+
+    Raises:
+      RuntimeError: if they do not come.
+    """
+    on_gpus = torch.cuda.is_available()
+    if on_gpus:
+        torch.cuda.set_device(rank)
+    distributed.init_process_group(
+        "nccl" if on_gpus else "gloo",
+        init_method=meeting.absolute().as_uri(),
+        rank=rank,
+        world_size=count,
+        timeout=_LONGEST_WAIT,
+    )
+
+
+def leave() -> None:
+    """End the meeting."""
+    distributed.destroy_process_group()
+
+
+def place() -> tuple[int, int]:
+    """Number of this process and number of all: 0 and 1 without others."""
+    if not distributed.is_available() or not distributed.is_initialized():
+        return 0, 1
+    return distributed.get_rank(), distributed.get_world_size()
+
+
+def part_of_batch(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """This process's part of each tensor along its first axis."""
+    rank, count = place()
+    return tensors if count == 1 else tuple(one.tensor_split(count)[rank] for one in tensors)
+
+
+def sum_over_processes(tensors: Iterable[Tensor]) -> None:
+    """Replace tensors, in place, by their sums over all processes."""
+    if place()[1] == 1:
+        return
+    kept = list(tensors)
+    flat = torch.cat([one.flatten() for one in kept])
+    distributed.all_reduce(flat)
+    for one, total in zip(kept, flat.split([one.numel() for one in kept]), strict=True):
+        one.copy_(total.view_as(one))
+
+
+def average_statistics(state: Mapping[str, Tensor]) -> None:
+    """Give all processes the means of what each knows of its own parts of the batches.
+
+    Weights are the same everywhere already; statistics of batch normalisation are not.
+    """
+    count = place()[1]
+    if count == 1:
+        return
+    with torch.no_grad():
+        floats = [one for one in state.values() if one.is_floating_point()]
+        sum_over_processes(floats)
+        for one in floats:
+            one.div_(count)
+
+
+def agreed(value: float) -> float:
+    """The first process's value, so that all decide alike."""
+    if place()[1] == 1:
+        return value
+    found = [value]
+    distributed.broadcast_object_list(found)
+    return found[0]
