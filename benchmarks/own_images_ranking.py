@@ -136,18 +136,26 @@ def share_weights(rank: int, cells: list[int], arguments: argparse.Namespace, qu
     path_accuracy(SPACE, network, SPACE.architectures(np.array(cells[0])), images)
     scoring_s = 1.2 * len(cells) * (time.monotonic() - began_s)
     left_s = 60 * arguments.minutes - scoring_s - started_s
-    epochs = max(1, min(250, int(0.9 * left_s / epoch_s)))
+    ends_s = time.monotonic() + left_s
+    epochs = max(1, min(2 if arguments.tiny else 250, int(0.9 * left_s / epoch_s)))
+    losses: list[float] = []
+
+    def on_epoch(epoch):
+        losses.append(epoch.loss)
+        say(f"supernet: epoch {epoch.number}, loss {epoch.loss:.3f}")
+
     say(f"supernet: {epoch_s:.1f} s an epoch, {epochs} epochs; then {scoring_s:.0f} s for scores")
     network = train_supernet(
         SPACE,
         images,
         epochs=epochs,
         seed=0,
-        on_epoch=lambda one: say(f"supernet: epoch {one.number}, loss {one.loss:.3f}"),
+        on_epoch=on_epoch,
+        stop=lambda: time.monotonic() > ends_s,
     )
     for number in cells:
         row = SPACE.architectures(np.array(number))
-        queue.put((number, path_accuracy(SPACE, network, row, images), epochs))
+        queue.put((number, path_accuracy(SPACE, network, row, images), len(losses)))
     queue.close()
     queue.join_thread()  # before the process ends, so that nothing is lost with it
 

@@ -152,7 +152,7 @@ class TrainingJob:
                 checkpoint=checkpoint,
                 continues=self.start.continues,
                 on_epoch=progress,
-                stop=lambda: bool(agreed(time.monotonic() + progress.epoch_s > ends_s)),
+                stop=lambda: agreed(time.monotonic() + progress.epoch_s) > ends_s,
                 # the test images are for the end
                 evaluate_every=1 if self.config.images is TrainOn.train else recipe.epochs,
             )

@@ -56,8 +56,9 @@ class TrainingProgress:
         if epoch.accuracy is not None:
             figures += f"  accuracy {epoch.accuracy:.2%}"
             curves["accuracy"] = epoch.accuracy
-        for name, value in curves.items() if self._events is not None else ():
-            self._events.scalar(f"training/{name}", value, epoch.number)
+        if self._events is not None:
+            for name, value in curves.items():
+                self._events.scalar(f"training/{name}", value, epoch.number)
         figures += f"  {epoch.images_per_second:,.0f} images/s"
         if self._console.is_terminal:
             self._bar.update(self._task, completed=epoch.number, description=figures)

@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -66,7 +66,7 @@ def _done(work: Work, count: int) -> bool:
     return True
 
 
-def _one_died(processes: list[multiprocessing.process.BaseProcess]) -> bool:
+def _one_died(processes: Sequence[multiprocessing.process.BaseProcess]) -> bool:
     until_s = time.monotonic() + _SEEN_S
     while time.monotonic() < until_s:
         if not all(process.is_alive() for process in processes):
