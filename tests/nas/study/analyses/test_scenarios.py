@@ -50,11 +50,12 @@ def once():
 
 
 @pytest.fixture
-def found(with_a_scenario, study, monkeypatch, tmp_path, once):
+def found(request, tmp_path, once):
     """Scenarios of a study of all three in results.json, its page, and its output."""
     if once:
         return once["found"]
-    monkeypatch.setenv("NAS_DATA", str(with_a_scenario))
+    study = request.getfixturevalue("study")
+    request.getfixturevalue("with_a_scenario")
     folder = StudyFolder(tmp_path / "runs" / "one")
     printed = study(
         f"devices=['{BOARD}','{BESIDE}','{BESIDE}@p99']",
@@ -68,7 +69,8 @@ def found(with_a_scenario, study, monkeypatch, tmp_path, once):
         f"folder={folder.path}",
     )
     (family,) = json.loads(folder.results.read_bytes())["scenarios"]
-    once["found"] = family, folder.page.read_text(encoding="utf-8"), printed
+    page = folder.page.read_text(encoding="utf-8")
+    once["found"] = family, page, " ".join(printed.split())
     return once["found"]
 
 

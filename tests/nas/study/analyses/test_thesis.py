@@ -27,12 +27,19 @@ CONFIG = {"choices": {}, "sources": {}, "values": {}}
 THREE = ("rewards=[proposed,mnasnet,mnasnet_hard]", "seeds=8", f"budget={SAMPLES}", "thesis=true")
 
 
+@pytest.fixture(scope="module")
+def once():
+    """One plan for all tests."""
+    return {}
+
+
 @pytest.fixture
-def results_of(plan_of, tmp_path):
+def results_of(plan_of, tmp_path, once):
     """Results of searches that are slow, up to a sample that each reward is given, then fast."""
 
     def make(**fast_from):
-        plan, folder = plan_of(*THREE), StudyFolder(tmp_path / "one")
+        plan = once["plan"] = once.get("plan") or plan_of(*THREE)
+        folder = StudyFolder(tmp_path / "one")
         folder.begin(CONFIG, [job.setting for job in plan.jobs])
         (survey,) = plan.surveys.values()
         slow, fast = survey.latency_ms.argmax(), survey.latency_ms.argmin()
