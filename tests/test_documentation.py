@@ -12,6 +12,8 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
 from edgenas.__main__ import _MODULES as COMMANDS
+from nas.data.__main__ import _parser
+from nas.spaces.registry import space_named
 from runtime.shell.conf_folder import CONF
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +91,7 @@ def test_the_settings_of_every_command_compose(module, monkeypatch, capsys):
 
 
 def test_the_arguments_of_the_data_command_are_parsed():
-    from nas.data.__main__ import _parser  # noqa: PLC0415 - after the others
+    parser = _parser(space_named("nas_bench_201"))
 
     for words in DOCUMENTED["nas.data"]:
-        _parser(None).parse_args([word for word in words if not word.startswith("space=")])
+        parser.parse_args([word for word in words if not word.startswith("space=")])

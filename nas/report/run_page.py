@@ -15,13 +15,13 @@ from nas.report.charts.front import front
 from nas.report.charts.heat_map import heat_map
 from nas.report.provenance import provenance
 from nas.report.summary import Summary, feasible_of
-from nas.report.tables import best_few, choice_by_choice, found, layer_by_layer
+from nas.report.tables import best_few, drawn, found
 from nas.report.wording import Wording, percent
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 from runtime.page.document import Page, Section
-from runtime.page.parts import Columns, Listing, Part, Slider
+from runtime.page.parts import Listing, Part, Slider
 from runtime.shell.atomic_file import replacing
 from runtime.shell.provenance import Kind
 
@@ -121,9 +121,4 @@ def _architectures(
     if optimum is not None and (best is None or optimum.arch != best.arch):
         texts[f"{wording.optimum} within {wording.label}"] = optimum.arch
     parsed = {name: space.parse(text) for name, text in texts.items()}
-    drawings = [space.drawing(one, name[0].upper() + name[1:]) for name, one in parsed.items()]
-    parts: list[Part | str] = [found(summary, wording)]
-    if parsed:
-        parts.append(Columns([*drawings, choice_by_choice(parsed, space)], least_width=300))
-    layers = None if best is None else layer_by_layer(best, problem)
-    return parts if layers is None else [*parts, layers]
+    return [found(summary, wording), *(drawn(parsed, best, problem) if parsed else [])]

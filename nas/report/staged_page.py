@@ -11,12 +11,12 @@ from nas.report.answer import accuracy_figures, answer, latency_figure
 from nas.report.provenance import provenance
 from nas.report.stages import stages_table
 from nas.report.summary import Summary
-from nas.report.tables import choice_by_choice, found, layer_by_layer
+from nas.report.tables import drawn, found
 from nas.report.wording import Wording, milliseconds, percent
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import State, Trials
 from runtime.page.document import KeyFigure, Page, Section
-from runtime.page.parts import Columns, Listing, Part, Table
+from runtime.page.parts import Listing, Part, Table
 
 
 def staged_page(
@@ -40,11 +40,7 @@ def staged_page(
     network: list[Part | str] = [found(summary, wording)]
     if best is not None:
         figures = [*accuracy_figures(best, wording), latency_figure(best, wording)]
-        parsed = {"the network": problem.space.parse(best.arch)}
-        drawing = problem.space.drawing(parsed["the network"], "The network")
-        network.append(Columns([drawing, choice_by_choice(parsed, problem.space)], least_width=300))
-        layers = layer_by_layer(best, problem)
-        network += [] if layers is None else [layers]
+        network += drawn({"the network": problem.space.parse(best.arch)}, best, problem)
     return Page(
         title=f"{wording.dataset} on {summary.device} within {wording.limits}",
         subtitle=(

@@ -16,10 +16,11 @@ from nas.report.wording import Wording, kind_note, milliseconds, percent
 from nas.spaces.base import Enumerable, Layered, SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
-from runtime.page.parts import Table
+from runtime.page.parts import Columns, Part, Table
 from runtime.shell.provenance import Kind
 
 LISTED = 10
+_FEW_POSITIONS = 16
 
 
 def _arrived(summary: Summary) -> str:
@@ -49,6 +50,7 @@ def found(summary: Summary, wording: Wording) -> Table:
     test, tested = _noted(
         "test", [wording.accuracy(row.accuracy_test) for row in rows.values()], accuracy_kinds
     )
+    is_tested = any(row.accuracy_test is not None for row in rows.values())
     latency, latencies = _noted(
         "latency",
         [
@@ -61,17 +63,28 @@ def found(summary: Summary, wording: Wording) -> Table:
     numbered = ["number"] if any(row.index is not None for row in rows.values()) else []
     ranks = f" The rank is that among the architectures within {wording.label}."
     return Table(
-        ["", searched, test, latency, *wording.cost_columns, *ranked, *numbered, "architecture"],
+        [
+            "",
+            searched,
+            *[test][:is_tested],
+            latency,
+            *wording.cost_columns,
+            *ranked,
+            *numbered,
+            "architecture",
+        ],
         [
             [
                 name,
-                *numbers,
+                accuracy,
+                *[tested_on][:is_tested],
+                latency_ms,
                 *wording.costs(row.costs),
                 *(["-" if row.rank is None else f"{row.rank:,}"] if ranked else []),
                 *([str(row.index)] if numbered else []),
                 f"`{row.arch}`",
             ]
-            for (name, row), *numbers in zip(
+            for (name, row), accuracy, tested_on, latency_ms in zip(
                 rows.items(), accuracies, tested, latencies, strict=True
             )
         ],
@@ -133,7 +146,24 @@ def best_few(
     )
 
 
-def choice_by_choice(architectures: Mapping[str, Int64[ndarray, "D"]], space: SearchSpace) -> Table:
+def drawn(
+    architectures: Mapping[str, Int64[ndarray, "D"]], best: Network | None, problem: SearchProblem
+) -> list[Part | str]:
+    """Drawings of some architectures, their options, and the layers of the best network."""
+    space = problem.space
+    parts: list[Part | str] = [
+        space.drawing(one, name[0].upper() + name[1:]) for name, one in architectures.items()
+    ]
+    layers = None if best is None else _layer_by_layer(best, problem)
+    if layers is None or len(space.positions) <= _FEW_POSITIONS:  # else the layers say it shorter
+        parts.append(_choice_by_choice(architectures, space))
+    columns = Columns(parts, least_width=300)
+    return [columns] if layers is None else [columns, layers]
+
+
+def _choice_by_choice(
+    architectures: Mapping[str, Int64[ndarray, "D"]], space: SearchSpace
+) -> Table:
     """The options that some architectures take, as text."""
     columns = [space.describe(one) for one in architectures.values()]
     rows = [
@@ -145,7 +175,7 @@ def choice_by_choice(architectures: Mapping[str, Int64[ndarray, "D"]], space: Se
     return Table(["position", *architectures], rows, caption)
 
 
-def layer_by_layer(network: Network, problem: SearchProblem) -> Table | None:
+def _layer_by_layer(network: Network, problem: SearchProblem) -> Table | None:
     """Shapes and costs of the layers of a network; None where the space does not list them."""
     space, oracle = problem.space, problem.oracle
     if not isinstance(space, Layered):

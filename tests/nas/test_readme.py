@@ -147,8 +147,9 @@ def test_fetch_runs(tmp_path, nas_data, mirror):
 def test_measure_runs(tmp_path):
     (command,) = commands(".venv/bin/python -m nas.measure")
     quick = ("networks=1", "repeats=0", "timing.samples=2", "on_disturbance=flag")
+    busy = ("quiet.control_drift=1000", "quiet.other_load=1000", "quiet.stolen=1000")
 
-    finished = run(command, tmp_path, *quick)
+    finished = run(command, tmp_path, *quick, *busy)
 
     assert finished.returncode == 0, finished.stderr
     assert (tmp_path / "measurements" / "my-board-torch-fp32-b1_ms.csv").is_file()
