@@ -147,7 +147,12 @@ def test_fetch_runs(tmp_path, nas_data, mirror):
 def test_measure_runs(tmp_path):
     (command,) = commands(".venv/bin/python -m nas.measure")
     quick = ("networks=1", "repeats=0", "timing.samples=2", "on_disturbance=flag")
-    busy = ("quiet.control_drift=1000", "quiet.other_load=1000", "quiet.stolen=1000")
+    busy = (
+        "quiet.control_drift=1000",
+        "quiet.other_load=1000",
+        "quiet.stolen=1",
+        "quiet.clock_drop=1",
+    )
 
     finished = run(command, tmp_path, *quick, *busy)
 
