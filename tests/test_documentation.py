@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shlex
 from importlib import import_module
@@ -10,6 +11,7 @@ from pathlib import Path
 import hydra
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
 from edgenas.__main__ import _MODULES as COMMANDS
 from nas.data.__main__ import _parser
@@ -24,10 +26,10 @@ COMPOSED = {  # module -> module of its `main`, file of its settings
     "nas.measure": ("nas.measure.command", "measure"),
     "nas.transfer": ("nas.transfer", "transfer"),
     "nas.export": ("nas.export.command", "export"),
-    "runtime.bench": ("runtime.experiments.command", "bench/bench"),
     "runtime.map": ("runtime.mapping.command", "map"),
 }
-OTHERS = {"nas.data", "nas.ui", "nas.spaces.nas_bench_201.fitting.bundle"}
+GROUPS = {"reward", "controller", "accuracy", "latency", "experiment"}
+OTHERS = {"runtime.bench", "nas.data", "nas.ui", "nas.spaces.nas_bench_201.fitting.bundle"}
 
 
 def started(line):
@@ -56,15 +58,16 @@ def documented():
 DOCUMENTED = documented()
 
 
-def settings(words):
-    """The settings of a command line; of a sweep, those of its first run."""
+def overrides(words):
+    """Overrides of a command line."""
     flags = {"-m", "--help", "--verbose"}
     given = [word for word in words if word not in flags and not word.startswith("hydra")]
-    for one in OverridesParser.create().parse_overrides(given):
-        if one.is_sweep_override():
-            yield f"{one.get_key_element()}={next(one.sweep_string_iterator())}"
-        else:
-            yield one.input_line
+    return OverridesParser.create().parse_overrides(given)
+
+
+def value(override):
+    """Value of an override; of a sweep, the first."""
+    return next(override.sweep_iterator()) if override.is_sweep_override() else override.value()
 
 
 def test_every_module_that_is_started_is_ours():
@@ -80,14 +83,27 @@ def test_the_settings_of_every_command_compose(module, monkeypatch, capsys):
     import_module(main).main()  # registers the schema of its settings
     capsys.readouterr()
 
-    path = CONF / file
+    path, composed = CONF / file, {}
     with hydra.initialize_config_dir(str(path.parent), version_base="1.3"):
         for words, page in DOCUMENTED[module].items():
-            given = list(settings(words))
+            given = {one.key_or_group: value(one) for one in overrides(words)}
+            groups = tuple(f"{key}={one}" for key, one in given.items() if key in GROUPS)
             try:
-                hydra.compose(path.name, given)
+                if groups not in composed:  # which takes a tenth of a second
+                    composed[groups] = hydra.compose(path.name, list(groups))
+                settings = copy.deepcopy(composed[groups])
+                for key, one in given.items():
+                    if key not in GROUPS:
+                        OmegaConf.update(settings, key, one, force_add=False)
             except Exception as error:
-                raise AssertionError(f"{page}: {module} {given}") from error
+                raise AssertionError(f"{page}: {module} {words}") from error
+
+
+def test_the_settings_of_every_experiment_are_among_the_defaults():
+    """Of their names alone: importing all experiments takes seconds."""
+    defaults = OmegaConf.load(CONF / "bench/bench.yaml")
+    for words in DOCUMENTED["runtime.bench"]:
+        assert {one.key_or_group for one in overrides(words)} <= set(defaults), words
 
 
 def test_the_arguments_of_the_data_command_are_parsed():
