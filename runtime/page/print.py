@@ -36,12 +36,12 @@ def print_results(results: Results, view: View, path: Path, console: Console) ->
     after += [f"failed: {error}" for error in errors]
     if results.not_measured:
         after.append(
-            f"no time was left for {', '.join(results.not_measured)}; a larger minutes= gives more"
+            f"no time was left for {', '.join(results.not_measured)}; a larger {view.minutes} gives more"
         )
     if results.cut_short:
         after.append(
             f"time ran out during {', '.join(results.cut_short)}, which has fewer rounds; a larger "
-            "minutes= gives more"
+            f"{view.minutes} gives more"
         )
     flagged, timed = view.flagged(results.rows)
     if flagged:

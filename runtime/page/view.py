@@ -39,6 +39,8 @@ class View:
     """True if a CPU core replaces the GPU on a machine without one."""
     simulated: Callable[[list[Row]], str] = _measured
     """A note for rows that were simulated; an empty text for rows that were measured."""
+    minutes: str = "minutes="
+    """Setting of the time that a measurement may take."""
 
     def stand_in(self, settings: Mapping[str, Any]) -> str:
         """Note on the core that replaced the GPU, or an empty text if there was a GPU."""

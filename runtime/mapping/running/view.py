@@ -218,4 +218,11 @@ def _to_plan_with(rows: list[Row], margins: list[Row]) -> KeyFigure:
     )
 
 
-MAPPED = View("A mapping run on this machine", _tables, _figures, _key_figures, sentences)
+MAPPED = View(
+    "A mapping run on this machine",
+    _tables,
+    _figures,
+    _key_figures,
+    sentences,
+    minutes="running.minutes=",
+)

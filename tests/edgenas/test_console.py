@@ -1,0 +1,87 @@
+"""The console command `edgenas`, run as it is installed: without looking into the user's folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import edgenas.__main__ as console
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", ["edgenas", *words])
+        try:
+            console.main()
+            status = 0
+        except SystemExit as left:
+            status = left.code or 0
+        return status, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def script(tmp_path):
+    """The console script, as an installation makes it."""
+    path = tmp_path / "bin" / "edgenas"
+    path.parent.mkdir()
+    path.write_text(f"#!{sys.executable}\nfrom edgenas.__main__ import main\nmain()\n")
+    path.chmod(0o755)
+    return path
+
+
+def start(*words, **options):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
+    return subprocess.run(
+        words, env=environment, capture_output=True, text=True, check=False, timeout=120, **options
+    )
+
+
+def test_version_help_and_a_wrong_command(command):
+    assert re.fullmatch(r"edgenas \d+\.\d+\.\d+\n", command("--version")[1])
+    assert command("search", "--version")[1] == command("--version")[1]
+    assert all(name in command()[1] for name in console._MODULES)
+    status, _, error = command("serch")
+    assert (status, error.count("\n")) == (2, 1)
+    assert "did you mean search?" in error
+
+
+def test_files_of_the_user_that_are_named_like_ours_break_nothing_or_are_named(script, tmp_path):
+    (tmp_path / "runtime.py").write_text("raise SystemExit('the user\\'s own')")
+    (tmp_path / "controller.py").write_text("")
+
+    installed = start(script, "transfer", "--help", cwd=tmp_path)
+    module = start(sys.executable, "-m", "nas.search", "--help", cwd=tmp_path)
+
+    assert installed.returncode == 0, installed.stderr
+    assert "calibration networks" in installed.stdout
+    assert module.returncode == 2
+    assert re.fullmatch(r"edgenas: .*(runtime|controller).py hides a package.*\n", module.stderr)
+
+
+def test_the_completion_of_bash_knows_commands_and_settings(command, script):
+    asked = {
+        "edgenas stu": "edgenas stu",
+        "edgenas data ve": "edgenas data ve",
+        "edgenas transfer cho": "edgenas transfer cho",
+    }
+    program = command("completion", "bash")[1] + "".join(
+        f'COMP_LINE="{line}"; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); '
+        f'COMP_POINT={len(line)}; _edgenas; echo "${{COMPREPLY[*]}}"\n'
+        for line, words in asked.items()
+    )
+
+    path = f"{script.parent}:{os.environ['PATH']}"
+    done = start("bash", "-c", program, env={"PATH": path})
+
+    assert [line.strip() for line in done.stdout.splitlines()] == ["study", "verify", "choose="]
+    assert command("completion", "csh")[0] == 2

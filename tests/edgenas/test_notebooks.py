@@ -1,0 +1,36 @@
+"""The notebooks of the tutorials run from the first cell to the last."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorial"
+
+QUICKER = {
+    "first-search.ipynb": {"BUDGET = 5000": "BUDGET = 40"},
+    "your-images.ipynb": {"HOURS = 0.05": "HOURS = 0.005", 'LIMIT = "17ms"': 'LIMIT = "6ms"'},
+}
+"""Settings of a notebook that are changed for the test."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[pytest.mark.slow] if path.stem == "your-images" else [])
+        for path in sorted(TUTORIALS.glob("*.ipynb"))
+    ],
+    ids=lambda path: path.stem,
+)
+def test_it_runs(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NAS_DATA", raising=False)
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = "\n\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    for before, after in QUICKER[path.name].items():
+        assert before in code
+        code = code.replace(before, after)
+
+    exec(compile(code, path.name, "exec", dont_inherit=True), {"__name__": path.stem})  # noqa: S102 - our own notebook
