@@ -344,9 +344,9 @@ def test_the_rnn_learns_the_best_architecture_and_its_mode_is_it():
 
 
 def test_the_policy_of_reinforce_arrives_at_the_best_architecture_by_the_end_of_its_horizon():
-    controller = replace(CONFIGS["reinforce"], horizon=1200).build(SPACE, range(5))
+    controller = replace(CONFIGS["reinforce"], horizon=1200).build(SPACE, range(4))
 
-    advance(controller, 300)
+    advance(controller, 120, batch_size=10)
 
     best = np.array(NUM_CHOICES) - 1
     assert (rewards_of(controller.mode()) > rewards_of(best) - 0.04).all()
