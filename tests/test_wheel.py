@@ -49,5 +49,7 @@ def test_an_installed_wheel_searches_on_a_bare_machine(installed, tmp_path):
 
 def test_it_carries_no_tests_and_no_runs(installed):
     assert {path.name for path in installed.iterdir() if path.is_dir()} >= {"nas", "conf"}
+    assert (installed / "edgenas" / "py.typed").is_file()
+    assert (installed / "bin" / "edgenas").is_file()
     assert not (installed / "tests").exists()
     assert not (installed / "runs").exists()
