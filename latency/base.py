@@ -182,6 +182,30 @@ class LatencyOracle(Protocol):
 
 
 @runtime_checkable
+class Uncertainty(Protocol):
+    """Spread of predicted latencies around the true ones; see `latency.models.confidence`."""
+
+    @property
+    def sd(self) -> float:
+        """Standard deviation of log(true / predicted)."""
+
+    def margin(self, confidence: float) -> float:
+        """Logarithm of the factor by which a prediction must be below a limit; not negative."""
+
+    def confidence(self, margin: float) -> float:
+        """The confidence that a margin gives; 0 for a negative one."""
+
+
+@runtime_checkable
+class Uncertain(LatencyOracle, Protocol):
+    """Knows how far its predictions are off."""
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """Uncertainty of what is predicted; None if it is unknown, or nothing is predicted."""
+
+
+@runtime_checkable
 class Doubtful(LatencyOracle, Protocol):
     """May know reasons not to rely on its numbers."""
 

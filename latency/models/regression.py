@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -21,6 +21,7 @@ from latency.base import EnumerableSpace, Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.measured import MeasuredLatency, measured_on
 from latency.devices.registry import Device, registered
+from latency.models.confidence import Uncertainty, of_residuals
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import data_folder
 
@@ -78,6 +79,7 @@ class EmbeddedModel:
     measured_count: int  # architectures that it was fitted on
     saw_disconnected: bool  # else architectures that are not `connected` are extrapolated
     features: tuple[str, ...]
+    uncertainty: Uncertainty | None = None  # of its held-out predictions, where they are known
 
 
 def fit(
@@ -95,15 +97,15 @@ def cross_validate(
     features: Float64[ndarray, "n features"],
     latency_ms: Float64[ndarray, " n"],
     groups: Int64[ndarray, " n"],
-) -> Quality:
-    """Quality of predictions by fits on none of the architecture's group."""
+) -> tuple[Quality, Uncertainty]:
+    """Quality and uncertainty of predictions by fits on none of the architecture's group."""
     names, group = np.unique(groups, return_inverse=True)
     fold = np.random.default_rng(_SEED).permutation(len(names))[group] % _FOLDS
     predicted_ms = np.empty_like(latency_ms)
     for held_out in (fold == number for number in range(_FOLDS)):
         model = fit(features[~held_out], latency_ms[~held_out])
         predicted_ms[held_out] = model.predict_ms(features[held_out])
-    return judge(predicted_ms, latency_ms)
+    return judge(predicted_ms, latency_ms), of_residuals(np.log(latency_ms / predicted_ms))
 
 
 def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
@@ -118,6 +120,7 @@ def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
                 "measured_cells": one.measured_count,
                 "saw_disconnected": one.saw_disconnected,
                 "quality": asdict(one.quality),
+                "uncertainty": None if one.uncertainty is None else _rounded(one.uncertainty),
             }
             for one in every
         ],
@@ -129,6 +132,10 @@ def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:
     }
     single = {name: tensor.astype(np.float32) for name, tensor in tensors.items()}
     save_file(single, path, metadata={"card": json.dumps(card)})
+
+
+def _rounded(one: Uncertainty) -> dict[str, float | list[float]]:
+    return {"sd": round(one.sd, 5), "quantiles": [round(value, 5) for value in one.quantiles]}
 
 
 def embedded_models(space: Space) -> dict[str, EmbeddedModel]:
@@ -153,11 +160,16 @@ def _load_models(path: Path) -> dict[str, EmbeddedModel]:
             entry["measured_cells"],
             entry["saw_disconnected"],
             tuple(card["features"]),
+            _uncertainty(entry.get("uncertainty")),
         )
         for entry, (weights_ms, intercept_ms, fastest_ms) in zip(
             card["devices"], columns, strict=True
         )
     }
+
+
+def _uncertainty(stored: dict[str, Any] | None) -> Uncertainty | None:
+    return None if stored is None else Uncertainty(stored["sd"], tuple(stored["quantiles"]))
 
 
 def model_of(
@@ -190,13 +202,15 @@ def fitted_model(space: Space, device: Device, measured: MeasuredLatency) -> Emb
     known = np.isfinite(measured.values_ms)
     architectures, latency_ms = measured.architectures[known], measured.values_ms[known]
     features = features_timed(space, device, architectures)
+    quality, uncertainty = cross_validate(features, latency_ms, space.groups(architectures))
     return EmbeddedModel(
         device=device.id,
         model=fit(features, latency_ms),
-        quality=cross_validate(features, latency_ms, space.groups(architectures)),
+        quality=quality,
         measured_count=measured.count,
         saw_disconnected=bool(disconnected(space, features).any()),
         features=tuple(space.feature_names),
+        uncertainty=uncertainty,
     )
 
 

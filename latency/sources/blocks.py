@@ -147,7 +147,7 @@ class BlocksLatencyConfig(LatencyConfig):
         if known.sum() >= FEWEST_MEASURED and not known.all():
             features, groups = space.smooth_features(rows[known]), space.groups(rows[known])
             model = replace(fit(features, ms[known]), fastest_ms=_LEAST_MS)
-            quality = cross_validate(features, ms[known], groups)
+            quality, _ = cross_validate(features, ms[known], groups)
             description += (
                 f"; networks with other blocks, {1 - known.mean():.0%} of them, are predicted by "
                 f"regression ({quality}, on sums of blocks)"

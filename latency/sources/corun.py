@@ -18,6 +18,7 @@ from numpy import ndarray
 from latency.base import Latencies, LatencyConfig, LatencyOracle, Space
 from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import SCENARIO_MARK
+from latency.models.confidence import Uncertainty
 from latency.sources.between_limits import simulated
 from latency.sources.lookup import Table
 from latency.sources.table import AutoLatencyConfig
@@ -58,6 +59,11 @@ class CorunLatency:
     def warnings(self) -> tuple[str, ...]:
         """Warnings of the table."""
         return self.table.warnings
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """Uncertainty of the table's predictions."""
+        return self.table.uncertainty
 
     @property
     def instant(self) -> bool:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from latency.base import EnumerableSpace, Latencies, Space, UnmeasuredError
+from latency.models.confidence import Uncertainty
 from runtime.shell.provenance import Kind
 
 
@@ -24,6 +25,7 @@ class Fill:
     predict: Callable[[Int64[ndarray, "n D"] | None], Float64[ndarray, "n"]]
     """Milliseconds of each architecture; None stands for all of a space that can be listed."""
     warnings: tuple[str, ...] = ()
+    uncertainty: Uncertainty | None = None  # of its predictions, where that is known
 
 
 @final
@@ -39,6 +41,7 @@ class TableLatency:
     kind: Int8[ndarray, "size"]
     instant: bool = True
     warnings: tuple[str, ...] = ()
+    uncertainty: Uncertainty | None = None  # of the latencies that are predicted
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds per inference of the device's batch.
@@ -72,6 +75,11 @@ class PartialLatency:
     fill: Fill | None
     instant: bool = True
     warnings: tuple[str, ...] = ()
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """Uncertainty of the latencies that are predicted."""
+        return None if self.fill is None else self.fill.uncertainty
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds per inference of the device's batch.
@@ -136,7 +144,17 @@ def make_table(
     if fill is not None and missing.any():
         values_ms = np.where(missing, fill.predict(None), values_ms)
         kind[missing] = fill.kind
-    return TableLatency(space, device, source, description, values_ms, kind, warnings=warnings)
+    uncertainty = None if fill is None else fill.uncertainty
+    return TableLatency(
+        space,
+        device,
+        source,
+        description,
+        values_ms,
+        kind,
+        warnings=warnings,
+        uncertainty=uncertainty,
+    )
 
 
 def predicting(space: Space, device: str, source: str, description: str, fill: Fill) -> Table:
@@ -144,7 +162,16 @@ def predicting(space: Space, device: str, source: str, description: str, fill: F
     if isinstance(space, EnumerableSpace):
         kind = np.full(space.size, fill.kind, np.int8)
         ms = fill.predict(None)
-        return TableLatency(space, device, source, description, ms, kind, warnings=fill.warnings)
+        return TableLatency(
+            space,
+            device,
+            source,
+            description,
+            ms,
+            kind,
+            warnings=fill.warnings,
+            uncertainty=fill.uncertainty,
+        )
     return PartialLatency(space, device, source, description, {}, fill, warnings=fill.warnings)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import final
 
@@ -21,6 +21,7 @@ from latency.devices.measured import (
     scenarios,
 )
 from latency.devices.registry import SCENARIO_MARK, Device, solo_id
+from latency.models.plausibility import implausibly_fast
 from latency.models.regression import EmbeddedModel, disconnected, features_timed, model_of
 from latency.models.slowdown import FEWEST_BOTH_WAYS, fit, quality
 from latency.sources.lookup import Fill, Table, make_table, predicting
@@ -41,19 +42,30 @@ class Unmeasured(Enum):
     regression = "regression"  # a model's prediction, marked as one
 
 
+class Implausible(Enum):
+    """Treatment of times that are implausibly fast (`latency.models.plausibility`)."""
+
+    set_aside = "set_aside"  # predicted instead, and marked so
+    keep = "keep"
+
+
 @final
 @dataclass
 class AutoLatencyConfig(LatencyConfig):
     """Measurements where a file has them, predictions for the rest."""
 
     statistic: Statistic = Statistic.median
+    implausible: Implausible = Implausible.set_aside
 
     def build(self, device: str, space: Space, task: Task) -> Table:
         """A table with its holes filled, or the linear model if no file has the device."""
         found, measured = find_measured(space, device, self.statistic)
         if measured is None:
             return predicted_table(space, found, None, task)
-        return _measured_table(space, found, measured, task, Unmeasured.regression)
+        unmeasured = Unmeasured.regression
+        return _measured_table(
+            space, found, measured, task, unmeasured=unmeasured, implausible=self.implausible
+        )
 
 
 @final
@@ -63,6 +75,7 @@ class TableLatencyConfig(LatencyConfig):
 
     unmeasured: Unmeasured = Unmeasured.error
     statistic: Statistic = Statistic.median
+    implausible: Implausible = Implausible.set_aside
 
     def build(self, device: str, space: Space, task: Task) -> Table:
         """Read the device's column."""
@@ -73,7 +86,14 @@ class TableLatencyConfig(LatencyConfig):
                 f"{found.id}; `python -m nas.data list` lists the devices that have one, "
                 f"latency=auto falls back to predictions"
             )
-        return _measured_table(space, found, measured, task, self.unmeasured)
+        return _measured_table(
+            space,
+            found,
+            measured,
+            task,
+            unmeasured=self.unmeasured,
+            implausible=self.implausible,
+        )
 
 
 def find_measured(
@@ -130,8 +150,21 @@ def predicted_table(
 
 
 def _measured_table(
-    space: Space, device: Device, measured: MeasuredLatency, task: Task, unmeasured: Unmeasured
+    space: Space,
+    device: Device,
+    measured: MeasuredLatency,
+    task: Task,
+    *,
+    unmeasured: Unmeasured,
+    implausible: Implausible,
 ) -> Table:
+    faults = np.zeros(len(measured.values_ms), bool)
+    if implausible is Implausible.set_aside and not device.has_scenario:
+        faults = implausibly_fast(space, device, measured.architectures, measured.values_ms)
+    if faults.any():
+        if not np.isnan(measured.values_ms).any():  # what is complete stays so
+            unmeasured = Unmeasured.regression
+        measured = replace(measured, values_ms=np.where(faults, np.nan, measured.values_ms))
     missing = np.isnan(measured.values_ms) if isinstance(space, EnumerableSpace) else None
     others = "all others" if missing is None else f"{missing.sum():,}"
     said = [f"table: {device.source}, {measured.count:,} measured architectures"]
@@ -140,6 +173,10 @@ def _measured_table(
         if unmeasured is Unmeasured.regression:
             fill = _fill(space, device, measured, missing, task)
         said.append(f"{others} {'not measured' if fill is None else fill.description}")
+    if faults.any():
+        said.append(
+            f"{faults.sum():,} implausibly fast times set aside (latency.implausible=keep takes them)"
+        )
     said += [*measured.flaws, *device.flaws, *input_caveats(device, space, task)]
     return make_table(
         space,
@@ -180,7 +217,7 @@ def _regression(space: Space, device: Device, model: EmbeddedModel, description:
     def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
         return model.model.predict_ms(features_timed(space, device, architectures))
 
-    return Fill(Kind.regression, description, predict)
+    return Fill(Kind.regression, description, predict, uncertainty=model.uncertainty)
 
 
 def _stored(

@@ -21,6 +21,7 @@ from controller.policy.reinforce import ReinforceConfig
 from controller.policy.rnn import RnnConfig
 from controller.uniform import UniformConfig
 from latency.base import LatencyConfig, LatencyOracle
+from latency.models.confidence import MOST_CONFIDENCE
 from latency.probe.config import addresses
 from latency.sources.blocks import BlocksLatencyConfig
 from latency.sources.corun import CorunLatencyConfig
@@ -126,6 +127,7 @@ class SearchConfig:
     resume: str | None
     data: str | None = None  # own images
     side: int | None = None  # pixels of own images
+    confidence: float = 0.95  # that a network with a predicted latency is truly within T
     hours: float = 1.0  # that a search on own images takes, with the winner's training
     verbose: bool = False
     workers: int | None = None  # evaluations at once, of an asynchronous search
@@ -223,14 +225,7 @@ def build(composed: DictConfig) -> Experiment:
         raise UserError(
             f"reward.target_ms={config.reward.target_ms:g} is not T; set T={composed.T}"
         )
-    for name, value, least in (
-        ("budget", config.budget, 1),
-        ("controller.batch_size", config.controller.batch_size, 1),
-        ("seed", config.seed, 0),
-        ("workers", 1 if config.workers is None else config.workers, 1),
-    ):
-        if value < least:
-            raise UserError(f"{name}={value} must be at least {least}")
+    _check_values(config)
     _choose_objectives(config)
     space = space_named(config.space)
     images = _own_images(config, space)
@@ -247,6 +242,7 @@ def build(composed: DictConfig) -> Experiment:
         config.reward,
         limit_ms,
         limits_of(config.E, config.P, config.device, space, task),
+        config.confidence,
     )
     source = None
     if config.workers is not None and images is None:
@@ -275,6 +271,27 @@ def _choose_objectives(config: SearchConfig) -> None:
         raise UserError(
             "objectives=[accuracy,latency]: this controller maximises a reward; add "
             "controller=guided or controller=nsga2"
+        )
+
+
+def _check_values(config: SearchConfig) -> None:
+    """Refuse numbers out of their range.
+
+    Raises:
+      UserError: for the first of them.
+    """
+    for name, value, least in (
+        ("budget", config.budget, 1),
+        ("controller.batch_size", config.controller.batch_size, 1),
+        ("seed", config.seed, 0),
+        ("workers", 1 if config.workers is None else config.workers, 1),
+    ):
+        if value < least:
+            raise UserError(f"{name}={value} must be at least {least}")
+    if not 0 <= config.confidence <= MOST_CONFIDENCE:
+        raise UserError(
+            f"confidence={config.confidence:g} must lie between 0, which takes predictions as they are, and "
+            f"{MOST_CONFIDENCE:g}"
         )
 
 

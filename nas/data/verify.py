@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Bool
 from numpy import ndarray
 
+from latency.devices.registry import registered
+from latency.models.plausibility import implausibly_fast
 from nas.accuracy.base import HasAccuracyTable
 from nas.spaces.base import SearchSpace
 from nas.spaces.public_data import HasPublicData
@@ -91,13 +93,26 @@ def _accept(space: SearchSpace, path: Path) -> str:
         else:
             _check(space, table, name, np.isnan(column) | (column > 0), "not a positive time")
     compared = _compare(space, table)
+    faults = "" if is_accuracy or path.name.endswith(ENERGY_SUFFIX) else _faults(space, table)
     rows = int((~np.isnan(table.values)).any(axis=0).sum())
     gaps = int(np.isnan(table.values).any(axis=1).sum())
     return (
         f"{rows:,} rows, {len(table.columns)} columns"
         + (f", {gaps} of them with cells that were not measured" if gaps else "")
         + (f", {compared} published values agree" if compared else "")
+        + faults
     )
+
+
+def _faults(space: SearchSpace, table: CsvTable) -> str:
+    """Implausibly fast times of each registered device, which searches set aside."""
+    counts = {}
+    for device in registered(space):
+        if device.column in table.columns:
+            fast = implausibly_fast(space, device, table.architectures, table.column(device.column))
+            counts[device.column] = int(fast.sum())
+    found = ", ".join(f"{count:,} of {name}" for name, count in counts.items() if count)
+    return f"; implausibly fast, and set aside by searches: {found}" if found else ""
 
 
 def _check(

@@ -11,7 +11,7 @@ from numpy import ndarray
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
 from nas.report.summary import Network, Summary, predicted_shares
-from nas.report.terminal import on_device
+from nas.report.terminal import certainty, on_device
 from nas.report.wording import NO_BREAK, Wording, milliseconds, percent
 from nas.trials.limits import cost_text
 from nas.trials.problem import SearchProblem
@@ -43,9 +43,26 @@ def answer(
             f"{accuracy} on {wording.dataset} and {took}. "
             f"{_distance(best, problem.survey, wording)}"
         )
+    ranked = _ranked(summary, wording)
     found = [] if best is None else [f"`{best.arch}`"]
     found += [f"It {on_device(on)}." for on in (() if best is None else best.on)]
-    return [text, *found, *(Note(note) for note in _notes(summary, wording))]
+    return [*ranked, text, *found, *(Note(note) for note in _notes(summary, wording))]
+
+
+def _ranked(summary: Summary, wording: Wording) -> list[Part | str]:
+    """The optimum of the whole space, where it was ranked and the search did not find it."""
+    optimum, best = summary.optimum, summary.best
+    sure = [f"Of the answer, {line}." for line in certainty(summary)]
+    if optimum is None or summary.answer is not optimum:
+        return list(sure)
+    if best is not None and best.arch == optimum.arch:
+        return list(sure)
+    accuracy = f"{wording.accuracy(optimum.accuracy_searched)} {wording.searched}"
+    text = (
+        f"The answer is the {wording.optimum}, as the whole space was ranked: {accuracy}, "
+        f"{_time(optimum, wording)}. The search is a study of how it would be found."
+    )
+    return [text, f"`{optimum.arch}`", *sure]
 
 
 def key_figures(

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from latency.base import OnSeveralDevices
+from latency.base import Latencies, OnSeveralDevices
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits, label_of
@@ -30,7 +30,7 @@ from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
 from runtime.shell.typed_json import read_json
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @final
@@ -64,6 +64,8 @@ class Network:
     sample: int | None  # the trial it was, from 1
     latency_first_ms: float | None  # of a live device, before it was timed again
     latency_again_ms: float | None
+    latency_sd_ms: float | None  # of a prediction whose held-out residuals are known
+    within_T_probability: float | None  # noqa: N815 - likewise, at least; 0 without any margin
 
     @property
     def latency_is_predicted(self) -> bool:
@@ -146,6 +148,7 @@ class Summary:
     schema: int
     settings: Settings
     T_ms: float
+    confidence: float  # that a network with a predicted latency is truly within T
     limits: dict[str, LimitResult]  # beside T, by symbol
     accuracy_source: str
     accuracy_description: str
@@ -177,6 +180,15 @@ class Summary:
     stages: tuple[StageResult, ...]  # of a search on own images; else empty
     front: tuple[OnFront, ...]  # of the trials within the further limits, from fast to slow
     front_share: float | None  # of the hypervolume of the whole space's front, where that is known
+
+    @property
+    def answer(self) -> Network | None:
+        """The network to use: where the whole space was ranked its optimum, else the best trial.
+
+        A network that a live device timed again wins over one of a table.
+        """
+        ranked = self.optimum is not None and self.confirmation is None
+        return self.optimum if ranked else self.best
 
     @property
     def label(self) -> str:
@@ -265,6 +277,7 @@ def summarise(
         schema=SCHEMA,
         settings=settings,
         T_ms=problem.limit_ms,
+        confidence=problem.confidence,
         limits=_limits(limits, done),
         accuracy_source=problem.accuracy.source,
         accuracy_description=problem.accuracy.description,
@@ -331,7 +344,8 @@ def feasible_of(trials: Trials, problem: SearchProblem) -> Bool[ndarray, "n"]:
 
 def within_limits(trials: Trials, problem: SearchProblem) -> Bool[ndarray, "n"]:
     """True where a finished trial is within every limit, even if its latency was disturbed."""
-    within = trials.latency_ms <= problem.limit_ms
+    latencies = Latencies(trials.latency_ms, trials.latency_kind)
+    within = problem.compared_ms(latencies) <= problem.limit_ms
     done = trials.state == State.done
     return np.asarray(within & done & problem.limits.met(trials.costs))
 
@@ -475,7 +489,10 @@ class _Reporter:
     ) -> Network:
         problem, survey = self.problem, self.problem.survey
         space, oracle = problem.space, problem.oracle
-        within = latency_ms <= problem.limit_ms and bool(problem.limits.met(costs))
+        margin = math.log(problem.limit_ms / latency_ms)
+        uncertainty = problem.uncertainty if Kind(latency_kind).is_predicted else None
+        within = margin >= (0 if uncertainty is None else problem.margin)
+        within = within and bool(problem.limits.met(costs))
         feasible = within and latency_kind != Kind.disturbed
         test = float(problem.accuracy.test(architecture[None])[0])
         places = oracle.places(architecture) if isinstance(oracle, OnSeveralDevices) else ()
@@ -500,6 +517,8 @@ class _Reporter:
             sample=sample,
             latency_first_ms=first_ms,
             latency_again_ms=again_ms,
+            latency_sd_ms=None if uncertainty is None else latency_ms * uncertainty.sd,
+            within_T_probability=None if uncertainty is None else uncertainty.confidence(margin),
         )
 
 

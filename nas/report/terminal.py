@@ -60,6 +60,20 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
         console.print(Text(f"  {best.arch}"), soft_wrap=True)
         for on in best.on:
             say(console, f"it {on_device(on)}")
+    answer = summary.answer
+    if (
+        answer is not None
+        and answer is summary.optimum
+        and (best is None or best.arch != answer.arch)
+    ):
+        say(
+            console,
+            f"Answer: the {summary.optimum_name}, as the whole space was ranked; the search is a study of "
+            f"how it would be found: {_accuracy(summary, answer)}, {_milliseconds(answer)}",
+        )
+        console.print(Text(f"  {answer.arch}"), soft_wrap=True)
+    for line in certainty(summary):
+        say(console, line)
     for line in _legend(summary):
         say(console, line)
     say(console, "; ".join(_facts(summary, verbose=verbose)))
@@ -71,8 +85,12 @@ def print_next(console: Console, summary: Summary, folder: Path, page: Path) -> 
     """Print where the page is and what can be done next, then the sources of the numbers."""
     console.print()
     console.print(Text(f"page: {page}"), soft_wrap=True)
-    if summary.best is not None:
-        console.print(Text(f"next: python -m nas.export run={folder}"), soft_wrap=True)
+    answer, best = summary.answer, summary.best
+    if answer is not None:
+        which = "" if best is not None and best.arch == answer.arch else " which=optimum"
+        console.print(Text(f"next: python -m nas.export run={folder}{which}"), soft_wrap=True)
+        if answer.latency_is_predicted:
+            say(console, "measure it on the device itself: the same with device=ssh://<board>")
     sources = [
         f"accuracy {summary.accuracy_description}",
         f"latency {summary.latency_description}",
@@ -141,6 +159,22 @@ def _certainty(summary: Summary, best: Network) -> str:
         f"{summary.gap * 100:.2f} points below the {summary.optimum_name} "
         f"({mark}{optimum.accuracy_searched:.2%} at {_milliseconds(optimum)}); rank {best.rank:,} "
         f"within {summary.label}"
+    )
+
+
+def certainty(summary: Summary) -> Iterator[str]:
+    """How sure it is that an answer with a predicted latency is within T; nothing if it was measured."""
+    answer = summary.answer
+    if answer is None or not answer.latency_is_predicted or answer.on:
+        return
+    ms = f"{answer.latency_ms:.2f} ms"
+    if answer.latency_sd_ms is None or answer.within_T_probability is None:
+        yield f"its latency of {ms} is a prediction of unknown error; measure it"
+        return
+    yield (
+        f"its latency is predicted: {ms}, standard deviation {answer.latency_sd_ms:.2g} ms, "
+        f"{summary.T_ms - answer.latency_ms:.2g} ms below T: truly within T with a probability of at least "
+        f"{answer.within_T_probability:.0%}"
     )
 
 

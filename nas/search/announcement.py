@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from rich.console import Console
@@ -29,6 +30,9 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         f"reward={choices['reward']}, controller={choices['controller']}, seed {config.seed}, "
         f"{config.budget:,} trials"
     )
+    if problem.margin:
+        allowed_ms = problem.limit_ms * math.exp(-problem.margin)
+        further += f"predictions up to {allowed_ms:.3g} ms (confidence {problem.confidence:g}), "
     if experiment.images is not None:
         how = f"ranking by {problem.accuracy.source}, seed {config.seed}, {config.hours:g} hours"
         for sentence in experiment.images.report:
@@ -54,7 +58,9 @@ def _outlook(problem: SearchProblem, *, verbose: bool) -> list[str]:
         of_reward = describe_reward(survey, problem.reward)
         is_said = verbose or of_reward.startswith("warning")
         return [describe_limit(survey, problem.oracle.device), *[of_reward][:is_said]]
-    share = estimated_share(problem.space, problem.oracle, problem.limit_ms, problem.limits)
+    share = estimated_share(
+        problem.space, problem.oracle, problem.limit_ms, problem.limits, problem.margin
+    )
     unknown = "the exact optimum is unknown: asking for the whole space is not free here"
     if share is None:
         return [unknown]

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Int64
 from numpy import ndarray
 
+from latency.base import Latencies
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
@@ -155,7 +156,8 @@ def _trials(values: Sequence[Any], problem: SearchProblem) -> Trials:
     if any(len(column) != n for column in stored.values()):
         raise ValueError("its columns differ in length")
     further = stored["costs"] / problem.limits.bounds
-    ratios = problem.reward.ratios(stored["latency_ms"], further)
+    latencies = Latencies(stored["latency_ms"], stored["latency_kind"])
+    ratios = problem.reward.ratios(problem.compared_ms(latencies), further)
     return Trials(ratios=ratios, **stored)
 
 

@@ -16,6 +16,7 @@ from jaxtyping import Int64
 from numpy import ndarray
 
 from controller.base import Controller
+from latency.base import Latencies
 from nas.search.journal import Asked, Event
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
@@ -110,7 +111,8 @@ def check_answers(recorded: Trials, problem: SearchProblem) -> None:
             now = problem.oracle.answer(done.architectures).ms
         _require_same(name, recorded_values, now, done, source.description)
     costs = problem.limits.costs(done.architectures)
-    rewards = problem.reward(done.accuracy, done.latency_ms, costs / problem.limits.bounds)
+    compared_ms = problem.compared_ms(Latencies(done.latency_ms, done.latency_kind))
+    rewards = problem.reward(done.accuracy, compared_ms, costs / problem.limits.bounds)
     near = np.isclose(rewards, done.rewards, rtol=1e-9, atol=1e-12)
     now = np.where(near, done.rewards, rewards)
     _require_same("reward", done.rewards, now, done, "the limits and their costs")

@@ -76,7 +76,7 @@ class Run:
         problem, budget = self._problem, self.experiment.config.budget
         history = ChoiceHistory(self.experiment.controller, problem.space.num_choices, budget)
         replayed = self._restore(history)
-        tracker = Tracker(problem.limit_ms, problem.limits)
+        tracker = Tracker(problem.limit_ms, problem.limits, problem.margin)
         if replayed.trials is not None:
             tracker(replayed.trials)
         with (
@@ -206,7 +206,9 @@ class Run:
             confirmed=self._confirm(done),
             estimated=None
             if problem.survey is not None
-            else estimated_share(problem.space, problem.oracle, problem.limit_ms, problem.limits),
+            else estimated_share(
+                problem.space, problem.oracle, problem.limit_ms, problem.limits, problem.margin
+            ),
         )
         write_record(
             folder.samples, trials, feasible_of(trials, problem), problem.space, problem.limits

@@ -15,6 +15,7 @@ from numpy import ndarray
 from rich.console import Console
 from rich.table import Table as TerminalTable
 
+from latency.base import Latencies
 from nas.report.wording import milliseconds
 from nas.search.announcement import sources
 from nas.trials.preflight import require_complete
@@ -100,7 +101,8 @@ def _known(problem: SearchProblem) -> _Known:
 def _rows(problem: SearchProblem, known: _Known, limits_ms: Sequence[float]) -> list[list[str]]:
     found, before = [], None
     for limit_ms in limits_ms:
-        within = (known.latency_ms <= limit_ms) & known.met
+        compared_ms = problem.compared_ms(Latencies(known.latency_ms, known.latency_kind))
+        within = (compared_ms <= limit_ms) & known.met
         share = f"{within.mean():.1%}"
         if not within.any():
             found.append([f"{limit_ms:g} ms", "none", "-", "-", "-", share, "-"])

@@ -125,8 +125,8 @@ def make_plan(composed: DictConfig) -> Plan:
             if overrides and same and (scored, searcher) == (same.problem.reward, same.controller):
                 continue  # a point of the grid that equals the defaults
             problem = SearchProblem(
-                space, task, accuracy, problems.oracles[device], scored, limit_ms
-            )
+                space, task, accuracy, problems.oracles[device], scored, limit_ms, confidence=0.0
+            )  # searchers are compared on the numbers as they are
             jobs[setting] = Job(setting, problem, searcher, exact)
     if len({setting.key for setting in jobs}) < len(jobs):
         raise AssertionError("two settings have one key, and would have one file")

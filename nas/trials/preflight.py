@@ -35,7 +35,13 @@ def describe_limit(survey: Survey, device: str) -> str:
     """
     fastest, median, slowest = np.quantile(survey.latency_ms, [0, 0.5, 1])
     limits = survey.limits
-    within = survey.latency_ms <= survey.limit_ms
+    within = survey.compared_ms <= survey.limit_ms
+    if not within.any() and fastest <= survey.limit_ms:
+        raise UserError(
+            f"T={survey.limit_ms:g}ms cannot be met on {device} with the confidence that is asked for: its "
+            f"fastest architecture is predicted to take {fastest:.3g} ms, which needs a limit of "
+            f"{survey.compared_ms.min():.3g} ms; raise T, or take a lower confidence="
+        )
     if not within.any():
         raise UserError(
             f"T={survey.limit_ms:g}ms cannot be met on {device}: its fastest architecture takes "
@@ -75,7 +81,7 @@ def describe_reward(survey: Survey, reward: Reward) -> str:
     limits = survey.limits
     at_favourite = list(zip(limits.each, survey.costs[favourite], strict=True))
     costs = "".join(f", {limit.text(cost)}" for limit, cost in at_favourite)
-    shares = {"T": latency_ms / survey.limit_ms}
+    shares = {"T": survey.compared_ms[favourite] / survey.limit_ms}
     for limit, cost in at_favourite:
         shares[limit.symbol] = cost / limit.bound
     tightest = max(shares, key=lambda symbol: shares[symbol])

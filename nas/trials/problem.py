@@ -12,11 +12,11 @@ import numpy as np
 from jaxtyping import Float64, Int8, Int64
 from numpy import ndarray
 
-from latency.base import Latencies, LatencyOracle
+from latency.base import Latencies, LatencyOracle, Uncertain, Uncertainty
 from nas.accuracy.base import Accuracies, Accuracy
 from nas.spaces.base import SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
-from nas.trials.survey import Survey, survey
+from nas.trials.survey import Survey, survey, with_margin
 from nas.trials.trial import State, Trials
 from rewards.base import Reward
 from runtime.network.task import Task
@@ -34,11 +34,33 @@ class SearchProblem:
     reward: Reward
     limit_ms: float
     limits: Limits = NO_FURTHER_LIMITS
+    confidence: float = 0.95  # that a network with a predicted latency is truly within T
+
+    @cached_property
+    def uncertainty(self) -> Uncertainty | None:
+        """Uncertainty of predicted latencies; None if it is unknown."""
+        return self.oracle.uncertainty if isinstance(self.oracle, Uncertain) else None
+
+    @cached_property
+    def margin(self) -> float:
+        """Logarithm of the factor by which predicted latencies must be below T."""
+        return 0.0 if self.uncertainty is None else self.uncertainty.margin(self.confidence)
+
+    def compared_ms(self, latencies: Latencies) -> Float64[ndarray, "*n"]:
+        """Latencies to compare with T: predictions times the factor of the margin, others as they are."""
+        return with_margin(latencies.ms, latencies.kind, self.margin)
 
     @cached_property
     def survey(self) -> Survey | None:
         """The exact answers about the whole space, for reports; None where they are not free."""
-        return survey(self.space, self.accuracy, self.oracle, self.limit_ms, self.limits)
+        return survey(
+            self.space,
+            self.accuracy,
+            self.oracle,
+            self.limit_ms,
+            self.limits,
+            margin=self.margin,
+        )
 
     def evaluate(self, architectures: Int64[ndarray, "*n D"], first: int = 0) -> Trials:
         """Ask both sources about a batch, the latency first.
@@ -65,6 +87,7 @@ class SearchProblem:
         shape = architectures.shape[:-1]
         same = _constant_columns(shape)
         costs = self.limits.costs(architectures)
+        compared_ms = self.compared_ms(latencies)
         further = costs / self.limits.bounds if self.limits else costs
         return Trials(
             number=same.number + first,
@@ -75,8 +98,8 @@ class SearchProblem:
             latency_ms=latencies.ms,
             latency_kind=latencies.kind,
             costs=costs,
-            ratios=self.reward.ratios(latencies.ms, further),
-            rewards=self.reward(accuracies.fraction, latencies.ms, further),
+            ratios=self.reward.ratios(compared_ms, further),
+            rewards=self.reward(accuracies.fraction, compared_ms, further),
             fidelity=same.fidelity,
             seconds=np.full(shape, seconds / max(1, math.prod(shape))),
             error=same.error,

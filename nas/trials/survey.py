@@ -41,6 +41,12 @@ class Survey:
     costs: Float64[ndarray, "size L"]  # those that have a limit beside the latency
     limit_ms: float
     limits: Limits = NO_FURTHER_LIMITS
+    margin: float = 0.0  # logarithm of the factor by which predicted latencies must be below T
+
+    @cached_property
+    def compared_ms(self) -> Float64[ndarray, "size"]:
+        """Latencies to compare with T: predictions with the margin."""
+        return with_margin(self.latency_ms, self.latency_kind, self.margin)
 
     @cached_property
     def met(self) -> Bool[ndarray, "size"]:
@@ -50,7 +56,7 @@ class Survey:
     @property
     def feasible(self) -> Bool[ndarray, "size"]:
         """True where every limit is known to be met."""
-        return np.asarray((self.latency_ms <= self.limit_ms) & self.met)  # not for NaN
+        return np.asarray((self.compared_ms <= self.limit_ms) & self.met)  # not for NaN
 
     @property
     def feasible_share(self) -> float:
@@ -84,7 +90,7 @@ class Survey:
     def favourite(self, reward: Reward) -> int | None:
         """Number of the architecture that the reward itself likes best."""
         known = ~np.isnan(self.latency_ms)
-        latency_ms = np.where(known, self.latency_ms, 1.0)
+        latency_ms = np.where(known, self.compared_ms, 1.0)
         rewards = reward(self.accuracy, latency_ms, self.costs / self.limits.bounds)
         return self._best(np.where(known, rewards, -np.inf))
 
@@ -105,6 +111,15 @@ class Survey:
         if np.isneginf(values[best[0]]):
             return None
         return int(best[np.argmin(self.latency_ms[best])])
+
+
+def with_margin(
+    latency_ms: Float64[ndarray, "*n"], kinds: Int8[ndarray, "*n"], margin: float
+) -> Float64[ndarray, "*n"]:
+    """Latencies, those that are predicted times exp(margin)."""
+    if not margin:
+        return latency_ms
+    return np.asarray(np.where(is_predicted(kinds), latency_ms * math.exp(margin), latency_ms))
 
 
 FILLED = "latency=auto, or latency=table latency.unmeasured=regression, predicts and marks them"
@@ -158,6 +173,8 @@ def survey(
     oracle: LatencyOracle,
     limit_ms: float,
     limits: Limits = NO_FURTHER_LIMITS,
+    *,
+    margin: float = 0.0,
 ) -> Survey | None:
     """The survey, or None where the space cannot be listed or asking for all of it is not free."""
     if not (isinstance(space, Enumerable) and accuracy.instant and oracle.instant):
@@ -178,11 +195,16 @@ def survey(
         limits.costs(rows),
         limit_ms,
         limits,
+        margin,
     )
 
 
 def estimated_share(
-    space: SearchSpace, oracle: LatencyOracle, limit_ms: float, limits: Limits
+    space: SearchSpace,
+    oracle: LatencyOracle,
+    limit_ms: float,
+    limits: Limits,
+    margin: float = 0.0,
 ) -> EstimatedShare | None:
     """The feasible share by uniform sampling; None where latencies are not free.
 
@@ -200,7 +222,9 @@ def estimated_share(
             f"measured on {oracle.device}, such as {space.text(rows[missing][0])}; {FILLED}"
         )
     n = len(rows)
-    within = (oracle.answer(rows).ms <= limit_ms) & limits.met(limits.costs(rows))
+    answered = oracle.answer(rows)
+    compared_ms = with_margin(answered.ms, answered.kind, margin)
+    within = (compared_ms <= limit_ms) & limits.met(limits.costs(rows))
     share = float(within.mean())
     return EstimatedShare(share, *wilson_interval(share, n), n)
 

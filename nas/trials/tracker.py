@@ -10,6 +10,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from nas.trials.limits import NO_FURTHER_LIMITS, Limit, Limits
+from nas.trials.survey import with_margin
 from nas.trials.trajectory import WINDOW
 from nas.trials.trial import State, Trials
 from runtime.shell.provenance import Kind
@@ -19,8 +20,11 @@ from runtime.shell.provenance import Kind
 class Tracker:
     """Means over the last 100 trials, and the best so far; a consumer of the loop."""
 
-    def __init__(self, limit_ms: float, limits: Limits = NO_FURTHER_LIMITS) -> None:
+    def __init__(
+        self, limit_ms: float, limits: Limits = NO_FURTHER_LIMITS, margin: float = 0.0
+    ) -> None:
         self._limit_ms = limit_ms
+        self._margin = margin  # of predicted latencies, as of a `SearchProblem`
         self.limits = limits
         self._recent: deque[tuple[float, float, float]] = deque(maxlen=WINDOW)
         self._recent_costs: deque[Float64[ndarray, "L"]] = deque(maxlen=WINDOW)
@@ -38,11 +42,13 @@ class Tracker:
             self.failed += int((one.state != State.done).sum())
             one = one.rows(one.state == State.done)
         self._recent_costs.extend(one.costs[-WINDOW:])
-        met = (self.limits.met(one.costs) & (one.latency_kind != Kind.disturbed)).tolist()
+        compared_ms = with_margin(one.latency_ms, one.latency_kind, self._margin)
+        within = (compared_ms <= self._limit_ms) & (one.latency_kind != Kind.disturbed)
+        met = (within & self.limits.met(one.costs)).tolist()
         columns = (one.accuracy.tolist(), one.latency_ms.tolist(), one.rewards.tolist())
         for trial, is_met in zip(zip(*columns, strict=True), met, strict=True):
             self._recent.append(trial)
-            if is_met and trial[1] <= self._limit_ms:
+            if is_met:
                 self.feasible += 1
                 if not trial[0] <= self.best_accuracy:
                     self.best_accuracy, self.best_latency_ms = trial[:2]

@@ -454,7 +454,7 @@ class OwnImagesRun:
             seconds=seconds,
             resumed_at=0,
             estimated=estimated_share(
-                problem.space, problem.oracle, problem.limit_ms, problem.limits
+                problem.space, problem.oracle, problem.limit_ms, problem.limits, problem.margin
             ),
             stages=stages,
         )

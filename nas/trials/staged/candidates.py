@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
-from latency.base import UnmeasuredError
+from latency.base import Latencies, UnmeasuredError
 from nas.trials.problem import SearchProblem
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
@@ -83,7 +83,8 @@ def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candi
     _, first = np.unique(space.canonical(rows), axis=0, return_index=True)
     distinct = np.sort(first)
     met = problem.limits.met(problem.limits.costs(rows)) & _connected(problem, rows)
-    kept = distinct[(latency_ms[distinct] <= problem.limit_ms) & met[distinct]]
+    compared_ms = problem.compared_ms(Latencies(latency_ms, kind))
+    kept = distinct[(compared_ms[distinct] <= problem.limit_ms) & met[distinct]]
     if not len(kept):
         fastest = f"; the fastest took {np.nanmin(latency_ms):.3g} ms" if draws else ""
         raise UserError(

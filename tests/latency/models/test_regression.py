@@ -60,9 +60,11 @@ def test_no_prediction_is_faster_than_the_fastest_measured_architecture(row):
 def test_a_linear_law_is_predicted_for_groups_that_the_fit_has_not_seen(flags):
     features, latency_ms = flags
 
-    quality = cross_validate(features, latency_ms, groups=np.arange(200) // 2)
+    quality, uncertainty = cross_validate(features, latency_ms, groups=np.arange(200) // 2)
 
     assert quality.r2 > 0.99
+    assert 0 < uncertainty.sd < 0.02
+    assert uncertainty.margin(0.95) < uncertainty.margin(0.99) < 0.1
     assert quality.spearman > 0.99
     assert quality.within_10_percent == 1
     assert quality.median_error < 0.02
@@ -73,7 +75,7 @@ def test_a_group_is_not_predicted_from_itself():
     latency_ms = np.random.default_rng(1).uniform(1, 10, 50)[groups]
     features = (groups[:, None] == np.arange(50)).astype(float)
 
-    assert cross_validate(features, latency_ms, groups).r2 < 0.1
+    assert cross_validate(features, latency_ms, groups)[0].r2 < 0.1
 
 
 def test_a_stored_model_is_read_back_as_it_was(tmp_path):

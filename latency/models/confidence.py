@@ -1,0 +1,68 @@
+"""Probability that a predicted latency is truly within a limit, from held-out residuals of its model.
+
+A network is taken for within T if its predicted latency times exp(margin) is. The margin is a quantile
+of the residuals log(measured / predicted) of architectures that the model was not fitted on. Which
+quantile is calibrated on answers: of networks that a search chooses, fewer are beyond T than of all
+networks with the same margin, because most leave a part of T unused. Over 38 public devices, each at the
+level that the others ask for, as many answers are within T as `_LEVELS` says
+(`benchmarks/results/confident-answers.md`). The idea is that of conformal risk control (Angelopoulos et
+al., ICLR 2024), the risk being the share of broken limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+from jaxtyping import Float64
+from numpy import ndarray
+
+QUANTILES = (0.5, 0.7, 0.75, 0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.92, 0.95, 0.975, 0.99)
+"""Levels of the residuals' quantiles that are stored."""
+
+_LEVELS = {
+    0.83: 0.5,
+    0.88: 0.7,
+    0.9: 0.74,
+    0.93: 0.8,
+    0.95: 0.865,
+    0.96: 0.9,
+    0.975: 0.95,
+    0.98: 0.975,
+    0.99: 0.99,
+}
+"""Level of the quantile by the share of answers that are within T with it as the margin."""
+
+
+MOST_CONFIDENCE = max(_LEVELS)
+
+
+@final
+@dataclass(frozen=True)
+class Uncertainty:
+    """Spread of a model's held-out residuals, in logarithms."""
+
+    sd: float  # robust: half of the middle 68 %
+    quantiles: tuple[float, ...]  # at `QUANTILES`
+
+    def margin(self, confidence: float) -> float:
+        """Logarithm of the factor that a prediction needs below T; not negative, 0 for confidence 0."""
+        if confidence <= 0:
+            return 0.0
+        level = np.interp(confidence, [*_LEVELS], [*_LEVELS.values()])
+        return max(0.0, float(np.interp(level, QUANTILES, self.quantiles)))
+
+    def confidence(self, margin: float) -> float:
+        """The confidence that a margin gives; 0 for a negative one."""
+        if margin < 0:
+            return 0.0
+        known = [self.margin(one) for one in _LEVELS]
+        at = int(np.searchsorted(known, margin, side="right")) - 1
+        return [*_LEVELS][at] if at >= 0 else 0.0
+
+
+def of_residuals(residuals: Float64[ndarray, " n"]) -> Uncertainty:
+    """The uncertainty of held-out residuals log(measured / predicted)."""
+    low, high = np.quantile(residuals, [0.16, 0.84])
+    return Uncertainty(float(high - low) / 2, tuple(np.quantile(residuals, QUANTILES).tolist()))

@@ -1,0 +1,63 @@
+"""Timing faults in a measured table: architectures that took implausibly little time.
+
+A time is implausible if it is far below what a linear model of the device predicts, in robust standard
+deviations of its residuals, and far below the median of the architectures that are the same network,
+where there are at least two others. Public tables hold such times, and as the accurate networks among
+them look feasible, they would win nearly every search.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int64
+from numpy import ndarray
+
+from latency.base import Space
+from latency.devices.registry import Device
+from latency.models.regression import disconnected, features_timed, fit
+
+FEWEST = 1000
+"""Measured architectures from which a table is judged: below, a model is not sure enough."""
+
+_DEVIATIONS = 6.0  # of the model's residuals
+_LEAST = 0.25  # logarithm of the factor below the model
+_BELOW_TWINS = 0.2  # logarithm of the factor below equal networks
+_NORMAL_MAD = (
+    1.4826  # standard deviation of a normal distribution over its median absolute deviation
+)
+
+
+def implausibly_fast(
+    space: Space,
+    device: Device,
+    architectures: Int64[ndarray, "n D"],
+    latency_ms: Float64[ndarray, " n"],
+) -> Bool[ndarray, " n"]:
+    """True where a time is a fault; NaN is none, nor is an output that needs no input."""
+    found = np.zeros(len(latency_ms), bool)
+    rows = np.flatnonzero(np.isfinite(latency_ms))
+    if len(rows) < FEWEST:
+        return found
+    features = features_timed(space, device, architectures[rows])
+    works = np.logical_not(disconnected(space, features))
+    rows, features = rows[works], features[works]
+    log_ms = np.log(latency_ms[rows])
+    residual = log_ms - np.log(fit(features, latency_ms[rows]).predict_ms(features))
+    spread = _NORMAL_MAD * float(np.median(np.abs(residual - np.median(residual))))
+    fast = residual < -max(_LEAST, _DEVIATIONS * spread)
+    if not fast.any():
+        return found
+    below = _below_twins(space.canonical(architectures[rows]), log_ms)
+    found[rows] = fast & (np.isnan(below) | (below < -_BELOW_TWINS))
+    return found
+
+
+def _below_twins(
+    canonical: Int64[ndarray, "n D"], log_ms: Float64[ndarray, " n"]
+) -> Float64[ndarray, " n"]:
+    """Logarithm over the median of equal networks; NaN where there are fewer than three of them."""
+    _, group, size = np.unique(canonical, axis=0, return_inverse=True, return_counts=True)
+    group = group.reshape(-1)
+    order = np.lexsort((log_ms, group))
+    middle = np.cumsum(size) - size + size // 2
+    return np.where(size[group] > 2, log_ms - log_ms[order[middle]][group], np.nan)

@@ -1,0 +1,36 @@
+"""How far a prediction must be below a limit, from the residuals of a model."""
+
+import numpy as np
+import pytest
+
+from latency.models.confidence import MOST_CONFIDENCE, of_residuals
+from latency.models.regression import embedded_models
+from nas.spaces.nas_bench_201.plugin import SPACE
+
+NORMAL = of_residuals(np.random.default_rng(0).normal(0, 0.05, 10_000))
+
+
+def test_the_standard_deviation_is_that_of_the_middle_and_no_outlier_widens_it():
+    residuals = np.random.default_rng(0).normal(0, 0.05, 10_000)
+    residuals[:100] = -7.0
+
+    assert of_residuals(residuals).sd == pytest.approx(0.05, rel=0.05)
+
+
+def test_more_confidence_needs_a_wider_margin():
+    margins = [NORMAL.margin(one) for one in (0.0, 0.83, 0.9, 0.95, MOST_CONFIDENCE)]
+
+    assert margins == sorted(margins)
+    assert margins[0] == 0
+    assert margins[-1] == pytest.approx(2.33 * 0.05, rel=0.1)
+
+
+@pytest.mark.parametrize("confidence", [0.83, 0.9, 0.95, 0.975])
+def test_the_confidence_of_a_margin_is_the_one_that_asked_for_it(confidence):
+    assert NORMAL.confidence(NORMAL.margin(confidence)) == pytest.approx(confidence)
+    assert NORMAL.confidence(-0.01) == 0
+
+
+def test_every_embedded_model_knows_its_uncertainty():
+    for model in embedded_models(SPACE).values():
+        assert 0 < model.uncertainty.margin(0.95) < 0.4 or model.quality.r2 > 0.9999
