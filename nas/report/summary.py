@@ -321,7 +321,9 @@ def _mode_gap(mode: Network | None, problem: SearchProblem) -> float | None:
     latency_ms = np.array([survey.latency_ms[favourite], mode.latency_ms])
     own_costs = np.array([mode.costs[limit.name] for limit in limits.each], float)
     costs = np.stack([survey.costs[favourite], own_costs])
-    highest, own = problem.reward(accuracy, latency_ms, costs / limits.bounds)
+    kinds = np.array([survey.latency_kind[favourite], Kind[mode.latency_kind]], np.int8)
+    compared_ms = problem.compared_ms(Latencies(latency_ms, kinds))
+    highest, own = problem.reward(accuracy, compared_ms, costs / limits.bounds)
     return float(highest - own)
 
 

@@ -18,14 +18,14 @@ def test_the_standard_deviation_is_that_of_the_middle_and_no_outlier_widens_it()
 
 
 def test_more_confidence_needs_a_wider_margin():
-    margins = [NORMAL.margin(one) for one in (0.0, 0.83, 0.9, 0.95, MOST_CONFIDENCE)]
+    margins = [NORMAL.margin(one) for one in (0.0, 0.83, 0.91, 0.95, MOST_CONFIDENCE)]
 
     assert margins == sorted(margins)
     assert margins[0] == 0
-    assert margins[-1] == pytest.approx(2.33 * 0.05, rel=0.1)
+    assert margins[-1] == pytest.approx(1.96 * 0.05, rel=0.1)
 
 
-@pytest.mark.parametrize("confidence", [0.83, 0.9, 0.95, 0.975])
+@pytest.mark.parametrize("confidence", [0.83, 0.91, 0.95, 0.978])
 def test_the_confidence_of_a_margin_is_the_one_that_asked_for_it(confidence):
     assert NORMAL.confidence(NORMAL.margin(confidence)) == pytest.approx(confidence)
     assert NORMAL.confidence(-0.01) == 0
