@@ -105,7 +105,19 @@ def test_no_line_is_wider_than_the_terminal_but_that_of_the_architecture():
     lines = printed(made, width=80).splitlines()
 
     assert lines[1].startswith("Best network within T = 17 ms")
-    assert [line for line in lines if len(line) > 80] == [f"  {made.summary.best.arch}"]
+    named = [made.summary.best, made.summary.answer]
+    assert [line for line in lines if len(line) > 80] == [f"  {one.arch}" for one in named]
+
+
+def test_where_the_whole_space_was_ranked_its_optimum_is_the_answer():
+    made = searched(range(50))
+
+    text = printed(made)
+
+    assert made.summary.answer is made.summary.optimum
+    assert "Answer: the exact optimum, as the whole space was ranked" in text
+    assert f"  {made.summary.optimum.arch}\n" in text
+    assert "Answer:" not in printed(searched(range(50), problem_of(Oracle(instant=False))))
 
 
 def test_the_policys_mode_is_said_when_asked_for():
@@ -123,7 +135,7 @@ def test_the_sources_are_a_footnote_after_the_next_command(tmp_path):
 
     page, following, *sources = console.file.getvalue().strip().splitlines()
     assert page == f"page: {tmp_path}/report.html"
-    assert following == f"next: python -m nas.export run={tmp_path}"
+    assert following == f"next: python -m nas.export run={tmp_path} which=optimum"
     assert sources[0].startswith("sources: accuracy ")
 
 
