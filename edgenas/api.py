@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
 
+from runtime.shell.console import PlainConsole
 from runtime.shell.hydra_command import called, typed_call, word
 
 if TYPE_CHECKING:
@@ -422,4 +423,4 @@ def _words(given: Settings) -> list[str]:
 
 
 def _console(*, quiet: bool) -> Console:
-    return Console(highlight=False, emoji=False, quiet=quiet)
+    return PlainConsole(quiet=quiet)

@@ -18,13 +18,14 @@ from rich.console import Console
 from latency.base import EnumerableSpace
 from latency.models.calibration import read_calibration, write_calibration
 from latency.models.process import FEWEST_NETWORKS
-from latency.models.transferred import write_transferred
+from latency.models.transferred import require_ours, write_transferred
 from latency.probe.config import exported
 from latency.sources.transfer import choose_networks, require_known_devices, transfer_from
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 from runtime.network.task import Task
 from runtime.shell.atomic_file import replacing
+from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
 from runtime.shell.hydra_command import typed_hydra_command
 
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def _transfer(config: TransferConfig) -> None:
-    transfer(config, Console(highlight=False, emoji=False, soft_wrap=True))
+    transfer(config, PlainConsole(soft_wrap=True))
 
 
 def transfer(config: TransferConfig, console: Console) -> Path:
@@ -119,6 +120,7 @@ def _predict(
     space: EnumerableSpace, config: TransferConfig, probes: Path, out: Path, console: Console
 ) -> None:
     device = config.device or out.stem.removesuffix("_ms")
+    require_ours(out, device, space)
     found = transfer_from(space, device, read_calibration(probes, space))
     sidecar = write_transferred(out, found)
     console.print(

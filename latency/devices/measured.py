@@ -34,6 +34,7 @@ from runtime.shell.keyed_table import (
     latency_files,
     read_csv_table,
 )
+from runtime.shell.units import LEAST_MS, MOST_MS
 
 NEAR_ZERO_MS = 0.1
 """Below the time that any runtime needs to start a network."""
@@ -163,12 +164,13 @@ def measured_on(space: Space, device: Device) -> MeasuredLatency | None:
 
 def _positive(table: CsvTable, column: str, space: Space) -> Float64[ndarray, "n"]:
     values_ms = table.column(column)
-    wrong = values_ms <= 0
+    wrong = (values_ms < LEAST_MS) | (values_ms > MOST_MS)
     if wrong.any():
         first = int(np.argmax(wrong))
         raise UserError(
             f"{table.path}: {column} of {space.text(table.architectures[first])} is "
-            f"{values_ms[first]:g} ms; a latency is positive, a field not measured is left empty"
+            f"{values_ms[first]:g} ms; a latency is positive and at most {MOST_MS:g} ms, a field not "
+            f"measured is left empty"
         )
     return values_ms
 

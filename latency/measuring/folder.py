@@ -17,6 +17,7 @@ from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.safe_file import read_text
 
 _OF_A_PART = ("core", "shard")
 """Settings that may differ between the parts of one measurement."""
@@ -65,7 +66,7 @@ class MeasurementFolder:
                 file.write((json.dumps(self._deciding, indent=2) + "\n").encode())
         for path in (self.settings, *parts_of(self.path, self.slug, "settings.json")):
             try:
-                before = dict(json.loads(path.read_text(encoding="utf-8")))
+                before = dict(json.loads(read_text(path)))
             except (ValueError, TypeError, RecursionError) as error:
                 raise UserError(
                     f"{path} is corrupt ({error}); name another folder with out="

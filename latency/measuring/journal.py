@@ -18,6 +18,8 @@ from runtime.machine.stability import drifted, undisturbed_control_ms
 from runtime.machine.timing import Samples, Statistic
 from runtime.shell.atomic_file import naming
 from runtime.shell.errors import UserError
+from runtime.shell.safe_file import opened, read_bytes, read_text
+from runtime.shell.units import MOST_MS
 
 _FIELDS = (
     "arch",
@@ -38,6 +40,8 @@ _FIELDS = (
 _LAYOUTS = {_FIELDS, ("index", *_FIELDS), ("index", *_FIELDS[:-1])}
 """Columns of this version and of earlier ones, whose journals are continued as they are."""
 
+_LARGEST = 2**28  # bytes
+_LONGEST_HEADER = 2**12
 _TIMES = ("median_ms", "p95_ms", "p99_ms", "median_low_ms", "median_high_ms")
 
 
@@ -94,8 +98,9 @@ def _names(path: Path) -> tuple[str, ...] | None:
     """The columns of a journal; None if it has none yet: a kill may have cut off its first line."""
     if not path.exists():
         return None
-    with path.open(encoding="utf-8") as file:
-        return tuple(file.readline().strip().split(",")) if path.stat().st_size else None
+    with opened(path) as file:
+        first = file.readline(_LONGEST_HEADER).decode("utf-8", "replace")
+    return tuple(first.strip().split(",")) if first else None
 
 
 def read(path: Path) -> list[dict[str, str]]:
@@ -108,10 +113,10 @@ def read(path: Path) -> list[dict[str, str]]:
         return []
     way_out = "name another folder with out="
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, _LARGEST)
         lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
         rows = list(csv.DictReader(lines, strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise UserError(f"{path} is no journal: {error}; {way_out}") from error
     names = tuple(lines[0].strip().split(",")) if lines else _FIELDS
     if names not in _LAYOUTS:
@@ -132,8 +137,8 @@ def _is_sound(row: dict[str, str]) -> bool:
         beside = [float(each) for each in row.get("beside_gb_per_s", "").split()]
         return (
             bool(row["arch"])
-            and all(0 <= ms < math.inf for ms in times_ms)
-            and 0 < float(row["control_ms"]) < math.inf
+            and all(0 <= ms <= MOST_MS for ms in times_ms)
+            and 0 < float(row["control_ms"]) <= MOST_MS
             and 0 < clock_mhz < math.inf
             and all(0 <= each < math.inf for each in beside)
             and None not in row.values()
@@ -145,7 +150,7 @@ def _is_sound(row: dict[str, str]) -> bool:
 def mend(path: Path) -> None:
     """Cut off the last line of a journal if a kill has left it unfinished."""
     if path.exists():
-        content = path.read_bytes()
+        content = read_bytes(path, _LARGEST)
         whole = content[: content.rfind(b"\n") + 1]
         if whole != content:
             os.truncate(path, len(whole))  # to write it anew could lose it to another kill

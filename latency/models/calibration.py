@@ -20,6 +20,8 @@ from latency.base import EnumerableSpace, Space
 from latency.models.process import FEWEST_NETWORKS
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.safe_file import read_text
+from runtime.shell.units import LEAST_MS, MOST_MS
 
 _COLUMNS = ("arch", "latency_ms")
 
@@ -108,12 +110,12 @@ def read_timed(path: Path, space: Space) -> tuple[Int64[ndarray, "n D"], Float64
 def _rows(path: Path) -> list[tuple[str, str, str]]:
     """(place in the file, architecture, time) of each line."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
-        reader = csv.DictReader(text.splitlines(), strict=True)
+        text = read_text(path, encoding="utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
         rows = [(reader.line_num, row) for row in reader]
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
+    except csv.Error as error:
         raise UserError(f"{path} is no CSV file: {error}") from error
     devices = sorted({row.get("device") or "" for _, row in rows})
     if len(devices) > 1:
@@ -146,9 +148,9 @@ def _milliseconds(text: str, arch: str, where: str) -> float:
         latency_ms = float(text)
     except ValueError:
         latency_ms = math.nan
-    if not 0 < latency_ms < math.inf:
+    if not LEAST_MS <= latency_ms <= MOST_MS:
         raise UserError(
-            f"{where}: latency_ms of {arch} is {text.strip()!r}; a latency is a positive number of "
-            f"milliseconds"
+            f"{where}: latency_ms of {arch} is {text.strip()!r}; a latency is a positive "
+            f"number of milliseconds, at most {MOST_MS:g}"
         )
     return latency_ms

@@ -19,9 +19,18 @@ from latency.base import EnumerableSpace
 from latency.models.calibration import Calibration
 from latency.models.process import HeldOut, Transfer, unlike
 from latency.models.regression import Quality, judge
-from runtime.shell.atomic_file import replacing
+from runtime.shell.atomic_file import replacing, require_writable
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import HIGH, LOW, PREDICTED, header, is_whole, write_csv_table
+from runtime.shell.keyed_table import (
+    HIGH,
+    LOW,
+    PREDICTED,
+    Keys,
+    header,
+    is_whole,
+    origin_beside,
+    write_csv_table,
+)
 
 
 @final
@@ -104,16 +113,8 @@ def write_transferred(
       UserError: if a file is there that is no prediction for this device.
       OSError: if a file cannot be written.
     """
+    require_ours(path, found.device, found.space)
     name = f"{found.device}{PREDICTED}"
-    if path.exists() and name not in header(path):
-        raise UserError(
-            f"{path} is there already and holds no predictions for {found.device}; "
-            f"name another file with out="
-        )
-    if is_whole(path, found.space) or path.suffix != ".csv":
-        raise UserError(
-            f"out={path}: name a file *.csv, and none of the names of tables with every architecture"
-        )
     measured = np.full(found.space.size, np.nan)
     measured[found.calibration.index] = found.calibration.latency_ms
     columns = {
@@ -122,11 +123,36 @@ def write_transferred(
         f"{found.device}{LOW}": found.transfer.low_ms,
         f"{found.device}{HIGH}": found.transfer.high_ms,
     }
-    write_csv_table(path, found.space, {n: _rounded(values) for n, values in columns.items()})
-    sidecar = path.with_suffix(".json")
+    sidecar = path.with_suffix(".json")  # first: beside a table without it nothing is written
     with replacing(sidecar) as file:
         file.write((json.dumps(_origin(found, taken), indent=2) + "\n").encode())
+    write_csv_table(path, found.space, {n: _rounded(values) for n, values in columns.items()})
     return sidecar
+
+
+def require_ours(path: Path, device: str, space: Keys) -> None:
+    """Check, before the work, that a table of predictions may be written there.
+
+    Raises:
+      UserError: if the table, or the origin beside it, is there and of something else.
+      OSError: if the folder cannot be written.
+    """
+    if is_whole(path, space) or path.suffix != ".csv":
+        raise UserError(
+            f"out={path}: name a file *.csv, and none of the names of tables with every architecture"
+        )
+    origin = origin_beside(path)
+    is_origin = origin.get("device") == device and "held_out" in origin
+    for file, is_ours in (
+        (path, f"{device}{PREDICTED}" in header(path)),
+        (path.with_suffix(".json"), is_origin),
+    ):
+        if file.exists() and not is_ours:
+            raise UserError(
+                f"{file} is there already and holds no predictions for {device}; name another file "
+                f"with out="
+            )
+    require_writable(path.parent)
 
 
 def _rounded(values: Float64[ndarray, "size"]) -> Float64[ndarray, "size"]:

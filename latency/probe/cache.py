@@ -12,12 +12,12 @@ import os
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Any, final
 
 import numpy as np
 
 from latency.probe.board import Timed
+from runtime.shell import atomic_file
 
 
 class CacheError(OSError):
@@ -31,9 +31,7 @@ def require_writable(folder: Path) -> None:
       CacheError: if that fails; measuring takes long, and would be lost.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=folder):
-            pass
+        atomic_file.require_writable(folder)
     except OSError as error:
         raise CacheError(error.errno, error.strerror, str(folder)) from error
 

@@ -22,6 +22,8 @@ from runtime.shell.printable import printable
 
 _CHUNK = 1 << 16
 _KEPT = _CHUNK  # bytes kept of output that is no message
+LONGEST = 15
+"""Longest task of a board, in times of the longest silence: half an hour by default."""
 _DEEPEST = 10  # an answer's parts within parts; the agent's have four
 
 
@@ -96,7 +98,10 @@ class Connection:
     def request(
         self, header: dict[str, Any], payload: bytes = b"", *, silence_s: float
     ) -> dict[str, Any]:
-        """The answer to a message. The wait is for a sign of life, of which a long task gives many.
+        """The answer to a message.
+
+        The wait is for a sign of life, of which a long task gives many, but not for ever: `LONGEST`
+        times as long.
 
         Raises:
           LostConnectionError: if the connection breaks; it is of no use then.
@@ -111,8 +116,9 @@ class Connection:
 
     def _request(self, message: bytes, number: int, silence_s: float) -> dict[str, Any]:
         outgoing = memoryview(message)
-        deadline_s = time.monotonic() + silence_s
-        while True:
+        began_s = time.monotonic()
+        deadline_s = began_s + silence_s
+        while time.monotonic() - began_s <= LONGEST * silence_s:
             answer = self._next()
             if answer is not None and answer.get("type") != "alive":
                 if answer.get("id") != number:  # unasked, or a second one to an earlier request
@@ -126,6 +132,10 @@ class Connection:
                 outgoing = self._exchange(outgoing, deadline_s, silence_s)
             if answer is not None or len(outgoing) < left:  # bytes that say nothing do not count
                 deadline_s = time.monotonic() + silence_s
+        raise SilentError(
+            f"{self._address}: alive, but without an answer for {LONGEST * silence_s:g} s, "
+            f"{LONGEST} times latency.silence_s"
+        )
 
     def _next(self) -> dict[str, Any] | None:
         try:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -37,6 +37,7 @@ from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import data_folder
 from runtime.shell.provenance import Kind
+from runtime.shell.safe_yaml import load_yaml
 
 _MOST_BYTES = 2**20  # of a file; a published one has 15 kB
 _FITTED_ON = 10_000  # architectures; the model is fitted on those whose blocks are all known
@@ -185,16 +186,7 @@ def _names(files: Mapping[int | None, Path]) -> str:
 
 
 def _read(path: Path) -> dict[str, float]:
-    import yaml  # noqa: PLC0415 - needed by this source alone
-
-    if path.stat().st_size > _MOST_BYTES:
-        raise UserError(
-            f"{path} is larger than {_MOST_BYTES:,} bytes, so it is no look-up of blocks"
-        )
-    try:
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{path} is no YAML file: {str(error).splitlines()[0]}") from error
+    content = load_yaml(path, _MOST_BYTES)
     if not isinstance(content, dict) or not content:
         raise UserError(f"{path} maps no block to its times, as in `Logits-...: {{mean: 0.67}}`")
     return {str(block): _mean_ms(path, block, times) for block, times in content.items()}

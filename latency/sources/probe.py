@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, final
 
 import platformdirs
-from rich.console import Console
 
 from latency.base import LatencyConfig, Space
 from latency.probe import agent
@@ -21,6 +20,7 @@ from latency.probe.settings import Precision
 from runtime.machine.stability import OnDisturbance, StabilityConfig
 from runtime.machine.timing import Statistic, TimingConfig
 from runtime.network.task import Task
+from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError, require_at_least_1
 from runtime.shell.exit_status import reason
 
@@ -63,7 +63,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
 
     def _build(self, device: str, space: Space, task: Task, folder: Path) -> ProbeLatency:
         require_writable(folder)  # before a board is kept busy
-        console = Console(highlight=False, emoji=False)
+        console = PlainConsole()
 
         def tell(line: str) -> None:
             console.print(line, soft_wrap=True, markup=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 from nas.spaces.base import SearchSpace
 from nas.spaces.public_data import HasPublicData
 from nas.spaces.registry import space_named
+from runtime.shell.console import PlainConsole
 from runtime.shell.exit_status import USER_ERROR, one_line_errors
 from runtime.shell.keyed_table import data_folder
 
@@ -79,7 +80,6 @@ def _parser(space: SearchSpace) -> argparse.ArgumentParser:
 
 
 def _list(space: SearchSpace, folder: Path) -> None:
-    from rich.console import Console  # noqa: PLC0415 - slow to import, and not always needed
 
     from nas.data.listing import (  # noqa: PLC0415 - slow to import, and not always needed
         accuracy_rows,
@@ -88,7 +88,7 @@ def _list(space: SearchSpace, folder: Path) -> None:
         known_devices,
     )
 
-    console = Console()
+    console = PlainConsole()
     rows = list(accuracy_rows(space, folder))
     console.print(devices_table(known_devices(space)))
     if rows:

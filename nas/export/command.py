@@ -12,6 +12,7 @@ from rich.console import Console
 from nas.export.config import ExportConfig
 from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of
+from runtime.shell.console import PlainConsole
 from runtime.shell.hydra_command import quoted, typed_hydra_command
 
 
@@ -22,7 +23,7 @@ def main() -> None:
 
 
 def _export(config: ExportConfig) -> None:
-    export(config, Console(highlight=False, emoji=False))
+    export(config, PlainConsole())
 
 
 def export(config: ExportConfig, console: Console) -> Path:

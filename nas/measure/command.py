@@ -26,6 +26,7 @@ from nas.measure.table import write_measured_table
 from nas.measure.transferred_table import write_predicted_table
 from nas.spaces.base import task_named
 from nas.spaces.registry import space_named
+from runtime.shell.console import PlainConsole
 from runtime.shell.file_lock import held
 from runtime.shell.hydra_command import typed_hydra_command
 
@@ -37,7 +38,7 @@ def main() -> None:
 
 def _run(config: MeasureConfig) -> None:
     given = HydraConfig.get().overrides.task
-    measure(config, given, Console(highlight=False, emoji=False))
+    measure(config, given, PlainConsole())
 
 
 @runtime_checkable

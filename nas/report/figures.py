@@ -58,7 +58,7 @@ def _new(title: str, rows: int = 1) -> tuple[Figure, list[Axes]]:
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
     # not a layout engine's, which draws a figure twice
     figure.subplots_adjust(left=0.14, right=0.97, bottom=0.5 / height, top=1 - 0.55 / height)
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(title, fontsize=10, parse_math=False)  # a device's name may have a $
     return figure, list(axes)
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import time
-import zipfile
+from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+from numpy import ndarray
 
 from controller.base import Controller
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.trial import Trials
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.safe_arrays import load_arrays
 
 INTERVAL_S = 1.0
 _EVENTS = "events"
 _HISTORY = "history_"
+_DIGEST = "digest"
 
 
 def save_checkpoint(
@@ -26,6 +30,7 @@ def save_checkpoint(
     """Write the state atomically, as arrays without objects."""
     arrays: dict[str, Any] = {_EVENTS: np.array(events), **controller.state()}
     arrays |= {_HISTORY + name: array for name, array in history.state().items()}
+    arrays[_DIGEST] = np.array(_digest(arrays))
     with replacing(path) as file:
         np.savez(file, **arrays)
 
@@ -44,21 +49,35 @@ def load_checkpoint(
     if not path.is_file():
         return 0
     try:
-        # opened here, because NumPy leaves a file open that is no archive
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+        arrays = _unchanged(load_arrays(path))
         events = int(arrays.pop(_EVENTS))
         if events > recorded:
             return 0
         past = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_HISTORY)}
         controller.restore(arrays)
         history.restore({name.removeprefix(_HISTORY): array for name, array in past.items()})
-    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
         raise UserError(
             f"{path} is not a checkpoint of this controller ({error}); "
             f"remove it, and resume learns again from the journal alone"
         ) from error
     return max(events, 0)
+
+
+def _unchanged(arrays: dict[str, ndarray]) -> dict[str, ndarray]:
+    """The arrays without their digest; ValueError if it is another."""
+    if str(arrays.pop(_DIGEST)) != _digest(arrays):
+        raise ValueError("it was changed since it was written")
+    return arrays
+
+
+def _digest(arrays: Mapping[str, ndarray]) -> str:
+    found = sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(array.tobytes())
+    return found.hexdigest()[:16]
 
 
 @final

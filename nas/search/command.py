@@ -15,21 +15,23 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
-from yaml import YAMLError
 
 from controller.base import DivergedError
 from latency.base import UnmeasuredError
 from nas.config.build import NAMES, Experiment, build, register
+from nas.config.stored import require_repeated, stored_choices, words_to_repeat
 from nas.search.announcement import announce
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import OnTrials, Run, nothing
 from nas.search.sweep import compare_runs, run_job
 from nas.search.what_limits_buy import write_what_limits_buy
-from runtime.shell.atomic_file import replacing
+from runtime.shell.atomic_file import remove_unfinished, replacing
+from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import USER_ERROR, one_line_errors, reason
 from runtime.shell.file_lock import held
 from runtime.shell.hydra_command import hydra_command, user_errors
+from runtime.shell.safe_yaml import load_settings
 from runtime.shell.units import milliseconds
 
 
@@ -38,7 +40,7 @@ def main() -> None:
     sys.argv = ["verbose=true" if word == "--verbose" else word for word in sys.argv]
     hydra_command("nas.search", "search", _run, removed=register())
     with one_line_errors():
-        if not compare_runs(Console(highlight=False, emoji=False)):
+        if not compare_runs(PlainConsole()):
             sys.exit(USER_ERROR)
 
 
@@ -59,11 +61,11 @@ def _run(composed: DictConfig) -> None:
             return search(composed, choices, words, console)
 
     if composed.front is not None:
-        front(composed, Console(highlight=False, emoji=False))
+        front(composed, PlainConsole())
     elif asked.mode is RunMode.MULTIRUN:
         run_job(run)
     else:
-        run(Console(highlight=False, emoji=False))
+        run(PlainConsole())
 
 
 def front(composed: DictConfig, console: Console) -> Path:
@@ -109,7 +111,7 @@ def search(
         begun_with: dict[str, str] = {}
     else:
         interrupted = interrupted_run_folder(Path(composed.resume))
-        composed, choices, begun_with, command = _load(interrupted, words)
+        composed, choices, begun_with, command = _load(interrupted, composed, words)
     experiment = build(composed)
     problem = experiment.problem
     sources = {
@@ -138,16 +140,18 @@ def search(
         _save(composed, experiment, folder, begun)
     else:
         folder = interrupted
+    again = shlex.join([f"resume={folder.path}", *words_to_repeat(_values(composed), choices)])
     try:
         with held(folder.config):
             folder.require_unfinished()
+            remove_unfinished(folder.path)
             _complete(experiment, choices, folder, console, command, on_trials)
     except KeyboardInterrupt:
-        console.print(f"go on with: python -m nas.search resume={folder.path}", soft_wrap=True)
+        console.print(f"go on with: python -m nas.search {again}", soft_wrap=True, markup=False)
         raise
     except OSError as error:
         raise UserError(
-            f"{reason(error)}; finished samples are saved, go on with resume={folder.path}"
+            f"{reason(error)}; finished samples are saved, go on with {again}"
         ) from error
     return folder
 
@@ -176,7 +180,7 @@ def _save(
     begun: dict[str, Any],
 ) -> None:
     """Write the settings after what the run was begun with: command, choices, sources."""
-    values: Any = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    values = _values(composed)
     if experiment.images is not None:
         values["side"] = experiment.images.side  # the space's default, for commands that read it
     text = OmegaConf.to_yaml({**begun, "values": values})
@@ -184,33 +188,31 @@ def _save(
         file.write(text.encode())
 
 
+def _values(composed: DictConfig) -> dict[str, Any]:
+    values: Any = OmegaConf.to_container(composed, resolve=True, enum_to_str=True)
+    return dict(values)
+
+
 def _load(
-    folder: RunFolder, words: Sequence[str]
+    folder: RunFolder, given: DictConfig, words: Sequence[str]
 ) -> tuple[DictConfig, dict[str, str], dict[str, str], str]:
-    others = [text for text in words if not text.startswith("resume=")]
-    if others:
+    """Stored settings, after the command line repeated what starts programs."""
+    stored = load_settings(folder.config)
+    if not all(isinstance(stored.get(name), dict) for name in ("sources", "values")):
+        raise UserError(f"{folder.config} holds no settings of a search")
+    if "space" not in stored["sources"]:
         raise UserError(
-            f"resume goes on with the settings in {folder.config}; leave out {' '.join(others)}"
+            f"resume={folder.path} was begun by a version that knew one search space; finish it "
+            f"with that version, or begin it anew: {stored.get('command')}"
         )
+    choices = stored_choices(folder.config, stored, list(NAMES))
+    others = [text for text in words if not text.startswith("resume=")]
+    require_repeated(folder.config, stored["values"], choices, given, others)
     try:
-        stored: Any = OmegaConf.to_container(OmegaConf.load(folder.config))
-        choices = {group: str(stored["choices"][group]) for group in NAMES}
-        if "space" not in stored["sources"]:
-            raise UserError(
-                f"resume={folder.path} was begun by a version that knew one search space; finish it "
-                f"with that version, or begin it anew: {stored['command']}"
-            )
         sources = {name: str(stored["sources"][name]) for name in _SOURCES}
         composed = hydra.compose("search", [f"{group}={name}" for group, name in choices.items()])
         composed.merge_with(stored["values"])
         command = str(stored["command"])
-    except (
-        HydraException,
-        OmegaConfBaseException,
-        YAMLError,
-        KeyError,
-        TypeError,
-        UnicodeDecodeError,
-    ) as error:
+    except (HydraException, OmegaConfBaseException, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder.config} does not fit this version: {error}") from error
     return composed, choices, sources, command

@@ -6,11 +6,13 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, final
 
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from runtime.shell.errors import UserError
+from runtime.shell.safe_file import read_bytes, read_text
 
 _LONGEST_DEVICE = 120
 """Characters of a device in a folder's name: several devices of `latency=mapped` are longer than a name may be."""
@@ -28,6 +30,10 @@ class RunFolder:
         """The resolved configuration."""
         return self.path / "config.yaml"
 
+    def settings_digest(self) -> str:
+        """Digest of the configuration file, which the journal holds too."""
+        return sha256(read_bytes(self.config)).hexdigest()[:16]
+
     @property
     def environment(self) -> Path:
         """Machine and versions."""
@@ -40,8 +46,8 @@ class RunFolder:
           UserError: if it cannot be read.
         """
         try:
-            found: dict[str, Any] = json.loads(self.environment.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            found: dict[str, Any] = json.loads(read_text(self.environment))
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"cannot read {self.environment}: {error}") from error
         return found
 

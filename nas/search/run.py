@@ -104,7 +104,7 @@ class Run:
         problem, folder = self._problem, self.folder
         if not folder.journal.is_file():
             return NOTHING
-        events: Sequence[Event] = read_journal(folder.journal, problem)
+        events: Sequence[Event] = read_journal(folder.journal, problem, folder.settings_digest())
         if self.experiment.source is None:  # else each trial is answered on its own, none is lost
             events = complete(events)
         controller = self.experiment.controller
@@ -137,7 +137,7 @@ class Run:
         checkpointer = Checkpointer(
             folder.checkpoint, experiment.controller, history, replayed.events
         )
-        with Journal(folder.journal, problem.space) as journal, bar:
+        with Journal(folder.journal, problem.space, folder.settings_digest()) as journal, bar:
 
             def asked(first: int, architectures: Int64[ndarray, "R B D"]) -> None:
                 journal.asked(first, architectures)

@@ -106,8 +106,8 @@ def architecture_named(space: SearchSpace, text: str) -> Int64[ndarray, "D"]:
     """
     if not (isinstance(space, Enumerable) and text.isascii() and text.isdigit()):
         return space.parse(text)
-    if int(text) >= space.size:
-        raise UserError(f"arch={text} is not between 0 and {space.size - 1:,}")
+    if len(text) > 18 or int(text) >= space.size:
+        raise UserError(f"arch={text[:40]} is not between 0 and {space.size - 1:,}")
     return space.architectures(np.array(int(text)))
 
 

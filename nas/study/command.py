@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.text import Text
 
 from nas.config.build import register
+from nas.config.stored import require_repeated, stored_choices
 from nas.report.terminal import say
 from nas.search.environment import write_environment
 from nas.study.analyses.base import Analysis
@@ -36,6 +37,7 @@ from nas.study.page import answer, write_page
 from nas.study.plan import Plan, make_plan
 from nas.study.terminal import print_results
 from nas.study.work import work
+from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import reason
 from runtime.shell.hydra_command import hydra_command
@@ -58,7 +60,7 @@ def _run(composed: DictConfig) -> None:
             raise UserError("with -m, name the folder that the jobs share: folder=runs/my-study")
         register()  # a launcher may have started another process
         composed.workers = composed.workers or 1  # the launcher decides how many jobs run at once
-    run_study(composed, choices, given, Console(highlight=False, emoji=False))
+    run_study(composed, choices, given, PlainConsole())
 
 
 def run_study(
@@ -242,12 +244,7 @@ def _folder(
         folder = StudyFolder(Path(composed.resume))
         if composed.folder is not None:
             raise UserError(f"resume={composed.resume} is the folder; leave out folder=")
-        others = [text for text in given if text.partition("=")[0] not in FREE]
-        if others:
-            raise UserError(
-                f"resume= continues with the settings in {folder.config}; leave out {' '.join(others)}"
-            )
-        return folder, *_stored(folder, composed)
+        return folder, *_stored(folder, composed, given)
     if composed.folder is not None:
         return StudyFolder(Path(composed.folder)), composed, choices
     now = datetime.now().astimezone()
@@ -256,12 +253,16 @@ def _folder(
     return StudyFolder(path), composed, choices
 
 
-def _stored(folder: StudyFolder, composed: DictConfig) -> tuple[DictConfig, dict[str, str]]:
+def _stored(
+    folder: StudyFolder, composed: DictConfig, given: Sequence[str]
+) -> tuple[DictConfig, dict[str, str]]:
     stored = folder.stored()
+    choices = stored_choices(folder.config, stored, SOURCES)
+    words = [word for word in given if word.partition("=")[0] not in FREE]
+    require_repeated(folder.config, stored["values"], choices, composed, words)
     try:
-        choices = {name: str(stored["choices"][name]) for name in SOURCES}
         settings = hydra.compose("study", [f"{group}={name}" for group, name in choices.items()])
         settings.merge_with(stored["values"], {name: composed[name] for name in FREE})
-    except (HydraException, OmegaConfBaseException, KeyError, TypeError) as error:
+    except (HydraException, OmegaConfBaseException, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{folder.config} does not fit this version: {error}") from error
     return settings, choices

@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any, final
 
 from omegaconf import OmegaConf
-from yaml import YAMLError
 
+from nas.config.stored import flat
 from nas.study.plan import Setting
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
+from runtime.shell.safe_file import read_bytes
+from runtime.shell.safe_yaml import load_settings
 
 SCHEMA = 2
 """Version of the files of a study; folders of another version are refused."""
@@ -142,18 +144,15 @@ class StudyFolder:
         """
         if not self.config.is_file():
             raise UserError(f"{self.path} is not the folder of a study: it has no config.yaml")
-        try:
-            stored = OmegaConf.to_container(OmegaConf.load(self.config))
-        except (YAMLError, UnicodeDecodeError, OSError) as error:
-            raise UserError(f"{self.config} is corrupt: {error}") from error
-        if not isinstance(stored, dict) or not {"choices", "sources", "values"} <= stored.keys():
+        stored = load_settings(self.config)
+        if not all(isinstance(stored.get(name), dict) for name in ("choices", "sources", "values")):
             raise UserError(f"{self.config} holds no settings of a study")
         if stored.get("schema") != SCHEMA:
             raise UserError(
                 f"{self.path} is a study of another version of edgenas, which cannot be resumed; "
                 f"start a new one with folder="
             )
-        return {str(name): value for name, value in stored.items()}
+        return stored
 
     def record(self, setting: Setting, entry: Mapping[str, Any]) -> None:
         """Write the state of a setting into the ledger."""
@@ -188,7 +187,7 @@ class StudyFolder:
         if not self.ledger.is_file():
             return {}
         try:
-            stored = json.loads(self.ledger.read_bytes())["settings"]
+            stored = json.loads(read_bytes(self.ledger))["settings"]
             return {key: {**entry, "state": entry["state"]} for key, entry in stored.items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
@@ -202,7 +201,7 @@ class StudyFolder:
 
 
 def _require_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    before, now = _flat(stored), _flat(given)
+    before, now = flat(stored), flat(given)
     for name in sorted({*before, *now}):
         # the command and the names of files may differ
         if name in {"schema", "command"} or name.endswith(".description"):
@@ -214,12 +213,3 @@ def _require_same(path: Path, stored: Mapping[str, Any], given: Mapping[str, Any
                 f"{path} holds a study with {what}={was}, not {wanted}; name another "
                 f"folder with folder="
             )
-
-
-def _flat(value: Any, name: str = "") -> dict[str, Any]:
-    if not isinstance(value, Mapping) or not value:
-        return {name: value}
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        found.update(_flat(inner, f"{name}.{key}" if name else str(key)))
-    return found

@@ -32,6 +32,7 @@ from nas.trials.problem import SearchProblem
 from nas.trials.survey import Survey
 from rewards.base import Reward
 from runtime.network.task import Task
+from runtime.shell.bounds import require_in_bounds
 from runtime.shell.errors import UserError
 
 
@@ -258,6 +259,7 @@ class _Maker:
         if key not in self._made:
             try:
                 node = compose("search", [f"budget={self._budget}", *key])[group]
+                require_in_bounds(OmegaConf.to_container(node), group)
             except HydraException as error:
                 if not own:
                     raise

@@ -8,7 +8,6 @@ and numbers these.
 from __future__ import annotations
 
 import time
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,7 @@ from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.safe_arrays import load_arrays
 
 
 @final
@@ -114,19 +114,37 @@ def load_log(path: Path, space: SearchSpace) -> SearchLog:
     """
     again = "remove it, and its setting is searched again"
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            name = str(stored["space"])
-            sampled = None
-            if "architectures" in stored:
-                answers = Answers(*(stored[column] for column in COLUMNS))
-                sampled = Sampled(stored["architectures"], answers)
-            log = SearchLog(stored["seeds"], stored["index"], stored["elapsed_s"], sampled)
-            whole = log.index.ndim == 2 and len(log.index) == len(log.seeds)
-    except (OSError, ValueError, KeyError, EOFError, IndexError, zipfile.BadZipFile) as error:
+        stored = load_arrays(path)
+        name = str(stored["space"])
+        sampled = None
+        if "architectures" in stored:
+            answers = Answers(*(stored[column] for column in COLUMNS))
+            sampled = Sampled(stored["architectures"], answers)
+        log = SearchLog(stored["seeds"], stored["index"], stored["elapsed_s"], sampled)
+        _require_sound(log, space)
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is not a search log of a study ({error}); {again}") from error
     if name != space.name:
         raise UserError(f"{path} is of space={name}, not of {space.name}; {again}")
-    known = len(sampled.architectures) if sampled else getattr(space, "size", 0)
-    if not whole or log.index.min() < 0 or log.index.max() >= known:
-        raise UserError(f"{path} is damaged; {again}")
     return log
+
+
+def _require_sound(log: SearchLog, space: SearchSpace) -> None:
+    known = getattr(space, "size", 0)
+    if log.sampled is not None:
+        rows, answers = log.sampled.architectures, log.sampled.answers
+        known = len(rows)
+        if rows.shape != (known, len(space.num_choices)) or rows.dtype.kind != "i":
+            raise ValueError("its architectures are none")
+        if any(getattr(answers, name).shape != (known,) for name in COLUMNS):
+            raise ValueError("its columns differ in length")
+        if (known and not space.valid(rows).all()) or (answers.latency_ms <= 0).any():
+            raise ValueError(
+                "it holds a row that is no architecture, or a time that is not positive"
+            )
+    if log.seeds.shape != log.index.shape[:1] or log.index.ndim != 2 or not log.index.size:
+        raise ValueError("it has no samples of each seed")
+    if log.index.dtype.kind not in "iu" or not 0 <= log.index.min() <= log.index.max() < known:
+        raise ValueError("it holds a number of no architecture")
+    if not (np.isfinite(log.elapsed_s).all() and (log.elapsed_s >= 0).all()):
+        raise ValueError("it holds a time that is not a number of seconds")

@@ -76,5 +76,5 @@ def _print_settings(
                 table.add_row(
                     results.name(setting), *(text_of(medians[measure]) for measure in titles)
                 )
-        console.print(f"[bold]{device}, T = {limit_ms:g} ms", soft_wrap=True)
+        console.print(f"{device}, T = {limit_ms:g} ms", style="bold", soft_wrap=True)
         console.print(table)

@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from functools import partial
 from typing import final
 
 from rich.console import Console
@@ -20,6 +21,7 @@ from nas.study.plan import Job
 from nas.study.search_log import save_log, search_setting
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import reason
+from runtime.shell.parent import end_with
 
 
 @final
@@ -85,7 +87,9 @@ def _outcomes(
     from joblib import Parallel, delayed  # noqa: PLC0415 - not needed in one process
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
 
-    calls = [delayed(_in_worker)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
+    parent = os.getpid() if backend is Backend.loky else None
+    search = partial(_in_worker, parent)
+    calls = [delayed(search)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
     # loky returns each result as it ends; Ray returns all together, so it is given few at once
     rounds, return_as = [calls], "generator_unordered"
     if backend is Backend.ray:
@@ -123,9 +127,16 @@ def _start_ray(workers: int) -> None:
     register_ray()
 
 
-def _in_worker(
-    number: int, job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
+def _in_worker(  # noqa: PLR0917 - the parent is bound beforehand
+    parent: int | None,
+    number: int,
+    job: Job,
+    folder: StudyFolder,
+    seeds: Sequence[int],
+    budget: int,
 ) -> tuple[int, Outcome]:
+    if parent is not None:
+        end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends the workers
     return number, search_job(job, folder, seeds, budget)
 
@@ -182,7 +193,7 @@ class _Progress:
         self._bar = Progress(
             BarColumn(bar_width=20),
             TaskProgressColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             TimeRemainingColumn(compact=True),
             console=console,
             disable=not console.is_terminal,

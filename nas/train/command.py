@@ -11,6 +11,8 @@ from rich.console import Console
 
 from nas.train.config import TrainConfig
 from nas.train.subject import subject_of
+from runtime.shell.atomic_file import remove_unfinished
+from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
 from runtime.shell.hydra_command import quoted, typed_hydra_command
@@ -26,7 +28,7 @@ def main() -> None:
 
 
 def _train(config: TrainConfig) -> None:
-    train_into_folder(config, Console(highlight=False, emoji=False))
+    train_into_folder(config, PlainConsole())
 
 
 def train_into_folder(config: TrainConfig, console: Console) -> Path:
@@ -54,6 +56,7 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     lock = subject.folder / "lock"
     lock.touch()
     with held(lock):
+        remove_unfinished(subject.folder)
         if config.processes == 1:
             TrainingJob.of(config, subject, device, console).run()
         else:

@@ -30,7 +30,7 @@ class TrainingProgress:
         self._bar = Progress(
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             TimeRemainingColumn(compact=True),
             console=console,
             disable=not console.is_terminal,

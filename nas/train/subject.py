@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, final
 
-import yaml
 from jaxtyping import Int64
 from numpy import ndarray
 
@@ -18,6 +18,10 @@ from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 from nas.train.config import TrainConfig
 from runtime.shell.errors import UserError
+from runtime.shell.safe_yaml import load_settings
+
+_KINDS = {"data": (str, NoneType), "side": (int, NoneType)}
+"""Types of the stored settings that a training takes over."""
 
 
 @final
@@ -83,11 +87,15 @@ def _begun(run: Path) -> dict[str, dict[str, Any]]:
     path = run / "config.yaml"
     if not path.is_file():
         raise UserError(f"run={run} is not the folder of a run: it has no {path.name}")
-    try:
-        stored = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return {part: dict(stored[part]) for part in ("values", "sources")}
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not the configuration of a search: {error}") from error
+    stored = load_settings(path)
+    parts = {name: stored.get(name) for name in ("values", "sources")}
+    found = {name: part for name, part in parts.items() if isinstance(part, dict)}
+    values = found.get("values", {})
+    if len(found) < len(parts) or not all(
+        isinstance(values.get(name), kind) for name, kind in _KINDS.items()
+    ):
+        raise UserError(f"{path} is not the configuration of a search")
+    return found
 
 
 def _summary(run: Path) -> Summary:

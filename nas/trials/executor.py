@@ -30,6 +30,7 @@ from numpy import ndarray
 
 from nas.accuracy.slow import Evaluation, Fidelity
 from runtime.shell.errors import UserError
+from runtime.shell.parent import end_with
 
 Evaluate = Callable[[Int64[ndarray, "D"], Fidelity, int], Evaluation]
 """Evaluates an architecture to a fidelity with a seed."""
@@ -185,12 +186,15 @@ def _maker(workers: Workers, slots: int, prepare: Prepare) -> Callable[[int], Ex
         from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - as said
 
         context = multiprocessing.get_context("spawn")  # a fork would copy CUDA and its locks
-        return lambda slot: ProcessPoolExecutor(1, context, _begin, (prepare, slot, slots))
+        return lambda slot: ProcessPoolExecutor(
+            1, context, _begin, (prepare, slot, slots, os.getpid())
+        )
     return lambda _slot: _RayExecutor(slots)
 
 
-def _begin(prepare: Prepare, slot: int, slots: int) -> None:
+def _begin(prepare: Prepare, slot: int, slots: int, parent: int) -> None:
     """Prepare a new process."""
+    end_with(parent)
     # a Ctrl-C reaches the whole group of processes: the search says what becomes of its trials
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     prepare(slot, slots)

@@ -19,15 +19,14 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-import yaml
-
 from runtime.contention.contention import Contention
 from runtime.contention.hogs.hog import Hog
 from runtime.contention.hogs.network_hog import BESIDE, NetworkHog
 from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.isolation.isolation import Isolation
 from runtime.shell.conf_folder import CONF
-from runtime.shell.errors import did_you_mean
+from runtime.shell.errors import UserError, did_you_mean
+from runtime.shell.safe_yaml import load_yaml
 from runtime.shell.units import parse_bytes
 
 BUNDLED = CONF / "scenarios"
@@ -205,14 +204,12 @@ def scenario_named(given: str) -> Scenario:
         )
     try:
         return _read(path)
-    except (ValueError, OSError, RecursionError, yaml.YAMLError) as error:
+    except (ValueError, OSError, UserError) as error:
         raise ValueError(f"scenario {path}: {' '.join(str(error).split())}") from error
 
 
 def _read(path: Path) -> Scenario:
-    if path.stat().st_size > _MOST_BYTES:
-        raise ValueError(f"the file is larger than {_MOST_BYTES} bytes")
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    content = load_yaml(path, _MOST_BYTES)
     if content is None:
         content = {}
     allowed = ("hogs", "beside", "isolation", "limit_mb_per_s", "memory_budget", "sms")
@@ -227,7 +224,7 @@ def _read(path: Path) -> Scenario:
         raise ValueError(f"unknown {', '.join(unknown)}; allowed are {', '.join(allowed)}")
     for key in allowed[2:]:
         if not isinstance(content.get(key), str | int | float | None):
-            shown = reprlib.repr(content[key])  # nested lists may have endless representations
+            shown = reprlib.repr(content[key])
             raise ValueError(f"{key}: {shown} must be one text or number")  # noqa: TRY004 - a user's file
     isolation = content.get("isolation") or "none"
     if isolation not in {one.value for one in Isolation}:

@@ -71,6 +71,7 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
     table, platform = read_board(tasks, config)
     board = Board(table, platform, config.bound, config.frame_ms)
     path = folder / f"{EXPERIMENT}.json"
+    _require_given(table, config)
     profiling = recorded_settings(Path(tasks).with_suffix(".json"), config.profiling)
     if config.json:
         console = Console(quiet=True)
@@ -86,6 +87,16 @@ def _run(tasks: str, folder: Path, config: MapConfig, console: Console) -> None:
         sys.stdout.write(results.json())
     if not has_run(results):
         sys.exit(DOES_NOT_FIT)
+
+
+def _require_given(table: TimingTable, config: MapConfig) -> None:
+    """Refuse to call a function that only the table names; a table may be another person's."""
+    found = [name for name in table.networks if ":" in name and name not in (config.networks or ())]
+    if found:
+        raise ValueError(
+            f"tasks={config.tasks} names {found[0]}, a function that would be imported and called; if "
+            f"you trust it, give networks=[{','.join(table.networks)}] on the command line"
+        )
 
 
 def _next_command(margin: float) -> str:

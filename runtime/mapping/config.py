@@ -31,12 +31,16 @@ class ProfileConfig:
         Raises:
           ValueError: naming the value and what is allowed.
         """
-        for name in ("batch", "samples", "compared"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"profiling.{name}={getattr(self, name)} must be at least 1")
-        for name in ("width", "minutes", "tolerance"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"profiling.{name}={getattr(self, name)} must be above 0")
+        for name, most in (("batch", 4096), ("samples", 10**6), ("compared", 4096)):
+            if not 1 <= getattr(self, name) <= most:
+                raise ValueError(
+                    f"profiling.{name}={getattr(self, name)} must be between 1 and {most:,}"
+                )
+        for name, most in (("width", 16), ("minutes", 10**6), ("tolerance", 10**6)):
+            if not 0 < getattr(self, name) <= most:
+                raise ValueError(
+                    f"profiling.{name}={getattr(self, name)} must be above 0 and at most {most:,}"
+                )
         if not 0 <= self.settle_s < math.inf:
             raise ValueError(f"profiling.settle_s={self.settle_s} must be 0 or more, seconds")
         if self.variants is not None and not self.variants:

@@ -12,12 +12,14 @@ from rich.text import Text
 from runtime.page.results import Results
 from runtime.page.table_view import TableView, notes
 from runtime.page.view import View
+from runtime.shell.atomic_file import write_whole
+from runtime.shell.console import PlainConsole
 
 
 def wide_console() -> Console:
     """Return a console, of 160 columns if the output is not a terminal."""
-    console = Console(highlight=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, emoji=False, width=160)
+    console = PlainConsole()
+    return console if console.is_terminal else PlainConsole(width=160)
 
 
 def print_results(results: Results, view: View, path: Path, console: Console) -> None:
@@ -71,5 +73,5 @@ def _draw(results: Results, view: View, path: Path) -> str:
     from runtime.page.results_page import results_page  # noqa: PLC0415 - it needs plotly
 
     page = path.with_suffix(".html")
-    page.write_text(results_page(results, view).html(), encoding="utf-8")
+    write_whole(page, results_page(results, view).html())
     return f", {page}"

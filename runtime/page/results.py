@@ -13,6 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from runtime.shell.atomic_file import write_whole
+from runtime.shell.safe_file import read_bytes
 
 SCHEMA = 1
 """Version of the file format; changed whenever a reader of older files would misread newer ones."""
@@ -65,7 +66,7 @@ def read_results(path: Path) -> Results:
       ValueError: if it is not such a file, or of another schema.
     """
     none = f"{path} holds no results of an experiment"
-    text = path.read_bytes()
+    text = read_bytes(path)
     if not text.strip():
         raise ValueError(f"{none}: it is empty")
     try:

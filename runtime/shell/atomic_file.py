@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO
 from uuid import uuid4
+
+_TEMPORARY = re.compile(r"\.[0-9a-f]{8}\.tmp$")
 
 
 @contextmanager
@@ -30,6 +34,25 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             with suppress(OSError):
                 temporary.unlink()
             raise
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove temporary files that a killed process has left; for who holds the folder's lock."""
+    for file in folder.rglob("*.tmp"):
+        if _TEMPORARY.search(file.name) and file.is_file():
+            file.unlink(missing_ok=True)
+
+
+def require_writable(folder: Path) -> None:
+    """Make a folder, and try to write there, before work begins whose results would be lost.
+
+    Raises:
+      OSError: if that fails; its `filename` is set.
+    """
+    with naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
 
 
 @contextmanager

@@ -35,6 +35,8 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
+    except MemoryError as error:
+        _leave(f"not enough memory {error}; take smaller settings, or free some", USER_ERROR)
     except OSError as error:
         _leave(reason(error), USER_ERROR)
     except users as error:
@@ -43,8 +45,8 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
 
 def reason(error: OSError) -> str:
     """The operating system's message, after the path of the file if there is one."""
-    if error.strerror is None:
-        return str(error) or type(error).__name__
+    if error.strerror is None:  # of a library, not of the system
+        return " ".join(str(one) for one in error.args if one) or type(error).__name__
     return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
 
 

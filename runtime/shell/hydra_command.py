@@ -21,7 +21,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
+from runtime.shell.bounds import require_in_bounds
 from runtime.shell.conf_folder import CONF
+from runtime.shell.environment import require_usable
 from runtime.shell.errors import UserError, did_you_mean
 from runtime.shell.exit_status import one_line_errors, reason
 
@@ -57,18 +59,22 @@ def hydra_command(
 
     def run(composed: DictConfig) -> None:
         if HydraConfig.get().mode is RunMode.MULTIRUN:
+            require_in_bounds(OmegaConf.to_container(composed))
             task(composed)
             return
         with one_line_hydra_errors(command, *also):  # Hydra adds lines to what leaves its job
+            require_in_bounds(OmegaConf.to_container(composed))
             task(composed)
 
     run.__module__ = command  # Hydra names the job after it
     if "--version" in sys.argv[1:]:  # Hydra would print its own
         sys.stdout.write(f"edgenas {version('edgenas')}\n")
         return
+    sys.argv[1:] = map(_with_letters, sys.argv[1:])
     path = CONF / file
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
     with one_line_hydra_errors(command, *also, removed=removed):
+        require_usable()
         _refuse_unused(sys.argv[1:])
         if any(text.partition("=")[0] in {"--cfg", "-c"} for text in sys.argv[1:]):
             _print_choices(path, sys.argv[1:])
@@ -99,6 +105,14 @@ def _print_choices(path: Path, arguments: Sequence[str]) -> None:
     for name, choice in composed.hydra.runtime.choices.items():
         if not name.startswith("hydra/"):
             sys.stdout.write(f"# {name}={choice}\n")
+
+
+def _with_letters(argument: str) -> str:
+    """Quote a value with letters that Hydra's grammar does not know, such as those of a path."""
+    name, equals, value = argument.partition("=")
+    if not equals or argument.isascii() or value[:1] in {"'", '"', "[", "{", "$"}:
+        return argument
+    return f'{name}="{value}"'
 
 
 def quoted(argument: str, setting: str) -> str:
@@ -165,6 +179,7 @@ def called(
         choices = {name: str(one) for name, one in composed.hydra.runtime.choices.items()}
         with open_dict(composed):
             del composed["hydra"]
+        require_in_bounds(OmegaConf.to_container(composed))
         yield composed, choices
 
 
@@ -249,6 +264,7 @@ def _choices_of(arguments: Sequence[str]) -> list[str]:
     return [text for text in arguments if text.partition("=")[0] in _GROUPS]
 
 
+_QUOTED = """'runs="a[b]"'"""
 _TYPES = {"Integer": "a whole number", "Float": "a number", "Boolean": "true or false"}
 
 
@@ -256,6 +272,8 @@ def _for_users(error: Exception) -> str:
     """The message in the words of the command line; without Hydra's advice to developers."""
     cause = error.__cause__
     text = ": ".join(_cleaned(str(one)) for one in (error, cause) if one is not None)
+    if "override_grammar" in text:
+        text = f"{text.split('See http')[0].strip()}; quote the value, as in {_QUOTED}"
     if found := re.search(r"Could not find '([^/']+)/(.*)' Available options in '\1': (.*)", text):
         group, name, options = found.groups()
         return _not_one_of(f"{group}={name}", name, options.split())

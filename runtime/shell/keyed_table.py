@@ -17,7 +17,6 @@ import csv
 import io
 import json
 import os
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,6 +32,8 @@ from numpy import ndarray
 
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.safe_arrays import load_arrays
+from runtime.shell.safe_file import opened, read_text, require_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,8 +188,8 @@ def origin_beside(table: Path) -> dict[str, Any]:
     """Origin of a table, a JSON file of the same name; {} if it is missing or cannot be read."""
     sidecar = table.with_name(f"{table.name.removesuffix('.gz').removesuffix('.csv')}.json")
     try:
-        origin = json.loads(sidecar.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        origin = json.loads(read_text(sidecar))
+    except (OSError, UserError, ValueError, RecursionError):
         return {}
     return origin if isinstance(origin, dict) else {}
 
@@ -211,8 +212,17 @@ def _file_of_each_column(what: str, paths: Iterable[Path], suffix: str) -> dict[
 
 
 def header(path: Path) -> tuple[str, ...]:
-    """Column names of a CSV file; () if it has no column `arch`."""
+    """Column names of a CSV file; () if it has no column `arch`.
+
+    Raises:
+      UserError: if a name has a control character or a line end.
+    """
     names, *_ = _first_lines(path)
+    for name in names if "arch" in names else ():
+        if not name.isprintable():
+            raise UserError(
+                f"{path}: the column name {name!r} has a control character or a line end"
+            )
     return tuple(names) if "arch" in names else ()
 
 
@@ -225,10 +235,10 @@ def _first_architecture(path: Path) -> str | None:
 def _first_lines(path: Path) -> tuple[list[str], list[str]]:
     """Fields of the first two lines; [] in place of what cannot be read."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             lines = [file.readline(_LONGEST_LINE).decode("utf-8-sig") for _ in range(2)]
         rows: list[list[str]] = [*csv.reader(lines), [], []]
-    except (OSError, UnicodeDecodeError, csv.Error):
+    except (OSError, UserError, UnicodeDecodeError, csv.Error):
         return [], []
     return rows[0], rows[1]
 
@@ -335,6 +345,7 @@ def _read_with_arrow(path: Path) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415 - 0.1 s that a start with a cached table does not need
     from pyarrow import csv as arrow_csv  # noqa: PLC0415 - slow to import, and not always needed
 
+    require_regular(path)
     names = header(path)
     if not names:
         raise UserError(f"{path} is not a table: its first line must name a column 'arch'")
@@ -418,18 +429,18 @@ def _cache_path(path: Path, keys: Keys) -> Path:
 
 def _from_cache(path: Path, keys: Keys, cache: Path, key: str) -> CsvTable | None:
     try:
-        with cache.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            if str(stored["key"]) != key:
-                return None
-            columns = tuple(str(name) for name in stored["columns"])
-            values = stored["values"]
-            # a numbered space has its rows in one order, which need not be stored
-            architectures = (
-                keys.architectures(np.arange(keys.size))
-                if isinstance(keys, NumberedKeys)
-                else stored["architectures"]
-            )
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        stored = load_arrays(cache)
+        if str(stored["key"]) != key:
+            return None
+        columns = tuple(str(name) for name in stored["columns"])
+        values = stored["values"]
+        # a numbered space has its rows in one order, which need not be stored
+        architectures = (
+            keys.architectures(np.arange(keys.size))
+            if isinstance(keys, NumberedKeys)
+            else stored["architectures"]
+        )
+    except (OSError, UserError, ValueError, KeyError):
         return None
     whole = values.shape == (len(columns), len(architectures))
     return CsvTable(path, architectures, columns, values) if whole else None

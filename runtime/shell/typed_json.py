@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from runtime.shell.atomic_file import replacing
+from runtime.shell.errors import UserError
+from runtime.shell.safe_file import read_text
 
 T = TypeVar("T")
 
@@ -33,10 +35,12 @@ def read_json(path: Path, kind: type[T]) -> T:
       ValueError: if it is no JSON, or a field is missing or of another type; it names the field.
     """
     try:
-        loaded = json.loads(path.read_text(encoding="utf-8"))
+        loaded = json.loads(read_text(path))
         found: T = _checked(loaded, kind, "")
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    except UserError as error:
+        raise ValueError(str(error)) from error
     return found
 
 

@@ -12,6 +12,9 @@ _MJ_PER = {"J": 1e3, "mJ": 1.0, "uJ": 1e-3}
 _ONES_PER = {"": 1.0, "k": 1e3, "M": 1e6}
 _BYTES_PER = {unit: 1000**power for power, unit in enumerate(("b", "kb", "mb", "gb", "tb"))}
 _BYTES_PER |= {unit: 1024**power for power, unit in enumerate(("", "kib", "mib", "gib", "tib"))}
+LEAST_MS, MOST_MS = 1e-6, 1e5
+"""Times beyond these are mistakes: less than a cycle of a clock, more than 100 s for one inference."""
+
 _QUANTITY = re.compile(r"\s*([+-]?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
 
 
@@ -59,7 +62,12 @@ def _physical(  # noqa: PLR0917 - called in two places
             f"{name}={text} has the unit {unit!r}; allowed are {large}, {milli} and {small}, "
             f"as in {first}"
         )
-    return _positive(float(number) * per[unit], f"{name}={text} is not a positive {kind}", first)
+    value = float(number) * per[unit]
+    if not LEAST_MS <= value <= MOST_MS:
+        raise UserError(
+            f"{name}={text} is not a positive {kind} of at most {MOST_MS:g} {milli}; write for example {first}"
+        )
+    return round(value, 9)  # 0.017 * 1000 is 17, not 17.000000000000004
 
 
 def parameter_count(text: str) -> float:

@@ -273,7 +273,7 @@ def test_columns_of_the_users_own_are_passed_over(tmp_path):
         (b"arch,ms\n", "has the columns arch, ms.*arch and latency_ms"),
         (b"arch,latency_ms,arch\n", "each once"),
         (b"arch,latency_ms,device\nx,1,a\ny,2,b\n", r"times of several devices .*\(a, b\)"),
-        (b"\xff\xfe\x00", "is no CSV file"),
+        (b"\xff\xfe\x00", "is no text in UTF-8"),
         (b'arch,latency_ms\n"x,1\n', "is no CSV file"),
     ],
 )

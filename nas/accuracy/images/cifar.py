@@ -166,8 +166,10 @@ def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file in an archive."""
     try:
         with tarfile.open(path, "r|*") as archive:
+            whole = 0
             for count, member in enumerate(archive):
-                if count >= _MOST_MEMBERS or member.size > _MOST_BYTES:
+                whole += member.size
+                if count >= _MOST_MEMBERS or member.size > _MOST_BYTES or whole > 4 * _MOST_BYTES:
                     raise UserError(f"{path} is no archive of CIFAR-10 or CIFAR-100; {_AGAIN}")
                 opened = archive.extractfile(member)
                 if opened is not None:

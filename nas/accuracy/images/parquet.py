@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _ROWS = 64  # read at once
+_MOST_ROWS = 50_000_000  # a few bytes can claim billions of equal labels
 
 
 @final
@@ -74,9 +75,12 @@ class ParquetImages:
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
         try:
-            return pq.ParquetFile(self._path)
+            file = pq.ParquetFile(self._path)
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(error) from error
+        if file.metadata.num_rows > _MOST_ROWS:
+            raise UserError(f"{self._path} has more than {_MOST_ROWS:,} rows")
+        return file
 
     def _image_column(self, schema: pa.Schema) -> str:
         import pyarrow as pa  # noqa: PLC0415 - as above
@@ -115,6 +119,6 @@ class ParquetImages:
 
 def _ordered(texts: set[str]) -> tuple[str, ...]:
     """Whole numbers by their values, other texts by the alphabet."""
-    if all(re.fullmatch(r"-?\d+", text) for text in texts):
+    if all(re.fullmatch(r"-?\d{1,18}", text) for text in texts):
         return tuple(sorted(texts, key=int))
     return tuple(sorted(texts))

@@ -59,16 +59,13 @@ def load_checkpoint(
         with safe_open(path, "pt") as file:
             header = file.metadata() or {}
             _require_same(json.loads(header["identity"]), identity, path)
-            past = json.loads(header["progress"])
+            progress = _progress(json.loads(header["progress"]))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no mapping
         if {name: one.shape for name, one in tensors.items()} != {
             name: one.shape for name, one in state.items()
         }:
             raise UserError(f"{path} is the checkpoint of another network; remove it to begin anew")
-        progress = Progress(
-            tuple(past["losses"]), tuple(past["accuracies"]), float(past["seconds"])
-        )
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{path} is not a checkpoint of a training ({error}); remove it to begin anew"
         ) from error
@@ -106,21 +103,36 @@ def carry_over(path: Path, state: Mapping[str, Tensor]) -> Progress:
 
 def epochs_done(path: Path) -> int:
     """Epochs that a checkpoint has behind it; 0 if there is none that can be read."""
-    return len(_header(path).get("progress", {}).get("losses", ()))
+    losses = _header(path, "progress").get("losses")
+    return len(losses) if isinstance(losses, list) else 0
 
 
 def epochs_of(path: Path) -> int | None:
     """Epochs of the whole training that a checkpoint is of; None if there is none that can be read."""
-    found: int | None = _header(path).get("identity", {}).get("epochs")
-    return found
+    epochs = _header(path, "identity").get("epochs")
+    return epochs if isinstance(epochs, int) else None
 
 
-def _header(path: Path) -> dict[str, Any]:
+def _header(path: Path, name: str) -> dict[str, Any]:
     try:
         with safe_open(path, "pt") as file:
-            return {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
-    except (SafetensorError, OSError, ValueError):
+            found = json.loads((file.metadata() or {})[name])
+    except (SafetensorError, OSError, ValueError, KeyError, RecursionError):
         return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _progress(past: Mapping[str, Any]) -> Progress:
+    """The past of a training; ValueError or TypeError if a number is none."""
+    losses = tuple(_finite(one) for one in past["losses"])
+    accuracies = tuple(None if one is None else _finite(one) for one in past["accuracies"])
+    return Progress(losses, accuracies, _finite(past["seconds"]))
+
+
+def _finite(number: Any) -> float:
+    if not isinstance(number, int | float) or not abs(number) < 1e300:
+        raise ValueError(f"{str(number)[:40]} is not a finite number")
+    return number
 
 
 def _require_same(stored: Any, identity: Mapping[str, Any], path: Path) -> None:

@@ -179,7 +179,7 @@ class OwnImagesRun:
         """Draws within every limit with their scores; from the folder if they are there."""
         path = self.folder.path / "candidates.npz"
         if path.is_file():
-            return load_candidates(path)
+            return load_candidates(path, self._problem.space)
         seed, room_s = self.experiment.config.seed, self._seconds * self.rule.shares["scores"]
         found = draw(self._problem, seed, self.rule.draws, room_s / 2)
         self._say(
@@ -243,12 +243,16 @@ class OwnImagesRun:
         config, problem, folder = self.experiment.config, self._problem, self.folder
         source = self._trainings()
         stages = Stages(candidates, source.fidelities, self._ends_s(candidates), self._parallel)
-        events = read_journal(folder.journal, problem) if folder.journal.is_file() else []
+        events = (
+            read_journal(folder.journal, problem, folder.settings_digest())
+            if folder.journal.is_file()
+            else []
+        )
         if events:
             cut_journal(folder.journal, len(events))
         trials = [event for event in events if isinstance(event, Trials)]
         asked = max((event.first + 1 for event in events if isinstance(event, Asked)), default=0)
-        with Journal(folder.journal, problem.space) as journal:
+        with Journal(folder.journal, problem.space, folder.settings_digest()) as journal:
             loop = StagedLoop(
                 problem,
                 source,

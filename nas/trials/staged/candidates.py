@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from latency.base import Latencies, UnmeasuredError
+from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.safe_arrays import load_arrays
 
 LEAST_SCORED = 100
 """Candidates that are scored however long it takes; among fewer there is little to choose."""
@@ -170,20 +171,32 @@ def save_candidates(path: Path, candidates: Candidates) -> None:
         np.savez(file, **{one.name: getattr(candidates, one.name) for one in fields(Candidates)})
 
 
-def load_candidates(path: Path) -> Candidates:
-    """Read what `save_candidates` wrote.
+def load_candidates(path: Path, space: SearchSpace) -> Candidates:
+    """Read what `save_candidates` wrote for a search of this space.
 
     Raises:
       UserError: if the file is corrupt.
     """
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        return Candidates(
+        arrays: dict[str, Any] = {**load_arrays(path)}
+        found = Candidates(
             **{name: one.item() if one.ndim == 0 else one for name, one in arrays.items()}
         )
-    except (OSError, ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        _require_sound(found, space)
+    except (OSError, ValueError, TypeError) as error:
         raise UserError(
             f"{path} does not hold the candidates of a staged search ({error}); remove it, and "
             f"resume draws and scores them again"
         ) from error
+    return found
+
+
+def _require_sound(found: Candidates, space: SearchSpace) -> None:
+    rows, n = found.architectures, len(found)
+    columns = (found.latency_ms, found.latency_kind, found.flops, found.prior)
+    if rows.shape != (n, len(space.num_choices)) or not n or not space.valid(rows).all():
+        raise ValueError("it holds a row that is no architecture")
+    if any(column.shape != (n,) or np.isnan(column).any() for column in columns):
+        raise ValueError("a column is not a number of each")
+    if not (0 <= found.seconds < math.inf and 0 < found.within <= found.distinct <= found.drawn):
+        raise ValueError("its counts or times cannot be")

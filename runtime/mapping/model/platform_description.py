@@ -16,8 +16,13 @@ from typing import Any, final
 
 import yaml
 
+from runtime.shell.safe_yaml import load_yaml
+
 Place = frozenset[str]
 """Set of units that are occupied together."""
+
+_MOST_UNITS = 256
+_MOST_PLACES = 1024
 
 
 @final
@@ -100,10 +105,7 @@ def read_platform(path: Path) -> Platform:
       OSError: if it cannot be read.
       ValueError: if it does not describe a platform.
     """
-    try:
-        content: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a YAML file: {error}") from error
+    content = load_yaml(path)
     try:
         units = tuple(_name(unit) for unit in _listed(content["units"]))
         places = {
@@ -116,6 +118,11 @@ def read_platform(path: Path) -> Platform:
             f"{path} does not describe a platform: it needs `units: [a, b]` and `configurations:` "
             "with lists of places, such as `wide: [[a, b]]`"
         ) from error
+    if len(units) > _MOST_UNITS or sum(map(len, places.values())) > _MOST_PLACES:
+        raise ValueError(
+            f"{path} has {len(units):,} units and {sum(map(len, places.values())):,} places; at most "
+            f"{_MOST_UNITS} and {_MOST_PLACES:,} can be mapped"
+        )
     return Platform(name, units, places)
 
 

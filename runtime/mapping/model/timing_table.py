@@ -20,6 +20,9 @@ import numpy as np
 from jaxtyping import Float64
 from numpy import ndarray
 
+from runtime.shell.safe_file import read_text
+from runtime.shell.units import LEAST_MS, MOST_MS
+
 COLUMNS = ("network", "configuration", "min_ms", "mean_ms", "max_ms")
 
 _NAMES = COLUMNS[:2]
@@ -73,11 +76,11 @@ def read_timing_table(path: Path) -> TimingTable:
       ValueError: naming the line, if it is not a valid table.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            header = reader.fieldnames or []
-            lines = [(reader.line_num, row) for row in reader]
-    except (UnicodeDecodeError, csv.Error) as error:
+        text = read_text(path, encoding="utf-8-sig")
+        reader = csv.DictReader(io.StringIO(text, newline=""))
+        header = reader.fieldnames or []
+        lines = [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
         raise ValueError(f"{path} is not a CSV file: {error}") from error
     times = ("ms",) * 3 if "ms" in header else COLUMNS[2:]
     missing = [name for name in (*_NAMES, *dict.fromkeys(times)) if name not in header]
@@ -112,10 +115,10 @@ def _times(texts: Sequence[str], where: str) -> tuple[float, ...]:
         times = tuple(float(text) for text in texts)
     except ValueError:
         times = (math.nan,)
-    if not all(0 < time < math.inf for time in times) or list(times) != sorted(times):
+    if not all(LEAST_MS <= time <= MOST_MS for time in times) or list(times) != sorted(times):
         raise ValueError(
-            f"{where}: {', '.join(texts)} must be minimum, mean and maximum in milliseconds above 0, "
-            "or all empty if the network cannot run"
+            f"{where}: {', '.join(texts)} must be minimum, mean and maximum in milliseconds, between "
+            f"{LEAST_MS:g} and {MOST_MS:g}, or all empty if the network cannot run"
         )
     return times
 

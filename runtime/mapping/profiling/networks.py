@@ -32,6 +32,9 @@ _SETTLING = 8
 
 _GEMM = re.compile(r"gemm-([1-9]\d*)")
 
+_WIDEST = 16_384
+"""Largest N of `gemm-<N>`; an input has 64 MiB then."""
+
 
 @final
 @dataclass(frozen=True)
@@ -86,6 +89,9 @@ def check_name(name: str) -> None:
             f"networks={name} is unknown; use one of {', '.join(_BUILDERS)}, gemm-<N>, or "
             "package.module:function, which returns a torch module and its input"
         )
+    match = _GEMM.fullmatch(name)
+    if match and (len(match[1]) > 5 or int(match[1]) > _WIDEST):
+        raise ValueError(f"networks={name[:40]}: N must be at most {_WIDEST:,}")
 
 
 def build_network(

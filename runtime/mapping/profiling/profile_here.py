@@ -26,7 +26,9 @@ from runtime.mapping.profiling.networks import build_network, check_name
 from runtime.mapping.profiling.variant_profile import VariantProfile, profile_variants
 from runtime.network.backend import Device
 from runtime.page.print import print_lines
-from runtime.shell.atomic_file import write_whole
+from runtime.shell.atomic_file import require_writable, write_whole
+from runtime.shell.errors import UserError
+from runtime.shell.safe_file import read_text
 
 _MORE_COLUMNS = (
     "p50_ms",
@@ -48,6 +50,7 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
       ValueError: if a network or a variant is unknown, this machine lacks units that a variant needs,
         or no network could be built and run.
     """
+    _require_ours(path)
     variants = _variants(config)
     platform = _platform(variants).yaml()
     on_gpu = any(one.device is Device.cuda for one in variants)
@@ -78,9 +81,9 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
             continue
         flagged[name] = watch.disturbances()
         rows += found
-        write_whole(path, table_text(rows, config.tolerance, flagged))
         write_whole(path.with_suffix(".json"), _json(rows, config, facts, flagged))
         write_whole(path.with_suffix(".yaml"), platform)
+        write_whole(path, table_text(rows, config.tolerance, flagged))
         console.print(_shown(found, config.tolerance, time.monotonic() - began_s))
         print_lines(console, *(f"flagged: {line}" for line in flagged[name]))
     if not rows:
@@ -89,6 +92,27 @@ def profile_here(path: Path, config: ProfileConfig, console: Console) -> bool:
     failures = (f"failed: {one}" for one in failed)
     print_lines(console, *failures, *_last(path, rows, config.tolerance))
     return not failed
+
+
+def _require_ours(path: Path) -> None:
+    """Refuse to write over files that no profile wrote: their record, written first, is missing."""
+    if path.suffix != ".csv":
+        raise ValueError(f"profile={path} must end in .csv; .json and .yaml are written beside it")
+    record = path.with_suffix(".json")
+    for file in (path, record, path.with_suffix(".yaml")):
+        if file.exists() and not _is_record(record):
+            raise ValueError(
+                f"{file} is there already, and is not of a profile; name another table with profile="
+            )
+    require_writable(path.parent)
+
+
+def _is_record(path: Path) -> bool:
+    try:
+        names: set[str] = {*json.loads(read_text(path)).keys()}
+    except (OSError, UserError, ValueError, AttributeError, RecursionError):
+        return False
+    return names >= {"settings", "machine", "weights", "samples"}
 
 
 def _last(path: Path, rows: Sequence[VariantProfile], tolerance: float) -> Iterator[str]:

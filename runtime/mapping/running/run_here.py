@@ -36,6 +36,7 @@ from runtime.mapping.solving.candidates import Board, Candidate, candidates
 from runtime.network.backend import Device
 from runtime.page.print import print_lines
 from runtime.page.results import Results
+from runtime.shell.safe_file import read_text
 
 EXPERIMENT = "mapped"
 
@@ -142,7 +143,7 @@ def recorded_settings(path: Path, config: ProfileConfig) -> ProfileConfig:
     if not path.exists():
         return config
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))["settings"]
+        settings = json.loads(read_text(path))["settings"]
         made = replace(
             config,
             batch=int(settings["batch"]),

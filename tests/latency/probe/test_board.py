@@ -5,13 +5,18 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
+from hypothesis import given
+from hypothesis import settings as settings_of
+from hypothesis import strategies as st
 
+from latency.probe import agent
 from latency.probe.address import Connect, command_of
 from latency.probe.board import Board, BoardError, Patience, UnrunnableError
 from latency.probe.connection import (
@@ -118,6 +123,62 @@ def test_signs_of_life_keep_a_long_task_from_being_silence(faulty):
 
     assert len(connection.request({"type": "hello"}, silence_s=3.0)["signs"]) == 4
     connection.close()
+
+
+def test_signs_of_life_without_end_are_no_answer(faulty, monkeypatch):
+    monkeypatch.setattr("latency.probe.connection.LONGEST", 0.02)
+    endless = faulty(
+        '            "runtimes": find_runtimes(),',
+        '            "runtimes": [self._send(encode({"type": "alive"})) for _ in iter(int, 1)],',
+    )
+    connection = Connection("cmd://", command_of("cmd://", Connect()), 20.0, lambda: endless)
+
+    with pytest.raises(SilentError, match="alive, but without an answer"):
+        connection.request({"type": "hello"}, silence_s=20.0)
+
+
+def test_any_answer_is_times_a_refusal_or_one_line(connect):
+    """Numbers without end, of another type, absurd ones; parts that are missing or too many."""
+    values = st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.sampled_from(("", "a\nb", "\x1b[")),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["ms", "warm_up_calls", "is_stable"]), inner)
+        ),
+        max_leaves=6,
+    )
+    names = st.sampled_from(["type", "network", "control", "state", "message"])
+    board = connect()
+
+    @settings_of(max_examples=60)
+    @given(st.dictionaries(names, values | st.just("measured")))
+    def check(answer):
+        try:
+            timed = board._timed(answer)
+        except (BoardError, UnrunnableError) as error:
+            assert len(str(error).splitlines()) == 1  # noqa: PT017 - both ways are right
+        else:
+            assert (timed.ms > 0).all()
+
+    check()
+
+
+@settings_of(max_examples=60)
+@given(st.data())
+def test_a_damaged_message_is_refused_or_not_there(data):
+    content = bytearray(agent.encode({"type": "measured", "network": {"ms": [1.0]}}))
+    for _ in range(data.draw(st.integers(0, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    decoder = agent.Decoder(longest_payload=0)
+    decoder.feed(bytes(content))
+
+    with suppress(agent.ProtocolError, ValueError):
+        found = decoder.next()
+        assert found is None or isinstance(found[0], dict)
 
 
 def test_an_agent_that_dies_of_a_network_each_time_makes_that_network_unrunnable(

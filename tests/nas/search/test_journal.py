@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from searching import signed
 from synthetic import problem
 
 from controller.local_search import LocalSearchConfig
@@ -103,12 +105,61 @@ def test_a_journal_cut_at_any_byte_is_read_to_its_last_complete_event_and_goes_o
     assert path.read_bytes() == content
 
 
-def test_a_journal_of_another_space_is_refused(whole, tmp_path):
-    path = tmp_path / "journal.jsonl"
-    path.write_bytes(whole[0].replace(b"nas_bench_201", b"mobilenet_v3", 1))
+@pytest.mark.parametrize(
+    "journal",
+    [
+        signed(space="toy"),
+        signed().replace("3", "2", 1),
+        signed(settings="of another run"),
+        "index,accuracy,latency_ms,reward\n",
+        "\0" * 100_000 + "\n",
+        signed('["asked",0,[[0,0,0,0,0,9]]]'),
+        signed('["asked",0,[[0,0]]]'),
+        signed('["asked",0,[[0,0,0,0,0,99999999999999999999999]]]'),
+        signed('["told",[0]]'),
+        signed('["paid",[0]]'),
+        signed("{}"),
+        signed("[" * 99_999),
+    ],
+)
+def test_another_journal_or_none_is_refused(tmp_path, journal):
+    (tmp_path / "journal.jsonl").write_text(journal)
 
-    with pytest.raises(UserError, match=r"nas_bench_201.*mobilenet_v3"):
-        read_journal(path, PROBLEM)
+    with pytest.raises(UserError, match=r"journal\.jsonl is not the journal .*nas_bench_201"):
+        read_journal(tmp_path / "journal.jsonl", PROBLEM)
+
+
+def test_a_journal_without_end_is_refused(tmp_path):
+    with (tmp_path / "journal.jsonl").open("wb") as file:
+        file.truncate(2**40)
+
+    with pytest.raises(UserError, match="has no end"):
+        read_journal(tmp_path / "journal.jsonl", PROBLEM)
+
+
+def swapped(lines):
+    return [*lines[:3], lines[4], lines[3], *lines[5:]]
+
+
+def rewarded(lines):
+    event, _, _ = lines[4].partition("\t")
+    told = json.loads(event)
+    told[9] = [77.0] * len(told[9])
+    changed = json.dumps(told, separators=(",", ":"))
+    return [*lines[:4], lines[4].replace(event, changed), *lines[5:]]
+
+
+def missing(lines):
+    return [*lines[:3], *lines[5:]]
+
+
+@pytest.mark.parametrize("change", [swapped, rewarded, missing])
+def test_a_line_that_was_changed_is_found_out(whole, tmp_path, change):
+    lines = whole[0].decode().splitlines(keepends=True)
+    (tmp_path / "journal.jsonl").write_text("".join(change(lines)))
+
+    with pytest.raises(UserError, match=r"line [45] was changed"):
+        read_journal(tmp_path / "journal.jsonl", PROBLEM)
 
 
 def test_a_journal_that_cannot_be_read_is_refused_by_its_name(tmp_path):

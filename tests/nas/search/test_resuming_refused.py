@@ -15,10 +15,11 @@ from searching import (
     only_run,
     sampled,
     search,
+    signed,
     wait_until,
 )
 
-HEADER = '{"journal":2,"space":"nas_bench_201"}\n'
+from nas.search.folder import RunFolder
 
 
 def test_a_run_is_not_resumed_with_other_data(
@@ -104,7 +105,7 @@ class TestResumeIsRefused:
 
     def test_with_a_corrupt_checkpoint(self, resume_here, finished, synthetic_tables):
         (finished / "summary.json").unlink(missing_ok=True)
-        (finished / "journal.jsonl").write_text(HEADER)
+        (finished / "journal.jsonl").write_text(signed(settings=digest_of(finished)))
         kept = (finished / "checkpoint.npz").read_bytes()
         (finished / "checkpoint.npz").write_bytes(b"PK\x03\x04 not a checkpoint")
 
@@ -128,24 +129,9 @@ class TestResumeIsRefused:
         assert "python -m nas.search" in line
         assert {path.name for path in tmp_path.iterdir()} == {"config.yaml", "samples.csv"}
 
-    @pytest.mark.parametrize(
-        "journal",
-        [
-            HEADER.replace("nas_bench_201", "toy"),
-            HEADER.replace("2", "3", 1),
-            "index,accuracy,latency_ms,reward\n",
-            HEADER + '["asked",0,[[0,0,0,0,0,9]]]\n',
-            HEADER + '["asked",0,[[0,0]]]\n',
-            HEADER + '["told",[0]]\n',
-            HEADER + '["paid",[0]]\n',
-            HEADER + "{}\n",
-            HEADER + "[" * 99_999 + "\n",
-        ],
-    )
-    def test_with_a_journal_of_another_space_or_none(
-        self, resume_here, finished, synthetic_tables, journal
-    ):
+    def test_with_a_journal_of_another_space(self, resume_here, finished, synthetic_tables):
         (finished / "summary.json").unlink(missing_ok=True)
+        journal = signed(space="toy", settings=digest_of(finished))
         (finished / "journal.jsonl").write_text(journal)
 
         line = one_line(resume_here(finished, data=synthetic_tables))
@@ -153,3 +139,62 @@ class TestResumeIsRefused:
         assert "journal.jsonl" in line
         assert "nas_bench_201" in line
         assert (finished / "journal.jsonl").read_text() == journal
+
+
+def digest_of(folder):
+    return RunFolder(folder).settings_digest()
+
+
+def test_a_run_whose_settings_were_changed_is_refused(
+    interrupted_here, resume_here, tmp_path, synthetic_tables
+):
+    cut_off = interrupted_here(tmp_path, synthetic_tables, *ON_TABLES)
+    config = (cut_off / "config.yaml").read_text()
+    (cut_off / "config.yaml").write_text(config.replace("  seed: 0\n", "  seed: 1\n"))
+
+    line = one_line(resume_here(cut_off, data=synthetic_tables))
+
+    assert "config.yaml are not those that the run was begun with" in line
+
+
+class TestAStoredRunStartsNoProgram:
+    """`resume=` of a folder that somebody else made."""
+
+    @pytest.fixture
+    def foreign(self, tmp_path):
+        """Makes a folder whose stored settings have these values."""
+
+        def make(**values):
+            stored = {
+                "command": "python -m nas.search",
+                "choices": dict.fromkeys(("accuracy", "latency"), "auto"),
+                "sources": {"space": "nas_bench_201"},
+                "values": values,
+            }
+            stored["choices"] |= {"reward": "proposed", "controller": "uniform"}
+            (tmp_path / "config.yaml").write_text(yaml.safe_dump(stored))
+            return tmp_path
+
+        return make
+
+    def test_unless_the_command_line_repeats_it(self, foreign, resume_here, tmp_path):
+        started = tmp_path / "started"
+        device = f"cmd://sh -c 'touch {started}'"
+        folder = foreign(device=device)
+
+        for words in ((), (f'device="{device}.other"',)):
+            line = one_line(resume_here(folder, *words, data=tmp_path))
+            assert "would start a program: device=" in line
+        line = one_line(resume_here(folder, f'device="{device}"', data=tmp_path))
+
+        assert "would start" not in line  # but other settings are missing
+        assert not started.exists()
+
+    def test_nor_interpolates_what_is_stored(self, foreign, resume_here, tmp_path, monkeypatch):
+        monkeypatch.setenv("EDGENAS_TEST_SECRET", "hunter2")
+        folder = foreign(device="${oc.env:EDGENAS_TEST_SECRET}")
+
+        finished = resume_here(folder, data=tmp_path)
+
+        assert "would be interpolated" in one_line(finished)
+        assert "hunter2" not in finished.stdout + finished.stderr

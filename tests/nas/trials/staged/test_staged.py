@@ -106,12 +106,12 @@ def test_candidates_come_back_from_their_file(tmp_path):
     drawn = draw(problem_of(), 0, 100, np.inf)
     save_candidates(tmp_path / "candidates.npz", drawn)
 
-    again = load_candidates(tmp_path / "candidates.npz")
+    again = load_candidates(tmp_path / "candidates.npz", SPACE)
 
     np.testing.assert_equal(vars(again), vars(drawn))
     (tmp_path / "candidates.npz").write_bytes(b"PK")
     with pytest.raises(UserError, match="remove it"):
-        load_candidates(tmp_path / "candidates.npz")
+        load_candidates(tmp_path / "candidates.npz", SPACE)
 
 
 def test_the_predictor_learns_what_the_proxies_do_not_know():

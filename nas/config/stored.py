@@ -1,0 +1,102 @@
+"""Stored settings of a run or study that is resumed: its folder may be another person's.
+
+A folder is data. A stored setting that starts a program, such as the address of a board, counts only if
+the command line gives it again.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from omegaconf import DictConfig, OmegaConf
+
+from runtime.shell.bounds import require_in_bounds
+from runtime.shell.errors import UserError
+from runtime.shell.hydra_command import word
+
+_STARTS = ("ssh_config", "python")
+"""Names of settings that decide which program is started."""
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Settings by their full names, as in `latency.ssh_config`."""
+    if not isinstance(value, Mapping) or not value:
+        return {name: value}
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        found.update(flat(inner, f"{name}.{key}" if name else str(key)))
+    return found
+
+
+def words_to_repeat(values: Mapping[str, Any], choices: Mapping[str, str]) -> list[str]:
+    """Words of the command line that repeat the settings which start programs; usually none."""
+    words = [word(name, value) for name, value in _starting(values).items()]
+    needs_group = any(one.startswith("latency.") for one in words)
+    return [f"latency={choices['latency']}", *words] if needs_group else words
+
+
+def require_repeated(
+    path: Path,
+    values: Mapping[str, Any],
+    choices: Mapping[str, str],
+    composed: DictConfig,
+    given: Sequence[str],
+) -> None:
+    """Check stored values, and that the command line repeats those that start programs and no others.
+
+    Args:
+      path: of the stored settings.
+      values: that are stored.
+      choices: the name of each group.
+      composed: settings of the command line.
+      given: its words, without those that may differ.
+
+    Raises:
+      UserError: naming what is missing, given in vain, or too large.
+    """
+    require_in_bounds(values)
+    starting = _starting(values)
+    for name, value in starting.items():
+        again = OmegaConf.select(composed, name)
+        again = OmegaConf.to_container(again) if OmegaConf.is_config(again) else again
+        is_given = any(one.partition("=")[0] == name for one in given)
+        if not is_given or str(again) != str(value):
+            repeated = shlex.join(words_to_repeat(values, choices))
+            raise UserError(
+                f"{path} would start a program: {word(name, value)}; if you trust it, repeat "
+                f"what starts programs beside resume=: {repeated}"
+            )
+    allowed = {*starting, *(["latency"] if starting else [])}
+    others = [one for one in given if one.partition("=")[0] not in allowed]
+    if others:
+        raise UserError(
+            f"resume= goes on with the settings in {path}; leave out {' '.join(others)}"
+        )
+
+
+def stored_choices(path: Path, stored: Mapping[str, Any], groups: Sequence[str]) -> dict[str, str]:
+    """The name that each group of settings was chosen by.
+
+    Raises:
+      UserError: if one is missing or no name.
+    """
+    choices = stored.get("choices")
+    found = {
+        group: str((choices if isinstance(choices, dict) else {}).get(group)) for group in groups
+    }
+    for group, name in found.items():
+        if not re.fullmatch(r"[A-Za-z0-9_]+", name):
+            raise UserError(f"{path} does not fit this version: {group}={name[:60]!r} is no name")
+    return found
+
+
+def _starting(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in flat(values).items()
+        if "://" in str(value) or (name.rpartition(".")[2] in _STARTS and value is not None)
+    }
