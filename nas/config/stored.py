@@ -89,7 +89,7 @@ def stored_choices(path: Path, stored: Mapping[str, Any], groups: Sequence[str])
         group: str((choices if isinstance(choices, dict) else {}).get(group)) for group in groups
     }
     for group, name in found.items():
-        if not re.fullmatch(r"[A-Za-z0-9_]+", name):
+        if not re.fullmatch(r"\w[\w.-]*", name):
             raise UserError(f"{path} does not fit this version: {group}={name[:60]!r} is no name")
     return found
 

@@ -127,7 +127,7 @@ def test_a_missing_file_is_a_user_error(tmp_path):
 
 
 def test_a_folder_in_place_of_a_file_is_a_user_error(tmp_path):
-    with pytest.raises(UserError, match="is not a table"):
+    with pytest.raises(UserError, match="is not a regular file"):
         read_csv_table(tmp_path, SPACE)
 
 
