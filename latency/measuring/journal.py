@@ -116,7 +116,7 @@ def read(path: Path) -> list[dict[str, str]]:
         text = read_text(path, _LARGEST)
         lines = [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
         rows = list(csv.DictReader(lines, strict=True))
-    except csv.Error as error:
+    except (UserError, csv.Error) as error:
         raise UserError(f"{path} is no journal: {error}; {way_out}") from error
     names = tuple(lines[0].strip().split(",")) if lines else _FIELDS
     if names not in _LAYOUTS:
