@@ -6,13 +6,11 @@ or grow without bound, and texts with `${`, which OmegaConf would interpolate, a
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf._utils import get_yaml_loader  # noqa: PLC2701 - it reads 1e-3 as a number
 
 from runtime.shell.errors import UserError
 from runtime.shell.safe_file import read_text
@@ -21,6 +19,12 @@ _LARGEST = 2**18  # bytes: PyYAML takes a second for them
 _DEEPEST = 20
 _INT64 = 2**63
 _PATH_TAGS = "tag:yaml.org,2002:python/object/apply:pathlib."  # that OmegaConf writes
+
+
+class _Loader(get_yaml_loader()):  # type: ignore[misc] # a SafeLoader without dates
+    """OmegaConf's loader; of a name that is given twice the last value counts, as in plain YAML."""
+
+    construct_mapping = yaml.SafeLoader.construct_mapping
 
 
 def load_yaml(path: Path, most: int = _LARGEST) -> Any:
@@ -33,9 +37,9 @@ def load_yaml(path: Path, most: int = _LARGEST) -> Any:
     text = read_text(path, most)
     try:
         _require_plain(text)
-        value = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)))
+        value = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
         _require_int64(value)
-    except (yaml.YAMLError, OmegaConfBaseException, ValueError, OSError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{path} is no YAML file of plain values: {reason}") from error
     return value

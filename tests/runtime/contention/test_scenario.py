@@ -72,9 +72,9 @@ for anchor in "bcdefghijklm":
         ("beside: [resnet51]", "beside: 'resnet51' .*did you mean resnet50"),
         ("hogs: memory", r"hogs: 'memory' .*\[memory, memory\]"),
         ("hogs: [memory]\nisolation: [stop]", r"isolation: \['stop'\]"),
-        (f"hogs: &a [1, 2]\nbeside: {ENDLESS}", r"hogs: \[1, 2\]"),
-        (f"memory_budget: {ENDLESS}", "memory_budget: "),
-        ("hogs: " + 800 * "[" + 800 * "]", "recursion"),
+        (f"hogs: &a [1, 2]\nbeside: {ENDLESS}", "alias"),
+        (f"memory_budget: {ENDLESS}", "alias"),
+        ("hogs: " + 800 * "[" + 800 * "]", "parts within parts"),
         ("hog: [memory]", "unknown hog; .*hogs, beside"),
         ("- memory", "list; .*hogs, beside, isolation"),
         ("hogs: [memory]\nisolation: lock", "isolation: lock .*none, budget"),
@@ -91,7 +91,7 @@ for anchor in "bcdefghijklm":
         ("sms: 0", "sms=0 must be at least 1"),
         ("sms: 12.5", "sms: 12.5"),
         ("hogs: [memory", "while parsing"),
-        (f"# {'x' * 70_000}", "larger than 65536 bytes"),
+        (f"# {'x' * 70_000}", "larger than 65,536 bytes"),
     ],
 )
 def test_an_invalid_file_is_refused_in_one_line(tmp_path, content, named):
