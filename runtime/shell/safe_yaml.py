@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from omegaconf._utils import get_yaml_loader  # noqa: PLC2701 - it reads 1e-3 as a number
+from omegaconf._utils import get_yaml_loader
 
 from runtime.shell.errors import UserError
 from runtime.shell.safe_file import read_text
