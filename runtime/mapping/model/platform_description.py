@@ -16,6 +16,7 @@ from typing import Any, final
 
 import yaml
 
+from runtime.shell.errors import UserError
 from runtime.shell.safe_yaml import load_yaml
 
 Place = frozenset[str]
@@ -105,7 +106,10 @@ def read_platform(path: Path) -> Platform:
       OSError: if it cannot be read.
       ValueError: if it does not describe a platform.
     """
-    content = load_yaml(path)
+    try:
+        content = load_yaml(path)
+    except UserError as error:
+        raise ValueError(str(error)) from error
     try:
         units = tuple(_name(unit) for unit in _listed(content["units"]))
         places = {

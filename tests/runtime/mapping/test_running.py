@@ -301,6 +301,8 @@ def here(tmp_path, monkeypatch, capsys):
         lines = [f"run_nets:{name},{ONE},3" for name in names]
         (tmp_path / "t.csv").write_text("\n".join(["network,configuration,ms", *lines]) + "\n")
         (tmp_path / "t.yaml").write_text(platform.yaml())
+        if not any(word.startswith(("networks=", "tasks=")) for word in words):
+            words = (*words, f"networks=[{','.join(f'run_nets:{name}' for name in names)}]")
         monkeypatch.setattr(
             sys,
             "argv",
@@ -332,6 +334,14 @@ def test_a_mapping_is_run_beside_its_baselines(here, tmp_path):
     asked = "tasks=t.csv frame_ms=8 'networks=[run_nets:good,run_nets:good]'"
     assert f"next: python -m runtime.map {asked} margin=" in out
     assert (tmp_path / "out" / "mapped.html").exists()
+
+
+def test_a_function_that_only_the_table_names_is_not_called(here):
+    status, _, err = here(["good"], "networks=null")
+
+    assert status == 2
+    assert "networks=[run_nets:good] on the command line" in err
+    assert "run_nets" not in sys.modules
 
 
 @has_two_cores
