@@ -5,7 +5,7 @@ CIFAR-10, cells by their official number; the CSV rounds to five digits after th
 
 import pytest
 
-from latency.sources.table import TableLatencyConfig
+from latency.sources.table import Implausible, TableLatencyConfig
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 
@@ -29,11 +29,12 @@ PUBLISHED_MS = [
 
 @pytest.fixture
 def published(nas_data, monkeypatch, tmp_path_factory):
-    """Builds the oracle of a device from the real table, parsed once a session."""
+    """Builds the oracle of a device from the real table, parsed once a session; faults included."""
     cache = tmp_path_factory.getbasetemp() / "cache"
     monkeypatch.setenv("NAS_DATA", str(nas_data))
     monkeypatch.setattr("platformdirs.user_cache_dir", lambda _name: str(cache))
-    return lambda device: TableLatencyConfig().build(device, SPACE, TASKS["cifar10"])
+    config = TableLatencyConfig(implausible=Implausible.keep)
+    return lambda device: config.build(device, SPACE, TASKS["cifar10"])
 
 
 @pytest.mark.data
