@@ -73,7 +73,7 @@ def test_an_r2_far_below_0_is_said_to_be_so_with_the_reason():
     assert means.rows[0][3] == by_kind.rows[0][5] == "below -100%"
     html = results_page(results, view_of(results)).html()
     assert html.count("a small error is many times that spread") == 1
-    assert '>below\u00a0-100%</td>' in html
+    assert ">below\u00a0-100%</td>" in html
 
 
 def test_results_are_shown_beside_what_was_published():
