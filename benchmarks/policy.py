@@ -87,7 +87,7 @@ class Journal:
         self._known = {tuple(key): measures for key, measures in map(json.loads, lines)}
 
     def measures(self, name, setting, seeds, part="all parts"):
-        """Of each seed: the mode's gap in reward, the gap within T in points, samples until settled."""
+        """The mode's gap in reward, the gap within T in points, and the samples until settled, of each seed."""
         key = (name, part, *setting, seeds)
         if key not in self._known:
             self._known[key] = measured(name, setting, seeds, PARTS[part])

@@ -52,7 +52,7 @@ def lowered(
     smoothed: Float64[ndarray, "n"],
     ratios: Float64[ndarray, "n M"],
 ) -> Float64[ndarray, "bins"]:
-    """What is needed to be better than the best known is without its noise.
+    """Scores needed to be better than the best known, taken without its noise.
 
     The best of all then need not be as good as it was measured (plug-in expected improvement:
     Picheny et al., 2013).

@@ -21,9 +21,7 @@ from controller.rows import keys_of
 _DRAWS = 1_000  # uniform architectures from which the scale of each description is estimated
 _REACH = 1.5  # of exp(-reach * share of the choices that differ)
 _LEVEL = 9.0  # prior variance of the level, on a scale of unit variance
-_REMEMBERED = (
-    20_000  # architectures whose descriptions are kept, as a space may be slow to give them
-)
+_REMEMBERED = 20_000  # architectures whose descriptions are kept: a space may be slow to give them
 
 Places: TypeAlias = tuple[Float32[ndarray, "_ _"], ...]
 """Architectures as points: one-hot choices of length 1, then each description."""

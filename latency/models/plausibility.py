@@ -22,9 +22,7 @@ FEWEST = 1000
 _DEVIATIONS = 6.0  # of the model's residuals
 _LEAST = 0.25  # logarithm of the factor below the model
 _BELOW_TWINS = 0.2  # logarithm of the factor below equal networks
-_NORMAL_MAD = (
-    1.4826  # standard deviation of a normal distribution over its median absolute deviation
-)
+_NORMAL_MAD = 1.4826  # standard deviation of a normal over its median absolute deviation
 
 
 def implausibly_fast(

@@ -51,11 +51,9 @@ def answer(
 
 def _ranked(summary: Summary, wording: Wording) -> list[Part | str]:
     """The optimum of the whole space, where it was ranked and the search did not find it."""
-    optimum, best = summary.optimum, summary.best
+    optimum = summary.optimum
     sure = [f"Of the answer, {line}." for line in certainty(summary)]
     if optimum is None or summary.answer is not optimum:
-        return list(sure)
-    if best is not None and best.arch == optimum.arch:
         return list(sure)
     accuracy = f"{wording.accuracy(optimum.accuracy_searched)} {wording.searched}"
     text = (

@@ -183,12 +183,12 @@ class Summary:
 
     @property
     def answer(self) -> Network | None:
-        """The network to use: where the whole space was ranked its optimum, else the best trial.
+        """The network to use: the best trial, or the optimum of a ranked space if it is more accurate.
 
         A network that a live device timed again wins over one of a table.
         """
         ranked = self.optimum is not None and self.confirmation is None
-        return self.optimum if ranked else self.best
+        return self.optimum if ranked and (self.gap is None or self.gap > 0) else self.best
 
     @property
     def label(self) -> str:

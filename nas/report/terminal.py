@@ -61,11 +61,7 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
         for on in best.on:
             say(console, f"it {on_device(on)}")
     answer = summary.answer
-    if (
-        answer is not None
-        and answer is summary.optimum
-        and (best is None or best.arch != answer.arch)
-    ):
+    if answer is not None and answer is not best:
         say(
             console,
             f"Answer: the {summary.optimum_name}, as the whole space was ranked; the search is a study of "
@@ -85,9 +81,9 @@ def print_next(console: Console, summary: Summary, folder: Path, page: Path) -> 
     """Print where the page is and what can be done next, then the sources of the numbers."""
     console.print()
     console.print(Text(f"page: {page}"), soft_wrap=True)
-    answer, best = summary.answer, summary.best
+    answer = summary.answer
     if answer is not None:
-        which = "" if best is not None and best.arch == answer.arch else " which=optimum"
+        which = "" if answer is summary.best else " which=optimum"
         console.print(Text(f"next: python -m nas.export run={folder}{which}"), soft_wrap=True)
         if answer.latency_is_predicted:
             say(console, "measure it on the device itself: the same with device=ssh://<board>")

@@ -22,7 +22,7 @@ _SEEN_S = 5.0
 """Time after which a process that others miss is seen to have ended."""
 
 Work = Callable[[int], None]
-"""What each process does, given its number; it can be sent to another process."""
+"""Function that each process calls with its number; it can be pickled."""
 
 
 def in_processes(work: Work, count: int, say: Callable[[str], None]) -> None:

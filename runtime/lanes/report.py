@@ -62,7 +62,7 @@ class Report:
     assumed_shapes: tuple[tuple[int, ...], ...] = ()
     """Shapes of the random inputs, if none were given."""
     disturbances: tuple[str, ...] = ()
-    """What other processes or the clock did meanwhile, a line each; times may be too long."""
+    """Disturbances by other processes or the clock, a line each; times may be too long if there are any."""
 
     def __str__(self) -> str:
         lines = [f"{'network':24}{'p50 ms':>10}{'p99 ms':>10}{'worst ms':>10}"]

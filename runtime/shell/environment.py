@@ -1,4 +1,4 @@
-"""What a command needs of the environment that it is started in."""
+"""Checks and settings of the environment that a command is started in."""
 
 from __future__ import annotations
 

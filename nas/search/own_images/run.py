@@ -198,7 +198,7 @@ class OwnImagesRun:
         return found
 
     def _scores(self, seconds: float, interruption: Interruption) -> Scores:
-        """What orders the candidates; a supernet is trained for most of these seconds first."""
+        """The signal that orders the candidates; a supernet is trained for most of these seconds first."""
         config, space = self.experiment.config, self._problem.space
         if self.rule.order is Order.proxies:
             return ProxyScores(space, self.images, config.seed)

@@ -27,7 +27,7 @@ LARGEST: Int64[ndarray, "D"] = np.array(MobileNetV3.num_choices) - 1
 SMALLEST: Int64[ndarray, "D"] = np.zeros_like(LARGEST)
 
 _DROPPED = 0.2
-"""Of the largest network alone: dropout, and the share of images that skip its last block."""
+"""Dropout, and share of images that skip the last block, while the largest network is trained."""
 
 
 @final

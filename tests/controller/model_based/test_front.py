@@ -1,4 +1,4 @@
-"""What the front is expected to grow by, and a search that finds it."""
+"""Expected growth of the front, and a search that finds the front."""
 
 from __future__ import annotations
 

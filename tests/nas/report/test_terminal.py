@@ -120,6 +120,14 @@ def test_where_the_whole_space_was_ranked_its_optimum_is_the_answer():
     assert "Answer:" not in printed(searched(range(50), problem_of(Oracle(instant=False))))
 
 
+def test_a_network_that_is_as_accurate_as_the_optimum_is_the_answer():
+    made = searched(range(15625))
+
+    assert made.summary.gap == 0
+    assert made.summary.answer is made.summary.best
+    assert "Answer:" not in printed(made)
+
+
 def test_the_policys_mode_is_said_when_asked_for():
     made = searched(range(50))
 
