@@ -46,21 +46,21 @@ def answer(
     ranked = _ranked(summary, wording)
     found = [] if best is None else [f"`{best.arch}`"]
     found += [f"It {on_device(on)}." for on in (() if best is None else best.on)]
+    found += [f"Of the answer, {line}." for line in certainty(summary)]
     return [*ranked, text, *found, *(Note(note) for note in _notes(summary, wording))]
 
 
 def _ranked(summary: Summary, wording: Wording) -> list[Part | str]:
     """The optimum of the whole space, where it was ranked and the search did not find it."""
     optimum = summary.optimum
-    sure = [f"Of the answer, {line}." for line in certainty(summary)]
     if optimum is None or summary.answer is not optimum:
-        return list(sure)
+        return []
     accuracy = f"{wording.accuracy(optimum.accuracy_searched)} {wording.searched}"
     text = (
         f"The answer is the {wording.optimum}, as the whole space was ranked: {accuracy}, "
         f"{_time(optimum, wording)}. The search is a study of how it would be found."
     )
-    return [text, f"`{optimum.arch}`", *sure]
+    return [text, f"`{optimum.arch}`"]
 
 
 def key_figures(
