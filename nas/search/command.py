@@ -28,7 +28,7 @@ from nas.search.what_limits_buy import write_what_limits_buy
 from runtime.shell.atomic_file import remove_unfinished, replacing
 from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
-from runtime.shell.exit_status import USER_ERROR, one_line_errors, reason
+from runtime.shell.exit_status import USER_ERROR, one_line_errors, plain_interrupts, reason
 from runtime.shell.file_lock import held
 from runtime.shell.hydra_command import hydra_command, user_errors
 from runtime.shell.safe_yaml import load_settings
@@ -142,7 +142,7 @@ def search(
         folder = interrupted
     again = shlex.join([f"resume={folder.path}", *words_to_repeat(_values(composed), choices)])
     try:
-        with held(folder.config):
+        with plain_interrupts(), held(folder.config):
             folder.require_unfinished()
             remove_unfinished(folder.path)
             _complete(experiment, choices, folder, console, command, on_trials)

@@ -39,7 +39,7 @@ from nas.study.terminal import print_results
 from nas.study.work import work
 from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
-from runtime.shell.exit_status import reason
+from runtime.shell.exit_status import plain_interrupts, reason
 from runtime.shell.hydra_command import hydra_command
 
 SOURCES = ("accuracy", "latency")
@@ -81,16 +81,17 @@ def run_study(
     _begin(plan, composed, choices, given, folder)
     config = plan.config
     try:
-        work(
-            plan.jobs,
-            folder,
-            plan.seeds,
-            config.budget,
-            workers=_workers(plan),
-            backend=config.backend,
-            console=console,
-        )
-        _report(plan, analyses, folder, given, console)
+        with plain_interrupts():
+            work(
+                plan.jobs,
+                folder,
+                plan.seeds,
+                config.budget,
+                workers=_workers(plan),
+                backend=config.backend,
+                console=console,
+            )
+            _report(plan, analyses, folder, given, console)
     except KeyboardInterrupt:
         console.print(f"continue with: python -m nas.study resume={folder.path}", soft_wrap=True)
         raise

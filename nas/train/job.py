@@ -34,6 +34,7 @@ from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import Subject
 from runtime.shell.errors import UserError
+from runtime.shell.exit_status import plain_interrupts
 
 CHECKPOINT = "checkpoint.safetensors"
 _TENSORBOARD = "tensorboard"
@@ -95,7 +96,8 @@ class TrainingJob:
             f"{self.device}, into {self.subject.folder}"
         )
         try:
-            trained = self._trained(recipe)
+            with plain_interrupts():
+                trained = self._trained(recipe)
         except KeyboardInterrupt:
             self._say("the same command goes on after the last whole epoch")
             raise

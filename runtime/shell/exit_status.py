@@ -32,7 +32,8 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
     """
     users: tuple[type[Exception], ...] = (UserError, *also)
     try:
-        yield
+        with plain_interrupts():
+            yield
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
     except MemoryError as error:
@@ -41,6 +42,24 @@ def one_line_errors(*also: type[Exception]) -> Iterator[None]:
         _leave(reason(error), USER_ERROR)
     except users as error:
         _leave(str(error), USER_ERROR)
+
+
+@contextmanager
+def plain_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt where Ctrl-C ended as another exception, such as a failed import's.
+
+    Raises:
+      KeyboardInterrupt: from the exception that it had caused.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = cause.__cause__
+        if cause is None:
+            raise
+        raise KeyboardInterrupt from error
 
 
 def reason(error: OSError) -> str:

@@ -85,7 +85,7 @@ def command(tmp_path, synthetic_tables):
 
     def start(*overrides, small=SMALL, **options):
         return subprocess.Popen(
-            [sys.executable, "-m", "nas.study", *overrides, *small, f"runs={tmp_path}"],
+            [sys.executable, "-m", "nas.study", *small, *overrides, f"runs={tmp_path}"],
             env={**os.environ, "NAS_DATA": str(synthetic_tables)},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -363,7 +363,7 @@ def test_a_folder_of_something_else_is_left_alone(study, tmp_path):
 
 def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_path):
     path = tmp_path / "one"
-    many = ("seeds=4", "budget=1500", "controllers=[rnn,uniform,evolution]", f"folder={path}")
+    many = ("budget=400", "controllers=[rnn,uniform,evolution]", f"folder={path}")
     killed = command(*many)
     wait_for(lambda: path.is_dir() and logs(path), killed)
     killed.send_signal(signal.SIGKILL)
@@ -382,9 +382,8 @@ def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_pa
 
 def test_ctrl_c_is_one_line_that_tells_how_to_go_on(command, tmp_path):
     path = tmp_path / "one"
-    running = command("seeds=8", "budget=20000", "workers=2", f"folder={path}")
-    wait_for((path / "study.json").is_file, running)
-    time.sleep(0.5)
+    running = command("seeds=8", "budget=1000000", "workers=2", f"folder={path}")
+    wait_for(lambda: (path / "study.json").is_file() and states(path) == ["searching"] * 2, running)
 
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=600)

@@ -38,6 +38,14 @@ def test_a_command_names_further_errors_of_the_user(capsys):
         raise ValueError("a bug")
 
 
+def test_an_import_that_ctrl_c_ended_is_an_interruption_not_a_bug(capsys):
+    with pytest.raises(SystemExit) as ended, one_line_errors():
+        raise ImportError("initialization failed") from KeyboardInterrupt()
+
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "edgenas: interrupted\n"
+
+
 def test_a_bug_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError), one_line_errors():
         raise ZeroDivisionError
