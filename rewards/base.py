@@ -65,6 +65,11 @@ class Reward(ABC):
         worst = self.ratios(latency_ms, further).max(-1)
         return self.score(accuracy, worst * self.target_ms)
 
+    @property
+    def caveat(self) -> str:
+        """Limit of this reward at this T, a sentence for the user; empty if there is none."""
+        return ""
+
     @abstractmethod
     def score(
         self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]

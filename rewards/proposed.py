@@ -38,6 +38,18 @@ class ProposedReward(Reward):
                 f"reward.latency_weight={self.latency_weight:g} is not between 0 and 1"
             )
 
+    @property
+    def caveat(self) -> str:
+        """Names the latencies within T that score like those beyond; below T = 2 ms there are some."""
+        flat_ms = 1.5 * self.target_ms - 1
+        if flat_ms >= self.target_ms:
+            return ""
+        return (
+            f"with T = {self.target_ms:g} ms reward=proposed does not tell a latency within T from one "
+            f"beyond: from {flat_ms:g} ms on its latency term is 0; take reward=constrained, or T of 2 ms "
+            f"or more"
+        )
+
     def score(
         self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]
     ) -> Float64[ndarray, "*n"]:

@@ -26,6 +26,7 @@ from runtime.machine.timing import Statistic
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
+    LATENCY_SUFFIX,
     PREDICTED,
     CsvTable,
     belongs,
@@ -63,7 +64,11 @@ class MeasuredLatency:
     def flaws(self) -> tuple[str, ...]:
         """Doubtful numbers that its source published, in words; they are kept as they are."""
         near_zero = int((self.values_ms < NEAR_ZERO_MS).sum())
-        return (f"{near_zero} of them are under {NEAR_ZERO_MS} ms",) if near_zero else ()
+        found = [f"{near_zero} of them are under {NEAR_ZERO_MS} ms"] if near_zero else []
+        states_unit = self.path.suffix != ".csv" or self.path.name.endswith(LATENCY_SUFFIX)
+        if not states_unit and self.predicted_ms is None:
+            found.append(f"read as milliseconds: {self.path.name} does not end in {LATENCY_SUFFIX}")
+        return tuple(found)
 
 
 def device_named(space: Space, name: str, statistic: Statistic = Statistic.median) -> Device:

@@ -45,8 +45,8 @@ def announce(experiment: Experiment, choices: Mapping[str, str], console: Consol
         ),
         *_outlook(problem, verbose=config.verbose),
     ]
-    if isinstance(problem.oracle, Doubtful):
-        lines += [f"warning: {one}" for one in problem.oracle.warnings]
+    doubts = problem.oracle.warnings if isinstance(problem.oracle, Doubtful) else ()
+    lines += [f"warning: {one}" for one in (problem.reward.caveat, *doubts) if one]
     for line in lines:
         say(console, line)
 

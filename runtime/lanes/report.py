@@ -39,7 +39,7 @@ class Report:
     """Arrival to completion, by network."""
     makespan_ms: float
     bound_ms: float
-    """Lower bound on the makespan of any policy, from the predicted job times."""
+    """Lower bound on the makespan of any policy if jobs took as long as alone; they may be faster."""
     misses: int
     """Number of inferences that ended after their deadline or did not complete."""
     inferences: int
@@ -72,7 +72,7 @@ class Report:
         ]
         use = ", ".join(f"{name} {share:.0%}" for name, share in self.lane_use.items())
         ends = (
-            f"makespan {self.makespan_ms:.2f} ms (lower bound {self.bound_ms:.2f}), "
+            f"makespan {self.makespan_ms:.2f} ms ({self.bound_ms:.2f} is the least by times taken alone), "
             f"{self.misses} of {self.inferences} inferences late"
         )
         lines += [ends, *self._sharing(), f"lanes: {use}"]

@@ -34,9 +34,11 @@ def percent(value: float | None) -> str:
 
 
 def with_spread(row: Row) -> str:
-    """Format the median and half of the interquartile range."""
+    """Format the median and half of the interquartile range; one round has no range."""
     if not row.get("ms"):
         return "failed"
+    if len(row.get("samples_ms", ())) == 1:
+        return f"{row['ms']:.2f}"
     return f"{row['ms']:.2f} \u00b1{50 * (row['high_ms'] - row['low_ms']) / row['ms']:.0f}%"
 
 

@@ -1,4 +1,7 @@
-"""Lower bounds on the makespan of any schedule."""
+"""Lower bounds on the makespan of any schedule, if jobs take as long as predicted.
+
+A measured makespan may be below: predicted times are of jobs that ran alone.
+"""
 
 from __future__ import annotations
 

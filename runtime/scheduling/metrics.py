@@ -144,7 +144,7 @@ def overlap(sequential_ms: float, measured_ms: float, bound_ms: float) -> float:
     """Return the achieved share of the time that parallel execution can save.
 
     (sequential - measured) / (sequential - bound): 0 for sequential speed, 1 at the bound, negative
-    if slower than sequential, above 1 only if the bound is wrong. NaN if the bound equals the
+    if slower than sequential, above 1 if jobs were faster than the times of the bound. NaN if the bound equals the
     sequential time.
 
     `sequential_ms` is the time of all jobs one after another on the fastest single lane.

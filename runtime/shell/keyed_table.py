@@ -17,6 +17,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 ACCURACY_SUFFIX = "accuracy.csv"
 ENERGY_SUFFIX = "_mj.csv"
 LATENCY_SUFFIX = "_ms.csv"
+_NO_TIME = re.compile(r"energy|joule|(?<![a-z])[mu]j(?![a-z])", re.IGNORECASE)
+"""Words in the name of a table or a column of energies."""
+
 PREDICTED, LOW, HIGH = "@predicted", "@low", "@high"
 """Endings of the names of columns with a model's predictions and their 90 % interval."""
 
@@ -143,15 +147,24 @@ def latency_files(folder: Path, keys: Keys) -> dict[str, Path]:
     """File of each column of measured latencies in a folder.
 
     Raises:
-      UserError: if two files have a column of the same name, or one named `*_ms.csv` is no
-        table.
+      UserError: if two files have a column of the same name, one named `*_ms.csv` is no table, or the
+        name of another, or of one of its columns, speaks of energy.
     """
     others = (
         path
         for path in _files_of(folder, keys, "*.csv")
         if not path.name.endswith((ACCURACY_SUFFIX, ENERGY_SUFFIX))
     )
-    return _file_of_each_column("latency", others, LATENCY_SUFFIX)
+    found = _file_of_each_column("latency", others, LATENCY_SUFFIX)
+    for column, path in found.items():
+        word = _NO_TIME.search(f"{path.stem} {column}")
+        if word is not None and not path.name.endswith(LATENCY_SUFFIX):
+            raise UserError(
+                f"{path} speaks of {word[0]!r} in its name or in column {column!r}, and would be read as "
+                f"latencies; rename it to *{ENERGY_SUFFIX} if it holds millijoules, to *{LATENCY_SUFFIX} if "
+                f"milliseconds"
+            )
+    return found
 
 
 def energy_files(folder: Path, keys: Keys) -> dict[str, Path]:

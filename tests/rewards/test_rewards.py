@@ -121,6 +121,14 @@ def test_the_maximum_of_constrained_is_the_constrained_optimum(networks):
     assert accuracy[best] == accuracy[latency_ms <= T_MS].max()
 
 
+@pytest.mark.parametrize(("target_ms", "is_told"), [(1.5, True), (2.0, False), (17.0, False)])
+def test_the_proposed_reward_says_where_it_cannot_tell_within_from_beyond(target_ms, is_told):
+    reward = ProposedReward(target_ms)
+
+    assert bool(reward.caveat) is is_told
+    assert (reward(0.7, 0.99 * target_ms) == reward(0.7, 1.01 * target_ms)) is is_told
+
+
 def test_at_the_target_every_reward_but_the_proposed_is_the_accuracy():
     for name in ("mnasnet", "mnasnet_hard", "absolute", "constrained"):
         assert REWARDS[name](0.6, T_MS) == pytest.approx(0.6)

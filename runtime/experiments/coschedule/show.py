@@ -41,7 +41,12 @@ def _tables(rows: list[Row]) -> list[TableView]:
         ]
         header = ["variant", "makespan ms", "to the strongest GPU", "above sum of rates"]
         shown.append(
-            TableView(title, [*header, "finish spread ms", "simulated ms", "bound ms"], lines, 1)
+            TableView(
+                title,
+                [*header, "finish spread ms", "simulated ms", "least by times alone, ms"],
+                lines,
+                1,
+            )
         )
         shared = [
             [row["variant"], number(row.get("overlap")), *sharing_cells(row)]

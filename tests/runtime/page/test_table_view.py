@@ -5,6 +5,7 @@ import pytest
 from runtime.experiments.command import view_of
 from runtime.page.results import Results, summary
 from runtime.page.results_page import results_page
+from runtime.page.table_view import with_spread
 
 SHARED = {"stp": 1.5, "antt": 1.25, "fairness": 0.9, "ends_ms": 0.5}
 BUSY = {"bin_ms": 1.0, "streams_busy": [1.0, 2.0]}
@@ -83,6 +84,11 @@ KEY_FIGURES = {
     "optimum": "Policies and the best schedule",
     "simulator": "median error of the makespan",
 }
+
+
+def test_one_round_has_no_spread():
+    assert with_spread(summary([10.0])) == "10.00"
+    assert with_spread(summary([9.0, 10.0, 11.0])) == "10.00 ±5%"
 
 
 @pytest.mark.parametrize("experiment", [*ROWS])

@@ -288,6 +288,16 @@ def test_latency_columns_are_those_of_every_table_but_accuracy_and_energy(tmp_pa
     assert latency_files(tmp_path, SPACE) == {"phone": a, "gpu": a, "tpu": b}
 
 
+@pytest.mark.parametrize(
+    ("name", "column"), [("energy.csv", "board"), ("b.csv", "board-mJ"), ("pi_joules.csv", "board")]
+)
+def test_a_table_that_speaks_of_energy_is_not_read_as_latencies(tmp_path, name, column):
+    write(tmp_path / name, [], f"arch,{column}")
+
+    with pytest.raises(UserError, match=r"rename it to \*_mj\.csv"):
+        latency_files(tmp_path, SPACE)
+
+
 def test_one_latency_column_in_two_files_is_a_user_error(tmp_path):
     write(tmp_path / "a_ms.csv", [], "arch,phone")
     write(tmp_path / "b_ms.csv", [], "arch,phone")

@@ -86,7 +86,9 @@ def _numbers(results: Results, found: list[Reproduction]) -> Iterator[Part | str
         yield (
             "Median over our seeds, with the least and the most of any seed: the thesis prints one "
             "run; its number is in range where it lies between these, and the last column counts "
-            "them. Its device is a GTX 1080 Ti at batch 256, of which there is no complete open table; "
+            "them. Its times are NATS-Bench's of a GTX 1080 Ti at batch 256, of which there is no complete open "
+            "table; the nearest is HELP's of that board and batch, help-1080ti-256, on which the claim fails "
+            "(benchmarks/results/thesis.md); "
             "its learning rate, batch and entropy weight are unknown."
         )
     else:
