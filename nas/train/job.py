@@ -18,8 +18,8 @@ from torch import nn
 
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import accuracy_of
+from nas.accuracy.training.optimization.replicas import agreed, place
 from nas.accuracy.training.recipe import Recipe
-from nas.accuracy.training.replicas import agreed, place
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trained_folder import SCHEMA, Judged, State, Training, write_trained
 from nas.accuracy.training.trainer import (

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from nas.accuracy.training.replicas import join, leave
+from nas.accuracy.training.optimization.replicas import join, leave
 from runtime.shell.errors import UserError
 
 _ATTEMPTS = 5

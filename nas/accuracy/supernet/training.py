@@ -21,9 +21,9 @@ from torch import nn
 
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.training.batches import source_of
+from nas.accuracy.training.augmented.batches import source_of
 from nas.accuracy.training.evaluation import accuracy_of, device_named
-from nas.accuracy.training.step import Normalised
+from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.trainer import Epoch, seconds_an_epoch, train
 from nas.accuracy.training.untrained import HasNetworks, resize, untrained
 from runtime.network.task import Task

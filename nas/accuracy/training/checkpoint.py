@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from nas.accuracy.training.step import restore
+from nas.accuracy.training.optimization.step import restore
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 

@@ -7,8 +7,8 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from nas.accuracy.images.image_set import Images, ImageSet
-from nas.accuracy.training.batches import Source, source_of
-from nas.accuracy.training.step import Normalised
+from nas.accuracy.training.augmented.batches import Source, source_of
+from nas.accuracy.training.optimization.step import Normalised
 
 _BATCH = {"cuda": 4096}
 """Images at once; 256 on other devices."""

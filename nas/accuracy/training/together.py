@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.training.captured import GpuSlot, chosen_kernels
 from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.optimization.captured import GpuSlot, chosen_kernels
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import Epoch, Sources, Trained, Waits, drained, training

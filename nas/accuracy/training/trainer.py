@@ -16,8 +16,7 @@ import torch
 from torch import nn
 
 from nas.accuracy.images.image_set import ImageSet
-from nas.accuracy.training.batches import Batches, Source, hash_of, source_of
-from nas.accuracy.training.captured import GpuSlot, chosen_kernels, opened_slot
+from nas.accuracy.training.augmented.batches import Batches, Source, hash_of, source_of
 from nas.accuracy.training.checkpoint import (
     Progress,
     carry_over,
@@ -25,9 +24,10 @@ from nas.accuracy.training.checkpoint import (
     save_checkpoint,
 )
 from nas.accuracy.training.evaluation import device_named, right_answers
+from nas.accuracy.training.optimization.captured import GpuSlot, chosen_kernels, opened_slot
+from nas.accuracy.training.optimization.replicas import average_statistics, place
+from nas.accuracy.training.optimization.step import Normalised, Step, copied, restore
 from nas.accuracy.training.recipe import Recipe
-from nas.accuracy.training.replicas import average_statistics, place
-from nas.accuracy.training.step import Normalised, Step, copied, restore
 from nas.accuracy.training.train_on import TrainOn
 from runtime.shell.errors import UserError
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.step import Normalised
 from nas.accuracy.training.together import TrainingPool, train_together
 from nas.accuracy.training.trainer import DivergedTrainingError, train
 from nas.spaces.nas_bench_201.plugin import SPACE

@@ -13,7 +13,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from nas.accuracy.images.image_set import Images
-from nas.accuracy.training.augmentation import Draws, augmented
+from nas.accuracy.training.augmented.augmentation import Draws, augmented
 from nas.accuracy.training.recipe import Recipe
 
 _SEGMENT_BYTES = 2**29

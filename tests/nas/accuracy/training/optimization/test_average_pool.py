@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from nas.accuracy.training.average_pool import exact_average_pools
+from nas.accuracy.training.optimization.average_pool import exact_average_pools
 
 
 def gradient(network, images, weights):

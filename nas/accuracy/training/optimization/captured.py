@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import torch
 
-from nas.accuracy.training.step import Step, copied, restore
+from nas.accuracy.training.optimization.step import Step, copied, restore
 
 if TYPE_CHECKING:
     from runtime.network.cuda.graph import GraphEngine

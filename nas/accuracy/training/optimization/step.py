@@ -12,9 +12,9 @@ from jaxtyping import Float, Int64, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
-from nas.accuracy.training.average_pool import exact_average_pools
+from nas.accuracy.training.optimization.average_pool import exact_average_pools
+from nas.accuracy.training.optimization.replicas import part_of_batch, sum_over_processes
 from nas.accuracy.training.recipe import Recipe
-from nas.accuracy.training.replicas import part_of_batch, sum_over_processes
 
 
 @final

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from nas.accuracy.training.augmentation import Draws, augmented
-from nas.accuracy.training.rand_augment import CHOICES, rand_augmented
+from nas.accuracy.training.augmented.augmentation import Draws, augmented
+from nas.accuracy.training.augmented.rand_augment import CHOICES, rand_augmented
 from nas.accuracy.training.recipe import RECIPES
 
 PLAIN = replace(RECIPES["nas_bench_201"], flip=False, crop=False)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Int64, UInt8
 from torch import Tensor
 
-from nas.accuracy.training.rand_augment import CHOICES, OPERATIONS, rand_augmented
+from nas.accuracy.training.augmented.rand_augment import CHOICES, OPERATIONS, rand_augmented
 from nas.accuracy.training.recipe import Recipe
 
 

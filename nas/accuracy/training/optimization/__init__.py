@@ -1,0 +1,1 @@
+"""One optimisation step: on one device, captured as a CUDA graph, or shared by several processes."""
