@@ -7,7 +7,10 @@ range, a source that cannot answer, a file that cannot be read or written raise 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -256,7 +259,10 @@ def measure(
         "precision": precision, "minutes": minutes, "out": out, **(settings or {}),
     }  # fmt: skip
     words = _words(given)
-    with typed_call("nas.measure", "measure", MeasureConfig, words) as config:
+    with (
+        _process_as_before(),
+        typed_call("nas.measure", "measure", MeasureConfig, words) as config,
+    ):
         return run(config, words, _console(quiet=quiet))
 
 
@@ -393,6 +399,22 @@ def export(
     }  # fmt: skip
     with typed_call("nas.export", "export", ExportConfig, _words(given)) as config:
         return write(config, _console(quiet=quiet))
+
+
+@contextmanager
+def _process_as_before() -> Iterator[None]:
+    """Give the process its processors, and torch its threads, back after a measurement."""
+    if not hasattr(os, "sched_getaffinity"):  # only boards can be measured
+        yield
+        return
+    cores, torch = os.sched_getaffinity(0), sys.modules.get("torch")
+    threads = len(cores) if torch is None else torch.get_num_threads()
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+        if "torch" in sys.modules:
+            sys.modules["torch"].set_num_threads(threads)
 
 
 def _space(space: str | SearchSpace | None) -> str | None:

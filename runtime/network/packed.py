@@ -6,6 +6,7 @@ double precision, which holds all of them exactly but integers beyond 2**53.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -107,7 +108,13 @@ def tensors_of(given: Given) -> list[Tensor]:
 
 
 def is_plain(module: nn.Module, given: Tensor) -> bool:
-    """Whether a module maps this tensor to one tensor, so that it need not be packed."""
+    """Whether a module maps this tensor to one tensor, so that it need not be packed.
+
+    One with a default that is true or false is not: the ONNX exporter gives it as a tensor.
+    """
+    parameters = inspect.signature(module.forward).parameters.values()
+    if any(isinstance(parameter.default, bool) for parameter in parameters):
+        return False
     with torch.no_grad():
         return isinstance(module(given.clone()), Tensor)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, fields
@@ -10,12 +11,14 @@ from importlib.metadata import EntryPoint
 
 import numpy as np
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf
 
 import edgenas
 import nas.search.command
 from controller.uniform import UniformConfig
 from latency.measuring.settings import MeasureConfig
-from nas.config.build import NAMES, SearchConfig, register
+from nas.config.build import NAMES, SearchConfig
 from nas.export.config import ExportConfig
 from nas.spaces.registry import space_named
 from nas.study.config import StudyConfig
@@ -23,7 +26,7 @@ from nas.train.config import TrainConfig
 from nas.transfer import TransferConfig
 from rewards.base import Reward
 from runtime.shell import plug_ins
-from runtime.shell.hydra_command import called, word
+from runtime.shell.hydra_command import word
 
 
 @dataclass
@@ -34,29 +37,76 @@ class FasterIsBetter(Reward):
         return accuracy + self.weight * self.target_ms / latency_ms
 
 
+class Enough(Exception):  # noqa: N818 - a user's own
+    pass
+
+
+def own_accuracy(rows):
+    return rows.mean(1) / 4
+
+
+def twenty(seen):
+    """A progress callback that stops the search after 20 trials."""
+
+    def progress(trials):
+        seen.append(trials)
+        if trials.number[-1] >= 20:
+            raise Enough
+
+    return progress
+
+
 @pytest.fixture
-def search(synthetic_tables, tmp_path, monkeypatch):
-    monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
+def search(tmp_path, monkeypatch):
+    monkeypatch.delenv("NAS_DATA", raising=False)
 
     def call(**given):
-        common = {"device": "synthetic-board", "T": "11ms", "budget": 40, "quiet": True}
-        return edgenas.search(runs=tmp_path / "it's a [run]", **{**common, **given})
+        common = {"T": "11ms", "budget": 40, "quiet": True}
+        return edgenas.search(**{"runs": tmp_path, **common, **given})
 
     return call
 
 
-def test_a_search_finds_what_the_command_finds(search, in_process, tmp_path):
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """A search with parts of one's own, interrupted and resumed."""
+    runs = tmp_path_factory.mktemp("it's a [run]")
+    own = {
+        "reward": FasterIsBetter(weight=0.25),
+        "accuracy": own_accuracy,
+        "latency": lambda rows: 1.0 + rows.sum(1),
+        "controller": lambda space, seeds: UniformConfig(1).build(space, seeds),
+    }
+    with pytest.raises(Enough):
+        edgenas.search(
+            **own,
+            T="11ms",
+            device="my-board",
+            budget=40,
+            runs=runs,
+            quiet=True,
+            progress=twenty([]),
+        )
+    (folder,) = runs.glob("*/*")
+    result = edgenas.search(resume=folder, **own, quiet=True)
+    assert result.folder == folder
+    return result
+
+
+def test_a_search_asks_what_the_command_asks(search, in_process, tmp_path):
     seen = []
 
-    found = search(seed=3, settings={"controller.batch_size": 4}, progress=seen.append)
-    words = ["device=synthetic-board", "T=11ms", "budget=40", "seed=3", "controller.batch_size=4"]
+    with pytest.raises(Enough):
+        search(seed=3, settings={"controller.batch_size": 4}, progress=twenty(seen))
+    words = ["T=11ms", "budget=40", "seed=3", "controller.batch_size=4"]
     status, told, _ = in_process(nas.search.command.main, ["", *words, f"runs={tmp_path / 'runs'}"])
 
+    (folder,) = (tmp_path / "runs").glob("*/*")
+    by_command = edgenas.Found(folder)
     assert status == 0
-    assert found.best.arch in told
-    assert sum(map(len, seen)) == found.trials.num_rows == 40
-    assert found.trials.column_names[:3] == ["sample", "index", "arch"]
-    assert "<iframe" in found.report._repr_html_()
+    assert by_command.best.arch in told
+    rewards = np.concatenate([trials.rewards.ravel() for trials in seen])
+    assert by_command.trials["reward"].to_pylist()[: len(rewards)] == rewards.tolist()
 
 
 @pytest.mark.parametrize(
@@ -65,7 +115,7 @@ def test_a_search_finds_what_the_command_finds(search, in_process, tmp_path):
         ({"T": "17"}, "T=17 has no unit"),
         ({"reward": "propsed"}, "did you mean proposed?"),
         ({"settings": {"budgt": 3}}, "did you mean budget?"),
-        ({"device": "synthetic-bord"}, "synthetic-board"),
+        ({"device": "jetson-nan/fp32/b1"}, "jetson-nano"),
         ({"space": 3}, "space: int is no search space; it lacks"),
         ({"reward": 3}, "reward=int is no Reward"),
         ({"resume": "nowhere"}, "resume=nowhere is not the folder of a run"),
@@ -79,55 +129,38 @@ def test_what_the_command_refuses_in_a_line_is_an_exception(search, given, said)
     assert said in str(raised.value)
 
 
-def test_a_reward_of_ones_own_is_an_object_with_settings(search):
-    found = search(reward=FasterIsBetter(weight=0.25))
+def test_limits_are_compared_before_a_search(tmp_path):
+    page = edgenas.front(["11ms", "17ms"], runs=tmp_path, quiet=True)
 
+    assert "<iframe" in page._repr_html_()
+    assert page.path.name == "report.html"
+
+
+def test_an_interrupted_search_goes_on_with_the_same_parts(found):
+    assert found.trials["sample"].to_pylist() == list(range(40))
+    assert found.trials.column_names[:3] == ["sample", "index", "arch"]
+    assert found.summary.resumed_at_sample >= 20
+    assert "<iframe" in found.report._repr_html_()
+
+
+def test_a_reward_of_ones_own_is_an_object_with_settings(found):
     table = found.trials
     ratio = 11 / table["latency_ms"].to_numpy()
     assert found.summary.settings.reward == "FasterIsBetter"
     assert np.allclose(table["reward"], table["accuracy"].to_numpy() + 0.25 * ratio)
 
 
-def test_functions_of_ones_own_answer_and_are_never_called_measured(search):
-    def my_accuracy(rows):
-        return rows.mean(1) / 4
-
-    found = search(
-        accuracy=my_accuracy,
-        latency=lambda rows: 1.0 + rows.sum(1),
-        reward=lambda accuracy, latency_ms: accuracy - latency_ms / 100,
-        controller=lambda space, seeds: UniformConfig(1).build(space, seeds),
-        device="my-board",
-    )
-
-    rows = space_named("nas_bench_201").parse(found.best.arch)
-    assert found.best.accuracy_searched == rows.mean() / 4
-    assert found.best.latency_ms == 1 + rows.sum() <= 11
+def test_functions_of_ones_own_answer_and_are_never_called_measured(found):
+    row = space_named("nas_bench_201").parse(found.best.arch)
+    assert found.best.accuracy_searched == row.mean() / 4
+    assert found.best.latency_ms == 1 + row.sum() <= 11
     assert found.best.latency_is_predicted
-    assert found.summary.accuracy_source == "my_accuracy"
+    assert found.summary.accuracy_source == "own_accuracy"
 
 
-def test_an_interrupted_search_goes_on_with_the_same_parts(search, tmp_path):
-    class Enough(Exception):  # noqa: N818 - a user's own
-        pass
-
-    def stop(trials):
-        if trials.number[-1] >= 20:
-            raise Enough
-
-    own = FasterIsBetter(weight=0.25)
-    with pytest.raises(Enough):
-        search(reward=own, progress=stop)
-    (folder,) = tmp_path.glob("*/*/*")
-    found = edgenas.search(resume=folder, reward=own, quiet=True)
-
-    assert found.folder == folder
-    assert found.trials["sample"].to_pylist() == list(range(40))
-    assert found.summary.resumed_at_sample >= 20
-    assert found.summary.settings.reward == "FasterIsBetter"
-
-
-def test_a_plug_in_adds_a_name_and_a_broken_one_is_named_when_it_is_chosen(search, monkeypatch):
+def test_a_study_compares_a_plug_in_with_an_object_and_a_broken_plug_in_is_named(
+    search, monkeypatch, tmp_path
+):
     points = [
         EntryPoint("faster", f"{__name__}:FasterIsBetter", "edgenas.rewards"),
         EntryPoint("broken", "nowhere:Thing", "edgenas.rewards"),
@@ -138,9 +171,58 @@ def test_a_plug_in_adds_a_name_and_a_broken_one_is_named_when_it_is_chosen(searc
         plug_ins, "entry_points", lambda group: [one for one in points if one.group == group]
     )
 
-    assert search(reward="faster").summary.settings.reward == "faster"
+    compared = edgenas.study(
+        rewards=["faster", FasterIsBetter(weight=0.0)],
+        reference="faster",
+        controllers=["uniform"],
+        limits=["11ms"],
+        seeds=2,
+        budget=10,
+        workers=1,
+        folder=tmp_path / "study",
+        quiet=True,
+    )
+
+    assert len(compared.results["settings"]) == 2
+    assert "<iframe" in compared._repr_html_()
     with pytest.raises(edgenas.UserError, match="its plug-in nowhere:Thing cannot be imported"):
         search(reward="broken")
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_this_machine_is_measured_and_the_process_is_as_before(tmp_path):
+    import torch  # noqa: PLC0415 - most tests need no torch
+
+    torch.set_num_threads(2)
+    cores = os.sched_getaffinity(0)
+    quiet = dict.fromkeys(("control_drift", "other_load", "stolen"), 1000) | {"clock_drop": 1}
+    quick = {"samples": 3, "warm_up_window": 1, "warm_up_most": 2, "settle_s": 0.01}
+
+    path = edgenas.measure(
+        board="here",
+        dataset="imagenet16",
+        networks=1,
+        out=tmp_path,
+        settings={
+            "repeats": 0,
+            **{f"quiet.{name}": value for name, value in quiet.items()},
+            **{f"timing.{name}": value for name, value in quick.items()},
+        },
+        quiet=True,
+    )
+
+    assert path.read_text().splitlines()[0] == "index,arch,here/torch/fp32/b1"
+    assert (os.sched_getaffinity(0), torch.get_num_threads()) == (cores, 2)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_network_is_trained_in_full(tmp_path):
+    side = {"side": 4}
+    trained = edgenas.train(
+        arch=1835, data="digits", epochs=1, device="cpu", runs=tmp_path, settings=side, quiet=True
+    )
+
+    assert (trained / "weights.safetensors").is_file()
 
 
 @pytest.mark.parametrize(
@@ -169,10 +251,9 @@ def test_every_argument_is_a_setting_of_the_command_and_has_no_default_of_its_ow
     ["17ms", "2024", "1e3", "null", "it's", "a\\", "a\\'b", "[x, y]", "a=b,c", "$", "", 3, 0.5],
 )
 def test_a_value_arrives_as_it_was_given(value):
-    register()
+    override = OverridesParser.create().parse_override(word("device", value))
 
-    with called("nas.search", "search", [word("device", value)]) as (composed, _):
-        assert composed.device == value
+    assert OmegaConf.create({"device": override.value()}).device == value
 
 
 @pytest.mark.slow

@@ -11,19 +11,22 @@ TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorial"
 
 QUICKER = {
     "first-search.ipynb": {"BUDGET = 5000": "BUDGET = 40"},
-    "your-images.ipynb": {"HOURS = 0.05": "HOURS = 0.005", 'LIMIT = "17ms"': 'LIMIT = "6ms"'},
+    "your-images.ipynb": {"HOURS = 0.05": "HOURS = 0.005", 'LIMIT = "8ms"': 'LIMIT = "6ms"'},
+    "your-board.ipynb": {
+        "NETWORKS = 10": "NETWORKS = 3",
+        '{"on_disturbance": "flag"}': str(
+            {"repeats": 0, "timing.samples": 3, "timing.warm_up_most": 2, "timing.settle_s": 0.01}
+            | {f"quiet.{name}": 1000 for name in ("control_drift", "other_load", "stolen")}
+        ),
+    },
+    "many-networks.ipynb": {"INFERENCES = 20": "INFERENCES = 2"},
 }
 """Settings of a notebook that are changed for the test."""
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, marks=[pytest.mark.slow] if path.stem == "your-images" else [])
-        for path in sorted(TUTORIALS.glob("*.ipynb"))
-    ],
-    ids=lambda path: path.stem,
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("path", sorted(TUTORIALS.glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.usefixtures("one_thread")
 def test_it_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NAS_DATA", raising=False)

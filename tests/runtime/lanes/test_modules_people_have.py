@@ -61,12 +61,13 @@ IDS = torch.tensor([[1, 2, 3]])
         (nn.LSTM(16, 8, batch_first=True), ROW),
         (nn.GRU(16, 8, batch_first=True), ROW),
         (encoder(), ROW),
+        (nn.TransformerEncoderLayer(16, 2, 32), ROW),
         (ManyToMany(), (IDS, torch.randn(1, 8))),
         (ManyToMany(), {"features": torch.randn(1, 8), "ids": IDS}),
         (OnShapes(), IMAGE),
         (nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).half(), IMAGE.half()),
     ],
-    ids=["lstm", "gru", "encoder", "several", "by name", "shapes", "float16"],
+    ids=["lstm", "gru", "encoder", "encoder layer", "several", "by name", "shapes", "float16"],
 )
 def test_it_computes_what_the_module_does(module, given):
     report = runtime.run([module.eval()], [given], inferences=1, gpu=False)
