@@ -1,6 +1,6 @@
 """The result of a search, as `summary.json`.
 
-docs/reference/files.md documents every field of the file. Nothing is asked again for it, but the
+docs/reference/files.md explains what a name does not say. Nothing is asked again for it, but the
 test accuracy of the networks that are reported.
 """
 
