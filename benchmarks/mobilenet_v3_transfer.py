@@ -52,7 +52,9 @@ def main():
             predictions = [fit(known_ms, known_ms[timed], ms[timed]).predict_ms(known_ms)]
             boards = tuple(one.board for one in others)
             no_counts = np.empty((len(rows), 0))
-            process = Known(boards, np.log(known_ms).T, linear, no_counts, everywhere, everywhere)
+            process = Known(
+                boards, boards, np.log(known_ms).T, linear, no_counts, everywhere, everywhere
+            )
             predictions.append(process.transfer(timed, ms[timed]).latency_ms)
             predictions.append(
                 fit(flops[:, None], flops[timed, None], ms[timed]).predict_ms(flops[:, None])

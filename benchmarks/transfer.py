@@ -1,6 +1,7 @@
 """Claim: ten timed cells predict a new device's whole table, better than what is usually done.
 
     $ NAS_DATA=<tables> python benchmarks/transfer.py
+    $ NAS_DATA=<tables> python benchmarks/transfer.py --intervals     # boards and runtimes left out
 
 HELP's split and sources (Lee et al., NeurIPS 2021): nine training devices, four validation devices,
 six test devices. All 15,625 cells are judged, the probes among them. Methods that draw their probes
@@ -11,16 +12,21 @@ results/transfer.md holds the tables.
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
 import numpy as np
 
 from latency.devices.measured import measured_on
 from latency.devices.registry import find, registered
+from latency.models.confidence import Uncertainty, of_residuals
 from latency.models.known_devices import known_from
-from latency.models.process import Known, unlike
+from latency.models.process import Z_90, Known, unlike
 from latency.models.regression import embedded_models, judge
 from latency.sources.regression import RegressionLatencyConfig
+from latency.sources.table import AutoLatencyConfig
 from latency.sources.transfer import known_latency
+from nas.accuracy.base import Split
+from nas.accuracy.table import AutoAccuracyConfig
 from nas.spaces.nas_bench_201.costs import mflops
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
@@ -37,6 +43,8 @@ TEST = (
 )
 SIBLINGS = {"Google Pixel 2": {"Google Pixel 3"}}  # boards that are nearly one another
 COUNTS = (10, 30, 100)
+SHARE_90 = 0.9  # of the devices, whose intervals shall hold 90 % of their times
+SHARE_MARGIN = 0.75  # of the devices, whose errors shall be smaller than the margin takes them for
 DRAWS = 5
 ARCHITECTURES = NAS_BENCH_201.rows
 
@@ -70,13 +78,19 @@ def without(known: Known, column):
     own = find(SPACE, column).board
     gone = {own} | SIBLINGS.get(own, set())
     kept = [i for i, board in enumerate(known.boards) if board not in gone]
+    return only(known, kept, known.eligible)
+
+
+def only(known: Known, kept, eligible):
+    """Some of the devices, with these architectures as possible calibration networks."""
     return Known(
         tuple(known.boards[i] for i in kept),
+        tuple(known.runtimes[i] for i in kept),
         known.log_ms[kept],
         known.linear,
         known.counts,
         known.wanted,
-        known.eligible,
+        eligible,
     )
 
 
@@ -180,6 +194,9 @@ def compare(known, columns, count):
             qualities.append(mean_quality(judged))
         spearman_row(name, qualities)
     other_designs(known, columns, count)
+    probes, tables = known.choose(count), [measured(c) for c in columns]
+    same = [judge(ridge_on_sources(known, probes, t[probes]), t) for t in tables]
+    spearman_row("ridge on the sources, designed as ours", same)
     designed(f"**ours**, {count} designed", [known] * len(columns), columns, count)
 
 
@@ -271,7 +288,14 @@ def unlike_ones(count):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--validation", action="store_true", help="the validation devices only")
-    columns = VALIDATION if parser.parse_args().validation else TEST
+    parser.add_argument("--intervals", action="store_true", help="boards and runtimes left out")
+    given = parser.parse_args()
+    if given.intervals:
+        task = TASKS["cifar100"]
+        accuracy = AutoAccuracyConfig().build(SPACE, task, Split.auto, 200).answer(ARCHITECTURES)
+        intervals([*left_out_devices(without_tables(), 10, accuracy.fraction)])
+        return
+    columns = VALIDATION if given.validation else TEST
     known = training_tables()
     for count in COUNTS:
         compare(known, columns, count)
@@ -296,6 +320,125 @@ def main():
             count,
         )
     unlike_ones(10)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A device predicted from those that share neither its board nor its runtime."""
+
+    device: str
+    predicted_ms: np.ndarray  # of the cells that were measured, and are no calibration networks
+    half_width: np.ndarray  # of the interval's logarithm, in units of the process's deviation
+    truth_ms: np.ndarray
+    accuracy: np.ndarray
+    ridge_ms: np.ndarray
+
+    @property
+    def error(self):
+        """Residuals of the logarithm."""
+        return np.log(self.truth_ms / self.predicted_ms)
+
+    @property
+    def needed(self):
+        """Deviations within which 90 % of the times lie."""
+        return float(np.quantile(np.abs(self.error) / self.half_width, 0.9))
+
+    @property
+    def per_sd(self):
+        """Quantiles of the residuals, in the median deviation."""
+        return of_residuals(self.error / np.median(self.half_width))
+
+
+def left_out_devices(known, count, accuracy):
+    devices = [device for device in registered(SPACE) if device.for_transfer]
+    for number, device in enumerate(devices):
+        truth = measured_on(SPACE, device).values_ms
+        timed = np.isfinite(truth)
+        others = only(known, known.strangers(number), known.eligible & timed)
+        probes = others.choose(count)
+        found = others.transfer(probes, truth[probes])
+        judged = timed & known.wanted
+        judged[probes] = False
+        yield LeftOut(
+            device.id,
+            found.latency_ms[judged],
+            np.log(found.high_ms / found.latency_ms)[judged] / Z_90,
+            truth[judged],
+            accuracy[judged],
+            ridge_on_sources(others, probes, truth[probes])[judged],
+        )
+
+
+def beyond(one, margin):
+    """Share of the answers at eight limits that are truly beyond, and the accuracy lost to the best."""
+    wrong, lost = [], []
+    for limit_ms in np.quantile(one.truth_ms, np.linspace(0.1, 0.8, 8)):
+        within = one.predicted_ms * np.exp(margin) <= limit_ms
+        answer = (
+            np.where(within, one.accuracy, -1).argmax()
+            if within.any()
+            else one.predicted_ms.argmin()
+        )
+        wrong.append(one.truth_ms[answer] > limit_ms)
+        lost.append(one.accuracy[one.truth_ms <= limit_ms].max() - one.accuracy[answer])
+    return np.mean(wrong), np.mean(lost)
+
+
+def intervals(found):
+    """Calibrate the intervals on each device's strangers, and judge each by what the others ask for."""
+    needed = np.array([one.needed for one in found])
+    quantiles = np.array([one.per_sd.quantiles for one in found])
+    sds = np.array([one.per_sd.sd for one in found])
+    head = ["ours", "within 10 %", "ridge", "within 10 %", "inside 1.645 sd", "inside 90 %"]
+    row("device", [*head, "beyond T"])
+    print("|" + "---|" * 8)
+    table = []
+    for number, one in enumerate(found):
+        factor = np.quantile(np.delete(needed, number), SHARE_90)
+        others = np.quantile(np.delete(quantiles, number, axis=0), SHARE_MARGIN, axis=0)
+        scale = float(np.median(one.half_width))
+        margin = Uncertainty(1.0, tuple(others)).scaled(scale).margin(0.95)
+        ours, plain = judge(one.predicted_ms, one.truth_ms), judge(one.ridge_ms, one.truth_ms)
+        inside = [(np.abs(one.error) <= z * one.half_width).mean() for z in (1.645, factor)]
+        wrong, lost = zip(beyond(one, 0.0), beyond(one, margin), strict=True)
+        qualities = [(each.spearman, each.within_10_percent) for each in (ours, plain)]
+        table.append([*qualities[0], *qualities[1], *inside, *wrong, *lost])
+        row(one.device, cells_of(table[-1]))
+    values = np.array(table)
+    row("mean", cells_of(values.mean(0)))
+    kept = (values[:, 4:6] >= 0.9).sum(0)
+    print(
+        f"\ninside 90 %: least {values[:, 5].min():.1%}; of {len(found)} devices {kept[1]} hold 90 %, "
+        f"{kept[0]} with 1.645 sd\nanswers beyond T: {values[:, 6].mean():.1%} as predicted, "
+        f"{values[:, 7].mean():.1%} with the margin of confidence=0.95, for "
+        f"{100 * (values[:, 9] - values[:, 8]).mean():.2f} points\n\n"
+        f"Z_90 = {np.quantile(needed, SHARE_90):.2f}\n"
+        f"_PER_SD = Uncertainty({np.quantile(sds, SHARE_MARGIN):.2f}, "
+        f"{tuple(np.quantile(quantiles, SHARE_MARGIN, axis=0).round(2).tolist())})"
+    )
+
+
+def cells_of(values):
+    shares = [f"{value:.1%}" for value in values]
+    return [
+        f"{values[0]:.3f}",
+        shares[1],
+        f"{values[2]:.3f}",
+        shares[3],
+        *shares[4:6],
+        f"{values[7]:.0%}",
+    ]
+
+
+def without_tables():
+    """What a machine without tables knows: embedded models, and bundled tables where there is none."""
+    devices = [device for device in registered(SPACE) if device.for_transfer]
+    task = TASKS["cifar100"]
+    values = [
+        bundled(one) if _has_model(one) else AutoLatencyConfig().build(one.id, SPACE, task).ms
+        for one in devices
+    ]
+    return known_from(SPACE, devices, np.array(values))
 
 
 def _has_model(device):

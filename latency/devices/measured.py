@@ -26,6 +26,7 @@ from runtime.machine.timing import Statistic
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
 from runtime.shell.keyed_table import (
+    HIGH,
     LATENCY_SUFFIX,
     PREDICTED,
     CsvTable,
@@ -54,6 +55,7 @@ class MeasuredLatency:
     architectures: Int64[ndarray, "n D"]
     values_ms: Float64[ndarray, "n"]  # NaN: not measured
     predicted_ms: Float64[ndarray, "n"] | None = None  # by `nas.transfer`, in the same file
+    high_ms: Float64[ndarray, "n"] | None = None  # upper ends of their 90 % intervals, likewise
 
     @property
     def count(self) -> int:
@@ -158,12 +160,12 @@ def measured_on(space: Space, device: Device) -> MeasuredLatency | None:
         return _bundled(space, device)
     column = device.column if path == files.get(device.column) else device.id
     table = read_csv_table(path, space)
-    predicted = f"{column}{PREDICTED}"
+    predicted_ms, high_ms = (
+        _positive(table, f"{column}{of}", space) if f"{column}{of}" in table.columns else None
+        for of in (PREDICTED, HIGH)
+    )
     return MeasuredLatency(
-        path,
-        table.architectures,
-        _positive(table, column, space),
-        _positive(table, predicted, space) if predicted in table.columns else None,
+        path, table.architectures, _positive(table, column, space), predicted_ms, high_ms
     )
 
 

@@ -47,6 +47,17 @@ class Uncertainty:
     sd: float  # robust: half of the middle 68 %
     quantiles: tuple[float, ...]  # at `QUANTILES`
 
+    def scaled(self, factor: float) -> Uncertainty:
+        """The uncertainty of residuals that are larger by a factor."""
+        return Uncertainty(factor * self.sd, tuple(factor * one for one in self.quantiles))
+
+    def and_of(self, other: Uncertainty | None) -> Uncertainty:
+        """The uncertainty of a sum of independent residuals, this one's and another's."""
+        if other is None:
+            return self
+        both = np.hypot(self.quantiles, other.quantiles)
+        return Uncertainty(float(np.hypot(self.sd, other.sd)), tuple(both.tolist()))
+
     def margin(self, confidence: float) -> float:
         """Logarithm of the factor that a prediction needs below T; not negative, 0 for confidence 0."""
         if confidence <= 0:

@@ -46,6 +46,7 @@ def known_from(
     live, needed = (_summed(space, features, form) for form in ("live", "needed"))
     return Known(
         boards=tuple(device.board for device in devices),
+        runtimes=tuple(device.runtime or device.source for device in devices),
         log_ms=np.log(np.maximum(latency_ms, fastest)),
         linear=linear,
         counts=np.concatenate([live, needed], axis=1),

@@ -20,6 +20,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from latency.models.confidence import Uncertainty
+
 FEWEST_NETWORKS = 3
 """Smallest number of calibration networks: with fewer, none can be held out."""
 
@@ -36,7 +38,19 @@ _DESIGN_TARGETS = 1500  # architectures that the calibration networks are chosen
 _MOST_FOLDS = 20
 _SEED = 201
 
-_Z_90 = 1.645  # of a normal distribution
+Z_90 = 1.96
+"""Half width of a 90 % interval in standard deviations; a normal distribution has 1.645.
+
+With it the intervals of nine in ten known devices, each predicted from those that share neither board nor
+runtime with it, hold at least 90 % of the times; by what the other devices need, those of seven in eight
+(`benchmarks/results/transfer.md`).
+"""
+
+_PER_SD = Uncertainty(
+    0.85, (0.15, 0.51, 0.67, 0.83, 0.89, 0.96, 1.04, 1.14, 1.26, 1.42, 1.77, 2.15, 3.13)
+)
+"""Errors of the same devices in their median standard deviation; those of three in four are smaller."""
+
 _UNLIKE_QUANTILE = 0.95
 
 
@@ -88,6 +102,11 @@ class Transfer:
     low_ms: Float64[ndarray, " architectures"]
     high_ms: Float64[ndarray, " architectures"]
 
+    @property
+    def uncertainty(self) -> Uncertainty:
+        """Uncertainty of the predictions, as wide as their intervals are in the median."""
+        return uncertainty_of(self.latency_ms, self.high_ms)
+
 
 @final
 @dataclass(frozen=True)
@@ -95,6 +114,7 @@ class Known:
     """Devices with known latencies, and features of the architectures."""
 
     boards: tuple[str, ...]  # one a device; several devices may share one
+    runtimes: tuple[str, ...]  # likewise; the source of the table where it does not state one
     log_ms: Float64[ndarray, "devices architectures"]
     linear: Float64[
         ndarray, "architectures features"
@@ -185,7 +205,7 @@ class Known:
     ) -> Transfer:
         """Predict every architecture from the times of a few."""
         mean, sd = _posterior(self.prior(index), np.log(latency_ms), self._everywhere)
-        return Transfer(np.exp(mean), np.exp(mean - _Z_90 * sd), np.exp(mean + _Z_90 * sd))
+        return Transfer(np.exp(mean), np.exp(mean - Z_90 * sd), np.exp(mean + Z_90 * sd))
 
     def held_out(
         self,
@@ -200,19 +220,29 @@ class Known:
         for out in (fold == number for number in np.unique(fold)):
             rest = _rows(prior, ~out)
             mean[out], sd[out] = _posterior(rest, log_ms[~out], _rows(prior, out))
-        return HeldOut(np.exp(mean), latency_ms, np.abs(log_ms - mean) <= _Z_90 * sd)
+        return HeldOut(np.exp(mean), latency_ms, np.abs(log_ms - mean) <= Z_90 * sd)
+
+    def strangers(self, device: int) -> Int64[ndarray, " some"]:
+        """Devices that share neither board nor runtime with one; or no board, if there are none."""
+        other_board = np.array(self.boards) != self.boards[device]
+        neither = other_board & (np.array(self.runtimes) != self.runtimes[device])
+        return np.flatnonzero(neither if neither.any() else other_board)
 
     def held_out_of_known(self, index: Int64[ndarray, " networks"]) -> Float64[ndarray, " devices"]:
-        """`HeldOut.rms` of each known device at these networks, if its board were not known."""
-        boards = np.array(self.boards)
+        """`HeldOut.rms` of each known device at these networks, were its board and runtime not known."""
         return np.array(
             [
-                self.held_out(
-                    index, np.exp(self.log_ms[device, index]), np.flatnonzero(boards != board)
-                ).rms
-                for device, board in enumerate(self.boards)
+                self.held_out(index, np.exp(self.log_ms[device, index]), self.strangers(device)).rms
+                for device in range(len(self.boards))
             ]
         )
+
+
+def uncertainty_of(
+    latency_ms: Float64[ndarray, " n"], high_ms: Float64[ndarray, " n"]
+) -> Uncertainty:
+    """The uncertainty of predictions with these upper ends of their 90 % intervals."""
+    return _PER_SD.scaled(float(np.median(np.log(high_ms / latency_ms))) / Z_90)
 
 
 def unlike(rms: float, of_known: Float64[ndarray, " devices"]) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
+from latency.models.confidence import Uncertainty, of_residuals
 from latency.models.regression import Quality, judge
 
 FEWEST_BOTH_WAYS = 20
@@ -56,6 +57,7 @@ class SlowdownQuality:
     by_one_factor: Quality  # the same by one factor for all: the baseline
     kendall_tau: float  # of the latency alone and in the scenario: 1 if the order is the same
     median_ratio: float
+    uncertainty: Uncertainty  # of the better of the two, which predicts
 
     @property
     def ridge_is_better(self) -> bool:
@@ -120,11 +122,15 @@ def quality(
         predicted_ms[held_out] = model.predict_ms(solo_ms[held_out], features[held_out])
         ratio = float(np.median(scenario_ms[known] / solo_ms[known]))
         constant_ms[held_out] = solo_ms[held_out] * ratio
+    by_ridge, by_one_factor = (judge(one, scenario_ms) for one in (predicted_ms, constant_ms))
+    ridge_is_better = by_ridge.median_error < by_one_factor.median_error
+    best_ms = predicted_ms if ridge_is_better else constant_ms
     return SlowdownQuality(
-        judge(predicted_ms, scenario_ms),
-        judge(constant_ms, scenario_ms),
+        by_ridge,
+        by_one_factor,
         kendall_tau(solo_ms, scenario_ms),
         float(np.median(scenario_ms / solo_ms)),
+        of_residuals(np.log(scenario_ms / best_ms)),
     )
 
 

@@ -79,14 +79,14 @@ class Transferred:
         numbers = (
             f"held-out error {self.held_out.rms:.2f} (root mean square of the logarithm), against "
             f"{np.median(self.of_known):.2f} in the median of {len(self.of_known)} known devices "
-            f"predicted as if their boards were new, {worse:.0%} of which are no better"
+            f"predicted as if their boards and runtimes were new, {worse:.0%} of which are no better"
         )
         if self.is_unlike:
             return (
                 f"warning: this device is unlike the known ones: {numbers}; time more "
                 f"calibration networks, and do not trust the intervals"
             )
-        return f"this device is like the known ones: {numbers}"
+        return f"as far as its calibration networks tell, this device is like the known ones: {numbers}"
 
     @property
     def report(self) -> str:
@@ -97,7 +97,8 @@ class Transferred:
             f"calibration networks are chosen to differ, so most other architectures are predicted better\n"
             f"{self.comparison}\n"
             f"{len(self.transfer.latency_ms):,} architectures predicted, 90 % intervals of about "
-            f"{width:.0%} to either side"
+            f"{width:.0%} to either side; of known devices, left out with their board and runtime, "
+            f"seven in eight have 90 % of their times inside"
         )
 
 

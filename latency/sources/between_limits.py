@@ -18,6 +18,7 @@ from numpy import ndarray
 from latency.base import Space, every_architecture
 from latency.devices.bundled import bundled_paths
 from latency.devices.registry import SCENARIO_MARK, id_of_statistic
+from latency.models.confidence import Uncertainty, of_residuals
 from latency.sources.lookup import Table, TableLatency
 from latency.sources.table import AutoLatencyConfig
 from runtime.contention.isolation.bandwidth import GB, MB
@@ -31,6 +32,8 @@ from runtime.shell.keyed_table import data_folder, latency_files, origin_beside
 from runtime.shell.provenance import Kind
 
 _WAY_OUT = "measure it: python -m nas.measure board=... scenario=... networks=200"
+
+_FURTHEST = 1.1  # of the largest bandwidth that was measured
 
 _HOLDING = {one.value for one in Isolation}
 
@@ -76,9 +79,7 @@ def simulated(
             f"another limit; {_WAY_OUT}"
         )
     taken = limit * MB / GB * len(scenario.hogs)
-    nearest = min(levels, key=lambda one: abs(one.taken_gb_per_s - taken))
-    share = _share(levels, taken, nearest)
-    ratio = 1 + (nearest.slowdown - 1) * share
+    ratio = _slowdown(levels, taken)
     known = ", ".join(f"{one.device} at {one.taken_gb_per_s:.3g} GB/s" for one in levels)
     return replace(
         solo,
@@ -91,7 +92,24 @@ def simulated(
         ms=solo.ms * ratio,
         kind=np.full(solo.space.size, Kind.slowdown, np.int8),
         warnings=(),
+        uncertainty=_uncertainty(levels, solo),
     )
+
+
+def _uncertainty(levels: list[_Level], solo: TableLatency) -> Uncertainty | None:
+    """Uncertainty of each measured scenario drawn from the others; None if there are no two."""
+    residuals = []
+    for level in levels:
+        others = [one for one in levels if one is not level]
+        if not others or level.taken_gb_per_s > _FURTHEST * max(
+            one.taken_gb_per_s for one in others
+        ):
+            continue
+        predicted = _slowdown(others, level.taken_gb_per_s)
+        residuals.append(np.log(level.slowdown / predicted))
+    if not residuals:
+        return None
+    return of_residuals(np.concatenate(residuals)).and_of(solo.uncertainty)
 
 
 def _unlimited(
@@ -118,10 +136,16 @@ def _unlimited(
     )
 
 
+def _slowdown(levels: list[_Level], taken: float) -> Float64[ndarray, "size"]:
+    """Slowdown of each architecture while the hogs take `taken` GB/s."""
+    nearest = min(levels, key=lambda one: abs(one.taken_gb_per_s - taken))
+    return np.asarray(1 + (nearest.slowdown - 1) * _share(levels, taken, nearest))
+
+
 def _share(levels: list[_Level], taken: float, nearest: _Level) -> float:
     """Share of the nearest level's slowdown at a bandwidth of `taken` GB/s."""
     stolen = np.array([0.0, *(one.taken_gb_per_s for one in levels)])
-    if not taken <= stolen.max() * 1.1:
+    if not taken <= stolen.max() * _FURTHEST:
         raise UserError(
             f"the most that was measured is {stolen.max():.3g} GB/s of the hogs, not {taken:.3g}; "
             f"{_WAY_OUT}"

@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from latency.base import Latencies, LatencyConfig, Place, Space, UnmeasuredError
 from latency.devices.measured import device_named
+from latency.models.confidence import Uncertainty
 from latency.sources.lookup import Table
 from latency.sources.table import AutoLatencyConfig
 from runtime.machine.timing import Statistic
@@ -63,6 +64,12 @@ class MappedLatency:
     def instant(self) -> bool:
         """Whether the latencies of all devices are free for the whole space."""
         return all(one.latency.instant for one in self.devices)
+
+    @property
+    def uncertainty(self) -> Uncertainty | None:
+        """The widest uncertainty of a device's predictions; None if none is known."""
+        known = [one.latency.uncertainty for one in self.devices]
+        return max((one for one in known if one is not None), key=lambda one: one.sd, default=None)
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Milliseconds of the first device.

@@ -22,6 +22,7 @@ from latency.devices.measured import (
 )
 from latency.devices.registry import SCENARIO_MARK, Device, solo_id
 from latency.models.plausibility import implausibly_fast
+from latency.models.process import uncertainty_of
 from latency.models.regression import EmbeddedModel, disconnected, features_timed, model_of
 from latency.models.slowdown import FEWEST_BOTH_WAYS, fit, quality
 from latency.sources.lookup import Fill, Table, make_table, predicting
@@ -204,6 +205,9 @@ def _fill(
             Kind.transfer,
             f"predicted from them by nas.transfer, as stored in {measured.path}",
             _stored(space, measured.architectures, measured.predicted_ms),
+            uncertainty=None
+            if measured.high_ms is None
+            else uncertainty_of(measured.predicted_ms, measured.high_ms),
         )
     if device.has_scenario:
         alone = AutoLatencyConfig(device.statistic).build(solo_id(device.id), space, task)
@@ -277,6 +281,7 @@ def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: Tabl
         f"predicted from {alone.device} by the slowdown of {both.sum():,} architectures ({how_good})",
         predict,
         (warning,) if error > _DOUBTFUL_ERROR else (),
+        how_good.uncertainty.and_of(alone.uncertainty),
     )
 
 

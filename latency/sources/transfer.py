@@ -17,6 +17,7 @@ from latency.devices.measured import measured_on
 from latency.devices.registry import Device, find, registered
 from latency.models import log_linear
 from latency.models.calibration import Calibration, read_calibration, read_timed
+from latency.models.confidence import of_residuals
 from latency.models.known_devices import known_from
 from latency.models.process import FEWEST_NETWORKS, Known
 from latency.models.regression import LinearLatency, judge, model_of
@@ -53,7 +54,15 @@ class TransferLatencyConfig(LatencyConfig):
             found.comparison,
             f"the calibration networks are assumed to be networks for {task.name}",
         ]
-        return TableLatency(listed, device, "transfer", "; ".join(said), found.latency_ms, kind)
+        return TableLatency(
+            listed,
+            device,
+            "transfer",
+            "; ".join(said),
+            found.latency_ms,
+            kind,
+            uncertainty=found.transfer.uncertainty,
+        )
 
 
 def require_known_devices(space: Space) -> EnumerableSpace:
@@ -147,7 +156,8 @@ def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -
     sample_ms = _known_ms(space, any_choices(space, _SAMPLED))
     timed = sample_ms, _known_ms(space, architectures), latency_ms
     model = log_linear.fit(*timed)
-    quality = judge(log_linear.held_out_ms(*timed), latency_ms)
+    held_out_ms = log_linear.held_out_ms(*timed)
+    quality = judge(held_out_ms, latency_ms)
 
     def predict(rows: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
         assert rows is not None
@@ -159,7 +169,8 @@ def _predicted_one_by_one(device: str, space: Space, task: Task, probes: Path) -
         f"{quality.spearman:.2f}, {quality.within_10_percent:.0%} within 10 %, median error "
         f"{quality.median_error:.1%}; they are assumed to be networks for {task.name}"
     )
-    fill = Fill(Kind.transfer, description, predict)
+    spread = of_residuals(np.log(latency_ms / held_out_ms))
+    fill = Fill(Kind.transfer, description, predict, uncertainty=spread)
     return make_table(
         space,
         architectures,

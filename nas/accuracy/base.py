@@ -207,3 +207,18 @@ class Accuracy(Protocol):
           IndexError: if an architecture lies outside the space.
           UserError: if the source lacks one of the architectures.
         """
+
+
+@runtime_checkable
+class UncertainAccuracy(Accuracy, Protocol):
+    """Knows how far its answers are off."""
+
+    def sd(
+        self, architectures: Int64[ndarray, "*n D"], fraction: Float64[ndarray, "*n"]
+    ) -> Float64[ndarray, "*n"]:
+        """Standard deviation of the true accuracy around an answer of this fraction; NaN where unknown."""
+
+
+def at_chance(fraction: float, sd: float, classes: int) -> bool:
+    """Whether an accuracy is not above that of guessing, as far as its standard deviation tells."""
+    return fraction - 2 * sd <= 1 / classes

@@ -60,6 +60,13 @@ class OwnImages:
         """Return False everywhere."""
         return np.zeros(architectures.shape[:-1], bool)
 
+    def sd(
+        self, architectures: Int64[ndarray, "*n D"], fraction: Float64[ndarray, "*n"]
+    ) -> Float64[ndarray, "*n"]:
+        """Binomial standard deviation of an accuracy on the validation images."""
+        del architectures  # all are judged on the same images
+        return np.asarray(np.sqrt(fraction * (1 - fraction) / len(self.images.valid)))
+
     def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
         """Test accuracy of networks that were trained in full, NaN of all others."""
         rows = architectures.reshape(-1, architectures.shape[-1])

@@ -26,6 +26,7 @@ class TabularAccuracy:
     split: Split
     searched: Float64[ndarray, "size"]  # fractions, on the split that is searched on
     tested: Float64[ndarray, "size"]  # fractions, on the test split; NaN where there are none
+    sds: Float64[ndarray, "size"] | None = None  # of `searched`, where they are predictions
     instant: bool = True
 
     def answer(self, architectures: Int64[ndarray, "*n D"]) -> Accuracies:
@@ -48,6 +49,14 @@ class TabularAccuracy:
           IndexError: if an architecture lies outside the space.
         """
         return np.asarray(self.tested[self.space.numbers(architectures)])
+
+    def sd(
+        self, architectures: Int64[ndarray, "*n D"], fraction: Float64[ndarray, "*n"]
+    ) -> Float64[ndarray, "*n"]:
+        """Standard deviation of the true accuracy around an answer; NaN if it is not known."""
+        if self.sds is None:
+            return np.full_like(fraction, np.nan)
+        return np.asarray(self.sds[self.space.numbers(architectures)])
 
     def __call__(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
         """`answer` without the kinds."""

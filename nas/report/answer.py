@@ -11,7 +11,7 @@ from numpy import ndarray
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
 from nas.report.summary import Network, Summary, predicted_shares
-from nas.report.terminal import certainty, on_device
+from nas.report.terminal import certainty, no_better_than_chance, on_device, with_sd
 from nas.report.wording import NO_BREAK, Wording, milliseconds, percent
 from nas.trials.limits import cost_text
 from nas.trials.problem import SearchProblem
@@ -33,7 +33,7 @@ def answer(
     else:
         accuracy = f"{wording.accuracy(best.accuracy_searched)} {wording.searched}"
         if best.accuracy_is_predicted:
-            accuracy += f" ({Kind[best.accuracy_kind].words})"
+            accuracy += f" ({Kind[best.accuracy_kind].words}{with_sd(best)})"
         took = _listed([f"takes {_time(best, wording)}{_twice(best)}", *_costs(best, wording)])
         found_ = "The most accurate architecture found"
         if best.is_disturbed:
@@ -191,7 +191,7 @@ def accuracy_figures(best: Network, wording: Wording) -> list[KeyFigure]:
     """The searched accuracy of a network and its test accuracy, if there is one."""
     summary = wording.summary
     kind = Kind[best.accuracy_kind]
-    predicted = [kind.words] if kind.is_predicted else []
+    predicted = [f"{kind.words}{with_sd(best)}"] if kind.is_predicted else []
     is_said = wording.is_short or kind is Kind.trained
     length = [f"after {summary.settings.epochs} epochs"] if is_said else []
     searched = KeyFigure(
@@ -280,6 +280,7 @@ def _notes(summary: Summary, wording: Wording) -> list[str]:
         notes.append("These numbers are synthetic: they say nothing about real networks.")
     if (words := tail_in_words(summary.device)) is not None:
         notes.append(f"{words[0].upper()}{words[1:]}.")
+    notes += [f"{one[0].upper()}{one[1:]}." for one in no_better_than_chance(summary)]
     notes += _kinds(summary)
     space = summary.space_latency_predicted
     if summary.optimum_exact is False and space and space < 1:

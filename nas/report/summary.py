@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float64, Int8, Int64
 from numpy import ndarray
 
 from latency.base import Latencies, OnSeveralDevices
+from nas.accuracy.base import UncertainAccuracy, at_chance
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.confirmation import Confirmation
 from nas.trials.limits import Limits, label_of
@@ -30,7 +31,7 @@ from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
 from runtime.shell.typed_json import read_json
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 @final
@@ -55,6 +56,10 @@ class Network:
     accuracy_searched: float  # a fraction, on the split that was searched on
     accuracy_test: float | None
     accuracy_kind: str
+    accuracy_sd: (
+        float | None
+    )  # of the searched accuracy: of a prediction, or by the number of images
+    at_chance: bool  # trained, and not above guessing as far as the standard deviation tells
     latency_ms: float
     latency_kind: str
     costs: dict[str, float]  # those that have a limit beside the latency, by name
@@ -497,6 +502,8 @@ class _Reporter:
         within = within and bool(problem.limits.met(costs))
         feasible = within and latency_kind != Kind.disturbed
         test = float(problem.accuracy.test(architecture[None])[0])
+        sd = self._accuracy_sd(architecture, accuracy)
+        chance = sd is not None and at_chance(accuracy, sd, problem.task.num_classes)
         places = oracle.places(architecture) if isinstance(oracle, OnSeveralDevices) else ()
         return Network(
             arch=space.text(architecture),
@@ -504,6 +511,8 @@ class _Reporter:
             accuracy_searched=accuracy,
             accuracy_test=None if math.isnan(test) else test,
             accuracy_kind=Kind(accuracy_kind).name,
+            accuracy_sd=sd,
+            at_chance=chance and accuracy_kind == Kind.trained,
             latency_ms=latency_ms,
             latency_kind=Kind(latency_kind).name,
             costs={
@@ -522,6 +531,13 @@ class _Reporter:
             latency_sd_ms=None if uncertainty is None else latency_ms * uncertainty.sd,
             within_T_probability=None if uncertainty is None else uncertainty.confidence(margin),
         )
+
+    def _accuracy_sd(self, architecture: Int64[ndarray, "D"], accuracy: float) -> float | None:
+        source = self.problem.accuracy
+        if not isinstance(source, UncertainAccuracy):
+            return None
+        sd = float(source.sd(architecture[None], np.array([accuracy]))[0])
+        return None if math.isnan(sd) else sd
 
 
 def _gap(best: Network | None, optimum: Network | None) -> float | None:

@@ -123,12 +123,19 @@ def _accuracy(summary: Summary, best: Network) -> str:
     length = f" after {settings.epochs} epochs" if is_short else ""
     searched = f"{mark}{best.accuracy_searched:.2%}"
     if summary.split == Split.test.value:
-        return f"{searched} on test images{length}, which were searched on"
+        return f"{searched} on test images{length}, which were searched on{with_sd(best)}"
     said = f"{searched} on validation images{length}"
     if best.accuracy_test is not None:
         length = f" after {settings.test_epochs} epochs" if is_short else ""
         said += f", {mark}{best.accuracy_test:.2%} on test images{length}"
-    return said
+    return said + with_sd(best)
+
+
+def with_sd(best: Network) -> str:
+    """Clause with the standard deviation of a predicted accuracy; else empty."""
+    if not best.accuracy_is_predicted or best.accuracy_sd is None:
+        return ""
+    return f", standard deviation {100 * best.accuracy_sd:.2g} points"
 
 
 def _milliseconds(row: Network) -> str:
@@ -174,6 +181,16 @@ def certainty(summary: Summary) -> Iterator[str]:
     )
 
 
+def no_better_than_chance(summary: Summary) -> Iterator[str]:
+    """Warns of an answer that does not tell the classes apart."""
+    answer = summary.answer
+    if answer is not None and answer.at_chance:
+        yield (
+            f"warning: {answer.accuracy_searched:.2%} is no better than chance; train longer (hours=, epochs=), "
+            f"and check that the classes' images differ"
+        )
+
+
 def _table(summary: Summary) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     searched = "valid" if summary.split == Split.valid.value else "test, searched on"
@@ -210,6 +227,7 @@ def _legend(summary: Summary) -> Iterator[str]:
     """Caveats about the latencies and the predictions of the answer."""
     if (words := tail_in_words(summary.device)) is not None:
         yield words
+    yield from no_better_than_chance(summary)
     rows = [row for row in (summary.best, summary.optimum, summary.mode) if row is not None]
     latencies = [row.latency_kind for row in rows]
     latencies += [on.latency_kind for row in rows for on in row.on]

@@ -16,6 +16,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
+from nas.accuracy.base import at_chance
 from nas.accuracy.training.checkpoint import epochs_done, epochs_of
 from nas.accuracy.training.evaluation import accuracy_of
 from nas.accuracy.training.optimization.replicas import agreed, place
@@ -213,6 +214,11 @@ class TrainingJob:
         self._say(
             f"accuracy {_text(test)} test images{on_valid}; {trained.epochs} epochs in {trained.seconds:.0f} s"
         )
+        if at_chance(test.fraction, test.sd, len(images.classes)):
+            self._say(
+                "warning: that is no better than chance; train longer (epochs=, hours=), and check that the "
+                "classes' images differ"
+            )
 
     def _say(self, line: str) -> None:
         self.console.print(line, soft_wrap=True, markup=False)

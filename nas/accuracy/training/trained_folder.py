@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -43,6 +44,11 @@ class Judged:
 
     fraction: float
     images: int
+
+    @property
+    def sd(self) -> float:
+        """Binomial standard deviation of the fraction."""
+        return math.sqrt(self.fraction * (1 - self.fraction) / self.images)
 
 
 @final

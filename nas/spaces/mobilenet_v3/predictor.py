@@ -40,6 +40,9 @@ NAME, WIDTH = "mobilenet_v3", 1.2
 """Space of the networks that the predictor was fitted on, and their width multiplier."""
 
 _AVERAGED = 1000
+_PUBLISHED_RMSE = (
+    0.0021  # of predicted accuracies of networks that the fit did not see (Cai et al.)
+)
 _MOST_BYTES = 4 * 2**20  # the published file has 1.5 MB
 _HIDDEN, _LAYERS = 400, 4
 _BLOCKS = STAGES * MOST_BLOCKS
@@ -105,6 +108,13 @@ class OfaAccuracy:
     def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
         """Return True everywhere."""
         return np.ones(architectures.shape[:-1], bool)
+
+    def sd(
+        self, architectures: Int64[ndarray, "*n D"], fraction: Float64[ndarray, "*n"]
+    ) -> Float64[ndarray, "*n"]:
+        """The published error on held-out networks; NaN for images smaller than those of the fit."""
+        fitted = np.array(SIDES)[architectures[..., 0]] >= FITTED_SIDES[0]
+        return np.where(fitted, np.full_like(fraction, _PUBLISHED_RMSE), np.nan)
 
     def test(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n"]:
         """Return NaN: the predictor was fitted on held-out images alone."""

@@ -7,6 +7,7 @@ and writes both the weights and the card.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,8 @@ def surrogate(space: NumberedKeys, task: Task, split: Split, epochs: int) -> Tab
     )
     weights, metadata = load(WEIGHTS)
     accuracy = predict(weights, chance(TARGETS)).mean(axis=0).clip(0, 1)
-    held_out = metadata["held_out"]["function_class"][searched]["all"]
+    agreement = metadata["held_out"]["function_class"][searched]
+    held_out, of_searched = agreement["all"], accuracy[:, TARGETS.index(searched)]
     return TabularAccuracy(
         space,
         source="surrogate",
@@ -72,13 +74,23 @@ def surrogate(space: NumberedKeys, task: Task, split: Split, epochs: int) -> Tab
         ),
         kind=Kind.surrogate,
         split=searched_split,
-        searched=accuracy[:, TARGETS.index(searched)],
+        searched=of_searched,
         tested=(
             accuracy[:, TARGETS.index(tested)]
             if tested in TARGETS
             else np.full(len(accuracy), np.nan)
         ),
+        sds=_standard_deviations(of_searched, held_out["rmse"], agreement["top half"]["rmse"]),
     )
+
+
+def _standard_deviations(
+    predicted: Float64[ndarray, "size"], rmse_of_all: float, rmse_of_better: float
+) -> Float64[ndarray, "size"]:
+    """Held-out root mean square error, in fractions, of the half that each cell is in by prediction."""
+    rmse_of_others = math.sqrt(max(0.0, 2 * rmse_of_all**2 - rmse_of_better**2))
+    better = predicted >= np.median(predicted)
+    return np.asarray(np.where(better, rmse_of_better, rmse_of_others) / 100)
 
 
 def load(path: Path) -> tuple[dict[str, Float32[ndarray, "..."]], dict[str, Any]]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from latency.models.confidence import of_residuals
 from latency.models.regression import Quality
 from latency.models.slowdown import FEWEST_BOTH_WAYS, SlowdownQuality, fit, kendall_tau, quality
 
@@ -38,6 +39,7 @@ def test_the_quality_is_that_of_held_out_architectures():
     # a tenth of noise cannot be predicted: the median of |x| is 0.67 standard deviations
     assert found.by_ridge.median_error == pytest.approx(0.0674, rel=0.25)
     assert found.median_ratio == pytest.approx(1, abs=0.03)
+    assert found.uncertainty.sd == pytest.approx(0.1, rel=0.15)
 
 
 def test_a_model_of_the_ratio_beats_one_factor_where_architectures_differ():
@@ -78,7 +80,8 @@ def test_too_few_architectures_are_refused():
     ("ridge", "factor", "is_ridge"), [(0.485, 0.33, False), (0.02, 0.08, True), (0.1, 0.1, False)]
 )
 def test_the_better_on_held_out_architectures_is_chosen_and_named(ridge, factor, is_ridge):
-    found = SlowdownQuality(Quality(0.5, 0.9, 0.3, ridge), Quality(0.4, 0.8, 0.4, factor), 0.8, 1.2)
+    by_ridge, by_factor = Quality(0.5, 0.9, 0.3, ridge), Quality(0.4, 0.8, 0.4, factor)
+    found = SlowdownQuality(by_ridge, by_factor, 0.8, 1.2, of_residuals(np.zeros(10)))
 
     assert found.ridge_is_better == is_ridge
     assert found.chosen.median_error == min(ridge, factor)
