@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import final
 
@@ -11,6 +10,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from rewards.base import Reward
+
+_STEEPEST = 1000
 
 
 @final
@@ -28,8 +29,10 @@ class AbsoluteReward(Reward):
     slope: float = -0.07  # beta
 
     def __post_init__(self) -> None:
-        if not -math.inf < self.slope < 0:
-            raise ValueError(f"reward.slope={self.slope:g} must be negative, as in TuNAS: -0.07")
+        if not -_STEEPEST <= self.slope < 0:
+            raise ValueError(
+                f"reward.slope={self.slope:g} must be negative, as in TuNAS: -0.07; at least -{_STEEPEST}"
+            )
 
     def score(
         self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import final
 
@@ -11,6 +10,8 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from rewards.base import Reward
+
+_LARGEST = 20
 
 
 @final
@@ -23,7 +24,7 @@ class MnasReward(Reward):
     make it a hard one.
 
     Raises:
-      ValueError: if an exponent is not finite.
+      ValueError: if an exponent is not finite, or so large that rewards would not be.
     """
 
     exponent_within: float = -0.07  # alpha
@@ -32,8 +33,10 @@ class MnasReward(Reward):
     def __post_init__(self) -> None:
         for name in ("exponent_within", "exponent_beyond"):
             exponent = getattr(self, name)
-            if not math.isfinite(exponent):
-                raise ValueError(f"reward.{name}={exponent:g} is not finite; MnasNet takes -0.07")
+            if not abs(exponent) <= _LARGEST:
+                raise ValueError(
+                    f"reward.{name}={exponent:g} is not finite, or beyond {_LARGEST}; MnasNet takes -0.07"
+                )
 
     def score(
         self, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]

@@ -336,6 +336,7 @@ class Mirror:
         self.log = []
         self.cut_after = []  # bytes of body after which each next answer ends
         self.statuses = []  # instead of 200, for each next answer
+        self.redirects = []  # to where each next answer sends the client
         self.url = ""
 
     def answer(self, handler):
@@ -343,9 +344,13 @@ class Mirror:
         status = 404 if content is None else 200
         if self.statuses:
             status = self.statuses.pop(0)
+        if self.redirects:
+            status = 302
         self.log.append((handler.path, status))
         body = content if status == 200 else b""
         handler.send_response(status)
+        if self.redirects:
+            handler.send_header("Location", self.redirects.pop(0))
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body[: self.cut_after.pop(0)] if self.cut_after else body)

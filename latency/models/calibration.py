@@ -129,6 +129,12 @@ def _rows(path: Path) -> list[tuple[str, str, str]]:
             f"{path} has the columns {', '.join(names) or '(none)'}; a file of calibration "
             f"networks has {' and '.join(_COLUMNS)}, each once"
         )
+    longer = next((line for line, row in rows if None in row), None)  # csv's key for further fields
+    if longer is not None:
+        raise UserError(
+            f"{path}, line {longer}: more fields than columns ({', '.join(names)}); a decimal comma is not "
+            f"allowed"
+        )
     return [
         (f"{path}, line {line}", row["arch"] or "", row["latency_ms"] or "") for line, row in rows
     ]

@@ -18,6 +18,11 @@ import numpy as np
 
 from latency.probe.board import Timed
 from runtime.shell import atomic_file
+from runtime.shell.errors import UserError
+from runtime.shell.safe_file import read_bytes
+
+_LARGEST = 2**28
+"""Bytes that a file of times may have; a line takes some hundred."""
 
 
 class CacheError(OSError):
@@ -58,10 +63,12 @@ class Cache:
         self._found: dict[str, Timed] = {}
         try:
             if self.path.exists():
-                with self.path.open("r+b") as file:
-                    lines = file.read().split(b"\n")
-                for line in lines:
+                with self.path.open("r+b"):  # it will be written to
+                    content = read_bytes(self.path, _LARGEST)
+                for line in content.split(b"\n"):
                     self._take(line)
+        except UserError as error:
+            raise CacheError(errno.EFBIG, str(error), str(self.path)) from error
         except OSError as error:
             raise CacheError(error.errno, error.strerror, str(self.path)) from error
 
@@ -116,11 +123,10 @@ class Cache:
                 dict(entry["state"]),
             )
             network = str(entry["network"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return  # empty, the first line, or cut off
-        if (
-            timed.ms.size
-            and timed.control_ms.size
-            and min(timed.ms.min(), timed.control_ms.min()) > 0
+        if all(
+            ms.ndim == 1 and ms.size and ((ms > 0) & (ms < np.inf)).all()
+            for ms in (timed.ms, timed.control_ms)
         ):
             self._found[network] = timed

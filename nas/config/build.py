@@ -59,6 +59,7 @@ from rewards.constrained import ConstrainedReward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
 from runtime.network.task import Task
+from runtime.shell.bounds import require_hours
 from runtime.shell.errors import UserError
 from runtime.shell.plug_ins import load, plug_ins
 from runtime.shell.units import milliseconds
@@ -305,8 +306,7 @@ def _own_images(config: SearchConfig, space: SearchSpace) -> ImageSet | None:
         if config.side is not None:
             raise UserError(f"side={config.side} is for own images; add data=")
         return None
-    if not 0 < config.hours < math.inf:
-        raise UserError(f"hours={config.hours:g} must be positive and finite")
+    require_hours(config.hours)
     if config.epochs < 1:
         raise UserError(f"epochs={config.epochs} must be at least 1")
     for name, value, default in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import final
 
 import pooch
 import requests
@@ -43,19 +44,52 @@ def download(files: Sequence[RemoteFile], folder: Path, mirror: str, *, retries:
         for file in files:
             progress.update(task, description=file.name)
             address = store.get_url(file.name)
+            most = 2 * (retries + 1) * file.num_bytes + 2**20
             try:
-                store.fetch(file.name)
+                store.fetch(
+                    file.name, downloader=pooch.HTTPDownloader(progressbar=_Bounded(address, most))
+                )
             except requests.RequestException as error:
                 raise UserError(
                     f"{address}: {_reason(error)}; run it again, or name another server by "
                     f"--mirror URL"
                 ) from error
-            except ValueError as error:  # pooch's error for a wrong hash; it removed the file
+            except ValueError as error:
+                if "hash of downloaded file" not in str(error):  # of pooch, which removed the file
+                    raise UserError(
+                        f"{address}: the server's answer makes no sense ({error}); name another server by "
+                        f"--mirror URL"
+                    ) from error
                 raise UserError(
                     f"{address} is not the published file (its SHA-256 differs) and was removed; "
                     f"run it again, or name another server by --mirror URL"
                 ) from error
             progress.advance(task, file.num_bytes)
+
+
+@final
+class _Bounded:
+    """A progress bar, as pooch calls it, that ends a download without end."""
+
+    total: int
+
+    def __init__(self, address: str, most: int) -> None:
+        self._address = address
+        self._left = most
+
+    def update(self, nbytes: int) -> None:
+        """Count bytes that arrived."""
+        self._left -= nbytes
+        if self._left < 0:
+            raise UserError(
+                f"{self._address} is not the published file, but longer; name another server by --mirror URL"
+            )
+
+    def reset(self) -> None:
+        """Begin again, with the whole file at once."""
+
+    def close(self) -> None:
+        """End."""
 
 
 def _reason(error: requests.RequestException) -> str:

@@ -34,6 +34,13 @@ from runtime.shell.typed_json import read_json
 SCHEMA = 4
 
 
+def _require_kinds(*names: str) -> None:
+    """Check names of kinds, which may be of a file; ValueError for an unknown one."""
+    for name in names:
+        if name not in Kind.__members__:
+            raise ValueError(f"{name[:40]!r} is no kind of a number")
+
+
 @final
 @dataclass(frozen=True)
 class OnDevice:
@@ -44,6 +51,9 @@ class OnDevice:
     latency_kind: str
     T_ms: float  # that the device has left
     fits: bool
+
+    def __post_init__(self) -> None:
+        _require_kinds(self.latency_kind)
 
 
 @final
@@ -71,6 +81,9 @@ class Network:
     latency_again_ms: float | None
     latency_sd_ms: float | None  # of a prediction whose held-out residuals are known
     within_T_probability: float | None  # noqa: N815 - likewise, at least; 0 without any margin
+
+    def __post_init__(self) -> None:
+        _require_kinds(self.accuracy_kind, self.latency_kind)
 
     @property
     def latency_is_predicted(self) -> bool:
@@ -100,6 +113,9 @@ class OnFront:
     latency_ms: float
     latency_kind: str
     sample: int
+
+    def __post_init__(self) -> None:
+        _require_kinds(self.accuracy_kind, self.latency_kind)
 
 
 @final
@@ -185,6 +201,9 @@ class Summary:
     stages: tuple[StageResult, ...]  # of a search on own images; else empty
     front: tuple[OnFront, ...]  # of the trials within the further limits, from fast to slow
     front_share: float | None  # of the hypervolume of the whole space's front, where that is known
+
+    def __post_init__(self) -> None:
+        _require_kinds(*self.accuracy_kinds, *self.latency_kinds)
 
     @property
     def answer(self) -> Network | None:

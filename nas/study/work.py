@@ -8,8 +8,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from enum import Enum
-from functools import partial
-from typing import final
+from typing import Any, final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
@@ -87,17 +86,21 @@ def _outcomes(
     from joblib import Parallel, delayed  # noqa: PLC0415 - not needed in one process
     from joblib.externals.loky.process_executor import TerminatedWorkerError  # noqa: PLC0415 - ditto
 
-    parent = os.getpid() if backend is Backend.loky else None
-    search = partial(_in_worker, parent)
-    calls = [delayed(search)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
+    calls = [delayed(_in_worker)(n, job, folder, seeds, budget) for n, job in enumerate(jobs)]
     # loky returns each result as it ends; Ray returns all together, so it is given few at once
     rounds, return_as = [calls], "generator_unordered"
+    begin: dict[str, Any] = {"initializer": _begin_worker, "initargs": (os.getpid(),)}
     if backend is Backend.ray:
         _start_ray(workers)
         rounds = [calls[start : start + workers] for start in range(0, len(calls), workers)]
-        return_as = "list"
+        return_as, begin = "list", {}
     parallel = Parallel(
-        workers, backend=backend.value, batch_size=1, pre_dispatch="n_jobs", return_as=return_as
+        workers,
+        backend=backend.value,
+        batch_size=1,
+        pre_dispatch="n_jobs",
+        return_as=return_as,
+        **begin,
     )
     try:
         for some in rounds:
@@ -127,17 +130,15 @@ def _start_ray(workers: int) -> None:
     register_ray()
 
 
-def _in_worker(  # noqa: PLR0917 - the parent is bound beforehand
-    parent: int | None,
-    number: int,
-    job: Job,
-    folder: StudyFolder,
-    seeds: Sequence[int],
-    budget: int,
-) -> tuple[int, Outcome]:
-    if parent is not None:
-        end_with(parent)
+def _begin_worker(parent: int) -> None:
+    """Prepare a process before it waits for its first job: its parent may be killed meanwhile."""
+    end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and ends the workers
+
+
+def _in_worker(
+    number: int, job: Job, folder: StudyFolder, seeds: Sequence[int], budget: int
+) -> tuple[int, Outcome]:
     return number, search_job(job, folder, seeds, budget)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import final
 
 from nas.accuracy.training.recipe import Recipe, recipe_named
 from nas.accuracy.training.train_on import TrainOn
+from runtime.shell.bounds import require_hours
 from runtime.shell.errors import UserError
 
 
@@ -40,8 +40,8 @@ class TrainConfig:
             raise UserError(
                 "name a network: run=<folder of a finished search>, or arch=<architecture> and data=<images>"
             )
-        if self.hours is not None and not 0 < self.hours < math.inf:
-            raise UserError(f"hours={self.hours:g} must be positive and finite")
+        if self.hours is not None:
+            require_hours(self.hours)
         if self.processes < 1:
             raise UserError(f"processes={self.processes} must be at least 1")
         self.chosen_recipe()

@@ -17,6 +17,17 @@ _MOST = {
     "frames": 10**7,
 }
 _MOST_OF_OTHERS = 10**6
+_MOST_HOURS = 10_000.0
+
+
+def require_hours(hours: float) -> None:
+    """Check a time that work may take.
+
+    Raises:
+      UserError: if it is not positive, or longer than a year.
+    """
+    if not 0 < hours <= _MOST_HOURS:
+        raise UserError(f"hours={hours:g} must be positive, and at most {_MOST_HOURS:,.0f}")
 
 
 def require_in_bounds(values: Any, name: str = "") -> None:

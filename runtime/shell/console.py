@@ -14,6 +14,8 @@ class PlainConsole(Console):
     """A console for text from users, files and boards: brackets in it are not markup."""
 
     def __init__(self, **options: Any) -> None:
+        if os.environ.get("COLUMNS") == "0":  # a terminal that does not say
+            options.setdefault("width", 80)
         super().__init__(highlight=False, emoji=False, markup=False, **options)
 
     def on_broken_pipe(self) -> None:

@@ -30,6 +30,7 @@ from runtime.shell.exit_status import one_line_errors, reason
 _Config = TypeVar("_Config")
 
 _NO_NAME = "Config group override must be a string"  # no error of Hydra's own, but a ValueError
+_TOO_MANY_DIGITS = "for integer string conversion"  # of Python's own error, within Hydra's parser
 _PLAIN = re.compile(r"(?!(null|true|false|inf|nan)$)[A-Za-z0-9_./-]*[A-Za-z][A-Za-z0-9_./-]*")
 """Text that Hydra takes for a string, without quotes; 1e3 is none."""
 _GROUPS = ("reward", "controller", "accuracy", "latency", "experiment")
@@ -251,6 +252,8 @@ def user_errors(
     except also as error:
         raise UserError(str(error)) from error
     except ValueError as error:
+        if _TOO_MANY_DIGITS in str(error):
+            raise UserError("a number has thousands of digits; write a smaller one") from error
         if not str(error).startswith(_NO_NAME):
             raise
         raise UserError(

@@ -12,7 +12,7 @@ from pathlib import Path
 from numpy import ndarray
 from numpy.lib import format as npy
 
-from runtime.shell.safe_file import opened
+from runtime.shell.safe_file import opened, read_bytes
 
 _LARGEST = 2**30  # bytes that a smaller file may unpack to
 _CORRUPT = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OverflowError)
@@ -40,6 +40,20 @@ def load_arrays(path: Path) -> dict[str, ndarray]:
                 }
         except (*_CORRUPT, *_FOREIGN) as error:
             raise ValueError(f"it is no archive of arrays: {error}") from error
+
+
+def load_array(path: Path) -> ndarray:
+    """The array of an `.npy` file.
+
+    Raises:
+      UserError: if it is no regular file, or larger than a gigabyte.
+      OSError: if it cannot be read.
+      ValueError: if it is no such file, holds objects, or claims more bytes than it has.
+    """
+    try:
+        return _array(read_bytes(path, _LARGEST))
+    except (*_CORRUPT, *_FOREIGN) as error:
+        raise ValueError(f"it is no array: {error}") from error
 
 
 def _array(content: bytes) -> ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, final
@@ -39,6 +40,7 @@ def load(
       UserError: if it is corrupt, or asks for any other global.
     """
     try:
+        _require_small_memo(content)
         return _PlainUnpickler(io.BytesIO(content), permitted, encoding).load()
     except ForbiddenError as error:
         raise UserError(
@@ -48,6 +50,13 @@ def load(
     except Exception as error:
         reason = type(error).__name__
         raise UserError(f"{path} is corrupt ({reason}); download it again") from error
+
+
+def _require_small_memo(content: bytes) -> None:
+    """Refuse a place in the memo, a list, that no sequence of places leads to; ValueError says so."""
+    for number, (opcode, place, _) in enumerate(pickletools.genops(content)):
+        if opcode.name in {"PUT", "LONG_BINPUT"} and not (place or 0) <= number:
+            raise ValueError(f"it stores an object at place {place}")
 
 
 @final

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import types
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -53,9 +54,12 @@ def _checked(value: Any, kind: Any, where: str) -> Any:
         return _record(value, kind, where)
     if origin in {tuple, dict}:
         return _items(value, origin, inner[-2:], where)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
         return _float(value, where)
-    return _of(value, kind, where)
+    found = _of(value, kind, where)
+    if isinstance(found, str):
+        found.encode()  # half of a character is a ValueError, too
+    return found
 
 
 def _items(value: Any, origin: type, inner: tuple[Any, ...], where: str) -> Any:
@@ -66,11 +70,14 @@ def _items(value: Any, origin: type, inner: tuple[Any, ...], where: str) -> Any:
     return {name: _checked(one, inner[1], f"{where}.{name}") for name, one in named.items()}
 
 
-def _float(value: int, where: str) -> float:
+def _float(value: float, where: str) -> float:
     try:
-        return float(value)
-    except OverflowError as error:
-        raise ValueError(f"{where} is too large") from error
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError(f"{where} is not a finite number")
+    return number
 
 
 def _record(value: Any, kind: Any, where: str) -> Any:

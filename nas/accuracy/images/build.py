@@ -7,13 +7,12 @@ import os
 import shutil
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import sha256
-from itertools import islice
 from pathlib import Path
-from typing import TypeVar, final
+from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Int64, UInt8, UInt64
@@ -35,11 +34,10 @@ from runtime.shell.atomic_file import naming
 from runtime.shell.errors import UserError
 from runtime.shell.typed_json import write_json
 
-_BATCH = 64  # images that are read and decoded at once
+_BATCH = 64  # images that are read and decoded at once, fewer if they are large
+_BATCH_BYTES = 2**28
 _MOST_THREADS = 8
 _BLOCK_BYTES = 2**24  # that are copied at once
-
-T = TypeVar("T")
 
 
 @final
@@ -150,7 +148,7 @@ def _decode_all(
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")  # Pillow's, on files that it repairs
-        for batch in _batches(iter(listing.encoded), _BATCH):
+        for batch in _batches(listing.encoded):
             for outcome in pool.map(attempt, batch):
                 if listing.labels[index] < 0:
                     reasons[listing.names[index]] = "without a label"
@@ -229,6 +227,14 @@ def _told_drawn(parts: tuple[Part, ...], draw: Draw) -> tuple[str, ...]:
     return (f"{words} images ({share}) are drawn from the training images by seed {draw.seed}",)
 
 
-def _batches(items: Iterator[T], size: int) -> Iterator[list[T]]:
-    while batch := list(islice(items, size)):
+def _batches(images: Iterable[Encoded]) -> Iterator[list[Encoded]]:
+    batch: list[Encoded] = []
+    nbytes = 0
+    for image in images:
+        batch.append(image)
+        nbytes += len(image) if isinstance(image, bytes) else 0
+        if len(batch) == _BATCH or nbytes > _BATCH_BYTES:
+            yield batch
+            batch, nbytes = [], 0
+    if batch:
         yield batch

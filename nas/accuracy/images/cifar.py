@@ -5,7 +5,8 @@ They are pickles, read by `runtime.shell.safe_pickle`. Nothing is unpacked to th
 
 from __future__ import annotations
 
-import lzma
+import gzip
+import io
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ from runtime.shell.safe_pickle import ForbiddenError
 SIDE = 32
 _SHAPE = (CHANNELS, SIDE, SIDE)
 _MOST_BYTES = 256 * 2**20  # of one file; the largest, `train` of CIFAR-100, has 155 MB
+_MOST_UNPACKED = 2 * _MOST_BYTES  # of an archive, whose headers can have any length
 _MOST_MEMBERS = 100  # an official archive has less than ten files
 
 _AGAIN = "download the Python version from https://www.cs.toronto.edu/~kriz/cifar.html"
@@ -165,17 +167,36 @@ def _whole(file: Path) -> bytes:
 def _members(path: Path) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file in an archive."""
     try:
-        with tarfile.open(path, "r|*") as archive:
-            whole = 0
+        with (
+            path.open("rb") as file,
+            gzip.open(file) if file.peek(2)[:2] == b"\x1f\x8b" else file as unpacked,
+            tarfile.open(fileobj=_Bounded(unpacked), mode="r|") as archive,
+        ):
             for count, member in enumerate(archive):
-                whole += member.size
-                if count >= _MOST_MEMBERS or member.size > _MOST_BYTES or whole > 4 * _MOST_BYTES:
+                if count >= _MOST_MEMBERS or not 0 <= member.size <= _MOST_BYTES:
                     raise UserError(f"{path} is no archive of CIFAR-10 or CIFAR-100; {_AGAIN}")
                 opened = archive.extractfile(member)
                 if opened is not None:
                     yield member.name, opened.read()
-    except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, ValueError, zlib.error) as error:
         raise UserError(f"{path} is truncated, damaged or no archive; {_AGAIN}") from error
+
+
+@final
+class _Bounded(io.RawIOBase):
+    """A stream that ends with an error where no official archive is so long."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file = file
+        self._left = _MOST_UNPACKED
+
+    def read(self, size: int = -1) -> bytes:
+        """Read as the file does; tarfile asks for a block at a time."""
+        content = self._file.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise EOFError
+        return content
 
 
 @final

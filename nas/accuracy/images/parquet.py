@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-_ROWS = 64  # read at once
-_MOST_ROWS = 50_000_000  # a few bytes can claim billions of equal labels
+_FEWEST_BYTES = 16  # of a row; a few bytes can claim billions of rows that are equal
+_FEW_ROWS = 100_000  # whose memory does no harm
 
 
 @final
@@ -78,8 +78,11 @@ class ParquetImages:
             file = pq.ParquetFile(self._path)
         except (pa.ArrowException, OSError) as error:
             raise self._damaged(error) from error
-        if file.metadata.num_rows > _MOST_ROWS:
-            raise UserError(f"{self._path} has more than {_MOST_ROWS:,} rows")
+        rows, size = file.metadata.num_rows, self._path.stat().st_size
+        if rows > max(_FEW_ROWS, size // _FEWEST_BYTES):
+            raise UserError(
+                f"{self._path} claims {rows:,} rows, but its {size:,} bytes hold fewer images"
+            )
         return file
 
     def _image_column(self, schema: pa.Schema) -> str:
@@ -98,7 +101,7 @@ class ParquetImages:
 
         top, _, below = column.partition(".")
         try:
-            for batch in self._open().iter_batches(_ROWS, columns=[column]):
+            for batch in self._open().iter_batches(1, columns=[column]):
                 values = batch.column(top)
                 for one in values.field(below) if below else values:
                     yield one.as_py() or b""

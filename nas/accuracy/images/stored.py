@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
+from numpy import ndarray
 
 from nas.accuracy.images.image_set import CHANNELS, Images, ImageSet
+from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
+from runtime.shell.safe_arrays import load_array
 from runtime.shell.typed_json import read_json
 
 PIXELS, LABELS, DESCRIPTION = "pixels.bin", "labels.npy", "images.json"
@@ -75,16 +78,26 @@ def _fill(folder: Path, build: Callable[[Path], None]) -> None:
         raise
 
 
+def _are_labels(labels: ndarray, classes: int) -> bool:
+    return (
+        labels.ndim == 1
+        and labels.dtype == np.int64
+        and bool(((labels >= 0) & (labels < classes)).all())
+    )
+
+
 def _opened(folder: Path) -> ImageSet | None:
     """The set in a folder; None if there is none, or it is damaged."""
     try:
         about = read_json(folder / DESCRIPTION, Description)
-        labels = np.load(folder / LABELS, allow_pickle=False)
+        labels = load_array(folder / LABELS)
         shape = (len(labels), about.side, about.side, CHANNELS)
         if (folder / PIXELS).stat().st_size != np.prod(shape, dtype=np.int64):
             return None
+        if sum(about.counts) != len(labels) or not _are_labels(labels, len(about.classes)):
+            return None
         pixels = np.memmap(folder / PIXELS, np.uint8, "r", shape=shape)
-    except (FileNotFoundError, ValueError, EOFError):
+    except (FileNotFoundError, UserError, ValueError):
         return None
     train, valid, test = (
         Images(pixels[first:end], labels[first:end])

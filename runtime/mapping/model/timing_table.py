@@ -26,6 +26,7 @@ from runtime.shell.units import LEAST_MS, MOST_MS
 COLUMNS = ("network", "configuration", "min_ms", "mean_ms", "max_ms")
 
 _NAMES = COLUMNS[:2]
+_MOST_PAIRS = 10**6
 
 
 class Bound(Enum):
@@ -126,9 +127,17 @@ def _times(texts: Sequence[str], where: str) -> tuple[float, ...]:
 def _table(found: dict[tuple[str, str], tuple[float, ...]]) -> TimingTable:
     networks = tuple(dict.fromkeys(network for network, _ in found))
     configurations = tuple(dict.fromkeys(configuration for _, configuration in found))
+    if len(networks) * len(configurations) > _MOST_PAIRS:
+        raise ValueError(
+            f"{len(networks):,} networks in {len(configurations):,} configurations are more than the "
+            f"{_MOST_PAIRS:,} pairs that can be mapped"
+        )
     ms = np.full((len(networks), len(configurations), 3), np.nan)
+    rows, columns = (
+        {name: i for i, name in enumerate(names)} for names in (networks, configurations)
+    )
     for (network, configuration), times in found.items():
-        ms[networks.index(network), configurations.index(configuration)] = times
+        ms[rows[network], columns[configuration]] = times
     return TimingTable(networks, configurations, ms)
 
 

@@ -115,6 +115,28 @@ def test_a_server_that_is_not_there_is_a_user_error(tmp_path):
         download([FILE], tmp_path, "http://127.0.0.1:9", retries=0)
 
 
+@pytest.mark.parametrize(
+    "where", ["http://[::1", "http://host:99999999/", "no://where", "http://\x00/"]
+)
+def test_a_redirect_that_is_no_address_is_not_called_another_file(bring, mirror, where, tmp_path):
+    mirror.redirects = [where]
+
+    with pytest.raises(UserError, match=r"table\.bin: .*--mirror") as caught:
+        bring()
+
+    assert "SHA-256" not in str(caught.value)
+    assert left_in(tmp_path) == []
+
+
+def test_a_file_without_end_is_given_up(bring, mirror, tmp_path):
+    mirror.files[PATH] = bytes(4_000_000)
+
+    with pytest.raises(UserError, match="not the published file, but longer"):
+        bring()
+
+    assert left_in(tmp_path) == []
+
+
 @pytest.mark.parametrize("address", ["ftp://x", "raw.githubusercontent.com", ""])
 def test_a_mirror_that_is_no_web_address_is_a_user_error(tmp_path, address):
     with pytest.raises(UserError, match=f"--mirror {address}.*https://"):

@@ -256,6 +256,10 @@ HEADER = "network,configuration,min_ms,mean_ms,max_ms\n"
         ("network,ms\na,1\n", "no column configuration"),
         (HEADER, r"tasks\.csv"),
         (HEADER + "a,x,1,2,3\na,x,1,2,3\n", "line 3: a in x"),
+        (
+            "network,configuration,ms\n" + "".join(f"n{i},c{i},1\n" for i in range(1001)),
+            "1,001 networks in 1,001 configurations are more",
+        ),
         ("network,configuration,ms\na,gpu,30,5\n", "line 2: .*decimal"),
         (HEADER + "a,x,3,2,1\n", "line 2: 3, 2, 1"),
         (HEADER + "a,x,0,2,3\n", "line 2"),

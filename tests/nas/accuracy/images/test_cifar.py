@@ -1,8 +1,10 @@
 """The official CIFAR archives, as Python 2 pickled them; synthetic ones of their form."""
 
+import gzip
 import io
 import os
 import pickle
+import resource
 import struct
 import tarfile
 
@@ -143,6 +145,29 @@ def test_a_truncated_archive_is_refused(cifar10, opened, kept):
 
     with pytest.raises(UserError, match="truncated, damaged or no archive; download the Python"):
         opened(archive)
+
+
+def test_a_pickle_that_asks_for_a_list_of_billions_is_refused(cifar10, opened):
+    content = b"\x80\x02}r\xff\xff\xff\x7f."  # stored at place 2**31 - 1 of the memo
+
+    with pytest.raises(UserError, match="test_batch is corrupt"):
+        opened(cifar10(test_batch=content))
+
+
+@pytest.mark.slow
+def test_an_archive_whose_headers_unpack_to_gigabytes_is_refused(tmp_path, opened):
+    header = tarfile.TarInfo("cifar-10-batches-py/x")
+    header.type, header.size = tarfile.XHDTYPE, 2**31
+    with gzip.open(tmp_path / "x.tar.gz", "wb", compresslevel=1) as archive:
+        archive.write(header.tobuf())
+        for _ in range(128):
+            archive.write(bytes(2**24))
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    with pytest.raises(UserError, match="damaged or no archive"):
+        opened(tmp_path / "x.tar.gz")
+
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < most + 2**20  # kB
 
 
 def test_another_archive_is_refused(tmp_path, opened):

@@ -98,3 +98,17 @@ def test_cifar10_of_a_parquet_file_has_the_published_mean_and_deviation(nas_data
     assert [len(images.train), len(images.valid), len(images.test)] == [42500, 7500, 10000]
     assert np.multiply(images.mean, 255) == pytest.approx((125.3, 123.0, 113.9), abs=0.5)
     assert np.multiply(images.sd, 255) == pytest.approx((63.0, 62.1, 66.7), abs=0.7)
+
+
+def test_a_small_file_of_very_many_equal_rows_is_refused(tmp_path, opened):
+    rows = 200_000
+    table = pa.table(
+        {
+            "image": pa.array([b"x"]).take(np.zeros(rows, np.int64)),
+            "label": np.zeros(rows, np.int64),
+        }
+    )
+    pq.write_table(table, tmp_path / "x.parquet")
+
+    with pytest.raises(UserError, match="claims 200,000 rows"):
+        opened(tmp_path / "x.parquet")
