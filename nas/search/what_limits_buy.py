@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
@@ -145,12 +145,11 @@ def _page(
     problem: SearchProblem, known: _Known, rows: list[list[str]], limits_ms: Sequence[float]
 ) -> Page:
     device, task = problem.oracle.device, problem.task
-    front = pareto_front(known.accuracy, np.where(known.met, known.latency_ms, np.nan))
-    best = [
-        known.accuracy[front][known.latency_ms[front] <= one].max(initial=0) for one in limits_ms
-    ]
+    compared_ms = problem.compared_ms(Latencies(known.latency_ms, known.latency_kind))
+    front = pareto_front(known.accuracy, np.where(known.met, compared_ms, np.nan))
+    best = [known.accuracy[front][compared_ms[front] <= one].max(initial=0) for one in limits_ms]
     front_line = {
-        "x": known.latency_ms[front],
+        "x": compared_ms[front],
         "y": 100 * known.accuracy[front],
         "mode": "lines",
         "line": {"color": BLUE, "width": 1.5, "shape": "hv"},
@@ -163,11 +162,19 @@ def _page(
         "marker": {"color": ORANGE, "size": 10},
         "name": "the limits asked for",
     }
-    axes = {"xaxis": {"title": {"text": "T (ms)"}}, "yaxis": {"title": {"text": "accuracy (%)"}}}
+    percent: dict[str, Any] = {"title": {"text": "accuracy (%)"}}
+    if any(best):  # the least accurate networks would flatten the rest
+        lowest = 100 * min(top for top in best if top) - 5
+        percent |= {"range": [lowest, 100 * known.accuracy[front].max() + 1]}
+    axes = {"xaxis": {"title": {"text": "T (ms)"}}, "yaxis": percent}
+    answer = ", ".join(f"{row[1]} within {row[0]}" for row in rows)
     return Page(
         title=f"What a time limit buys on {device}",
         subtitle=f"{problem.space.name}, {task}",
-        answer=[Note(line) for line in _notes(problem, known)],
+        answer=[
+            f"Accuracy of the best network: {answer}.",
+            *(Note(line) for line in _notes(problem, known)),
+        ],
         sections=[
             Section(
                 "Limits",
