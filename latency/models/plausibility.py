@@ -14,7 +14,13 @@ from numpy import ndarray
 
 from latency.base import Space
 from latency.devices.registry import Device
-from latency.models.regression import disconnected, features_timed, fit
+from latency.models.regression import (
+    FEWEST_MEASURED,
+    disconnected,
+    features_timed,
+    fit,
+    held_out_ms,
+)
 
 FEWEST = 1000
 """Measured architectures from which a table is judged: below, a model is not sure enough."""
@@ -40,14 +46,45 @@ def implausibly_fast(
     works = np.logical_not(disconnected(space, features))
     rows, features = rows[works], features[works]
     log_ms = np.log(latency_ms[rows])
-    residual = log_ms - np.log(fit(features, latency_ms[rows]).predict_ms(features))
+    predicted_ms = fit(features, latency_ms[rows]).predict_ms(features)
+    found[rows] = _faults(space, architectures[rows], log_ms, np.log(predicted_ms))
+    return found
+
+
+def faster_than_others_say(
+    space: Space, architectures: Int64[ndarray, "n D"], latency_ms: Float64[ndarray, " n"]
+) -> Bool[ndarray, " n"]:
+    """True where a time is a fault by those of other networks, for times as they are being measured.
+
+    Each network is predicted by a fit on none of its group; of fewer than `FEWEST_MEASURED`, none is one.
+    """
+    found = np.zeros(len(latency_ms), bool)
+    if len(latency_ms) < FEWEST_MEASURED:
+        return found
+    features = space.features(architectures)
+    rows = np.flatnonzero(np.logical_not(disconnected(space, features)))
+    if len(rows) < FEWEST_MEASURED:
+        return found
+    timed = architectures[rows]
+    predicted_ms = held_out_ms(features[rows], latency_ms[rows], space.groups(timed))
+    found[rows] = _faults(space, timed, np.log(latency_ms[rows]), np.log(predicted_ms))
+    return found
+
+
+def _faults(
+    space: Space,
+    architectures: Int64[ndarray, "n D"],
+    log_ms: Float64[ndarray, " n"],
+    predicted: Float64[ndarray, " n"],
+) -> Bool[ndarray, " n"]:
+    """True where a time is far below both its prediction and its equal networks."""
+    residual = log_ms - predicted
     spread = _NORMAL_MAD * float(np.median(np.abs(residual - np.median(residual))))
     fast = residual < -max(_LEAST, _DEVIATIONS * spread)
     if not fast.any():
-        return found
-    below = _below_twins(space.canonical(architectures[rows]), log_ms)
-    found[rows] = fast & (np.isnan(below) | (below < -_BELOW_TWINS))
-    return found
+        return np.zeros(len(fast), bool)
+    below = _below_twins(space.canonical(architectures), log_ms)
+    return np.asarray(fast & (np.isnan(below) | (below < -_BELOW_TWINS)))
 
 
 def _below_twins(

@@ -99,13 +99,23 @@ def cross_validate(
     groups: Int64[ndarray, " n"],
 ) -> tuple[Quality, Uncertainty]:
     """Quality and uncertainty of predictions by fits on none of the architecture's group."""
+    predicted_ms = held_out_ms(features, latency_ms, groups)
+    return judge(predicted_ms, latency_ms), of_residuals(np.log(latency_ms / predicted_ms))
+
+
+def held_out_ms(
+    features: Float64[ndarray, "n features"],
+    latency_ms: Float64[ndarray, " n"],
+    groups: Int64[ndarray, " n"],
+) -> Float64[ndarray, " n"]:
+    """Milliseconds of each architecture by a fit on none of its group."""
     names, group = np.unique(groups, return_inverse=True)
     fold = np.random.default_rng(_SEED).permutation(len(names))[group] % _FOLDS
     predicted_ms = np.empty_like(latency_ms)
     for held_out in (fold == number for number in range(_FOLDS)):
         model = fit(features[~held_out], latency_ms[~held_out])
         predicted_ms[held_out] = model.predict_ms(features[held_out])
-    return judge(predicted_ms, latency_ms), of_residuals(np.log(latency_ms / predicted_ms))
+    return predicted_ms
 
 
 def save_models(every: Sequence[EmbeddedModel], path: Path) -> None:

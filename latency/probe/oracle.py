@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from latency.base import Latencies, Space, UnmeasuredError
@@ -40,6 +40,9 @@ class ProbeLatency:
     on_disturbance: OnDisturbance = OnDisturbance.stop
     unrunnable_ms: float | None = None  # latency of a network that the board cannot run
     confirm_top: int = 5
+    too_fast: Callable[[Int64[ndarray, "n D"], Float64[ndarray, "n"]], Bool[ndarray, "n"]] = (
+        lambda _, ms: np.zeros(len(ms), bool)
+    )  # True where a time is contradicted by the others
     source: str = "probe"
     instant: bool = False
     _known_ms: dict[str, float] = field(default_factory=dict, repr=False)
@@ -112,7 +115,17 @@ class ProbeLatency:
                 unknown.append(name)
             else:
                 self._known_ms[name], self._kind[name] = self._ms(cached), Kind.measured
-        for outcome in self.pool.measure(unknown, self.export):
+        self._take(unknown)
+        for network, first_ms in self._implausible(unknown):
+            self._take([network])
+            now_ms, stays = self._known_ms[network], bool(self._implausible([network]))
+            said = f"{network} took {first_ms:.3g} ms, implausibly fast by the times of the others"
+            end = "and so it stays" if stays else "that is taken in its place"
+            self.tell(f"flagged: {said}; timed again, it took {now_ms:.3g} ms, {end}")
+
+    def _take(self, names: Sequence[str]) -> None:
+        """Time networks on the boards; the last time of each counts."""
+        for outcome in self.pool.measure(names, self.export):
             if outcome.timed is None:
                 self._refuse(outcome)
                 continue
@@ -121,6 +134,16 @@ class ProbeLatency:
                 self.cache.add(outcome.network, outcome.timed, outcome.board)
             self._known_ms[outcome.network] = self._ms(outcome.timed)
             self._kind[outcome.network] = kind
+
+    def _implausible(self, names: Sequence[str]) -> list[tuple[str, float]]:
+        """Those of the networks whose measured times the others contradict, and these times, ms."""
+        measured = [name for name, kind in self._kind.items() if kind is Kind.measured]
+        if not names or not measured:
+            return []
+        rows = np.stack([self.space.parse(name) for name in measured])
+        ms = np.array([self._known_ms[name] for name in measured])
+        fast = {measured[at] for at in np.flatnonzero(self.too_fast(rows, ms))}
+        return [(name, self._known_ms[name]) for name in names if name in fast]
 
     def _ms(self, timed: Timed) -> float:
         return float(self.statistic.of(timed.ms))

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 import platformdirs
 
 from latency.base import LatencyConfig, Space
+from latency.models.plausibility import faster_than_others_say
 from latency.probe import agent
 from latency.probe.cache import Cache, CacheError, require_writable
 from latency.probe.config import BoardsConfig, require_times
@@ -115,6 +117,7 @@ class ProbeLatencyConfig(BoardsConfig, LatencyConfig):
             on_disturbance=self.on_disturbance,
             unrunnable_ms=self.unrunnable_ms,
             confirm_top=self.confirm_top,
+            too_fast=partial(faster_than_others_say, space),
         )
         stale = sum(not oracle.still_holds(timed) for timed in kept.all())
         if stale:

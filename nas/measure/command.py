@@ -21,10 +21,11 @@ from latency.measuring.journal import Measurement, append, judged, mend, read
 from latency.measuring.machine import ThisMachine
 from latency.measuring.settings import MeasureConfig
 from latency.sources.transfer import require_new
+from nas.measure.doubt import FAST, Rows, doubted
 from nas.measure.plan import completed, plan
 from nas.measure.table import write_measured_table
 from nas.measure.transferred_table import write_predicted_table
-from nas.spaces.base import task_named
+from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 from runtime.shell.console import PlainConsole
 from runtime.shell.file_lock import held
@@ -85,17 +86,24 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     def tell(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
-    subject = (
-        LiveBoards(config, space, task, tell)
-        if config.is_remote
-        else ThisMachine(config, space, task, tell)
-    )
+    def opened() -> LiveBoards | ThisMachine:
+        kind = LiveBoards if config.is_remote else ThisMachine
+        return kind(config, space, task, tell)
+
+    subject = opened()
     if config.transfer:
         require_new(space, id_of_statistic(subject.device_id, config.statistic), "board")
     folder = MeasurementFolder(config, subject.device_id, subject.deciding)
     folder.require_same()
     with held(folder.settings):
-        _measure_pending(config, subject, folder, order, console)
+        fast = _measure_pending(config, subject, space, folder, order, console)
+        if fast:
+            tell(
+                f"{len(fast)} times are implausibly fast by those of the other networks, such as of {fast[0]}: "
+                f"they are taken again"
+            )
+            subject = opened() if config.is_remote else subject
+            _measure_pending(config, subject, space, folder, order, console)
         if config.transfer:
             write_predicted_table(
                 config,
@@ -112,18 +120,24 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     return folder.table
 
 
-def _measure_pending(
+def _measure_pending(  # noqa: PLR0917 - called above alone
     config: MeasureConfig,
     subject: Subject,
+    space: SearchSpace,
     folder: MeasurementFolder,
     order: list[str],
     console: Console,
-) -> None:
+) -> list[str]:
+    """Measure what is pending; returns networks whose times are implausibly fast and not yet confirmed."""
     journals = subject.journals(folder)
     for journal in journals:
         mend(journal)
-    rows = [row for path in journals for row in judged(read(path), config.quiet.control_drift)]
-    quiet = [row["arch"] for row in rows if not row["disturbances"]]
+
+    def rows() -> Rows:
+        every = (judged(read(path), config.quiet.control_drift) for path in journals)
+        return doubted([row for one in every for row in one], space)
+
+    quiet = [row["arch"] for row in rows() if not row["disturbances"]]
     pending = _pending(order, quiet)  # disturbed networks are measured again
     console.print(
         f"{folder.device_id}: {len(order):,} measurements of {len(set(order)):,} networks, "
@@ -131,7 +145,7 @@ def _measure_pending(
         soft_wrap=True,
     )
     if not pending:
-        return
+        return []
     until_s = time.monotonic() + 60 * (math.inf if config.minutes is None else config.minutes)
     total, rounds = subject.rounds(pending, folder)
     ended = 0
@@ -147,7 +161,10 @@ def _measure_pending(
                     f"minutes={config.minutes:g} are over; the same command goes on "
                     f"({ended:,} of {total:,} rounds are done)"
                 )
-                return
+                return []
+    found = rows()
+    known = {row["arch"] for row in found if not row["disturbances"]}
+    return sorted({row["arch"] for row in found if row["disturbances"] == FAST} - known)
 
 
 def _pending(order: list[str], measured: list[str]) -> list[str]:

@@ -17,6 +17,7 @@ from latency.devices.registry import id_of_statistic
 from latency.measuring.folder import MeasurementFolder
 from latency.measuring.journal import measured_ms, repeat_differences, taken_beside
 from latency.measuring.settings import MeasureConfig
+from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step
 from nas.measure.plan import chosen_in_words, distinct
 from runtime.machine.timing import Statistic
@@ -24,8 +25,6 @@ from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
 from runtime.shell.keyed_table import write_csv_table
-
-Rows = list[dict[str, str]]
 
 
 def write_measured_table(
@@ -64,7 +63,7 @@ def measured(
     Raises:
       UserError: if everything was disturbed.
     """
-    rows = folder.rows()
+    rows = doubted(folder.rows(), space)
     found = measured_ms(rows, config.statistic)
     if not found:
         raise UserError(
@@ -90,6 +89,7 @@ def measured(
             else None,
             "chosen": chosen_in_words(config, space, set(found)),
             **_quality(rows, config),
+            "implausibly_fast_but_confirmed": confirmed_fast(rows, space),
             "control": space.text(space.control()),
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             **facts,
@@ -103,7 +103,9 @@ def in_words(origin: dict[str, Any]) -> str:
     noise = "" if spread is None else f", repeats differ by {spread:.1%} (median)"
     distinct_networks = origin["networks_distinct"]
     of = "" if distinct_networks is None else f" of {distinct_networks:,}"
-    return f"{origin['networks_measured']:,}{of} networks measured undisturbed{noise}"
+    fast = len(origin["implausibly_fast_but_confirmed"])
+    doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
+    return f"{origin['networks_measured']:,}{of} networks measured undisturbed{noise}{doubt}"
 
 
 def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:

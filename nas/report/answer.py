@@ -31,9 +31,9 @@ def answer(
     if best is None:
         text = _nothing(summary, done, problem, wording)
     else:
-        accuracy = f"{wording.accuracy(best.accuracy_searched)} {wording.searched}"
+        accuracy = f"{wording.accuracy(best.accuracy_searched)}{with_sd(best)} {wording.searched}"
         if best.accuracy_is_predicted:
-            accuracy += f" ({Kind[best.accuracy_kind].words}{with_sd(best)})"
+            accuracy += f" ({Kind[best.accuracy_kind].words})"
         took = _listed([f"takes {_time(best, wording)}{_twice(best)}", *_costs(best, wording)])
         found_ = "The most accurate architecture found"
         if best.is_disturbed:
@@ -191,12 +191,12 @@ def accuracy_figures(best: Network, wording: Wording) -> list[KeyFigure]:
     """The searched accuracy of a network and its test accuracy, if there is one."""
     summary = wording.summary
     kind = Kind[best.accuracy_kind]
-    predicted = [f"{kind.words}{with_sd(best)}"] if kind.is_predicted else []
+    predicted = [kind.words] if kind.is_predicted else []
     is_said = wording.is_short or kind is Kind.trained
     length = [f"after {summary.settings.epochs} epochs"] if is_said else []
     searched = KeyFigure(
         wording.searched,
-        wording.accuracy(best.accuracy_searched),
+        f"{wording.accuracy(best.accuracy_searched)}{with_sd(best)}",
         ", ".join([wording.dataset, *length, "searched on", *predicted]),
     )
     if summary.split == Split.test.value or best.accuracy_test is None:

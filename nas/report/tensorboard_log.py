@@ -1,4 +1,4 @@
-"""TensorBoard's events: convergence toward the limit, hyper-parameters and the figures."""
+"""TensorBoard's events: mean latency against the limit, hyper-parameters and the figures."""
 
 from __future__ import annotations
 

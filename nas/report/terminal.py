@@ -121,21 +121,21 @@ def _accuracy(summary: Summary, best: Network) -> str:
     mark = "~" if best.accuracy_is_predicted else ""
     is_short = settings.epochs != settings.test_epochs
     length = f" after {settings.epochs} epochs" if is_short else ""
-    searched = f"{mark}{best.accuracy_searched:.2%}"
+    searched = f"{mark}{best.accuracy_searched:.2%}{with_sd(best)}"
     if summary.split == Split.test.value:
-        return f"{searched} on test images{length}, which were searched on{with_sd(best)}"
+        return f"{searched} on test images{length}, which were searched on"
     said = f"{searched} on validation images{length}"
     if best.accuracy_test is not None:
         length = f" after {settings.test_epochs} epochs" if is_short else ""
         said += f", {mark}{best.accuracy_test:.2%} on test images{length}"
-    return said + with_sd(best)
+    return said
 
 
 def with_sd(best: Network) -> str:
-    """Clause with the standard deviation of a predicted accuracy; else empty."""
+    """The standard deviation of a predicted accuracy, as in ` ± 0.46 points`; else empty."""
     if not best.accuracy_is_predicted or best.accuracy_sd is None:
         return ""
-    return f", standard deviation {100 * best.accuracy_sd:.2g} points"
+    return f" \u00b1 {100 * best.accuracy_sd:.2g} points"
 
 
 def _milliseconds(row: Network) -> str:
@@ -233,7 +233,8 @@ def _legend(summary: Summary) -> Iterator[str]:
     latencies += [on.latency_kind for row in rows for on in row.on]
     by = _by("accuracy", [row.accuracy_kind for row in rows]) + _by("latency", latencies)
     if by:
-        yield f"~ predicted, not measured: {', '.join(by)}"
+        spread = " \u00b1 standard deviation" if any(with_sd(row) for row in rows) else ""
+        yield f"~ predicted{spread}, not measured: {', '.join(by)}"
     if summary.penalty_share:
         yield (
             f"{summary.penalty_share:.1%} of the latencies are penalties: the device cannot run "

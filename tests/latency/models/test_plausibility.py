@@ -7,7 +7,7 @@ import pytest
 
 from latency.base import every_architecture
 from latency.devices.registry import find
-from latency.models.plausibility import FEWEST, implausibly_fast
+from latency.models.plausibility import FEWEST, faster_than_others_say, implausibly_fast
 from latency.sources.table import AutoLatencyConfig, Implausible, TableLatencyConfig
 from nas.data.verify import verify
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -80,3 +80,14 @@ def test_tables_set_faults_aside_marked_unless_told_to_keep_them(tmp_path, monke
     assert (kept.ms == faulty_ms).all()
     (verdict,) = verify(SPACE, tmp_path)
     assert verdict.line.endswith(f"set aside by searches: 100 of {DEVICE.column}")
+
+
+def test_while_it_is_measured_a_time_is_judged_by_those_of_other_networks():
+    some = RNG.permutation(_ONE_OF_EACH)[:400]
+    latency_ms = LATENCY_MS[some].copy()
+    latency_ms[7] /= 2
+
+    found = faster_than_others_say(SPACE, ROWS[some], latency_ms)
+
+    assert np.flatnonzero(found).tolist() == [7]
+    assert not faster_than_others_say(SPACE, ROWS[some][:40], latency_ms[:40]).any()

@@ -223,3 +223,15 @@ def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):
     assert oracle.answer(rows((2, 1), (0, 3))).ms.tolist() == [7.5, 1000]
     assert oracle.answer(rows((2, 1), (0, 3))).kind.tolist() == [Kind.disturbed, Kind.penalty]
     assert not asked
+
+
+def test_a_time_that_the_others_contradict_is_taken_again_and_marked_if_it_stays(make, asked, told):
+    def too_fast(rows, ms):
+        assert len(rows) == len(ms)
+        return (rows == [1, 2]).all(-1)
+
+    kinds = make(too_fast=too_fast).answer(rows((1, 2), (2, 2))).kind
+
+    assert [text for text, _ in asked] == ["1.2", "2.2", "1.2"]
+    assert kinds.tolist() == [Kind.measured] * 2
+    assert any("implausibly fast" in line and "so it stays" in line for line in told)

@@ -63,6 +63,7 @@ def test_a_measured_scenario_is_a_table_and_its_holes_are_predicted():
     assert oracle.answer(ARCHITECTURES).ms == pytest.approx(HOG_MS, rel=0.02)
     assert (~oracle.look_up(ARCHITECTURES).is_predicted).sum() == 391
     assert "391 measured" in oracle.description
+    assert 0 < oracle.uncertainty.margin(0.95) < 0.05
 
 
 def test_between_two_scenarios_the_slowdown_is_drawn(tmp_path):
@@ -77,6 +78,7 @@ def test_between_two_scenarios_the_slowdown_is_drawn(tmp_path):
     assert "simulated" in oracle.description
     assert "every latency is predicted" in oracle.description
     assert oracle.device.startswith(f"{HOG}+budget+limit:")
+    assert oracle.uncertainty is None  # of one level nothing can be held out
 
 
 def test_with_three_levels_the_curve_bends(tmp_path, folder):
@@ -92,6 +94,7 @@ def test_with_three_levels_the_curve_bends(tmp_path, folder):
     slower = oracle.answer(ARCHITECTURES).ms / SOLO_MS - 1
     assert (slower < 0.1 * (HOG_MS / SOLO_MS - 1)).all()
     assert (slower > 0).all()
+    assert oracle.uncertainty.sd > 0  # each level drawn from the other
 
 
 def test_beyond_what_was_measured_nothing_is_told(tmp_path, folder):

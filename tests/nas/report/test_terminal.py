@@ -12,7 +12,8 @@ from rich.console import Console
 from searched import BY_LATENCY, LATENCY_MS, Accuracy, Oracle, problem_of, searched
 from test_summary import OnTwoBoards
 
-from nas.accuracy.base import Split
+from nas.accuracy.base import Split, at_chance
+from nas.accuracy.training.trained_folder import Judged
 from nas.report.terminal import print_next, print_summary
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.stage_result import StageResult
@@ -55,6 +56,30 @@ def test_the_legend_names_what_predicted_the_latency(kind):
 
     assert f"latency {kind.words.removeprefix('predicted ')}" in text
     assert not re.search(r"accuracy +~", text)
+
+
+def test_a_predicted_accuracy_has_its_standard_deviation_and_chance_is_called_so():
+    made = searched(range(50), problem_of(accuracy=Accuracy(kind=Kind.surrogate)))
+    known = replace(made.summary.answer, accuracy_sd=0.0046)
+    chance = replace(known, accuracy_kind=Kind.trained.name, at_chance=True)
+    with_sd, at_chance = (
+        replace(made, summary=replace(made.summary, best=one, optimum=None, gap=None))
+        for one in (known, chance)
+    )
+
+    assert re.search(r"accuracy +~\d+\.\d\d% \u00b1 0\.46 points on", printed(with_sd))
+    assert "no better than chance" not in printed(with_sd)
+    assert "is no better than chance; train longer" in printed(at_chance)
+    assert "no better than chance" in at_chance.page().html()
+
+
+@pytest.mark.parametrize(
+    ("fraction", "is_chance"), [(0.10, True), (0.0, True), (0.12, True), (0.15, False)]
+)
+def test_an_accuracy_within_its_interval_of_guessing_is_at_chance(fraction, is_chance):
+    assert (
+        at_chance(fraction, Judged(fraction, 200 if fraction < 0.15 else 500).sd, 10) is is_chance
+    )
 
 
 def test_a_measured_number_is_not_called_predicted():

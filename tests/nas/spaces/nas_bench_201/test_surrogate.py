@@ -82,6 +82,18 @@ def test_both_splits_are_known_after_200_epochs():
     assert (by_validation.searched != by_test.searched).any()
 
 
+def test_the_better_half_is_predicted_with_its_own_held_out_error(metadata):
+    accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS["cifar100"], Split.valid, 200)
+    of_parts = metadata["held_out"]["function_class"]["cifar100_valid"]
+
+    fraction = accuracy.answer(CELLS).fraction
+    points = 100 * accuracy.sd(CELLS, fraction)
+
+    assert points[fraction.argmax()] == pytest.approx(of_parts["top half"]["rmse"])
+    assert points[fraction.argmin()] > of_parts["top half"]["rmse"]
+    assert np.sqrt((points**2).mean()) == pytest.approx(of_parts["all"]["rmse"], rel=0.01)
+
+
 def test_after_12_epochs_there_is_no_test_split():
     accuracy = SurrogateAccuracyConfig().build(SPACE, TASKS["cifar10"], Split.auto, 12)
 
