@@ -84,6 +84,7 @@ def search(
     Raises:
       UserError: if a setting cannot work, a source cannot answer, or a file cannot be written.
     """
+    given = dict(locals())
     from edgenas.found import Found  # noqa: PLC0415 - `import edgenas` is quick
     from nas.config.build import give, register  # noqa: PLC0415 - as above
     from nas.search.command import USER_ERRORS  # noqa: PLC0415 - as above
@@ -91,18 +92,14 @@ def search(
     from nas.search.run import nothing  # noqa: PLC0415 - as above
 
     advice = register()
-    given: dict[str, Any] = {"space": _space(space)}
-    parts = {"reward": reward, "controller": controller, "accuracy": accuracy, "latency": latency}
-    for group, part in parts.items():
-        if part is None or isinstance(part, str):
-            given[group] = part
+    for group in ("reward", "controller", "accuracy", "latency"):
+        if (part := given[group]) is None or isinstance(part, str):
             continue
-        name, values = give(group, part)
-        if resume is None:  # else the folder has them
-            given |= {group: name, **{f"{group}.{key}": one for key, one in values.items()}}
-    given |= {"T": T, "E": E, "P": P, "device": device, "dataset": dataset, "data": data}
-    given |= {"budget": budget, "hours": hours, "seed": seed, "workers": workers}
-    given |= {"runs": runs, "resume": resume, **(settings or {})}
+        given[group], values = give(group, part)
+        if resume is None:
+            given |= {f"{group}.{key}": one for key, one in values.items()}
+        else:  # the folder has them
+            given[group] = None
     words = _words(given)
     with called("nas.search", "search", words, *USER_ERRORS, removed=advice) as (composed, choices):
         folder = run(composed, choices, words, _console(quiet=quiet), progress or nothing)
@@ -135,14 +132,14 @@ def front(
     Raises:
       UserError: if a source cannot answer for thousands of networks at once.
     """
+    given = dict(locals())
     from edgenas.found import Page  # noqa: PLC0415 - `import edgenas` is quick
     from nas.config.build import register  # noqa: PLC0415 - as above
     from nas.search.command import USER_ERRORS  # noqa: PLC0415 - as above
     from nas.search.command import front as run  # noqa: PLC0415 - as above
 
     advice = register()
-    given = {"front": limits, "device": device, "space": _space(space), "dataset": dataset}
-    words = _words({**given, "runs": runs, **(settings or {})})
+    words = _words({"front": given.pop("limits"), **given})
     with called("nas.search", "search", words, *USER_ERRORS, removed=advice) as (composed, _):
         return Page(run(composed, _console(quiet=quiet)))
 
@@ -191,6 +188,7 @@ def study(
     Raises:
       UserError: if the study cannot be planned, or a setting failed.
     """
+    given = dict(locals())
     from hydra.core.config_store import ConfigStore  # noqa: PLC0415 - `import edgenas` is quick
 
     from edgenas.found import Study  # noqa: PLC0415 - as above
@@ -200,13 +198,11 @@ def study(
 
     advice = register()
     ConfigStore.instance().store(name="study_schema", node=StudyConfig)
-    given = {
-        "+experiment": experiment, "space": _space(space), "dataset": dataset,
-        "rewards": _listed("reward", rewards), "controllers": _listed("controller", controllers),
-        "devices": devices, "limits": limits, "seeds": seeds, "budget": budget, "compare": compare,
-        "reference": reference, "workers": workers, "runs": runs, "folder": folder,
-        "resume": resume, **(settings or {}),
-    }  # fmt: skip
+    given |= {
+        "+experiment": given.pop("experiment"),
+        "rewards": _listed("reward", rewards),
+        "controllers": _listed("controller", controllers),
+    }
     words = _words(given)
     with called("nas.study", "study", words, removed=advice) as (composed, choices):
         return Study(run_study(composed, choices, words, _console(quiet=quiet)).path)
@@ -250,14 +246,10 @@ def measure(
     Raises:
       UserError: if the machine or board cannot be measured, or is not quiet.
     """
+    given = dict(locals())
     from latency.measuring.settings import MeasureConfig  # noqa: PLC0415 - `import edgenas` is quick
     from nas.measure.command import measure as run  # noqa: PLC0415 - as above
 
-    given = {
-        "board": board, "device": device, "backend": backend, "space": _space(space),
-        "dataset": dataset, "networks": networks, "probes": probes, "transfer": transfer,
-        "precision": precision, "minutes": minutes, "out": out, **(settings or {}),
-    }  # fmt: skip
     words = _words(given)
     with (
         _process_as_before(),
@@ -294,11 +286,11 @@ def transfer(
     Raises:
       UserError: if a setting cannot work, or a file is corrupt.
     """
+    given = dict(locals())
     from nas.transfer import TransferConfig  # noqa: PLC0415 - `import edgenas` is quick
     from nas.transfer import transfer as run  # noqa: PLC0415 - as above
 
-    given = {"out": out, "choose": choose, "export": export, "probes": probes, "device": device}
-    words = _words({**given, "space": _space(space), "dataset": dataset})
+    words = _words(given)
     with typed_call("nas.transfer", "transfer", TransferConfig, words) as config:
         return run(config, _console(quiet=quiet))
 
@@ -339,14 +331,10 @@ def train(
     Raises:
       UserError: if there is no such network, or the training diverges or does not fit.
     """
+    given = dict(locals())
     from nas.train.command import train_into_folder  # noqa: PLC0415 - `import edgenas` is quick
     from nas.train.config import TrainConfig  # noqa: PLC0415 - as above
 
-    given = {
-        "run": run, "arch": arch, "space": _space(space), "data": data, "recipe": recipe,
-        "epochs": epochs, "hours": hours, "seed": seed, "device": device, "runs": runs,
-        **(settings or {}),
-    }  # fmt: skip
     with typed_call("nas.train", "train", TrainConfig, _words(given)) as config:
         return train_into_folder(config, _console(quiet=quiet))
 
@@ -389,14 +377,10 @@ def export(
     Raises:
       UserError: if there is no such network, or a file differs from the network.
     """
+    given = dict(locals())
     from nas.export.command import export as write  # noqa: PLC0415 - `import edgenas` is quick
     from nas.export.config import ExportConfig  # noqa: PLC0415 - as above
 
-    given = {
-        "run": run, "arch": arch, "space": _space(space), "weights": weights, "data": data,
-        "dataset": dataset, "which": which, "precision": precision, "batch": batch,
-        "device": device, "out": out, **(settings or {}),
-    }  # fmt: skip
     with typed_call("nas.export", "export", ExportConfig, _words(given)) as config:
         return write(config, _console(quiet=quiet))
 
@@ -440,8 +424,11 @@ def _listed(group: str, parts: Sequence[Any] | None) -> list[str] | None:
 
 
 def _words(given: Settings) -> list[str]:
-    """Settings as on the command line, without those left out."""
-    return [word(name, value) for name, value in given.items() if value is not None]
+    """Arguments as on the command line, without those left out."""
+    named = {**given, "space": _space(given["space"]), **(given.get("settings") or {})}
+    for own in ("settings", "progress", "quiet"):
+        named.pop(own, None)
+    return [word(name, value) for name, value in named.items() if value is not None]
 
 
 def _console(*, quiet: bool) -> Console:
