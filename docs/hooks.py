@@ -12,6 +12,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import yaml
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
@@ -21,6 +22,7 @@ _ROOT = Path(__file__).parent.parent
 _DOCS = "docs/"
 _INDEX = "README.md"
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
+_HELP = re.compile(r"<!-- help: (.*) -->")
 _log = get_plugin_logger("links")
 
 
@@ -53,8 +55,18 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return f"{picture}[{text}]({posixpath.relpath(uri, posixpath.dirname(here))}{hash_}{anchor})"
         return f"[{text}]({config.repo_url}/blob/main/{to})" if config.repo_url else text
 
+    markdown = _HELP.sub(lambda found: "\n".join(map(_help, found[1].split())), markdown)
     blocks = re.split(r"(^```.*?^```)", markdown, flags=re.MULTILINE | re.DOTALL)
     return "".join(one if one.startswith("```") else _LINK.sub(rewritten, one) for one in blocks)
+
+
+def _help(name: str) -> str:
+    """Section of a command with what its `--help` prints, from the settings in conf/."""
+    content = yaml.safe_load((_ROOT / "conf" / f"{name}.yaml").read_text(encoding="utf-8"))
+    package = {"map": "runtime.map", "bench/bench": "runtime.bench"}.get(name, f"nas.{name}")
+    return (
+        f"### `{package} --help`\n\n```text\n{content['hydra']['help']['template'].strip()}\n```\n"
+    )
 
 
 def _page_of(name: str) -> str:
