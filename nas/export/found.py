@@ -138,8 +138,13 @@ def find(run: Path, which: Which | None, arch: str | None, limit_ms: float | Non
 def _on_front(
     summary: Summary, limit_ms: float, space: SearchSpace, run: Path
 ) -> Int64[ndarray, "D"]:
-    """The most accurate trial within another T."""
-    within = [one for one in summary.front if one.latency_ms <= limit_ms]
+    """The most accurate trial within another T, by the confidence of the run."""
+    factors = {True: math.exp(summary.margin), False: 1.0}
+    within = [
+        one
+        for one in summary.front
+        if one.latency_ms * factors[Kind[one.latency_kind].is_predicted] <= limit_ms
+    ]
     if not within:
         fastest = (
             f"; its fastest takes {summary.front[0].latency_ms:.3f} ms" if summary.front else ""

@@ -170,6 +170,7 @@ class Summary:
     settings: Settings
     T_ms: float
     confidence: float  # that a network with a predicted latency is truly within T
+    margin: float  # logarithm of the factor by which a prediction must be below T for that
     limits: dict[str, LimitResult]  # beside T, by symbol
     accuracy_source: str
     accuracy_description: str
@@ -302,6 +303,7 @@ def summarise(
         settings=settings,
         T_ms=problem.limit_ms,
         confidence=problem.confidence,
+        margin=problem.margin,
         limits=_limits(limits, done),
         accuracy_source=problem.accuracy.source,
         accuracy_description=problem.accuracy.description,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 
 import pyarrow.parquet as pq
@@ -101,14 +102,18 @@ def test_two_wishes_at_once_are_refused(run):
 
 
 def test_the_answer_for_another_t_is_read_off_the_front(run):
-    front = json.loads((run / "summary.json").read_text())["front"]
+    summary = json.loads((run / "summary.json").read_text())
+    front = summary["front"]
     middle = front[len(front) // 2]
+    needed_ms = middle["latency_ms"] * math.exp(summary["margin"])  # its latency is a prediction
 
-    found = find(run, None, None, middle["latency_ms"] + 1e-9)
+    found = find(run, None, None, needed_ms + 1e-9)
 
+    assert summary["margin"] > 0.01
     assert found.arch == middle["arch"]
     assert found.searched.accuracy_test == middle["accuracy_test"]
-    assert found.searched.T_ms == pytest.approx(middle["latency_ms"])
+    assert found.searched.T_ms == pytest.approx(needed_ms)
+    assert find(run, None, None, needed_ms - 1e-3).arch != middle["arch"]
     with pytest.raises(UserError, match=r"T=0\.001ms.*its fastest takes"):
         find(run, None, None, 0.001)
     with pytest.raises(UserError, match="which=best and T=12ms name two"):
