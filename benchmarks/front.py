@@ -16,7 +16,7 @@ import time
 import numpy as np
 import optuna
 from hydra import compose, initialize_config_module
-from peers import SEEDS, Tables, hypervolume, optuna_nsga2, pymoo_nsga2
+from peers import SAMPLES, Tables, hypervolume, optuna_search, pymoo_nsga2
 from search_quality import interval
 from searchers import queries_so_far
 
@@ -24,6 +24,7 @@ from nas.config.build import build, register
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 
+SEEDS = 20
 QUERIES = (50, 100, 200, 300, 500)
 BUDGETS = {"guided": 300, "nsga2": 1000}  # samples
 WORDS = ("device=help-gold-6226", "split=test", "objectives=[accuracy,latency]")
@@ -46,8 +47,8 @@ def ours(name):
 SEARCHERS = {
     "guided": ours("guided"),
     "nsga2": ours("nsga2"),
-    "pymoo NSGA-II": pymoo_nsga2,
-    "Optuna NSGA-II": optuna_nsga2,
+    "pymoo NSGA-II": pymoo_nsga2(SAMPLES),
+    "Optuna NSGA-II": optuna_search(optuna.samplers.NSGAIISampler, SAMPLES),
 }
 
 
@@ -58,7 +59,7 @@ def main():
     print("|", " | ".join(["searcher", *heads, "samples", "seconds"]), "|")
     print("|" + "---|" * (len(heads) + 3), flush=True)
     with initialize_config_module("conf", version_base="1.3"):
-        known = build(compose("search", list(WORDS))).problem.survey
+        known = build(compose("search", [*WORDS, "controller=guided"])).problem.survey
         tables = Tables(known.accuracy, known.latency_ms, None)
         for name in sys.argv[1:] or SEARCHERS:
             shares, seconds = [], []

@@ -25,7 +25,7 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.loop import search
 from runtime.shell.keyed_table import data_folder, read_csv_table
 
-UNLIMITED = ("device=help-gold-6226", "T=1000s")
+UNLIMITED = ("device=help-gold-6226", "T=100s")
 GOLD = ("device=help-gold-6226", "T=11ms")
 HELP_LIMITS = {
     "titan-rtx-256": (18, 21, 25),

@@ -1,6 +1,6 @@
 """Claim: at the time of a published specialised network, a search of 500 queries finds a better one.
 
-    $ NAS_DATA=<tables> python benchmarks/mobilenet_v3.py [searcher ...] [queries=500]
+    $ NAS_DATA=<tables> python benchmarks/mobilenet_v3.py [searcher ...] [queries=500] [seeds=20]
 
 `space=mobilenet_v3` with the published accuracy predictor. The Galaxy Note10 by its published look-ups
 (the sum of a network's measured blocks), the Titan RTX at batch 64 by the model that is embedded. For each
@@ -29,8 +29,7 @@ from nas.trials.problem import SearchProblem
 from rewards.constrained import ConstrainedReward
 from runtime.shell.provenance import Kind
 
-SEEDS, QUERIES = 20, 500
-SEARCHERS = ("uniform", "evolution", "local_search", "rnn", "guided", "nsga2", "tpe")
+SEARCHERS = ("uniform", "evolution", "local_search", "rnn", "reinforce", "guided", "nsga2", "tpe")
 SPACE = space_named("mobilenet_v3")
 TASK = SPACE.tasks["imagenet"]
 
@@ -101,14 +100,14 @@ def oracles():
     }
 
 
-def searched(problem, searcher, queries):
+def searched(problem, searcher, queries, seeds):
     """Best predicted accuracy within T of each seed, in percent, and seconds for all seeds."""
     overrides = [f"controller={searcher}", "space=mobilenet_v3", "device=titan-rtx/b64"]
     config = build(
         compose("search", [*overrides, "accuracy=ofa", "T=20ms", f"budget={queries}"])
     ).config.controller
-    controller = config.build(CHOICES, range(SEEDS))
-    best = np.full(SEEDS, -np.inf)
+    controller = config.build(CHOICES, range(seeds))
+    best = np.full(seeds, -np.inf)
     began_s = time.perf_counter()
     for step in search(controller, problem, budget=queries, batch_size=config.batch_size):
         within = np.where(step.latency_ms <= problem.limit_ms, 100 * step.accuracy, -np.inf)
@@ -122,7 +121,7 @@ def problem_of(row, accuracy, oracle):
     return SearchProblem(SPACE, TASK, *sources, ConstrainedReward(limit_ms), limit_ms)
 
 
-def main(names, queries):
+def main(names, queries=500, seeds=20):
     with initialize_config_module("conf", version_base="1.3"):
         register()
         accuracy = OfaAccuracyConfig().build(SPACE, TASK, Split.auto, 200)
@@ -143,19 +142,18 @@ def main(names, queries):
                 oracle = by_board[name.partition(" ms")[0].rpartition(" ")[0]]
                 problem = problem_of(row, accuracy, oracle)
                 theirs = 100 * float(accuracy.answer(row[None]).fraction[0])
-                best, seconds = searched(problem, searcher, queries)
+                best, seconds = searched(problem, searcher, queries, seeds)
                 mark = "~" if oracle.answer(row[None]).kind[0] == Kind.regression else ""
                 some = best[np.isfinite(best)]
                 found = interval(some) if len(some) else "-"
                 print(
                     f"| {name}; {mark}{problem.limit_ms:.2f} ms | {searcher} | {theirs:.2f} | {found} "
-                    f"| {len(some)}/{SEEDS} | {(best >= theirs).sum()}/{SEEDS} | {seconds:.0f} |",
+                    f"| {len(some)}/{seeds} | {(best >= theirs).sum()}/{seeds} | {seconds:.0f} |",
                     flush=True,
                 )
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    counts = [int(word.removeprefix("queries=")) for word in words if word.startswith("queries=")]
-    names = [word for word in words if not word.startswith("queries=")]
-    main(names or SEARCHERS, counts[-1] if counts else QUERIES)
+    counts = dict(word.split("=") for word in sys.argv[1:] if "=" in word)
+    names = [word for word in sys.argv[1:] if "=" not in word]
+    main(names or SEARCHERS, **{name: int(count) for name, count in counts.items()})

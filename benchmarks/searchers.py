@@ -45,7 +45,7 @@ class Problem:
 PROBLEMS = (
     Problem(
         "CIFAR-100 without a limit",
-        "1000s",
+        "100s",
         (50, 100, 200, 500, 1000, 5000),
         100,
         {

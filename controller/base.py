@@ -52,14 +52,6 @@ class EnumerableChoices(Choices, Protocol):
 
 
 @runtime_checkable
-class Featured(Choices, Protocol):
-    """Choices with numbers that costs are roughly linear in, such as counts of operations."""
-
-    def features(self, architectures: Int64[ndarray, "*n D"]) -> Float64[ndarray, "*n F"]:
-        """Numbers of each architecture."""
-
-
-@runtime_checkable
 class Described(Choices, Protocol):
     """Choices with descriptions: architectures alike in one of them are alike in accuracy or cost."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgenas.api import export as export
-    from edgenas.api import front as front
     from edgenas.api import measure as measure
     from edgenas.api import search as search
     from edgenas.api import study as study
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from runtime.shell.errors import UserError as UserError
 
 __all__ = [
-    "Found", "Page", "Study", "UserError", "export", "front", "measure", "search", "study", "train", "transfer"
+    "Found", "Page", "Study", "UserError", "export", "measure", "search", "study", "train", "transfer"
 ]  # fmt: skip
 
 _WHERE = {"Found": "found", "Page": "found", "Study": "found"}

@@ -21,7 +21,7 @@ from runtime.shell.hydra_command import called, typed_call, word
 
 if TYPE_CHECKING:
     from controller.base import ControllerConfig
-    from edgenas.found import Found, Page, Study
+    from edgenas.found import Found, Study
     from latency.base import LatencyConfig, LatencyOracle
     from nas.accuracy.base import Accuracy, AccuracyConfig
     from nas.spaces.base import SearchSpace
@@ -104,44 +104,6 @@ def search(
     with called("nas.search", "search", words, *USER_ERRORS, removed=advice) as (composed, choices):
         folder = run(composed, choices, words, _console(quiet=quiet), progress or nothing)
     return Found(folder.path)
-
-
-def front(
-    limits: Sequence[str],
-    *,
-    device: str | None = None,
-    space: str | SearchSpace | None = None,
-    dataset: str | None = None,
-    runs: _File | None = None,
-    settings: Settings | None = None,
-    quiet: bool = False,
-) -> Page:
-    """Tell what each time limit would buy, before one searches: `python -m nas.search front=[...]`.
-
-    Args:
-      limits: times with their units: ["10ms", "17ms"].
-      device: as in `search`.
-      space: as in `search`.
-      dataset: as in `search`.
-      runs: as in `search`.
-      settings: further settings of `search` by name.
-      quiet: print nothing.
-
-    Returns the page that was written.
-
-    Raises:
-      UserError: if a source cannot answer for thousands of networks at once.
-    """
-    given = dict(locals())
-    from edgenas.found import Page  # noqa: PLC0415 - `import edgenas` is quick
-    from nas.config.build import register  # noqa: PLC0415 - as above
-    from nas.search.command import USER_ERRORS  # noqa: PLC0415 - as above
-    from nas.search.command import front as run  # noqa: PLC0415 - as above
-
-    advice = register()
-    words = _words({"front": given.pop("limits"), **given})
-    with called("nas.search", "search", words, *USER_ERRORS, removed=advice) as (composed, _):
-        return Page(run(composed, _console(quiet=quiet)))
 
 
 def study(

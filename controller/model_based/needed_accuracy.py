@@ -21,6 +21,7 @@ EDGES = 2.0 ** (np.arange(-24, 25) / 8)
 """Bounds of the bins of the cost: shares of the limit from 1 / 8 to 8, with 1 among them."""
 
 BINS = len(EDGES) + 1
+_WITHIN = int(np.searchsorted(EDGES, 1.0)) + 1  # bins of networks within the limits
 _HALVINGS = 30
 _LEAST = 1e-150  # so that a product of two is still a number
 
@@ -31,7 +32,8 @@ def needed_accuracy(
     """Least accuracy at which the score exceeds `best`, for a cost in each bin.
 
     It is sought within twice the range of the known accuracies; inf where there is none. With
-    several limits the largest share of a limit counts, as it does for every reward here.
+    several limits the largest share of a limit counts, as it does for every reward here. While any
+    network within the limits would be the best, none beyond them counts: the way is not the aim.
     """
     middle = np.concatenate([EDGES[:1], np.sqrt(EDGES[1:] * EDGES[:-1]), EDGES[-1:]])
     ratios = np.repeat(middle[:, None], limits, axis=1)
@@ -44,6 +46,8 @@ def needed_accuracy(
         enough = score(half, ratios) > best
         low, high = np.where(enough, low, half), np.where(enough, half, high)
     needed = np.where(always, accuracy.min() - spread, high)
+    if always[:_WITHIN].all():
+        impossible[_WITHIN:] = True
     return np.where(impossible, np.inf, needed)
 
 
@@ -55,10 +59,11 @@ def lowered(
     """Scores needed to be better than the best known, taken without its noise.
 
     The best of all then need not be as good as it was measured (plug-in expected improvement:
-    Picheny et al., 2013).
+    Picheny et al., 2013). Where no accuracy would make one of them better, nothing is lowered.
     """
     at = np.searchsorted(EDGES, ratios.max(-1, initial=0.0))
-    return needed + min(0.0, float((smoothed - needed[at]).max()))
+    best = float((smoothed - needed[at]).max())
+    return needed + min(0.0, best) if np.isfinite(best) else needed
 
 
 def expected_improvement(

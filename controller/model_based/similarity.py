@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int64
 from numpy import ndarray
 
-from controller.base import Choices, Described, Featured
+from controller.base import Choices, Described
 from controller.rows import keys_of
 
 _DRAWS = 1_000  # uniform architectures from which the scale of each description is estimated
@@ -59,23 +59,18 @@ class Parts:
 class Similarity:
     """Places of architectures of one space, and the kernel between them.
 
-    Each description is scaled to a total variance of 1; columns of features to equal ones before.
+    Each description is scaled to a total variance of 1.
     """
 
     def __init__(self, space: Choices) -> None:
         self._options = np.array(space.num_choices)
         self._describe: Callable[[ndarray], tuple[ndarray, ...]] = self._one_hot_alone
-        unlike = True  # the columns differ in unit
         if isinstance(space, Described):
-            self._describe, unlike = space.descriptions, False
-        elif isinstance(space, Featured):
-            self._describe = lambda rows: (space.features(rows),)
+            self._describe = space.descriptions
         self._scales = []
         for values in self._describe(space.sample(np.random.default_rng(0), _DRAWS)):
-            spread = values.std(0) if unlike else np.ones(values.shape[1])
-            spread[spread == 0] = 1.0
-            total = np.sqrt((values / spread).var(0).sum()) or 1.0
-            self._scales.append((values.mean(0), 1 / (spread * total)))
+            total = np.sqrt(values.var(0).sum()) or 1.0
+            self._scales.append((values.mean(0), 1 / total))
         widths = [int(self._options.sum()), *(len(middle) for middle, _ in self._scales)]
         self._ends = np.cumsum(widths)
         self._forget()

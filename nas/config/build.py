@@ -133,9 +133,8 @@ class SearchConfig:
     verbose: bool = False
     workers: int | None = None  # evaluations at once, of an asynchronous search
     executor: Workers = Workers.processes  # where networks are trained on own images
-    objectives: list[str] | None = None  # accuracy and latency: the front, not the best within T
+    objectives: list[str] | None = None  # accuracy and latency: the front, for every T
     scenario: str | None = None  # what goes on beside the network, with latency=corun
-    front: list[str] | None = None  # limits to compare instead of a search
     reward: Reward = MISSING
     controller: ControllerConfig = MISSING
     accuracy: AccuracyConfig = MISSING

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ from nas.report.charts.heat_map import heat_map
 from nas.report.provenance import provenance
 from nas.report.summary import Summary, feasible_of
 from nas.report.tables import best_few, drawn, found
-from nas.report.wording import Wording, percent
+from nas.report.wording import Wording, kind_note, percent
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.problem import SearchProblem
+from nas.trials.survey import Survey, pareto_front
 from nas.trials.trial import State, Trials
 from runtime.page.document import Page, Section
 from runtime.page.parts import Listing, Part, Slider
@@ -48,7 +49,7 @@ def run_page(
         went.insert(0, convergence(done, feasible, problem.survey, summary.T_ms, wording))
         seen[:0] = [
             front(done, feasible, problem, wording),
-            *_every_limit(summary, wording),
+            *_every_limit(summary, problem, wording),
             heat_map(done, summary.T_ms, wording),
         ]
     return Page(
@@ -80,31 +81,52 @@ def _bounds(wording: Wording) -> str:
     return wording.limits if wording.summary.limits else f"{wording.summary.T_ms:g} ms"
 
 
-def _every_limit(summary: Summary, wording: Wording) -> list[Part]:
-    """The answer for each T, read off the front of the samples; nothing without one."""
-    if not summary.front:
-        return []
-    steps = []
+def _every_limit(summary: Summary, problem: SearchProblem, wording: Wording) -> Iterator[Part]:
+    """The answer for each T: of the samples, and of the whole space where it is known."""
+    found = []
     for one in summary.front:
         tested = "" if one.accuracy_test is None else f", test {percent(one.accuracy_test, 2)}"
         accuracy = f"{wording.accuracy(one.accuracy_searched)} {wording.searched}{tested}"
         latency = wording.latency(one.latency_ms, Kind[one.latency_kind])
-        steps.append((one.latency_ms, f"{one.arch}: {accuracy}, {latency}, sample {one.sample:,}"))
+        found.append((one.latency_ms, f"{one.arch}: {accuracy}, {latency}, sample {one.sample:,}"))
     share = summary.front_share
     caption = "The most accurate sample within another T, off the found front"
     if share is not None:
         caption += f", which has {percent(share, 2)} of the hypervolume of the {wording.front}"
-    return [
-        Slider(
+    known = [] if problem.survey is None else _of_every_architecture(problem.survey, wording)
+    for title, steps, below, said in (
+        (
             "The answer for another T",
-            "T",
-            "ms",
-            steps,
-            summary.T_ms,
+            found,
             "No sample takes so little time.",
             f"{caption}. `python -m nas.export run=<this folder> T=12ms` exports it.",
+        ),
+        (
+            f"The {wording.optimum} for another T",
+            known,
+            "No architecture takes so little time.",
+            "The most accurate architecture of the whole space within T, without a search.",
+        ),
+    ):
+        if steps:
+            yield Slider(title, "T", "ms", steps, summary.T_ms, below, said)
+
+
+def _of_every_architecture(survey: Survey, wording: Wording) -> list[tuple[float, str]]:
+    """Least T and text of each step of the front of the whole space."""
+    counted_ms = np.where(survey.met, survey.compared_ms, np.nan)
+    steps = []
+    for number in pareto_front(survey.accuracy, counted_ms).tolist():
+        arch = survey.space.text(survey.space.architectures(np.array(number)))
+        guessed = kind_note(Kind(survey.accuracy_kind[number]))
+        accuracy = f"{wording.accuracy(float(survey.accuracy[number]))}{guessed}"
+        latency = wording.latency(
+            float(survey.latency_ms[number]), Kind(survey.latency_kind[number])
         )
-    ]
+        steps.append(
+            (float(counted_ms[number]), f"{arch}: {accuracy} {wording.searched}, {latency}")
+        )
+    return steps
 
 
 def _architectures(

@@ -17,6 +17,8 @@ from nas.trials.limits import cost_text
 from nas.trials.trajectory import WINDOW
 from runtime.shell.provenance import Kind
 
+_STEPS = 8  # of a front, between those that are printed
+
 
 def say(console: Console, text: str) -> None:
     """Print a text as it is, wrapped between words; a path or an architecture stays whole."""
@@ -75,6 +77,26 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
     say(console, "; ".join(_facts(summary, verbose=verbose)))
     if verbose:
         console.print(_table(summary))
+
+
+def print_front(console: Console, summary: Summary) -> None:
+    """Print a few steps of the front of the trials, the fastest and the most accurate among them."""
+    count = len(summary.front)
+    console.print()
+    share = (
+        ""
+        if summary.front_share is None
+        else f", {summary.front_share:.2%} of the true hypervolume"
+    )
+    say(console, f"Front of accuracy and latency: {count:,} networks{share}. Some of them:")
+    for at in sorted({round(step * (count - 1) / _STEPS) for step in range(_STEPS + 1)}):
+        one = summary.front[at]
+        timed = "~" if Kind[one.latency_kind].is_predicted else ""
+        guessed = "~" if Kind[one.accuracy_kind].is_predicted else ""
+        figures = f"{timed}{one.latency_ms:.3f} ms".rjust(
+            13
+        ) + f"{guessed}{one.accuracy_searched:.2%}".rjust(9)
+        console.print(Text(f"{figures}  {one.arch}"), soft_wrap=True)
 
 
 def print_next(console: Console, summary: Summary, folder: Path, page: Path) -> None:

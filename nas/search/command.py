@@ -24,7 +24,6 @@ from nas.search.announcement import announce
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import OnTrials, Run, nothing
 from nas.search.sweep import compare_runs, run_job
-from nas.search.what_limits_buy import write_what_limits_buy
 from runtime.shell.atomic_file import remove_unfinished, replacing
 from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
@@ -32,7 +31,6 @@ from runtime.shell.exit_status import USER_ERROR, one_line_errors, plain_interru
 from runtime.shell.file_lock import held
 from runtime.shell.hydra_command import hydra_command, user_errors
 from runtime.shell.safe_yaml import load_settings
-from runtime.shell.units import milliseconds
 
 
 def main() -> None:
@@ -60,25 +58,10 @@ def _run(composed: DictConfig) -> None:
         with user_errors("nas.search", words, *USER_ERRORS):
             return search(composed, choices, words, console)
 
-    if composed.front is not None:
-        front(composed, PlainConsole())
-    elif asked.mode is RunMode.MULTIRUN:
+    if asked.mode is RunMode.MULTIRUN:
         run_job(run)
     else:
         run(PlainConsole())
-
-
-def front(composed: DictConfig, console: Console) -> Path:
-    """Print what each of the limits `front` buys, and write a page; returns its path.
-
-    Raises:
-      UserError: if a setting cannot work, or a source cannot answer at once.
-      OSError: if the page cannot be written.
-    """
-    limits_ms = [milliseconds(str(text)) for text in composed.front]
-    if not limits_ms:
-        raise UserError("front=[] names no limit; write for example front=[10ms,17ms]")
-    return write_what_limits_buy(build(composed).problem, limits_ms, Path(composed.runs), console)
 
 
 def search(

@@ -17,7 +17,7 @@ from nas.config.build import Experiment
 from nas.report.figures import draw_figures
 from nas.report.summary import Settings, Summary, feasible_of, summarise, within_limits
 from nas.report.tensorboard_log import TensorBoardLog
-from nas.report.terminal import print_next, print_summary
+from nas.report.terminal import print_front, print_next, print_summary
 from nas.search.announcement import short_sources, sources
 from nas.search.checkpoint import Checkpointer, load_checkpoint
 from nas.search.environment import write_environment
@@ -238,6 +238,8 @@ class Run:
         write_json(folder.summary, summary)
         folder.journal.unlink()
         print_summary(self.console, summary, verbose=config.verbose)
+        if config.objectives is not None and summary.front:
+            print_front(self.console, summary)
         print_next(self.console, summary, folder.path, folder.report)
         return summary
 

@@ -14,6 +14,7 @@ from jaxtyping import Bool, Int64
 from numpy import ndarray
 
 from controller.base import Choices, EnumerableChoices
+from controller.rows import keys_of, rows_of
 from latency.base import EnumerableSpace, Space
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
@@ -142,17 +143,11 @@ class ChoiceSpace:
 
     def neighbours(self, architecture: Int64[ndarray, "D"]) -> Int64[ndarray, "n D"]:
         """Valid architectures that differ from this one in exactly one choice, without repeats."""
-        steps = [
-            (position, choice)
-            for position, options in enumerate(self.num_choices)
-            for choice in range(options)
-            if choice != architecture[position]
-        ]
-        rows = np.repeat(architecture[None], len(steps), axis=0)
-        for row, (position, choice) in zip(rows, steps, strict=True):
-            row[position] = choice
-        rows = self.normal(rows[self.valid(rows)])
-        rows = rows[(rows != self.normal(architecture)).any(-1)]
-        _, first = np.unique(rows, axis=0, return_index=True)
-        found: Int64[ndarray, "n D"] = rows[np.sort(first)]
-        return found
+        positions = np.repeat(np.arange(len(self.num_choices)), self.num_choices)
+        rows = np.repeat(architecture[None], len(positions), axis=0)
+        rows[np.arange(len(rows)), positions] = np.concatenate(
+            list(map(np.arange, self.num_choices))
+        )
+        found = dict.fromkeys(keys_of(self.normal(rows[self.valid(rows)])))
+        found.pop(self.normal(architecture).tobytes(), None)
+        return rows_of(found, len(self.num_choices))

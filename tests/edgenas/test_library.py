@@ -129,13 +129,6 @@ def test_what_the_command_refuses_in_a_line_is_an_exception(search, given, said)
     assert said in str(raised.value)
 
 
-def test_limits_are_compared_before_a_search(tmp_path):
-    page = edgenas.front(["11ms", "17ms"], runs=tmp_path, quiet=True)
-
-    assert "<iframe" in page._repr_html_()
-    assert page.path.name == "report.html"
-
-
 def test_an_interrupted_search_goes_on_with_the_same_parts(found):
     assert found.trials["sample"].to_pylist() == list(range(40))
     assert found.trials.column_names[:3] == ["sample", "index", "arch"]
@@ -229,7 +222,6 @@ def test_a_network_is_trained_in_full(tmp_path):
     ("function", "schema", "other"),
     [
         (edgenas.search, SearchConfig, {"settings", "progress", "quiet"}),
-        (edgenas.front, SearchConfig, {"limits", "settings", "quiet"}),
         (edgenas.study, StudyConfig, {"settings", "experiment", "quiet"}),
         (edgenas.measure, MeasureConfig, {"settings", "quiet"}),
         (edgenas.transfer, TransferConfig, {"quiet"}),

@@ -155,6 +155,18 @@ def test_a_space_too_large_to_list_is_climbed():
     assert (best > drawn.max()).all()
 
 
+def test_a_limit_that_no_uniform_draw_meets_is_met_soon():
+    space = Box(*[4] * 20)
+    limit = 0.9 * space.sample(np.random.default_rng(0), 20_000).mean(-1).min()
+    controller = CONFIG.build(space, [0, 1])
+
+    sampled = advance(
+        controller, 30, ratios_of=lambda rows: np.maximum(rows.mean(-1), 0.1)[..., None] / limit
+    )
+
+    assert (sampled.mean(-1) <= limit).any(1).all()
+
+
 @pytest.mark.parametrize(
     ("setting", "value"), [("random", 1), ("polish", 0), ("anywhere", 0), ("memory", 9)]
 )

@@ -48,11 +48,18 @@ def test_within_a_hard_limit_the_best_accuracy_is_needed_and_beyond_it_none_is_e
     assert np.isinf(needed[~within]).all()
 
 
-def test_while_nothing_is_within_the_limit_any_accuracy_at_less_cost_is_enough():
+def test_while_nothing_is_within_the_limit_any_accuracy_there_is_enough_and_none_beyond_it():
     needed = needed_accuracy(constrained, 1 / 2 - 1, KNOWN, 1)
 
-    assert (needed[np.append(EDGES, np.inf) <= 1.9] <= KNOWN.min()).all()
-    assert np.isinf(needed[-1])
+    within = np.append(EDGES, np.inf) <= 1
+    assert (needed[within] <= KNOWN.min()).all()
+    assert np.isinf(needed[~within]).all()
+
+
+def test_nothing_is_lowered_where_no_known_network_could_be_better():
+    needed = needed_accuracy(constrained, 1 / 2 - 1, KNOWN, 1)
+
+    np.testing.assert_array_equal(lowered(needed, KNOWN, np.full((len(KNOWN), 1), 2.0)), needed)
 
 
 def test_a_soft_reward_needs_more_accuracy_at_more_cost():

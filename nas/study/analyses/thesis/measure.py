@@ -17,7 +17,7 @@ from jaxtyping import Float64
 from numpy import ndarray
 
 from nas.study.evaluation.learning_curve import BINS, LearningCurve
-from nas.study.evaluation.results import Comparison, Results
+from nas.study.evaluation.results import SIGNIFICANT, Comparison, Results
 from nas.study.plan import Plan, Setting
 from nas.trials.survey import Survey
 from runtime.shell.errors import UserError
@@ -207,21 +207,39 @@ def is_the_thesis_problem(results: Results) -> bool:
 
 
 def verdict(results: Results) -> str:
-    """One paragraph on the claim of the thesis, derived from the tests."""
-    sentences = []
-    for rival, tests in claims(results).items():
-        if not tests:
-            continue
-        sentences.append(_of_rival(rival, tests, claims(results, "settled_bin")[rival], results))
-    if not sentences:
-        return "The study tests no pair of rewards to which the claim of the thesis applies."
+    """A paragraph on the claim of the thesis, derived from the tests; of several controllers, of each."""
     every = [test for tests in claims(results).values() for test in tests]
+    if not every:
+        return "The study tests no pair of rewards to which the claim of the thesis applies."
+    controllers = list(dict.fromkeys(test.reference.controller for test in every))
+    if len(controllers) == 1:
+        return _of_controller(controllers[0], results)
+    return " ".join(f"controller={one}: {_of_controller(one, results)}" for one in controllers)
+
+
+def _of_controller(controller: str, results: Results) -> str:
+    of_bins = claims(results, "settled_bin")
+    mine = {
+        rival: [test for test in tests if test.reference.controller == controller]
+        for rival, tests in claims(results).items()
+    }
+    sentences = [
+        _of_rival(
+            rival,
+            tests,
+            [test for test in of_bins[rival] if test.reference.controller == controller],
+            results,
+        )
+        for rival, tests in mine.items()
+        if tests
+    ]
+    every = [test for tests in mine.values() for test in tests]
     survives = all(test.verdict == "better" for test in every)
     opening = "The claim that the proposed reward brings the mean latency within T sooner " + (
         "holds in every setting searched." if survives else "does not hold in every setting."
     )
     where = _where([test.reference for test in every])
-    return " ".join([opening, where, *sentences, *_price(results)])
+    return " ".join([opening, where, *sentences, *_price(controller, results)])
 
 
 def _where(settings: Sequence[Setting]) -> str:
@@ -247,6 +265,11 @@ def _of_rival(
         f"in {counts['worse']}, and in {counts['no difference']} the test finds no difference (paired "
         f"Wilcoxon tests over {len(results.seeds)} seeds, Holm-corrected, at 5 %)."
     )
+    least_p = 2.0 ** (1 - len(results.seeds)) * sum(
+        c.measure == "settled" for c in results.comparisons
+    )
+    if least_p > SIGNIFICANT:
+        text += " So few seeds could not have shown any; take more."
     if never:
         text += (
             f" In {never} of the {len(tests)}, whatever the test says, the median search settles within "
@@ -264,13 +287,14 @@ def _never_settles(test: Comparison, results: Results) -> bool:
     )
 
 
-def _price(results: Results) -> Iterator[str]:
+def _price(controller: str, results: Results) -> Iterator[str]:
     """Cost of being sooner: the gap after all samples, with the default settings."""
     by_rival: Mapping[str, list[Comparison]] = {
         rival: [
             c
             for c in results.comparisons
-            if c.measure == "gap" and c.other.reward == rival and not c.other.overrides
+            if (c.measure, c.other.reward, c.other.controller) == ("gap", rival, controller)
+            and not c.other.overrides
         ]
         for rival in RIVALS
     }

@@ -37,8 +37,8 @@ def once():
 def results_of(plan_of, tmp_path, once):
     """Results of searches that are slow, up to a sample that each reward is given, then fast."""
 
-    def make(**fast_from):
-        plan = once["plan"] = once.get("plan") or plan_of(*THREE)
+    def make(*words, **fast_from):
+        plan = once[words] = once.get(words) or plan_of(*THREE, *words)
         folder = StudyFolder(tmp_path / "one")
         folder.begin(CONFIG, [job.setting for job in plan.jobs])
         (survey,) = plan.surveys.values()
@@ -58,6 +58,16 @@ def test_the_claim_holds_where_the_proposed_reward_is_sooner_than_both(results_o
 
     assert "holds in every setting" in said
     assert said.count("sooner in 1 of 1 settings, later in 0") == 2
+
+
+def test_each_controller_has_a_verdict_of_its_own(results_of):
+    both = "controllers=[rnn,uniform]"
+
+    said = verdict(results_of(both, proposed=10, mnasnet=150, mnasnet_hard=200))
+
+    first, second = said.split("controller=uniform: ")
+    assert first.startswith("controller=rnn: The claim")
+    assert first.count("sooner in 1 of 1 settings") == second.count("sooner in 1 of 1 settings") == 2
 
 
 def test_the_claim_does_not_hold_where_the_hard_reward_is_sooner(results_of):
