@@ -229,22 +229,22 @@ def _axis(text: str) -> list[str]:
 
 @final
 class _Maker:
-    """Rewards and controllers by name, each composed once."""
+    """Rewards and controllers by name, each composed once, for all limits."""
 
     def __init__(self, space: SearchSpace, budget: int) -> None:
         self._space = space
         self._budget = budget
-        self._made: dict[tuple[str, ...], Any] = {}
+        self._composed: dict[tuple[str, ...], DictConfig] = {}
 
     def reward(self, text: str, limit_ms: float, overrides: Sequence[str]) -> Reward:
         own = [word for word in overrides if word.startswith("reward.")]
-        made: Reward = self._make("reward", text, f"T={limit_ms!r}ms", own)
+        made: Reward = self._make("reward", text, f"{limit_ms!r}ms", own)
         return made
 
     def controller(self, text: str, overrides: Sequence[str]) -> ControllerConfig:
         own = [word for word in overrides if word.startswith("controller.")]
         # any limit that every reward takes
-        made: ControllerConfig = self._make("controller", text, "T=17ms", own)
+        made: ControllerConfig = self._make("controller", text, "17ms", own)
         if made.batch_size < 1:
             raise UserError(f"controller.batch_size={made.batch_size} must be at least 1")
         try:
@@ -255,11 +255,11 @@ class _Maker:
 
     def _make(self, group: str, text: str, limit: str, own: Sequence[str]) -> Any:
         name, *words = text.split() or [""]
-        key = (f"{group}={name}", limit, *(f"{group}.{w}" for w in words), *own)
-        if key not in self._made:
+        key = (f"{group}={name}", *(f"{group}.{word}" for word in words), *own)
+        if key not in self._composed:
             try:
-                node = compose("search", [f"budget={self._budget}", *key])[group]
-                require_in_bounds(OmegaConf.to_container(node), group)
+                composed = compose("search", [f"budget={self._budget}", *key])
+                require_in_bounds(OmegaConf.to_container(composed[group]), group)
             except HydraException as error:
                 if not own:
                     raise
@@ -267,11 +267,12 @@ class _Maker:
                     f"grid: {' '.join(own)} does not fit {group}={name}; vary it in a study "
                     f"without {name}"
                 ) from error
-            try:
-                self._made[key] = OmegaConf.to_object(node)
-            except (OmegaConfBaseException, ValueError) as error:
-                raise UserError(f"{text}: {str(error).splitlines()[0]}") from error
-        return self._made[key]
+            self._composed[key] = composed
+        self._composed[key].T = limit
+        try:
+            return OmegaConf.to_object(self._composed[key][group])
+        except (OmegaConfBaseException, ValueError) as error:
+            raise UserError(f"{text}: {str(error).splitlines()[0]}") from error
 
 
 def _exact(value: float) -> str:

@@ -4,6 +4,7 @@ import sys
 from dataclasses import dataclass
 
 import pytest
+from hydra._internal.hydra import Hydra
 
 from runtime.shell import hydra_command as module
 from runtime.shell.hydra_command import typed_hydra_command
@@ -71,3 +72,21 @@ def test_errors_of_the_task_end_as_the_command_says(run):
     assert run("name=a", task=fail(ValueError("odd")), also=[ValueError]) == (2, "edgenas: odd\n")
     with pytest.raises(ValueError, match="a bug"):
         run("name=a", task=fail(ValueError("a bug")))
+
+
+def test_a_mode_that_a_setting_chooses_is_heeded_though_settings_are_composed_once(
+    run, monkeypatch
+):
+    composed, compose = [], Hydra.compose_config
+
+    def counted(*given, **named):
+        composed.append(1)
+        return compose(*given, **named)
+
+    monkeypatch.setattr(Hydra, "compose_config", counted)
+    run("name=a")
+    assert len(composed) == 1
+    seen = []
+
+    assert run("name=a,b", "hydra.mode=MULTIRUN", "hydra.sweep.dir=.", task=seen.append)[0] == 0
+    assert [settings.name for settings in seen] == ["a", "b"]
