@@ -265,7 +265,7 @@ def user_errors(
     except (HydraException, OmegaConfBaseException) as error:
         advice = [text for name, text in (removed or {}).items() if f"'{name}'" in str(error)]
         messages = [_for_users(error), *advice, f"see `python -m {command} --help`"]
-        raise UserError("; ".join(messages)) from error
+        raise UserError("; ".join(messages)) from None  # a notebook would show Hydra's own pages
     except OSError as error:
         raise UserError(reason(error)) from error
     except also as error:
