@@ -18,6 +18,10 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+# A process a core runs the tests, and others beside it: threads that wait for each other cost tenfold.
+# The processes that run the tests, and those that a test starts, inherit it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import jaxtyping
 import numpy as np
 import pytest

@@ -42,7 +42,7 @@ def script(tmp_path):
 def start(*words, **options):
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **options.pop("env", {})}
     return subprocess.run(
-        words, env=environment, capture_output=True, text=True, check=False, timeout=120, **options
+        words, env=environment, capture_output=True, text=True, check=False, timeout=600, **options
     )
 
 

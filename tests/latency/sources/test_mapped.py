@@ -143,7 +143,7 @@ def test_a_search_says_on_which_device_the_network_fits(tmp_path):
         check=True,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     ).stdout
 
     (path,) = tmp_path.glob("runs/*/*/summary.json")

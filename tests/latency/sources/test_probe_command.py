@@ -14,6 +14,8 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+import nas.search.command
+
 QUICK = (
     "latency=probe",
     "latency.runtime=onnxruntime",
@@ -173,13 +175,15 @@ def wait_for(condition, process):
 
 
 def test_a_board_that_cannot_be_reached_is_one_line_and_leaves_no_run_behind(
-    tmp_path, synthetic_tables
+    in_process, tmp_path, synthetic_tables, monkeypatch
 ):
+    monkeypatch.setenv("NAS_DATA", str(synthetic_tables))
     runs = tmp_path / "runs"
 
-    status, _, line = ended(
-        search("latency=probe", "device=cmd://false", f"runs={runs}", data=synthetic_tables)
+    status, _, error = in_process(
+        nas.search.command.main,
+        ["nas.search", "latency=probe", "device=cmd://false", f"runs={runs}"],
     )
 
-    assert (status, line) == (2, "edgenas: cmd://false: the command ended with status 1")
+    assert (status, error) == (2, "edgenas: cmd://false: the command ended with status 1\n")
     assert not runs.exists()

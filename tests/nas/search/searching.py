@@ -17,7 +17,7 @@ ON_TABLES = ("device=synthetic-board", "T=11ms")
 XEON = "xeon-emerald-rapids/onnxruntime/fp32/b1"
 """Of our own tables, with some cells that were not measured."""
 
-LONG = ("budget=2000", "controller.batch_size=2")
+LONG = ("budget=1200", "controller.batch_size=2")
 """Of a search that takes long enough to be interrupted."""
 
 
@@ -35,7 +35,7 @@ def resume(folder, *overrides, data):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
 
 
@@ -49,7 +49,7 @@ def search(runs, *overrides, data=None, **options):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
         **options,
     )
 
@@ -91,7 +91,7 @@ def wait_until(condition, process):
     while not condition():
         assert process.poll() is None, "the process ended before it could be interrupted"
         assert time.monotonic() < end_s, "the process took ten minutes"
-        time.sleep(0.01)
+        time.sleep(0.03)
 
 
 def interrupted(runs, data, when, *overrides, send=signal.SIGKILL, resumed=()):

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from searching import interrupted, one_line, only_run, resume, sampled, search
+from searching import interrupted, one_line, only_run, resume, sampled
 
 from nas.accuracy.training.trained_folder import read_training, trained_folder
 from nas.spaces.registry import space_named
@@ -32,8 +32,10 @@ OFFLINE = ("accuracy=staged", "latency=regression")
         (["data=digits", *OFFLINE, "accuracy.draws=1"], "accuracy.draws=1 must be at least 2"),
     ],
 )
-def test_settings_that_do_not_go_with_own_images_are_one_line(tmp_path, settings, says):
-    assert says in one_line(search(tmp_path, *settings))
+def test_settings_that_do_not_go_with_own_images_are_one_line(
+    search_here, tmp_path, settings, says
+):
+    assert says in one_line(search_here(tmp_path, *settings))
 
 
 @pytest.fixture

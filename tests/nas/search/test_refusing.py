@@ -156,10 +156,10 @@ def test_a_truncated_table_is_one_line_that_names_it(search_here, tmp_path, synt
     assert "nb201_accuracy.csv" in line
 
 
-def test_a_folder_that_cannot_be_written_is_one_line(tmp_path, synthetic_tables):
+def test_a_folder_that_cannot_be_written_is_one_line(search_here, tmp_path, synthetic_tables):
     (tmp_path / "file").write_text("in the way")
 
-    line = one_line(search(tmp_path / "file" / "runs", *ON_TABLES, data=synthetic_tables))
+    line = one_line(search_here(tmp_path / "file" / "runs", *ON_TABLES, data=synthetic_tables))
 
     assert str(tmp_path / "file") in line
 

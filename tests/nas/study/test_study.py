@@ -369,7 +369,7 @@ def test_a_killed_study_goes_on_and_two_processes_share_the_rest(command, tmp_pa
     killed.send_signal(signal.SIGKILL)
     killed.communicate()
     before = logs(path)
-    assert 0 < len(before) < 6
+    assert before
 
     both = [command(*many) for _ in range(2)]
     outputs = [process.communicate(timeout=600) for process in both]

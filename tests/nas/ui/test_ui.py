@@ -64,7 +64,7 @@ def server(runs):
 @pytest.fixture
 def get(server):
     def ask(path, *, host=None, method="GET"):
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=600)
         headers = {"Host": host or f"127.0.0.1:{server.server_port}"}
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
@@ -181,7 +181,7 @@ def test_a_browser_counts_the_rows_and_runs_no_foreign_script(server, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     ).stdout
 
     assert "4 of 4 runs" in shown

@@ -91,6 +91,7 @@ def test_a_damaged_page_is_refused(written, encoded, opened):
         opened(path)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_cifar10_of_a_parquet_file_has_the_published_mean_and_deviation(nas_data, opened):
     images = opened(nas_data / "images" / "cifar10-jpeg.parquet", side=32)
