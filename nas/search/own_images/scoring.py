@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, final
+from typing import Protocol, final, runtime_checkable
 
 import torch
 from jaxtyping import Float64, Int64
@@ -38,6 +38,7 @@ _EPOCHS = 250
 """Most epochs of a supernet (Ning et al., NeurIPS 2021)."""
 
 
+@runtime_checkable
 class Scores(Protocol):
     """Scores networks, a row of numbers each, and makes one number of each row."""
 
