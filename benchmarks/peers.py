@@ -1,4 +1,4 @@
-"""Claim: `controller=guided` needs fewer queries than public searchers, each through its own API, in one run.
+"""The searchers here beside public ones, each through its own API, in one run: queries and seconds.
 
     $ NAS_DATA=<tables> OMP_NUM_THREADS=1 python benchmarks/peers.py
 
