@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -39,14 +40,26 @@ def write_table(folder, name, columns, indices, taken=None):
         path.with_suffix(".json").write_text(json.dumps({"taken_by_each_beside_gb_per_s": [taken]}))
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A folder of tables with the board alone and beside an unlimited hog."""
-    data = tmp_path / "data"
-    data.mkdir()
-    monkeypatch.setenv("NAS_DATA", str(data))
+@pytest.fixture(scope="module")
+def shared_tables(tmp_path_factory):
+    """A folder of tables with the board alone and beside an unlimited hog; read only."""
+    data = tmp_path_factory.mktemp("tables")
     write_table(data, "alone", {BOARD: SOLO_MS}, range(15_625))
     write_table(data, "hog", {HOG: HOG_MS}, range(0, 15_625, 40), TAKEN_GB_PER_S)
+    return data
+
+
+@pytest.fixture(autouse=True)
+def tables(shared_tables, monkeypatch):
+    """The data folder of each test."""
+    monkeypatch.setenv("NAS_DATA", str(shared_tables))
+
+
+@pytest.fixture
+def folder(shared_tables, tables, tmp_path, monkeypatch):  # noqa: ARG001 - `tables` sets another first
+    """A copy of the data folder, to write to."""
+    data = shutil.copytree(shared_tables, tmp_path / "data")
+    monkeypatch.setenv("NAS_DATA", str(data))
     return data
 
 
