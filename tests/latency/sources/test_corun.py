@@ -163,6 +163,7 @@ def test_a_device_that_does_not_say_how_it_runs_cannot_be_timed_here(folder):
         CorunLatencyConfig("hog", confirm_top=2).build("board", SPACE, TASKS["cifar10"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_the_best_are_timed_here_beside_the_hog():
     before = os.sched_getaffinity(0)
