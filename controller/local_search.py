@@ -189,6 +189,8 @@ class LocalSearchController:
         require_shapes(state, shapes | {"ahead": rows, "known": rows, "known_rewards": (None,)})
         self._generators.restore(state["generators"])
         ahead, known = unpacked("ahead", state), unpacked("known", state)
+        if len(state["known"]) != len(state["known_rewards"]):
+            raise ValueError("state has another number of rewards than of known architectures")
         rewards = iter(state["known_rewards"].tolist())
         here, best = (
             [None if row[0] < 0 else row.tobytes() for row in state[name]]

@@ -436,7 +436,7 @@ def weights(tmp_path):
     )
 
 
-EXAMPLES = [4, pytest.param(2000, marks=pytest.mark.slow)]
+EXAMPLES = [4, pytest.param(500, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("name", READERS)

@@ -131,6 +131,8 @@ def read(path: Path) -> list[dict[str, str]]:
 
 def _is_sound(row: dict[str, str]) -> bool:
     """Whether a line has all its fields, and numbers where they belong."""
+    if None in row.values():
+        return False
     try:
         times_ms = [float(row[name]) for name in _TIMES]
         clock_mhz = float(row["clock_mhz"] or 1.0)
@@ -141,9 +143,8 @@ def _is_sound(row: dict[str, str]) -> bool:
             and 0 < float(row["control_ms"]) <= MOST_MS
             and 0 < clock_mhz < math.inf
             and all(0 <= each < math.inf for each in beside)
-            and None not in row.values()
         )
-    except (TypeError, ValueError):
+    except ValueError:
         return False
 
 
@@ -197,7 +198,7 @@ def repeat_differences(rows: list[dict[str, str]], statistic: Statistic) -> Floa
         if row["disturbances"]:
             continue
         ms = float(row[f"{statistic.value}_ms"])
-        if row["arch"] in first:
+        if first.get(row["arch"], 0) > 0:
             differences.append(ms / first[row["arch"]] - 1)
         else:
             first[row["arch"]] = ms

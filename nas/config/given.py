@@ -72,7 +72,13 @@ def _reward(part: Callable[..., Any]) -> dict[str, Any]:
     def score(
         _: Reward, accuracy: Float64[ndarray, "*n"], latency_ms: Float64[ndarray, "*n"]
     ) -> Float64[ndarray, "*n"]:
-        return np.broadcast_to(np.asarray(part(accuracy, latency_ms), float), accuracy.shape)
+        rewards = np.broadcast_to(_numbers_of(part, accuracy, latency_ms), accuracy.shape)
+        wrong = ~np.isfinite(rewards) & np.isfinite(accuracy)
+        if wrong.any():
+            raise UserError(
+                f"{name_of(part)} returned {rewards[wrong][0]:g}, which is no finite reward"
+            )
+        return rewards
 
     return {"score": score}
 
@@ -101,6 +107,17 @@ _METHODS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
 }
 
 
+def _numbers_of(function: Callable[..., Any], *arguments: ndarray) -> Float64[ndarray, "*n"]:
+    """The answer of a function of the user, as an array; a `UserError` if it is no numbers."""
+    found = function(*arguments)
+    try:
+        return np.asarray(found, float)
+    except (TypeError, ValueError) as error:
+        raise UserError(
+            f"{name_of(function)} returned {str(found)[:60]}, which are no numbers"
+        ) from error
+
+
 class _OwnFunction:
     """A function from rows of choice indices `(n, D)` to n numbers."""
 
@@ -119,7 +136,7 @@ class _OwnFunction:
         self, architectures: Int64[ndarray, "*n D"], least: float, most: float
     ) -> tuple[Float64[ndarray, "*n"], ndarray]:
         rows = architectures.reshape(-1, architectures.shape[-1])
-        numbers = np.asarray(self._function(rows), float)
+        numbers = _numbers_of(self._function, rows)
         if numbers.shape != (len(rows),):
             raise UserError(
                 f"{self.source} returned {numbers.shape} numbers for {len(rows)} architectures"

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from nas.search.interruption import Interruption
 from runtime.network.task import Task
+from runtime.shell.atomic_file import remove_unfinished
 from runtime.shell.errors import UserError
 from runtime.shell.typed_json import read_json
 
@@ -80,6 +81,8 @@ def filling(out: Path) -> Iterator[Path]:
     Raises:
       OSError: if it cannot be written.
     """
+    for folder in (out.parent, out):
+        remove_unfinished(folder, f"{out.name}.")
     is_new = not out.is_dir()
     name = f"{out.name}.{uuid4().hex[:8]}.tmp"
     staged = out.with_name(name) if is_new else out / name

@@ -27,6 +27,7 @@ from nas.measure.table import write_measured_table
 from nas.measure.transferred_table import write_predicted_table
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
+from runtime.shell.atomic_file import remove_unfinished
 from runtime.shell.console import PlainConsole
 from runtime.shell.file_lock import held
 from runtime.shell.hydra_command import typed_hydra_command
@@ -96,6 +97,7 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     folder = MeasurementFolder(config, subject.device_id, subject.deciding)
     folder.require_same()
     with held(folder.settings):
+        remove_unfinished(folder.path, folder.settings.name)
         fast = _measure_pending(config, subject, space, folder, order, console)
         if fast:
             tell(

@@ -21,7 +21,7 @@ from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step
 from nas.measure.plan import chosen_in_words, distinct
 from runtime.machine.timing import Statistic
-from runtime.shell.atomic_file import replacing
+from runtime.shell.atomic_file import remove_unfinished, replacing
 from runtime.shell.errors import UserError
 from runtime.shell.file_lock import held
 from runtime.shell.keyed_table import write_csv_table
@@ -48,6 +48,7 @@ def write_measured_table(
     with held(lock, wait=True):  # parts that end together: the last one writes what all have
         architectures, latency_ms, origin = measured(config, space, folder, facts)
         column = {str(origin["device"]): latency_ms}
+        remove_unfinished(folder.path, folder.origin.name)
         write_csv_table(folder.table, space, column, architectures)
         with replacing(folder.origin) as file:
             file.write((json.dumps(origin, indent=2) + "\n").encode())

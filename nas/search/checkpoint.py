@@ -54,6 +54,7 @@ def load_checkpoint(
         if events > recorded:
             return 0
         past = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_HISTORY)}
+        _require_same_types(arrays, controller.state())
         controller.restore(arrays)
         history.restore({name.removeprefix(_HISTORY): array for name, array in past.items()})
     except (OSError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
@@ -62,6 +63,17 @@ def load_checkpoint(
             f"remove it, and resume learns again from the journal alone"
         ) from error
     return max(events, 0)
+
+
+def _require_same_types(arrays: Mapping[str, ndarray], own: Mapping[str, ndarray]) -> None:
+    for name, array in own.items():
+        stored = arrays.get(name)
+        if (
+            stored is not None
+            and stored.dtype.kind == "f" == array.dtype.kind
+            and stored.dtype != array.dtype
+        ):
+            raise ValueError(f"{name} is of type {stored.dtype}, not {array.dtype}")
 
 
 def _unchanged(arrays: dict[str, ndarray]) -> dict[str, ndarray]:

@@ -14,6 +14,8 @@ from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from runtime.shell.errors import UserError
 from runtime.shell.safe_file import read_bytes, read_text
 
+_FACTS = {"date", "platform", "processors", "python", "packages"}
+"""Facts in the file of the environment."""
 _LONGEST_DEVICE = 120
 """Characters of a device in a folder's name: several devices of `latency=mapped` are longer than a name may be."""
 
@@ -47,8 +49,12 @@ class RunFolder:
         """
         try:
             found: dict[str, Any] = json.loads(read_text(self.environment))
-        except (OSError, ValueError, RecursionError) as error:
-            raise UserError(f"cannot read {self.environment}: {error}") from error
+            if not dict(found["packages"]) or not found.keys() >= _FACTS:
+                found.clear()
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UserError(f"cannot read {self.environment}: {error!r:.200}") from error
+        if not found:
+            raise UserError(f"{self.environment} lacks one of {', '.join(sorted(_FACTS))}")
         return found
 
     @property

@@ -16,6 +16,7 @@ from nas.trials.trial import State, Trials
 from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.provenance import Kind
+from runtime.shell.safe_file import require_regular
 
 
 def write_record(
@@ -65,8 +66,9 @@ def read_row(path: Path, text: str) -> dict[str, Any] | None:
 
     try:
         wanted = [("arch", "=", text), ("state", "=", State.done.name)]
+        require_regular(path)
         rows = pq.read_table(path, filters=wanted).slice(0, 1).to_pylist()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, pa.ArrowException, ValueError, LookupError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
     if not rows:
         return None

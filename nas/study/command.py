@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -27,6 +26,7 @@ from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
 from nas.report.terminal import say
 from nas.search.environment import write_environment
+from nas.search.folder import RunFolder
 from nas.study.analyses.base import Analysis
 from nas.study.analyses.registry import ANALYSES
 from nas.study.answers import fingerprints, predicted_shares, save_tables
@@ -155,7 +155,7 @@ def _report(
 
 def _provenance(plan: Plan, folder: StudyFolder, given: Sequence[str]) -> dict[str, str]:
     """Command, sources, machine and versions."""
-    environment = json.loads(folder.environment.read_bytes())
+    environment = RunFolder(folder.path).read_environment()
     packages = environment.pop("packages")
     facts = {"command": f"`{folder.stored().get('command', _command(given))}`"}
     facts["accuracy"] = plan.accuracy.description

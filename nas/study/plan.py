@@ -35,6 +35,8 @@ from runtime.network.task import Task
 from runtime.shell.bounds import require_in_bounds
 from runtime.shell.errors import UserError
 
+_MOST_SAMPLES = 10**9
+
 
 @final
 @dataclass(frozen=True)
@@ -161,14 +163,7 @@ def _checked(composed: DictConfig) -> StudyConfig:
         raise UserError(str(error).splitlines()[0]) from error
     if not isinstance(config, StudyConfig):
         raise TypeError(f"composed a {type(config).__name__}, not a StudyConfig")
-    for name, value, least in (
-        ("budget", config.budget, 1),
-        ("seeds", config.seeds, 1),
-        ("first_seed", config.first_seed, 0),
-        ("workers", config.workers, 1),
-    ):
-        if value is not None and value < least:
-            raise UserError(f"{name}={value} must be at least {least}")
+    _require_counts(config)
     for name in ("rewards", "controllers"):
         values = getattr(config, name)
         if not values or len(set(values)) < len(values):
@@ -177,6 +172,22 @@ def _checked(composed: DictConfig) -> StudyConfig:
         raise UserError("nothing to search: set devices and limits, or problems=[device@limit]")
     _require_comparison(config)
     return config
+
+
+def _require_counts(config: StudyConfig) -> None:
+    for name, value, least in (
+        ("budget", config.budget, 1),
+        ("seeds", config.seeds, 1),
+        ("first_seed", config.first_seed, 0),
+        ("workers", config.workers, 1),
+    ):
+        if value is not None and value < least:
+            raise UserError(f"{name}={value} must be at least {least}")
+    if config.seeds * config.budget > _MOST_SAMPLES:
+        raise UserError(
+            f"seeds={config.seeds} x budget={config.budget} are more than {_MOST_SAMPLES:,} samples of a "
+            f"setting, which are held in memory"
+        )
 
 
 def _require_comparison(config: StudyConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -43,14 +44,17 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     for sentence in subject.images.report:
         console.print(sentence, soft_wrap=True, markup=False)
 
+    import torch  # noqa: PLC0415 - takes seconds
+
     from nas.accuracy.training.evaluation import device_named  # noqa: PLC0415 - imports torch
     from nas.train.job import TrainingJob  # noqa: PLC0415 - imports torch
 
     try:
         device = device_named(config.device)
-    except RuntimeError as error:
+        torch.empty(0, device=device)  # is it there?
+    except (RuntimeError, AssertionError) as error:
         raise UserError(
-            f"device={config.device} is none of auto, cpu, cuda and cuda:<number>"
+            f"device={config.device} is none of auto, cpu, cuda and cuda:<number>, or not there"
         ) from error
     subject.folder.mkdir(parents=True, exist_ok=True)
     lock = subject.folder / "lock"
@@ -74,10 +78,13 @@ def _require_gpus(config: TrainConfig, device: torch.device) -> None:
     import torch  # noqa: PLC0415 - takes seconds
 
     found = torch.cuda.device_count()
+    cores = os.cpu_count() or 1
     if config.device != "auto":
         raise UserError(f"processes={config.processes} choose their devices: leave device= out")
     if device.type == "cuda" and config.processes > found:
         raise UserError(f"processes={config.processes}, but this machine has {found} GPUs")
+    if config.processes > max(found, cores):
+        raise UserError(f"processes={config.processes}, but this machine has {cores} cores")
 
 
 def _member(config: TrainConfig, rank: int) -> None:

@@ -36,6 +36,7 @@ from runtime.mapping.running.view import MAPPED
 from runtime.page.print import print_lines, print_results, wide_console
 from runtime.page.results import Results, read_results
 from runtime.page.view import View
+from runtime.shell.atomic_file import require_writable
 from runtime.shell.hydra_command import typed_hydra_command
 
 Measure = Callable[[BenchConfig, Results, Path, Console], None]
@@ -84,6 +85,7 @@ def _run(config: BenchConfig) -> None:
     if config.experiment is Experiment.page:
         _draw_all(folder, console)
         return
+    require_writable(folder)
     name = config.experiment.value
     settings: Any = OmegaConf.to_container(OmegaConf.structured(config), enum_to_str=True)
     results = Results(name, settings, experiment_facts(config.device.value))

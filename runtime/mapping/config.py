@@ -8,6 +8,9 @@ from typing import final
 
 from runtime.mapping.model.timing_table import Bound
 from runtime.mapping.solving.baselines import Method
+from runtime.shell.units import MOST_MS
+
+_MOST_MARGIN = 100
 
 
 @final
@@ -74,9 +77,9 @@ class RunConfig:
         allowed = [one.value for one in Method]
         if not self.ways or any(name not in allowed for name in self.ways):
             raise ValueError(f"running.ways={self.ways} must be some of {', '.join(allowed)}")
-        if not self.margins or not all(0 <= one < math.inf for one in self.margins):
+        if not self.margins or not all(0 <= one <= _MOST_MARGIN for one in self.margins):
             raise ValueError(
-                f"running.margins={self.margins} must each be 0 or more; 0.1 adds 10 %"
+                f"running.margins={self.margins} must each be 0 to {_MOST_MARGIN}; 0.1 adds 10 %"
             )
 
 
@@ -105,10 +108,12 @@ class MapConfig:
         Raises:
           ValueError: naming the value and what is allowed.
         """
-        if not 0 < self.frame_ms < math.inf:
-            raise ValueError(f"frame_ms={self.frame_ms} must be above 0, milliseconds")
-        if not 0 <= self.margin < math.inf:
-            raise ValueError(f"margin={self.margin} must be 0 or more; 0.1 adds 10 %")
+        if not 0 < self.frame_ms <= MOST_MS:
+            raise ValueError(
+                f"frame_ms={self.frame_ms} must be above 0 and at most {MOST_MS:g}, milliseconds"
+            )
+        if not 0 <= self.margin <= _MOST_MARGIN:
+            raise ValueError(f"margin={self.margin} must be 0 to {_MOST_MARGIN}; 0.1 adds 10 %")
         if self.run is not None and self.tasks is None:
             raise ValueError(f"run={self.run} needs tasks=<table>.csv, the networks to run")
         if self.study is not None:

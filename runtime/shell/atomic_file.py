@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,11 +37,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             raise
 
 
-def remove_unfinished(folder: Path) -> None:
-    """Remove temporary files that a killed process has left; for who holds the folder's lock."""
-    for file in folder.rglob("*.tmp"):
-        if _TEMPORARY.search(file.name) and file.is_file():
-            file.unlink(missing_ok=True)
+def remove_unfinished(folder: Path, name: str = "") -> None:
+    """Remove temporary files and folders that a killed process has left; for who holds the folder's lock.
+
+    With a name, only those of files in the folder itself whose names begin with it.
+    """
+    for path in list(folder.glob("*.tmp") if name else folder.rglob("*.tmp")):
+        if not (path.name.startswith(name) and _TEMPORARY.search(path.name)):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def require_writable(folder: Path) -> None:

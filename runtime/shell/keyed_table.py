@@ -31,7 +31,7 @@ import platformdirs
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from runtime.shell.atomic_file import replacing
+from runtime.shell.atomic_file import remove_unfinished, replacing
 from runtime.shell.errors import UserError
 from runtime.shell.safe_arrays import load_arrays
 from runtime.shell.safe_file import opened, read_text, require_regular
@@ -350,6 +350,7 @@ def write_csv_table(
     for *first, numbers in zip(*leading.values(), values.tolist(), strict=True):
         # floats are written by their repr
         writer.writerow([*first, *("" if isnan(number) else number for number in numbers)])
+    remove_unfinished(path.parent, path.name)
     with replacing(path) as file:
         file.write(text.getvalue().encode())
 

@@ -8,6 +8,7 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
+from tokenize import TokenError
 
 from numpy import ndarray
 from numpy.lib import format as npy
@@ -16,7 +17,9 @@ from runtime.shell.safe_file import opened, read_bytes
 
 _LARGEST = 2**30  # bytes that a smaller file may unpack to
 _CORRUPT = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OverflowError)
-_FOREIGN = (NotImplementedError, RuntimeError, SyntaxError, TypeError, UnicodeError, KeyError)
+_FOREIGN = (
+    NotImplementedError, RuntimeError, SyntaxError, TypeError, UnicodeError, KeyError, MemoryError, TokenError,
+)  # fmt: skip
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -46,17 +47,14 @@ class ParquetImages:
 
     def listing(self) -> Listing:
         """Read all columns but the images."""
-        import pyarrow as pa  # noqa: PLC0415 - slow to import, and only needed for Parquet
-
-        file = self._open()
-        image = self._image_column(file.schema_arrow)
-        names = [name for name in ("label", "name", "split") if name in file.schema_arrow.names]
-        if "label" not in names:
-            raise UserError(f"{self._path} has no column `label`; name the column of the labels so")
-        try:
+        with self._opened() as file:
+            image = self._image_column(file.schema_arrow)
+            names = [name for name in ("label", "name", "split") if name in file.schema_arrow.names]
+            if "label" not in names:
+                raise UserError(
+                    f"{self._path} has no column `label`; name the column of the labels so"
+                )
             columns = file.read(names).to_pydict()
-        except (pa.ArrowException, OSError) as error:
-            raise self._damaged(error) from error
         texts = [None if one is None else str(one) for one in columns.get("name", columns["label"])]
         classes = _ordered({text for text in texts if text is not None})
         numbers = {text: number for number, text in enumerate(classes)} | {None: -1}
@@ -70,20 +68,26 @@ class ParquetImages:
             self._images(image),
         )
 
-    def _open(self) -> pq.ParquetFile:
-        import pyarrow as pa  # noqa: PLC0415 - as above
+    @contextmanager
+    def _opened(self) -> Iterator[pq.ParquetFile]:
+        """The file; what reading it raises becomes a `UserError`."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import, and only needed for Parquet
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
         try:
-            file = pq.ParquetFile(self._path)
-        except (pa.ArrowException, OSError) as error:
-            raise self._damaged(error) from error
+            with pq.ParquetFile(self._path) as file:
+                self._require_sound(file)
+                yield file
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            reason = printable(" ".join(str(error).split()))[:200]
+            raise UserError(f"{self._path} cannot be read as Parquet: {reason}") from error
+
+    def _require_sound(self, file: pq.ParquetFile) -> None:
         rows, size = file.metadata.num_rows, self._path.stat().st_size
         if rows > max(_FEW_ROWS, size // _FEWEST_BYTES):
             raise UserError(
                 f"{self._path} claims {rows:,} rows, but its {size:,} bytes hold fewer images"
             )
-        return file
 
     def _image_column(self, schema: pa.Schema) -> str:
         import pyarrow as pa  # noqa: PLC0415 - as above
@@ -97,16 +101,12 @@ class ParquetImages:
         raise UserError(f"{self._path} has no column of bytes, the encoded images")
 
     def _images(self, column: str) -> Iterator[bytes]:
-        import pyarrow as pa  # noqa: PLC0415 - as above
-
         top, _, below = column.partition(".")
-        try:
-            for batch in self._open().iter_batches(1, columns=[column]):
+        with self._opened() as file:
+            for batch in file.iter_batches(1, columns=[column]):
                 values = batch.column(top)
                 for one in values.field(below) if below else values:
                     yield one.as_py() or b""
-        except (pa.ArrowException, OSError) as error:
-            raise self._damaged(error) from error
 
     def _part(self, split: object) -> Part:
         if split not in SPLITS:
@@ -114,10 +114,6 @@ class ParquetImages:
                 f"{self._path}: split {printable(str(split))!r} is none of {', '.join(SPLITS)}"
             )
         return SPLITS[str(split)]
-
-    def _damaged(self, error: Exception) -> UserError:
-        reason = printable(" ".join(str(error).split()))[:200]
-        return UserError(f"{self._path} cannot be read as Parquet: {reason}")
 
 
 def _ordered(texts: set[str]) -> tuple[str, ...]:

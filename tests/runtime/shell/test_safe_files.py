@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from runtime.shell.atomic_file import remove_unfinished
 from runtime.shell.errors import UserError
 from runtime.shell.safe_arrays import load_arrays
 from runtime.shell.safe_file import read_bytes, read_text
@@ -132,3 +133,14 @@ def test_any_damage_to_arrays_is_a_value_error(tmp_path_factory, data):
 
     with contextlib.suppress(ValueError):
         load_arrays(path)
+
+
+def test_what_a_kill_has_left_is_removed_and_nothing_else(tmp_path):
+    (tmp_path / "a.csv.0123abcd.tmp").write_text("")
+    (tmp_path / "a.csv.89abcdef.tmp").mkdir()
+    (tmp_path / "b.csv.0123abcd.tmp").write_text("")
+    (tmp_path / "mine.tmp").write_text("")
+
+    remove_unfinished(tmp_path, "a.csv")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.csv.0123abcd.tmp", "mine.tmp"]
