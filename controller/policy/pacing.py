@@ -153,7 +153,13 @@ class Pacing:
         }
 
     def restore(self, state: Mapping[str, ndarray]) -> None:
-        """Go on where `state` was taken."""
+        """Go on where `state` was taken.
+
+        Raises:
+          ValueError: if a known architecture lacks its cost.
+        """
+        if len(state["known"]) != len(state["known_costs"]):
+            raise ValueError("state has another number of costs than of known architectures")
         self._gram = state["gram"].copy()
         self._moment = state["moment"].copy()
         self._weights = state["weights"].copy()
