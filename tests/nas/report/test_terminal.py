@@ -14,7 +14,7 @@ from test_summary import OnTwoBoards
 
 from nas.accuracy.base import Split, at_chance
 from nas.accuracy.training.trained_folder import Judged
-from nas.report.terminal import print_next, print_summary
+from nas.report.terminal import print_front, print_next, print_summary
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.staged.stage_result import StageResult
 from nas.trials.trial import State
@@ -35,6 +35,19 @@ def test_a_policy_that_arrived_is_told_from_one_that_did_not():
     assert "the policy's mode is the maximum of its reward" in printed(arrived)
     assert "the reward of the policy's mode is 0.0021 below its maximum" in printed(short)
     assert "0.0021 below its maximum" in short.page().html()
+
+
+def test_the_front_is_printed_from_its_fastest_to_its_most_accurate_network():
+    made = searched(range(500))
+    front = made.summary.front
+    console = Console(file=io.StringIO(), width=200)
+
+    print_front(console, made.summary)
+
+    lines = console.file.getvalue().strip().splitlines()
+    assert f"{len(front)} networks" in lines[0]
+    assert [line.split()[-1] for line in (lines[1], lines[-1])] == [front[0].arch, front[-1].arch]
+    assert f"{front[0].accuracy_searched:.2%}" in lines[1]
 
 
 def test_what_a_surrogate_and_a_regression_predicted_is_marked_and_named():
