@@ -12,6 +12,7 @@ from tensorboard.plugins.custom_scalar.layout_pb2 import (
     Layout,
     MultilineChartContent,
 )
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 from torch.utils.tensorboard import SummaryWriter
 
 from nas.report.event_file import EventFile
@@ -28,6 +29,11 @@ def events_of(folder):
             if event.file_version and event.HasField("source_metadata"):
                 continue  # the beginning of a file
             event.wall_time = 0
+            for value in event.summary.value:
+                data = value.metadata.plugin_data
+                if data.plugin_name == "hparams":  # a map, which is written in any order
+                    settings = HParamsPluginData.FromString(data.content)
+                    data.content = settings.SerializeToString(deterministic=True)
             found.append(event)
     return found
 
