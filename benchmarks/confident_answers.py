@@ -29,7 +29,7 @@ from latency.devices.registry import Device, registered
 from latency.models.regression import features_timed, fit
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE
-from runtime.shell.keyed_table import data_folder, read_csv_table
+from runtime.shell.files.keyed_table import data_folder, read_csv_table
 
 LIMITS = np.linspace(0.1, 0.8, 8)  # shares of the architectures that are within
 LEVELS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.82, 0.84, 0.86, 0.88, 0.9, 0.92, 0.95, 0.975)

@@ -32,7 +32,7 @@ from runtime.machine.description import current_state, machine_facts
 from runtime.machine.timing import Stopwatch, TimingConfig, settle, time_interleaved
 from runtime.network.backend import Backend, Device, Precision
 from runtime.network.inference import prepare
-from runtime.shell.keyed_table import write_csv_table
+from runtime.shell.files.keyed_table import write_csv_table
 
 SPACE = space_named("mobilenet_v3")
 TASK = task_named(SPACE, "auto")

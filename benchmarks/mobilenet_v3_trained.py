@@ -41,7 +41,7 @@ from nas.accuracy.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_session import OnnxSession
-from runtime.shell.atomic_file import write_whole
+from runtime.shell.files.atomic_file import write_whole
 
 TIMM = (
     "mobilenetv3_small_100",

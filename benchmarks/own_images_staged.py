@@ -43,7 +43,7 @@ from nas.trials.staged.candidates import Candidates, draw, scored
 from nas.trials.staged.loop import StagedLoop
 from nas.trials.staged.stages import Stages
 from rewards.constrained import ConstrainedReward
-from runtime.shell.atomic_file import write_whole
+from runtime.shell.files.atomic_file import write_whole
 from runtime.shell.provenance import Kind
 
 DEVICES = (("jetson-nano/fp32/b1", 17.0), ("raspberry-pi-4/b1", 17.0), ("xeon-gold-6226/b1", 11.0))

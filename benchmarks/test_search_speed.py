@@ -36,7 +36,7 @@ from nas.trials.loop import search
 from nas.trials.problem import SearchProblem
 from rewards.constrained import ConstrainedReward
 from rewards.proposed import ProposedReward
-from runtime.shell.keyed_table import data_folder, read_csv_table
+from runtime.shell.files.keyed_table import data_folder, read_csv_table
 from runtime.shell.provenance import Kind
 
 SAMPLES = 5000

@@ -24,9 +24,9 @@ from latency.sources.transfer import choose_networks, require_known_devices, tra
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 from runtime.network.task import Task
-from runtime.shell.atomic_file import replacing
 from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
+from runtime.shell.files.atomic_file import replacing
 from runtime.shell.hydra_command import typed_hydra_command
 
 

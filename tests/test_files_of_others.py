@@ -57,7 +57,7 @@ from runtime.mapping.model.platform_description import read_platform
 from runtime.mapping.model.timing_table import read_timing_table
 from runtime.page.results import read_results
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import latency_files, parse_csv_table
+from runtime.shell.files.keyed_table import latency_files, parse_csv_table
 from runtime.shell.provenance import Kind
 
 PROBLEM = problem()

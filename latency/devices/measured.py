@@ -25,7 +25,7 @@ from latency.devices.registry import (
 from runtime.machine.timing import Statistic
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import (
+from runtime.shell.files.keyed_table import (
     HIGH,
     LATENCY_SUFFIX,
     PREDICTED,

@@ -15,9 +15,9 @@ from latency.measuring.journal import judged, read
 from latency.measuring.settings import MeasureConfig
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.safe_file import read_text
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.safe_file import read_text
 
 _OF_A_PART = ("core", "shard")
 """Settings that may differ between the parts of one measurement."""

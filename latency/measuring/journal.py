@@ -16,9 +16,9 @@ from numpy import ndarray
 
 from runtime.machine.stability import drifted, undisturbed_control_ms
 from runtime.machine.timing import Samples, Statistic
-from runtime.shell.atomic_file import naming
 from runtime.shell.errors import UserError
-from runtime.shell.safe_file import opened, read_bytes, read_text
+from runtime.shell.files.atomic_file import naming
+from runtime.shell.files.safe_file import opened, read_bytes, read_text
 from runtime.shell.units import MOST_MS
 
 _FIELDS = (

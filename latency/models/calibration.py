@@ -18,9 +18,9 @@ from numpy import ndarray
 
 from latency.base import EnumerableSpace, Space
 from latency.models.process import FEWEST_NETWORKS
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.safe_file import read_text
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.safe_file import read_text
 from runtime.shell.units import LEAST_MS, MOST_MS
 
 _COLUMNS = ("arch", "latency_ms")

@@ -13,7 +13,7 @@ from latency.devices.measured import device_named, measured_on
 from latency.devices.registry import Device
 from latency.models.order import FEWEST_REPEATS, Noise
 from runtime.machine.timing import Statistic
-from runtime.shell.keyed_table import origin_beside
+from runtime.shell.files.keyed_table import origin_beside
 
 _NORMAL_MEDIAN = 0.6745
 """Median of the absolute value of a normal variable, in standard deviations."""

@@ -23,7 +23,7 @@ from latency.devices.measured import MeasuredLatency, measured_on
 from latency.devices.registry import Device, registered
 from latency.models.confidence import Uncertainty, of_residuals
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import data_folder
+from runtime.shell.files.keyed_table import data_folder
 
 FEWEST_MEASURED = 50
 """Fewer architectures than that leave the held-out quality uncertain."""

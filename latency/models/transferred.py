@@ -19,9 +19,9 @@ from latency.base import EnumerableSpace
 from latency.models.calibration import Calibration
 from latency.models.process import HeldOut, Transfer, unlike
 from latency.models.regression import Quality, judge
-from runtime.shell.atomic_file import replacing, require_writable
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import (
+from runtime.shell.files.atomic_file import replacing, require_writable
+from runtime.shell.files.keyed_table import (
     HIGH,
     LOW,
     PREDICTED,

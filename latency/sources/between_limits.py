@@ -28,7 +28,7 @@ from runtime.contention.sensitivity import LEAST_LEVELS, fit
 from runtime.machine.timing import Statistic
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import data_folder, latency_files, origin_beside
+from runtime.shell.files.keyed_table import data_folder, latency_files, origin_beside
 from runtime.shell.provenance import Kind
 
 _WAY_OUT = "measure it: python -m nas.measure board=... scenario=... networks=200"

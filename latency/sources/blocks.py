@@ -35,9 +35,9 @@ from latency.models.regression import (
 )
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import data_folder
+from runtime.shell.files.keyed_table import data_folder
+from runtime.shell.files.safe_yaml import load_yaml
 from runtime.shell.provenance import Kind
-from runtime.shell.safe_yaml import load_yaml
 
 _MOST_BYTES = 2**20  # of a file; a published one has 15 kB
 _FITTED_ON = 10_000  # architectures; the model is fitted on those whose blocks are all known

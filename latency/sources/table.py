@@ -29,7 +29,7 @@ from latency.sources.lookup import Fill, Table, make_table, predicting
 from runtime.machine.timing import Statistic
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import data_folder
+from runtime.shell.files.keyed_table import data_folder
 from runtime.shell.provenance import Kind
 
 _DOUBTFUL_ERROR = 0.1
@@ -72,7 +72,7 @@ class AutoLatencyConfig(LatencyConfig):
 @final
 @dataclass
 class TableLatencyConfig(LatencyConfig):
-    """Measurements in any latency CSV of the data folder; see `runtime.shell.keyed_table`."""
+    """Measurements in any latency CSV of the data folder; see `runtime.shell.files.keyed_table`."""
 
     unmeasured: Unmeasured = Unmeasured.error
     statistic: Statistic = Statistic.median

@@ -15,7 +15,7 @@ from numpy import ndarray
 from nas.accuracy.training.recipe import Recipe
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import NumberedKeys
+from runtime.shell.files.keyed_table import NumberedKeys
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -22,7 +22,7 @@ from nas.accuracy.surrogate import SurrogateAccuracyConfig
 from nas.accuracy.tabular import TabularAccuracy
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import CsvTable, data_folder, read_csv_table
+from runtime.shell.files.keyed_table import CsvTable, data_folder, read_csv_table
 from runtime.shell.provenance import Kind
 
 
@@ -45,7 +45,7 @@ class AutoAccuracyConfig(AccuracyConfig):
 @final
 @dataclass
 class TableAccuracyConfig(AccuracyConfig):
-    """The table in the data folder; see `runtime.shell.keyed_table`."""
+    """The table in the data folder; see `runtime.shell.files.keyed_table`."""
 
     def build(self, space: Space, task: Task, split: Split, epochs: int) -> TabularAccuracy:
         """Read two columns: the searched accuracy, and the test accuracy for reports.

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float64, Int64
 from numpy import ndarray
 
 from nas.accuracy.base import Accuracies, Split
-from runtime.shell.keyed_table import NumberedKeys
+from runtime.shell.files.keyed_table import NumberedKeys
 from runtime.shell.provenance import Kind
 
 

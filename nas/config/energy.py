@@ -19,7 +19,7 @@ from latency.devices.measured import device_named, input_caveats
 from latency.devices.registry import Device, find
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import data_folder, energy_files, read_csv_table
+from runtime.shell.files.keyed_table import data_folder, energy_files, read_csv_table
 
 
 @final

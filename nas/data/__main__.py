@@ -12,7 +12,7 @@ from nas.spaces.public_data import HasPublicData
 from nas.spaces.registry import space_named
 from runtime.shell.console import PlainConsole
 from runtime.shell.exit_status import USER_ERROR, one_line_errors
-from runtime.shell.keyed_table import data_folder
+from runtime.shell.files.keyed_table import data_folder
 
 _SPACE, _DEFAULT = "space=", "nas_bench_201"
 

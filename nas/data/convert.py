@@ -23,7 +23,7 @@ from nas.spaces.public_data import (
     table_folder,
 )
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import (
+from runtime.shell.files.keyed_table import (
     CsvTable,
     header,
     latency_files,

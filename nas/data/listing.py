@@ -18,7 +18,7 @@ from latency.models.regression import Quality, embedded_models
 from nas.accuracy.base import HasAccuracyTable
 from nas.spaces.base import SearchSpace
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import data_folder, latency_files, read_csv_table
+from runtime.shell.files.keyed_table import data_folder, latency_files, read_csv_table
 
 _COLUMN = re.compile(r"(?P<dataset>[a-z0-9]+)_(epoch(?P<epochs>[0-9]+)_)?(?P<split>valid|test)")
 

@@ -17,7 +17,7 @@ from nas.accuracy.base import HasAccuracyTable
 from nas.spaces.base import SearchSpace
 from nas.spaces.public_data import HasPublicData
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import (
+from runtime.shell.files.keyed_table import (
     ENERGY_SUFFIX,
     CsvTable,
     HasWholeTables,

@@ -38,7 +38,7 @@ from nas.search.environment import environment
 from runtime.network.formats.onnx_export import onnx_bytes
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.shell.errors import UserError
-from runtime.shell.typed_json import write_json
+from runtime.shell.files.typed_json import write_json
 
 CALIBRATED_ON = 256
 """Training images that the scales of int8 are taken from."""

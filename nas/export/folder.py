@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from nas.search.interruption import Interruption
 from runtime.network.task import Task
-from runtime.shell.atomic_file import remove_unfinished
 from runtime.shell.errors import UserError
-from runtime.shell.typed_json import read_json
+from runtime.shell.files.atomic_file import remove_unfinished
+from runtime.shell.files.typed_json import read_json
 
 RECORD = "export.json"
 """The file that makes a folder an export; it takes its place last."""

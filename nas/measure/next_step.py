@@ -20,7 +20,7 @@ from latency.models.regression import FEWEST_MEASURED
 from latency.models.slowdown import FEWEST_BOTH_WAYS
 from runtime.machine.timing import Statistic
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.files.keyed_table import read_csv_table
 
 
 def next_step(

@@ -21,10 +21,10 @@ from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step
 from nas.measure.plan import chosen_in_words, distinct
 from runtime.machine.timing import Statistic
-from runtime.shell.atomic_file import remove_unfinished, replacing
 from runtime.shell.errors import UserError
-from runtime.shell.file_lock import held
-from runtime.shell.keyed_table import write_csv_table
+from runtime.shell.files.atomic_file import remove_unfinished, replacing
+from runtime.shell.files.file_lock import held
+from runtime.shell.files.keyed_table import write_csv_table
 
 
 def write_measured_table(

@@ -12,7 +12,7 @@ import numpy as np
 
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from nas.trials.trial import Trials
-from runtime.shell.atomic_file import replacing
+from runtime.shell.files.atomic_file import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,7 +23,7 @@ from nas.trials.survey import Survey, pareto_front
 from nas.trials.trial import State, Trials
 from runtime.page.document import Page, Section
 from runtime.page.parts import Listing, Part, Slider
-from runtime.shell.atomic_file import replacing
+from runtime.shell.files.atomic_file import replacing
 from runtime.shell.provenance import Kind
 
 

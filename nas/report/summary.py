@@ -28,8 +28,8 @@ from nas.trials.survey import EstimatedShare, Survey, hypervolume, pareto_front
 from nas.trials.trajectory import best_feasible, sample_within_limit
 from nas.trials.trial import State, Trials
 from runtime.shell.errors import UserError
+from runtime.shell.files.typed_json import read_json
 from runtime.shell.provenance import Kind
-from runtime.shell.typed_json import read_json
 
 SCHEMA = 4
 

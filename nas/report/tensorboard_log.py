@@ -17,7 +17,7 @@ from nas.trials.survey import Survey
 from nas.trials.tracker import Tracker
 from nas.trials.trajectory import BAND
 from nas.trials.trial import Trials
-from runtime.shell.atomic_file import naming
+from runtime.shell.files.atomic_file import naming
 
 if TYPE_CHECKING:
     from tensorboard.plugins.custom_scalar.layout_pb2 import Layout

@@ -14,9 +14,9 @@ from numpy import ndarray
 from controller.base import Controller
 from nas.trials.choice_history import ChoiceHistory
 from nas.trials.trial import Trials
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.safe_arrays import load_arrays
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.safe_arrays import load_arrays
 
 INTERVAL_S = 1.0
 _EVENTS = "events"

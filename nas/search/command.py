@@ -24,13 +24,13 @@ from nas.search.announcement import announce
 from nas.search.folder import RunFolder, interrupted_run_folder, new_run_folder
 from nas.search.run import OnTrials, Run, nothing
 from nas.search.sweep import compare_runs, run_job
-from runtime.shell.atomic_file import remove_unfinished, replacing
 from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import USER_ERROR, one_line_errors, plain_interrupts, reason
-from runtime.shell.file_lock import held
+from runtime.shell.files.atomic_file import remove_unfinished, replacing
+from runtime.shell.files.file_lock import held
+from runtime.shell.files.safe_yaml import load_settings
 from runtime.shell.hydra_command import hydra_command, user_errors
-from runtime.shell.safe_yaml import load_settings
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from runtime.shell.errors import UserError
-from runtime.shell.safe_file import read_bytes, read_text
+from runtime.shell.files.safe_file import read_bytes, read_text
 
 _FACTS = {"date", "platform", "processors", "python", "packages"}
 """Facts in the file of the environment."""

@@ -25,9 +25,9 @@ from latency.base import Latencies
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
-from runtime.shell.atomic_file import naming
 from runtime.shell.errors import UserError
-from runtime.shell.safe_file import opened
+from runtime.shell.files.atomic_file import naming
+from runtime.shell.files.safe_file import opened
 
 VERSION = 3
 _ASKED, _TOLD = "asked", "told"

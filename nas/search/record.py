@@ -13,10 +13,10 @@ from numpy import ndarray
 from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.limits import Limits
 from nas.trials.trial import State, Trials
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.safe_file import require_regular
 from runtime.shell.provenance import Kind
-from runtime.shell.safe_file import require_regular
 
 
 def write_record(

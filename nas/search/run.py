@@ -35,7 +35,7 @@ from nas.trials.problem import SearchProblem
 from nas.trials.survey import estimated_share
 from nas.trials.tracker import Tracker
 from nas.trials.trial import State, Trials
-from runtime.shell.typed_json import write_json
+from runtime.shell.files.typed_json import write_json
 
 OnTrials: TypeAlias = Callable[[Trials], None]
 """Called with each batch of finished trials of a search, after it was journalled."""

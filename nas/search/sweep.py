@@ -24,10 +24,10 @@ from nas.report.wording import Wording, percent
 from nas.search.folder import RunFolder
 from runtime.page.document import Page, Section
 from runtime.page.parts import Note, Table
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.typed_json import read_json, write_json
 from runtime.shell.printable import printable
-from runtime.shell.typed_json import read_json, write_json
 
 _begun: list[Path] = []
 """Folder of this process's sweep, which Hydra tells `Begun`."""

@@ -17,7 +17,7 @@ from nas.accuracy.base import Accuracy, HasAccuracyTable
 from nas.accuracy.table import training_seconds
 from nas.spaces.base import Enumerable
 from runtime.network.task import Task
-from runtime.shell.atomic_file import replacing
+from runtime.shell.files.atomic_file import replacing
 from runtime.shell.provenance import Kind
 
 

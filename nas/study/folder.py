@@ -18,11 +18,11 @@ from omegaconf import OmegaConf
 
 from nas.config.stored import flat
 from nas.study.plan import Setting
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.file_lock import held
-from runtime.shell.safe_file import read_bytes
-from runtime.shell.safe_yaml import load_settings
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.file_lock import held
+from runtime.shell.files.safe_file import read_bytes
+from runtime.shell.files.safe_yaml import load_settings
 
 SCHEMA = 2
 """Version of the files of a study; folders of another version are refused."""

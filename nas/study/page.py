@@ -25,7 +25,7 @@ from nas.study.evaluation.statistics import no_intervals, text_of, with_interval
 from nas.study.plan import Setting
 from runtime.page.document import KeyFigure, Page, Section
 from runtime.page.parts import Columns, Listing, Note, Part, Table
-from runtime.shell.atomic_file import replacing
+from runtime.shell.files.atomic_file import replacing
 
 COLUMNS = {
     "how good the best network is": (

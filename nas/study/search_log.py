@@ -23,9 +23,9 @@ from nas.study.plan import Job
 from nas.trials.loop import search
 from nas.trials.problem import SearchProblem
 from nas.trials.trial import Trials
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.safe_arrays import load_arrays
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.safe_arrays import load_arrays
 
 
 @final

@@ -12,10 +12,10 @@ from rich.console import Console
 
 from nas.train.config import TrainConfig
 from nas.train.subject import subject_of
-from runtime.shell.atomic_file import remove_unfinished
 from runtime.shell.console import PlainConsole
 from runtime.shell.errors import UserError
-from runtime.shell.file_lock import held
+from runtime.shell.files.atomic_file import remove_unfinished
+from runtime.shell.files.file_lock import held
 from runtime.shell.hydra_command import quoted, typed_hydra_command
 
 if TYPE_CHECKING:

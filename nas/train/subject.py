@@ -18,7 +18,7 @@ from nas.spaces.base import SearchSpace, architecture_named
 from nas.spaces.registry import space_named
 from nas.train.config import TrainConfig
 from runtime.shell.errors import UserError
-from runtime.shell.safe_yaml import load_settings
+from runtime.shell.files.safe_yaml import load_settings
 
 _KINDS = {"data": (str, NoneType), "side": (int, NoneType)}
 """Types of the stored settings that a training takes over."""

@@ -26,7 +26,7 @@ from runtime.contention.hogs.process_hogs import DiskHog, MemoryHog, Spinner
 from runtime.contention.isolation.isolation import Isolation
 from runtime.shell.conf_folder import CONF
 from runtime.shell.errors import UserError, did_you_mean
-from runtime.shell.safe_yaml import load_yaml
+from runtime.shell.files.safe_yaml import load_yaml
 from runtime.shell.units import parse_bytes
 
 BUNDLED = CONF / "scenarios"

@@ -36,7 +36,7 @@ from runtime.mapping.running.view import MAPPED
 from runtime.page.print import print_lines, print_results, wide_console
 from runtime.page.results import Results, read_results
 from runtime.page.view import View
-from runtime.shell.atomic_file import require_writable
+from runtime.shell.files.atomic_file import require_writable
 from runtime.shell.hydra_command import typed_hydra_command
 
 Measure = Callable[[BenchConfig, Results, Path, Console], None]

@@ -12,8 +12,8 @@ from rich.text import Text
 from runtime.page.results import Results
 from runtime.page.table_view import TableView, notes
 from runtime.page.view import View
-from runtime.shell.atomic_file import write_whole
 from runtime.shell.console import PlainConsole
+from runtime.shell.files.atomic_file import write_whole
 
 
 def wide_console() -> Console:

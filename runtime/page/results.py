@@ -12,8 +12,8 @@ from typing import Any, final
 
 import numpy as np
 
-from runtime.shell.atomic_file import write_whole
-from runtime.shell.safe_file import read_bytes
+from runtime.shell.files.atomic_file import write_whole
+from runtime.shell.files.safe_file import read_bytes
 
 SCHEMA = 1
 """Version of the file format; changed whenever a reader of older files would misread newer ones."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from runtime.scheduling.schedule import Schedule
-from runtime.shell.atomic_file import write_whole
+from runtime.shell.files.atomic_file import write_whole
 
 _LANES, _NETWORKS = 1, 2
 """Two groups of tracks: the jobs of each lane, and the duration of each request."""

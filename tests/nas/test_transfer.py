@@ -24,7 +24,7 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import latency_files, read_csv_table
+from runtime.shell.files.keyed_table import latency_files, read_csv_table
 
 ARCHITECTURES = NAS_BENCH_201.rows
 STRINGS = NAS_BENCH_201.strings

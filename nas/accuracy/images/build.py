@@ -30,9 +30,9 @@ from nas.accuracy.images.image_set import CHANNELS
 from nas.accuracy.images.source import Encoded, Listing, Source
 from nas.accuracy.images.splits import Part, drawn, missing
 from nas.accuracy.images.stored import DESCRIPTION, LABELS, PIXELS, Description
-from runtime.shell.atomic_file import naming
 from runtime.shell.errors import UserError
-from runtime.shell.typed_json import write_json
+from runtime.shell.files.atomic_file import naming
+from runtime.shell.files.typed_json import write_json
 
 _BATCH = 64  # images that are read and decoded at once, fewer if they are large
 _BATCH_BYTES = 2**28

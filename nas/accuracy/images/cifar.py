@@ -1,6 +1,6 @@
 """The official archives of CIFAR-10 and CIFAR-100 (Krizhevsky, 2009), Python version.
 
-They are pickles, read by `runtime.shell.safe_pickle`. Nothing is unpacked to the disk.
+They are pickles, read by `runtime.shell.files.safe_pickle`. Nothing is unpacked to the disk.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from numpy import ndarray
 from nas.accuracy.images.image_set import CHANNELS
 from nas.accuracy.images.source import Listing, stamp
 from nas.accuracy.images.splits import Part
-from runtime.shell import safe_pickle
 from runtime.shell.errors import UserError
-from runtime.shell.safe_pickle import ForbiddenError
+from runtime.shell.files import safe_pickle
+from runtime.shell.files.safe_pickle import ForbiddenError
 
 SIDE = 32
 _SHAPE = (CHANNELS, SIDE, SIDE)

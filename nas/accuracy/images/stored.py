@@ -18,9 +18,9 @@ from numpy import ndarray
 
 from nas.accuracy.images.image_set import CHANNELS, Images, ImageSet
 from runtime.shell.errors import UserError
-from runtime.shell.file_lock import held
-from runtime.shell.safe_arrays import load_array
-from runtime.shell.typed_json import read_json
+from runtime.shell.files.file_lock import held
+from runtime.shell.files.safe_arrays import load_array
+from runtime.shell.files.typed_json import read_json
 
 PIXELS, LABELS, DESCRIPTION = "pixels.bin", "labels.npy", "images.json"
 

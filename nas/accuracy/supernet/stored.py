@@ -17,8 +17,8 @@ from torch import nn
 from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.supernet.training import inherited
 from runtime.network.task import Task
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.files.atomic_file import replacing
 
 
 def save_supernet(path: Path, shared: SharedNetwork) -> None:

@@ -14,8 +14,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from nas.accuracy.training.optimization.step import restore
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
+from runtime.shell.files.atomic_file import replacing
 
 
 @final

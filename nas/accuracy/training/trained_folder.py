@@ -14,9 +14,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.typed_json import read_json, write_json
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.typed_json import read_json, write_json
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -58,8 +58,8 @@ from nas.trials.staged.stages import LONGER, Job, Stages
 from nas.trials.survey import estimated_share
 from nas.trials.trial import Trials
 from runtime.shell.errors import UserError
+from runtime.shell.files.typed_json import write_json
 from runtime.shell.provenance import Kind
-from runtime.shell.typed_json import write_json
 
 EPOCHS = (1, 3, 12, 36)
 """Lengths of the trainings that rank."""

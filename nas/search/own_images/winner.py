@@ -23,7 +23,7 @@ from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT, Start, TrainingJob
 from nas.train.subject import Subject
 from runtime.shell.errors import UserError
-from runtime.shell.typed_json import read_json
+from runtime.shell.files.typed_json import read_json
 
 _PLANNED = 0.95
 """Share of the time that the epochs are planned for."""

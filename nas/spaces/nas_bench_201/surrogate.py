@@ -22,7 +22,7 @@ from nas.spaces.nas_bench_201.space import ACCURACY_TABLE, TASKS
 from nas.spaces.nas_bench_201.surrogate_network import predict
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import NumberedKeys
+from runtime.shell.files.keyed_table import NumberedKeys
 from runtime.shell.provenance import Kind
 
 WEIGHTS = Path(__file__).with_name("surrogate.safetensors")

@@ -32,7 +32,7 @@ from nas.study.folder import StudyFolder
 from nas.study.plan import Plan, Setting
 from nas.study.search_log import load_log
 from runtime.network.task import Task
-from runtime.shell.atomic_file import replacing
+from runtime.shell.files.atomic_file import replacing
 
 SCHEMA = 2
 SIGNIFICANT = 0.05

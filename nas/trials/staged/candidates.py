@@ -16,9 +16,9 @@ from numpy import ndarray
 from latency.base import Latencies, UnmeasuredError
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.safe_arrays import load_arrays
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.safe_arrays import load_arrays
 
 LEAST_SCORED = 100
 """Candidates that are scored however long it takes; among fewer there is little to choose."""

@@ -24,7 +24,7 @@ from torch import nn
 from runtime.network.program import NETWORK_INPUT, Program, Segment
 from runtime.network.segment_kind import Kind
 from runtime.scheduling.chain import Chain
-from runtime.shell.atomic_file import write_whole
+from runtime.shell.files.atomic_file import write_whole
 
 FEATURES = (
     *("one", "flops", "input_bytes", "output_bytes", "weight_bytes", "patch_bytes"),

@@ -26,7 +26,7 @@ from runtime.experiments.schedulability.scenarios import (
 )
 from runtime.page.print import print_lines
 from runtime.page.results import Results, Row
-from runtime.shell.atomic_file import write_whole
+from runtime.shell.files.atomic_file import write_whole
 
 _Cell = tuple[str, float]
 """Scenario and threshold."""

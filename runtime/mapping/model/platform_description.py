@@ -17,7 +17,7 @@ from typing import Any, final
 import yaml
 
 from runtime.shell.errors import UserError
-from runtime.shell.safe_yaml import load_yaml
+from runtime.shell.files.safe_yaml import load_yaml
 
 Place = frozenset[str]
 """Set of units that are occupied together."""

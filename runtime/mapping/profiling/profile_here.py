@@ -26,9 +26,9 @@ from runtime.mapping.profiling.networks import build_network, check_name
 from runtime.mapping.profiling.variant_profile import VariantProfile, profile_variants
 from runtime.network.backend import Device
 from runtime.page.print import print_lines
-from runtime.shell.atomic_file import require_writable, write_whole
 from runtime.shell.errors import UserError
-from runtime.shell.safe_file import read_text
+from runtime.shell.files.atomic_file import require_writable, write_whole
+from runtime.shell.files.safe_file import read_text
 
 _MORE_COLUMNS = (
     "p50_ms",

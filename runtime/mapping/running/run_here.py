@@ -36,7 +36,7 @@ from runtime.mapping.solving.candidates import Board, Candidate, candidates
 from runtime.network.backend import Device
 from runtime.page.print import print_lines
 from runtime.page.results import Results
-from runtime.shell.safe_file import read_text
+from runtime.shell.files.safe_file import read_text
 
 EXPERIMENT = "mapped"
 

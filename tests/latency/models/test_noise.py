@@ -8,7 +8,7 @@ import pytest
 from latency.models.noise import noise_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell.keyed_table import origin_beside
+from runtime.shell.files.keyed_table import origin_beside
 
 BOARD = "my-board/torch/fp32/b1"
 

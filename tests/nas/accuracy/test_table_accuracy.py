@@ -11,7 +11,7 @@ from nas.accuracy.table import AutoAccuracyConfig, TableAccuracyConfig, training
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import write_csv_table
+from runtime.shell.files.keyed_table import write_csv_table
 from runtime.shell.provenance import Kind
 
 SIZE = NAS_BENCH_201.size

@@ -12,7 +12,7 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from nas.trials.limits import Limits, cost_text
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import read_csv_table, write_csv_table
+from runtime.shell.files.keyed_table import read_csv_table, write_csv_table
 
 EVERYTHING = NAS_BENCH_201.rows
 DEVICE = "raspberry-pi-5/litert/fp32/b1"

@@ -10,7 +10,7 @@ import pytest
 from nas.data.__main__ import main
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell.keyed_table import write_csv_table
+from runtime.shell.files.keyed_table import write_csv_table
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,7 @@ from nas.trials.loop import search
 from nas.trials.trial import Trials
 from runtime.machine.timing import TimingConfig
 from runtime.shell.conf_folder import CONF
-from runtime.shell.typed_json import write_json
+from runtime.shell.files.typed_json import write_json
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ import latency.probe.config
 import nas.measure.command
 from latency.measuring.journal import read
 from nas.spaces.nas_bench_201.plugin import SPACE
-from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.files.keyed_table import read_csv_table
 
 QUICK = (
     "dataset=imagenet16",

@@ -22,7 +22,7 @@ from latency.sources.transfer import choose_calibration
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.machine.timing import Statistic
-from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.files.keyed_table import read_csv_table
 from runtime.shell.provenance import Kind
 
 QUICK = (

@@ -19,7 +19,7 @@ from nas.spaces.nas_bench_201.space import NAS_BENCH_201, OPERATIONS, TASKS
 from runtime.machine.stability import OnDisturbance
 from runtime.machine.timing import Samples, Statistic
 from runtime.network.backend import Backend
-from runtime.shell.keyed_table import write_csv_table
+from runtime.shell.files.keyed_table import write_csv_table
 
 BOARD = "b3/torch/fp32/b1"
 HOG = f"{BOARD}|hog:memory"

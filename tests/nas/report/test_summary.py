@@ -14,8 +14,8 @@ from nas.search.announcement import short_sources
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.confirmation import Confirmation
 from nas.trials.trial import State
+from runtime.shell.files.typed_json import read_json, write_json
 from runtime.shell.provenance import Kind
-from runtime.shell.typed_json import read_json, write_json
 
 
 def test_repeats_and_equal_networks_are_counted_apart():

@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell.keyed_table import write_csv_table
+from runtime.shell.files.keyed_table import write_csv_table
 
 
 class TestUnderThreeLimits:

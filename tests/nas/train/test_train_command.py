@@ -26,7 +26,7 @@ from nas.train.command import train_into_folder
 from nas.train.config import TrainConfig
 from nas.train.job import CHECKPOINT
 from runtime.shell.errors import UserError
-from runtime.shell.typed_json import write_json
+from runtime.shell.files.typed_json import write_json
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from searched import Oracle, problem_of, searched
 
 from nas.ui.server import serve
 from runtime.shell.errors import UserError
+from runtime.shell.files.typed_json import write_json
 from runtime.shell.provenance import Kind
-from runtime.shell.typed_json import write_json
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
 EVIL = "<script>alert(1)</script>"

@@ -32,7 +32,7 @@ from nas.spaces.nas_bench_201.surrogate import CARD, METADATA_KEY, TARGETS, WEIG
 from nas.spaces.nas_bench_201.surrogate_features import functions
 from nas.spaces.nas_bench_201.surrogate_network import output, predict, shapes
 from runtime.shell.exit_status import one_line_errors
-from runtime.shell.keyed_table import CsvTable, data_folder, read_csv_table
+from runtime.shell.files.keyed_table import CsvTable, data_folder, read_csv_table
 
 log = logging.getLogger(__name__)
 

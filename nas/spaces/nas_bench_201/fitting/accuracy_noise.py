@@ -12,7 +12,7 @@ from numpy.random import Generator
 from nas.spaces.nas_bench_201.fitting.agreement import agreement_by_part
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
 from nas.spaces.nas_bench_201.surrogate import TARGETS
-from runtime.shell.keyed_table import CsvTable
+from runtime.shell.files.keyed_table import CsvTable
 
 _SEED = 2
 

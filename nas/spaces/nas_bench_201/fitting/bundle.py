@@ -21,9 +21,9 @@ from latency.measuring.folder import rows_of
 from nas.spaces.nas_bench_201.plugin import SPACE
 from runtime.machine.stability import StabilityConfig
 from runtime.machine.timing import Statistic
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import one_line_errors
+from runtime.shell.files.atomic_file import replacing
 
 FOLDER = Path(__file__).parents[1] / "measured"
 

@@ -15,7 +15,7 @@ import yaml
 
 from runtime.experiments.placement.model.by_size import by_size
 from runtime.experiments.placement.model.parameters import Hardware
-from runtime.shell.atomic_file import write_whole
+from runtime.shell.files.atomic_file import write_whole
 
 SHIPPED = Path(__file__).parent / "boards"
 

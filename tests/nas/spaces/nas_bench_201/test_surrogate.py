@@ -23,7 +23,7 @@ from nas.spaces.nas_bench_201.surrogate import (
     load,
 )
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import CsvTable, read_csv_table
+from runtime.shell.files.keyed_table import CsvTable, read_csv_table
 from runtime.shell.provenance import Kind
 
 pytestmark = pytest.mark.usefixtures("one_thread")

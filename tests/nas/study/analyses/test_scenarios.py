@@ -12,7 +12,7 @@ from nas.study.analyses.scenarios.measure import board_of, name_of
 from nas.study.evaluation.statistics import mean_interval
 from nas.study.folder import StudyFolder
 from nas.study.plan import Setting
-from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.files.keyed_table import read_csv_table
 
 BOARD = "synthetic-board"
 BESIDE = f"{BOARD}|hog:memory"

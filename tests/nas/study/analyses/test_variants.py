@@ -34,7 +34,7 @@ from runtime.mapping.model.platform_description import read_platform
 from runtime.mapping.model.timing_table import Bound, read_timing_table
 from runtime.mapping.solving.slack import analyse_frame
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.files.keyed_table import read_csv_table
 from runtime.shell.provenance import Kind
 
 ROOT = Path(__file__).parents[4]

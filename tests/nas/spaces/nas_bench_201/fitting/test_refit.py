@@ -12,7 +12,7 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import ACCURACY_TABLE
 from nas.spaces.nas_bench_201.surrogate import METADATA_KEY
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import read_csv_table
+from runtime.shell.files.keyed_table import read_csv_table
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from nas.data.convert import fetch
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.files import FILES
-from runtime.shell.keyed_table import parse_csv_table
+from runtime.shell.files.keyed_table import parse_csv_table
 
 pytestmark = pytest.mark.data
 

@@ -9,7 +9,7 @@ from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.public.archive import NatsArchive
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201, TASKS
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import latency_files, parse_csv_table, write_csv_table
+from runtime.shell.files.keyed_table import latency_files, parse_csv_table, write_csv_table
 
 SIZE = NAS_BENCH_201.size
 

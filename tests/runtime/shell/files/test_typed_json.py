@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from runtime.shell.typed_json import read_json, write_json
+from runtime.shell.files.typed_json import read_json, write_json
 
 
 @dataclass(frozen=True)

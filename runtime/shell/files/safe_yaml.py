@@ -13,7 +13,7 @@ import yaml
 from omegaconf._utils import get_yaml_loader
 
 from runtime.shell.errors import UserError
-from runtime.shell.safe_file import read_text
+from runtime.shell.files.safe_file import read_text
 
 _LARGEST = 2**18  # bytes: PyYAML takes a second for them
 _DEEPEST = 20

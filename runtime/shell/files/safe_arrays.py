@@ -13,7 +13,7 @@ from tokenize import TokenError
 from numpy import ndarray
 from numpy.lib import format as npy
 
-from runtime.shell.safe_file import opened, read_bytes
+from runtime.shell.files.safe_file import opened, read_bytes
 
 _LARGEST = 2**30  # bytes that a smaller file may unpack to
 _CORRUPT = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, OverflowError)

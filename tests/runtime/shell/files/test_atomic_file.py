@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from runtime.shell.atomic_file import replacing
+from runtime.shell.files.atomic_file import replacing
 
 
 def test_the_file_takes_its_place_when_the_block_ends(tmp_path):

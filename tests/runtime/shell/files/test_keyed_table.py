@@ -8,9 +8,9 @@ import pytest
 
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
-from runtime.shell import keyed_table as csv_tables
 from runtime.shell.errors import UserError
-from runtime.shell.keyed_table import (
+from runtime.shell.files import keyed_table as csv_tables
+from runtime.shell.files.keyed_table import (
     data_folder,
     latency_files,
     parse_csv_table,

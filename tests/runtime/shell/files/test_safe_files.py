@@ -11,11 +11,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runtime.shell.atomic_file import remove_unfinished
 from runtime.shell.errors import UserError
-from runtime.shell.safe_arrays import load_arrays
-from runtime.shell.safe_file import read_bytes, read_text
-from runtime.shell.safe_yaml import load_yaml
+from runtime.shell.files.atomic_file import remove_unfinished
+from runtime.shell.files.safe_arrays import load_arrays
+from runtime.shell.files.safe_file import read_bytes, read_text
+from runtime.shell.files.safe_yaml import load_yaml
 
 
 def test_a_pipe_a_device_and_a_folder_are_not_read(tmp_path):

@@ -31,10 +31,10 @@ import platformdirs
 from jaxtyping import Float64, Int64
 from numpy import ndarray
 
-from runtime.shell.atomic_file import remove_unfinished, replacing
 from runtime.shell.errors import UserError
-from runtime.shell.safe_arrays import load_arrays
-from runtime.shell.safe_file import opened, read_text, require_regular
+from runtime.shell.files.atomic_file import remove_unfinished, replacing
+from runtime.shell.files.safe_arrays import load_arrays
+from runtime.shell.files.safe_file import opened, read_text, require_regular
 
 if TYPE_CHECKING:
     import pyarrow as pa

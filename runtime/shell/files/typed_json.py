@@ -9,9 +9,9 @@ import types
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from runtime.shell.atomic_file import replacing
 from runtime.shell.errors import UserError
-from runtime.shell.safe_file import read_text
+from runtime.shell.files.atomic_file import replacing
+from runtime.shell.files.safe_file import read_text
 
 T = TypeVar("T")
 
