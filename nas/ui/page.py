@@ -24,13 +24,13 @@ _HEADER = (
     "latency",
     "limit",
     "certainty",
-    "gap",
+    "gap of the search",
     "device",
     "searched by",
     "trials",
     "figure",
 )
-_NUMBERS = {"accuracy", "latency", "gap", "trials"}
+_NUMBERS = {"accuracy", "latency", "gap of the search", "trials"}
 
 
 def runs_page(runs: Iterable[FoundRun], folder: str) -> str:
@@ -61,14 +61,15 @@ def _row(run: FoundRun) -> str:
 
 
 def _finished(run: FoundRun, summary: Summary) -> list[str]:
-    wording, best, settings = Wording(summary), summary.best, summary.settings
+    wording, answer, settings = Wording(summary), summary.answer, summary.settings
     accuracy, latency = "none", "-"
-    if best is not None:
+    if answer is not None:
         # the validation accuracy that was searched on, and the test accuracy, if there is one
-        accuracy = wording.accuracy(best.accuracy_searched)
-        if best.accuracy_test is not None and summary.split == "valid":
-            accuracy += f" (test {wording.accuracy(best.accuracy_test)})"
-        latency = milliseconds(best.latency_ms)
+        guessed = "~" if answer.accuracy_is_predicted else ""
+        accuracy = f"{guessed}{wording.accuracy(answer.accuracy_searched)}"
+        if answer.accuracy_test is not None and summary.split == "valid":
+            accuracy += f" (test {guessed}{wording.accuracy(answer.accuracy_test)})"
+        latency = f"{'~' if answer.latency_is_predicted else ''}{milliseconds(answer.latency_ms)}"
     figure = ""
     if "curves.png" in run.files:
         source = _address(run, "curves.png")
@@ -80,7 +81,7 @@ def _finished(run: FoundRun, summary: Summary) -> list[str]:
         escape(accuracy),
         escape(latency),
         escape(wording.limits),
-        escape(_certainty(best)),
+        escape(_certainty(answer)),
         escape(_gap(summary)),
         escape(f"{summary.device}, {settings.dataset_title}"),
         escape(f"{settings.controller}, {settings.reward}, seed {settings.seed}"),
@@ -89,16 +90,16 @@ def _finished(run: FoundRun, summary: Summary) -> list[str]:
     ]
 
 
-def _certainty(best: Network | None) -> str:
+def _certainty(answer: Network | None) -> str:
     """Kinds of the answer's numbers."""
-    if best is None:
+    if answer is None:
         return "no network met the limits"
-    kinds = {"accuracy": best.accuracy_kind, "latency": best.latency_kind}
+    kinds = {"accuracy": answer.accuracy_kind, "latency": answer.latency_kind}
     return "; ".join(f"{what} {Kind[name].words}" for what, name in kinds.items())
 
 
 def _gap(summary: Summary) -> str:
-    """Points of accuracy below the best network of the space, where that is known."""
+    """Points of accuracy that the search's best is below that of the space, where that is known."""
     if summary.gap is None:
         return "-"
     return f"{summary.gap * 100:.2f} below the {summary.optimum_name}"

@@ -85,7 +85,7 @@
   // a click on a column's title sorts by it, a second one the other way round
   const key = (row, column) => {
     const text = row.cells[column].textContent.trim();
-    const number = parseFloat(text.replace(/^below\s|,/g, "").replace("\u2212", "-"));
+    const number = parseFloat(text.replace(/^below\s|~|,/g, "").replace("\u2212", "-"));
     return { text, number };
   };
   for (const table of document.querySelectorAll("table")) {
