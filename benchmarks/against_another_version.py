@@ -21,7 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-RNN = ("controller.batch_size=1", "reward=proposed", "T=17ms", "device=help-raspi4")
+RNN = (
+    "controller=rnn",
+    "controller.batch_size=1",
+    "reward=proposed",
+    "T=17ms",
+    "device=help-raspi4",
+)
 
 REPLICAS = """
 import sys, time
@@ -61,7 +67,9 @@ print(time.perf_counter() - begun)
 
 
 def environment(checkout):
-    return {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    own = {**os.environ, "PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    own.pop("PYTHONDONTWRITEBYTECODE", None)  # the one with more files would be compiled each time
+    return own
 
 
 def five_thousand_samples(checkout, scratch):

@@ -28,6 +28,9 @@ from tensorboard.plugins.hparams.plugin_data_pb2 import (
 from tensorboard.plugins.text import metadata as text_metadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
+_QUEUE = 1000
+"""Events that wait for the thread; with tensorboard's own ten a search waits for it at every point."""
+
 
 @final
 class EventFile:
@@ -44,7 +47,7 @@ class EventFile:
         Raises:
           OSError: if it cannot be written, here and in every method.
         """
-        self._writer = EventFileWriter(str(folder), flush_secs=flush_s)
+        self._writer = EventFileWriter(str(folder), max_queue_size=_QUEUE, flush_secs=flush_s)
         if purge_from is not None:
             self._add(Event(file_version="brain.Event:2"), purge_from)
             self._add(Event(session_log=SessionLog(status=SessionLog.START)), purge_from)

@@ -45,7 +45,7 @@ class Kind(IntEnum):
 
 def is_predicted(kinds: Int8[ndarray, "*n"]) -> Bool[ndarray, "*n"]:
     """True where a model gave the number."""
-    return np.isin(kinds, list(_PREDICTED))
+    return np.asarray(_IS_PREDICTED[kinds])
 
 
 _PREDICTED = {
@@ -56,3 +56,5 @@ _PREDICTED = {
     Kind.blocks: "the sum of its blocks",
     Kind.own: "your own function",
 }
+
+_IS_PREDICTED = np.array([kind in _PREDICTED for kind in Kind])  # by the kind's value

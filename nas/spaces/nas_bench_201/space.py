@@ -7,7 +7,7 @@ strings: `|op~0|+|op~0|op~1|+|op~0|op~1|op~2|`, where group i holds the inputs o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from random import Random
 
@@ -188,12 +188,12 @@ def _number_at_place() -> Int64[ndarray, "15625"]:
 
 @cache
 def _network_class() -> Int64[ndarray, "15625"]:
-    return _first_of_each([_unique_string(row) for row in _rows()])
+    return _first_of_each([_unique_string(tuple(row)) for row in _rows().tolist()])
 
 
 @cache
 def _function_class() -> Int64[ndarray, "15625"]:
-    return _first_of_each([_sum_of_terms(row) for row in _rows()])
+    return _first_of_each([_sum_of_terms(tuple(row)) for row in _rows().tolist()])
 
 
 def _first_of_each(keys: Sequence[object]) -> Int64[ndarray, "n"]:
@@ -201,36 +201,49 @@ def _first_of_each(keys: Sequence[object]) -> Int64[ndarray, "n"]:
     return np.array([first.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
 
 
-def _unique_string(architecture: Int64[ndarray, "6"]) -> str:
-    nodes = ["0"]
-    for node in range(1, 4):
-        terms = []
-        for choice, (source, target) in zip(architecture, EDGES, strict=True):
-            if target != node:
-                continue
-            if choice == _NONE or nodes[source] == "#":
-                terms.append("#")
-            elif choice == _SKIP:
-                terms.append(nodes[source])
-            else:
-                terms.append(f"({nodes[source]})@{OPERATIONS[choice]}")
-        nodes.append("+".join(sorted(terms)))
-    return nodes[3]
+@cache  # cells share the nodes before the last
+def _unique_string(choices: tuple[int, ...]) -> str:
+    """The last node that these first choices of an architecture lead to."""
+    if not choices:
+        return "0"
+    terms = []
+    for choice, source in _into_last_node(choices):
+        before = _unique_string(source)
+        if choice == _NONE or before == "#":
+            terms.append("#")
+        elif choice == _SKIP:
+            terms.append(before)
+        else:
+            terms.append(f"({before})@{OPERATIONS[choice]}")
+    return "+".join(sorted(terms))
 
 
-def _sum_of_terms(architecture: Int64[ndarray, "6"]) -> tuple[str, ...]:
-    nodes: list[tuple[str, ...]] = [("x",)]
-    for node in range(1, 4):
-        terms: list[str] = []
-        for choice, (source, target) in zip(architecture, EDGES, strict=True):
-            if target != node or choice == _NONE or not nodes[source]:
-                continue
-            if choice == _SKIP:
-                terms.extend(nodes[source])
-            else:
-                terms.append(f"{OPERATIONS[choice]}({'+'.join(nodes[source])})")
-        nodes.append(tuple(sorted(terms)))
-    return nodes[3]
+@cache
+def _sum_of_terms(choices: tuple[int, ...]) -> tuple[str, ...]:
+    """Terms of the last node that these first choices of an architecture lead to."""
+    if not choices:
+        return ("x",)
+    terms: list[str] = []
+    for choice, source in _into_last_node(choices):
+        before = _sum_of_terms(source)
+        if choice == _NONE or not before:
+            continue
+        if choice == _SKIP:
+            terms.extend(before)
+        else:
+            terms.append(f"{OPERATIONS[choice]}({'+'.join(before)})")
+    return tuple(sorted(terms))
+
+
+_CHOICES_BEFORE = (0, 1, 3, 6)
+"""Edges that lead to a node or to one before it, by node: `EDGES` is in the order of the targets."""
+
+
+def _into_last_node(choices: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Choice of each edge into the last node, and the choices that lead to its source."""
+    first = _CHOICES_BEFORE[_CHOICES_BEFORE.index(len(choices)) - 1]
+    for choice, (source, _) in zip(choices[first:], EDGES[first:], strict=False):
+        yield choice, choices[: _CHOICES_BEFORE[source]]
 
 
 NAS_BENCH_201 = NasBench201()
