@@ -44,7 +44,7 @@ QUICK = {"samples": 3, "turn": 3, "warm_up_window": 1, "warm_up_most": 2}
 
 @dataclass(frozen=True)
 class Held:
-    """What the process holds after a round, and what it left behind."""
+    """Resources of the process after a round: memory in MB, and counts of the others."""
 
     resident_mb: float
     threads: int
@@ -187,7 +187,7 @@ def wait_for(condition, seconds=60):
 
 
 def growth(rounds):
-    """Of each number, the median of the last quarter less that of the second."""
+    """Growth of each resource: its median in the last quarter of the rounds less that in the second."""
     quarter = len(rounds) // 4
     columns = [*zip(*map(astuple, rounds), strict=True)]
     return Held(*(median(one[-quarter:]) - median(one[quarter : 2 * quarter]) for one in columns))

@@ -431,7 +431,7 @@ def cells_of(values):
 
 
 def without_tables():
-    """What a machine without tables knows: embedded models, and bundled tables where there is none."""
+    """Known devices of a machine without tables: latencies (ms) by embedded models, else by bundled tables."""
     devices = [device for device in registered(SPACE) if device.for_transfer]
     task = TASKS["cifar100"]
     values = [

@@ -136,7 +136,7 @@ class ProbeLatency:
             self._kind[outcome.network] = kind
 
     def _implausible(self, names: Sequence[str]) -> list[tuple[str, float]]:
-        """Those of the networks whose measured times the others contradict, and these times, ms."""
+        """Pairs of name and latency (ms) of the given networks that are implausibly fast beside all others."""
         measured = [name for name, kind in self._kind.items() if kind is Kind.measured]
         if not names or not measured:
             return []

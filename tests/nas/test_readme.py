@@ -48,7 +48,7 @@ def run(command, folder, *more):
 
 @pytest.fixture
 def run_here(in_process, tmp_path, monkeypatch):
-    """As `run`, in this process, which has imported what the commands need."""
+    """Runner of a README command by the `main` of its module, in this process: no imports anew."""
     mains = {
         "nas.search": nas.search.command.main,
         "nas.data": nas.data.__main__.main,
