@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import final
 
@@ -94,6 +94,10 @@ class ProbeLatency:
         for outcome in self.pool.measure(list(again), self.export):
             if outcome.timed is not None:
                 again[outcome.network] = self._ms(outcome.timed), self._judge(outcome)
+        for name in self._too_fast(
+            {name: ms for name, (ms, kind) in again.items() if kind is Kind.measured}
+        ):
+            again[name] = again[name][0], Kind.implausible
         ms, kinds = zip(*(again[name] for name in names), strict=True)
         return Latencies(np.array(ms, np.float64), np.array(kinds, np.int8))
 
@@ -116,12 +120,22 @@ class ProbeLatency:
             else:
                 self._known_ms[name], self._kind[name] = self._ms(cached), Kind.measured
         self._take(unknown)
-        for network, first_ms in self._implausible(unknown):
-            self._take([network])
-            now_ms, stays = self._known_ms[network], bool(self._implausible([network]))
-            said = f"{network} took {first_ms:.3g} ms, implausibly fast by the times of the others"
-            end = "and so it stays" if stays else "that is taken in its place"
-            self.tell(f"flagged: {said}; timed again, it took {now_ms:.3g} ms, {end}")
+        self._doubt(names)
+
+    def _doubt(self, names: Sequence[str]) -> None:
+        """Time implausibly fast networks again; one that stays so is marked."""
+        first_ms = self._measured_ms(names)
+        doubted = self._too_fast(first_ms)
+        self._take(doubted)
+        for name in self._too_fast(self._measured_ms(doubted)):
+            self._kind[name] = Kind.implausible
+        for name in doubted:
+            end = "and is marked so" if self._kind[name] is Kind.implausible else "which counts"
+            self._flag(
+                "implausibly fast times",
+                f"{name} took {first_ms[name]:.3g} ms, implausibly fast by the times of the others; "
+                f"timed again, it took {self._known_ms[name]:.3g} ms, {end}",
+            )
 
     def _take(self, names: Sequence[str]) -> None:
         """Time networks on the boards; the last time of each counts."""
@@ -135,15 +149,19 @@ class ProbeLatency:
             self._known_ms[outcome.network] = self._ms(outcome.timed)
             self._kind[outcome.network] = kind
 
-    def _implausible(self, names: Sequence[str]) -> list[tuple[str, float]]:
-        """Pairs of name and latency (ms) of the given networks that are implausibly fast beside all others."""
-        measured = [name for name, kind in self._kind.items() if kind is Kind.measured]
-        if not names or not measured:
+    def _measured_ms(self, names: Iterable[str]) -> dict[str, float]:
+        return {name: self._known_ms[name] for name in names if self._kind[name] is Kind.measured}
+
+    def _too_fast(self, asked_ms: Mapping[str, float]) -> list[str]:
+        """Those of some networks, given with their latencies, that are implausibly fast beside all measured."""
+        if not asked_ms:
             return []
-        rows = np.stack([self.space.parse(name) for name in measured])
-        ms = np.array([self._known_ms[name] for name in measured])
-        fast = {measured[at] for at in np.flatnonzero(self.too_fast(rows, ms))}
-        return [(name, self._known_ms[name]) for name in names if name in fast]
+        ms = {**self._measured_ms(self._kind), **asked_ms}
+        rows = np.stack([self.space.parse(name) for name in ms])
+        fast = self.too_fast(rows, np.array([*ms.values()]))
+        return [
+            name for name, is_fast in zip(ms, fast, strict=True) if is_fast and name in asked_ms
+        ]
 
     def _ms(self, timed: Timed) -> float:
         return float(self.statistic.of(timed.ms))
@@ -190,4 +208,4 @@ class ProbeLatency:
             )
         self._known_ms[outcome.network] = self.unrunnable_ms
         self._kind[outcome.network] = Kind.penalty
-        self.tell(f"{said}; it counts as {self.unrunnable_ms:g} ms")
+        self._flag("networks that cannot run", f"{said}; it counts as {self.unrunnable_ms:g} ms")

@@ -87,11 +87,8 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     def tell(line: str) -> None:
         console.print(line, soft_wrap=True, markup=False)
 
-    def opened() -> LiveBoards | ThisMachine:
-        kind = LiveBoards if config.is_remote else ThisMachine
-        return kind(config, space, task, tell)
-
-    subject = opened()
+    kind = LiveBoards if config.is_remote else ThisMachine
+    subject = kind(config, space, task, tell)
     if config.transfer:
         require_new(space, id_of_statistic(subject.device_id, config.statistic), "board")
     folder = MeasurementFolder(config, subject.device_id, subject.deciding)
@@ -104,7 +101,6 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
                 f"{len(fast)} times are implausibly fast by those of the other networks, such as of {fast[0]}: "
                 f"they are taken again"
             )
-            subject = opened() if config.is_remote else subject
             _measure_pending(config, subject, space, folder, order, console)
         if config.transfer:
             write_predicted_table(
@@ -131,12 +127,13 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
     console: Console,
 ) -> list[str]:
     """Measure what is pending; returns networks whose times are implausibly fast and not yet confirmed."""
-    journals = subject.journals(folder)
-    for journal in journals:
+    for journal in subject.journals(folder):
         mend(journal)
 
     def rows() -> Rows:
-        every = (judged(read(path), config.quiet.control_drift) for path in journals)
+        every = (
+            judged(read(path), config.quiet.control_drift) for path in subject.journals(folder)
+        )
         return doubted([row for one in every for row in one], space)
 
     quiet = [row["arch"] for row in rows() if not row["disturbances"]]

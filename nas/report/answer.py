@@ -20,7 +20,13 @@ from nas.trials.trajectory import WINDOW
 from nas.trials.trial import Trials
 from runtime.page.document import KeyFigure, Tone
 from runtime.page.parts import Note, Part
-from runtime.shell.provenance import Kind
+from runtime.shell.provenance import FLAGGED, Kind
+
+_WHY_FLAGGED = {
+    Kind.disturbed: "other work ran on {}, its clock fell or its control network drifted. Such times are no "
+    "measurements of the networks.",
+    Kind.implausible: "{} took them twice, and each time far below what the other networks let expect.",
+}
 
 
 def answer(
@@ -218,7 +224,8 @@ def latency_figure(best: Network, wording: Wording) -> KeyFigure:
     note = f"within {limit}, {milliseconds(limit_ms - latency_ms)} to spare"
     if kind is not Kind.measured:
         note += f", {kind.words}"
-    return KeyFigure("latency", milliseconds(latency_ms), note, Tone.good)
+    tone = Tone.neutral if kind in FLAGGED else Tone.good
+    return KeyFigure("latency", milliseconds(latency_ms), note, tone)
 
 
 def _distance(best: Network, survey: Survey | None, wording: Wording) -> str:
@@ -320,11 +327,8 @@ def _kinds(summary: Summary) -> list[str]:
         notes.append(
             f"{_share('Latencies', share)} {kind.words}, not measured on {summary.device}."
         )
-    if summary.disturbed:
-        notes.append(
-            f"{summary.disturbed}: other work ran on {summary.device}, its clock fell or its control "
-            f"network drifted. Such times are no measurements of the networks."
-        )
+    for kind, count in summary.flagged.items():
+        notes.append(f"{count}: {_WHY_FLAGGED[kind].format(summary.device)}")
     if summary.penalty_share:
         notes.append(
             f"{percent(summary.penalty_share, 1)} of the samples are networks that the device "

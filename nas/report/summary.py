@@ -29,7 +29,7 @@ from nas.trials.trajectory import best_feasible, sample_within_limit
 from nas.trials.trial import State, Trials
 from runtime.shell.errors import UserError
 from runtime.shell.files.typed_json import read_json
-from runtime.shell.provenance import Kind
+from runtime.shell.provenance import FLAGGED, Kind
 
 SCHEMA = 4
 
@@ -234,11 +234,15 @@ class Summary:
         return self.latency_kinds.get(Kind.penalty.name, 0.0)
 
     @property
-    def disturbed(self) -> str:
-        """How many times were disturbed, as in `15 of 15 times disturbed`; empty for none."""
-        share = self.latency_kinds.get(Kind.disturbed.name, 0.0)
+    def flagged(self) -> dict[Kind, str]:
+        """Number of flagged times by kind, as in `15 of 15 times disturbed`."""
         done = self.states.get(State.done.name, 0)
-        return f"{round(share * done):,} of {done:,} times disturbed" if share else ""
+        shares = {kind: self.latency_kinds.get(kind.name, 0.0) for kind in FLAGGED}
+        return {
+            kind: f"{round(share * done):,} of {done:,} times {kind.name}"
+            for kind, share in shares.items()
+            if share
+        }
 
     @property
     def optimum_name(self) -> str:

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from latency.devices.registry import tail_in_words
 from nas.accuracy.base import Split
-from nas.report.summary import LimitResult, Network, OnDevice, Summary
+from nas.report.summary import LimitResult, Network, OnDevice, Summary, TimedAgain
 from nas.trials.limits import cost_text
 from nas.trials.trajectory import WINDOW
-from runtime.shell.provenance import Kind
+from runtime.shell.provenance import FLAGGED, Kind
 
 _STEPS = 8  # of a front, between those that are printed
 
@@ -43,11 +43,8 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
     `verbose` adds the optimum and the policy's mode as a table, and the facts of the search.
     """
     console.print()
-    for one in summary.confirmation or ():
-        within = "within T" if one.within_T else "not within T, so it does not win"
-        within += ", but disturbed: not confirmed" if one.disturbed else ""
-        again = "none" if one.latency_again_ms is None else f"{one.latency_again_ms:.3f} ms"
-        say(console, f"timed again: {one.arch} {one.latency_ms:.3f} ms, now {again}: {within}")
+    for line in _timed_again(summary.confirmation or (), verbose=verbose):
+        say(console, line)
     best = summary.best
     if best is None:
         say(console, _nothing(summary))
@@ -77,6 +74,21 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
     say(console, "; ".join(_facts(summary, verbose=verbose)))
     if verbose:
         console.print(_table(summary))
+
+
+def _timed_again(times: Sequence[TimedAgain], *, verbose: bool) -> Iterator[str]:
+    """A line for each network that was timed again, or one for all of them."""
+    if not verbose and times:
+        within = sum(one.within_T for one in times)
+        disturbed = sum(one.disturbed for one in times)
+        said = f", {disturbed:,} of the times disturbed: not confirmed" if disturbed else ""
+        yield f"timed again: {within:,} of the best {len(times):,} were within T again{said}"
+        return
+    for one in times:
+        within_again = "within T" if one.within_T else "not within T, so it does not win"
+        within_again += ", but disturbed: not confirmed" if one.disturbed else ""
+        again = "none" if one.latency_again_ms is None else f"{one.latency_again_ms:.3f} ms"
+        yield f"timed again: {one.arch} {one.latency_ms:.3f} ms, now {again}: {within_again}"
 
 
 def print_front(console: Console, summary: Summary) -> None:
@@ -161,8 +173,8 @@ def with_sd(best: Network) -> str:
 
 
 def _milliseconds(row: Network) -> str:
-    disturbed = ", disturbed" if row.is_disturbed else ""
-    return f"{'~' if row.latency_is_predicted else ''}{row.latency_ms:.2f} ms{disturbed}"
+    flag = f", {row.latency_kind}" if Kind[row.latency_kind] in FLAGGED else ""
+    return f"{'~' if row.latency_is_predicted else ''}{row.latency_ms:.2f} ms{flag}"
 
 
 def _certainty(summary: Summary, best: Network) -> str:
@@ -300,8 +312,7 @@ def _facts(summary: Summary, *, verbose: bool) -> Iterator[str]:
         yield _settled(summary)
     if summary.mode_gap is not None:
         yield policy_arrived(summary.mode_gap)
-    if summary.disturbed:
-        yield summary.disturbed
+    yield from summary.flagged.values()
 
 
 def policy_arrived(gap: float) -> str:

@@ -29,6 +29,7 @@ class Kind(IntEnum):
     supernet = (
         11  # accuracy with weights inherited from a supernet, of a network that was not trained
     )
+    implausible = 12  # measured twice, both times far faster than other networks let expect
 
     @property
     def is_predicted(self) -> bool:
@@ -40,6 +41,8 @@ class Kind(IntEnum):
         """The kind as printed: `measured`, `predicted by regression`, ..."""
         if self is Kind.disturbed:
             return "measured while disturbed"
+        if self is Kind.implausible:
+            return "measured, implausibly fast"
         return f"predicted by {_PREDICTED[self]}" if self in _PREDICTED else self.name
 
 
@@ -47,6 +50,9 @@ def is_predicted(kinds: Int8[ndarray, "*n"]) -> Bool[ndarray, "*n"]:
     """True where a model gave the number."""
     return np.asarray(_IS_PREDICTED[kinds])
 
+
+FLAGGED = (Kind.disturbed, Kind.implausible)
+"""Measurements that are marked wherever they are shown."""
 
 _PREDICTED = {
     Kind.regression: "regression",

@@ -226,12 +226,21 @@ def test_what_an_earlier_part_of_the_search_was_told_is_told_again(make, asked):
 
 
 def test_a_time_that_the_others_contradict_is_taken_again_and_marked_if_it_stays(make, asked, told):
-    def too_fast(rows, ms):
-        assert len(rows) == len(ms)
-        return (rows == [1, 2]).all(-1)
+    oracle = make(too_fast=always_1_2)
 
-    kinds = make(too_fast=too_fast).answer(rows((1, 2), (2, 2))).kind
+    kinds = oracle.answer(rows((1, 2), (2, 2))).kind
 
     assert [text for text, _ in asked] == ["1.2", "2.2", "1.2"]
-    assert kinds.tolist() == [Kind.measured] * 2
-    assert any("implausibly fast" in line and "so it stays" in line for line in told)
+    assert kinds.tolist() == [Kind.implausible, Kind.measured]
+    assert oracle.answer(rows((2, 1))).kind.tolist() == [Kind.implausible]
+    assert oracle.measure_again(rows((1, 2))).kind.tolist() == [Kind.implausible]
+    assert any("implausibly fast" in line and "marked so" in line for line in told)
+    asked.clear()
+    later = make(too_fast=always_1_2).answer(rows((1, 2), (2, 2))).kind  # by cached times
+    assert later.tolist() == kinds.tolist()
+    assert [text for text, _ in asked] == ["1.2"]
+
+
+def always_1_2(rows, ms):
+    assert len(rows) == len(ms)
+    return (rows == [1, 2]).all(-1)

@@ -121,6 +121,13 @@ def test_a_disturbed_network_is_not_declared_within_the_limit():
     assert "unconfirmed" in text
 
 
+def test_an_implausibly_fast_network_is_marked():
+    text = text_of(searched(range(15), problem_of(Oracle(kind=Kind.implausible), limit_ms=41.0)))
+
+    assert "to spare, measured, implausibly fast" in text
+    assert "15 of 15 times implausible" in text
+
+
 def test_failed_and_pruned_trials_are_counted():
     states = {1: State.failed, 2: State.pruned, 3: State.pruned}
 

@@ -119,6 +119,14 @@ def test_a_disturbed_winner_is_unconfirmed_and_the_last_line_counts_the_disturbe
     assert "0.0% of them within T" in text
 
 
+def test_an_implausibly_fast_winner_is_marked_and_the_last_line_counts_such_times():
+    text = printed(searched(range(15), problem_of(Oracle(kind=Kind.implausible), limit_ms=41.0)))
+
+    assert "UNCONFIRMED" not in text
+    assert "ms, implausible" in text
+    assert text.rstrip().endswith("15 of 15 times implausible")
+
+
 def test_an_undisturbed_network_wins_over_a_better_disturbed_one():
     kinds = np.full(SPACE.size, Kind.disturbed)
     kinds[3] = Kind.measured
