@@ -139,12 +139,7 @@ def _on_front(
     summary: Summary, limit_ms: float, space: SearchSpace, run: Path
 ) -> Int64[ndarray, "D"]:
     """The most accurate trial within another T, by the confidence of the run."""
-    factors = {True: math.exp(summary.margin), False: 1.0}
-    within = [
-        one
-        for one in summary.front
-        if one.latency_ms * factors[Kind[one.latency_kind].is_predicted] <= limit_ms
-    ]
+    within = [one for least_ms, one in summary.answers if least_ms <= limit_ms]
     if not within:
         fastest = (
             f"; its fastest takes {summary.front[0].latency_ms:.3f} ms" if summary.front else ""

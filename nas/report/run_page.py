@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,28 +85,33 @@ def _bounds(wording: Wording) -> str:
 def _every_limit(summary: Summary, problem: SearchProblem, wording: Wording) -> Iterator[Part]:
     """The answer for each T: of the samples, and of the whole space where it is known."""
     found = []
-    for one in summary.front:
+    for least_ms, one in summary.answers:
         tested = "" if one.accuracy_test is None else f", test {percent(one.accuracy_test, 2)}"
-        accuracy = f"{wording.accuracy(one.accuracy_searched)} {wording.searched}{tested}"
+        guessed = kind_note(Kind[one.accuracy_kind])
+        accuracy = f"{wording.accuracy(one.accuracy_searched)}{guessed} {wording.searched}{tested}"
         latency = wording.latency(one.latency_ms, Kind[one.latency_kind])
-        found.append((one.latency_ms, f"{one.arch}: {accuracy}, {latency}, sample {one.sample:,}"))
+        found.append((least_ms, f"{one.arch}: {accuracy}, {latency}, sample {one.sample:,}"))
     share = summary.front_share
     caption = "The most accurate sample within another T, off the found front"
     if share is not None:
         caption += f", which has {percent(share, 2)} of the hypervolume of the {wording.front}"
+    margin = ""
+    if summary.margin:
+        below = percent(1 - math.exp(-summary.margin), 1)
+        margin = f" A predicted latency is {below} below T or more, for confidence={summary.confidence:g}."
     known = [] if problem.survey is None else _of_every_architecture(problem.survey, wording)
     for title, steps, below, said in (
         (
             "The answer for another T",
             found,
             "No sample takes so little time.",
-            f"{caption}. `python -m nas.export run=<this folder> T=12ms` exports it.",
+            f"{caption}. `python -m nas.export run=<this folder> T=12ms` exports it.{margin}",
         ),
         (
             f"The {wording.optimum} for another T",
             known,
             "No architecture takes so little time.",
-            "The most accurate architecture of the whole space within T, without a search.",
+            f"The most accurate architecture of the whole space within T, without a search.{margin}",
         ),
     ):
         if steps:

@@ -216,6 +216,20 @@ class Summary:
         return self.optimum if ranked and (self.gap is None or self.gap > 0) else self.best
 
     @property
+    def answers(self) -> list[tuple[float, OnFront]]:
+        """The front by the least T, in ms, that each network answers: a prediction has its margin there."""
+        factors = {True: math.exp(self.margin), False: 1.0}
+        least_ms = [
+            (one.latency_ms * factors[Kind[one.latency_kind].is_predicted], one)
+            for one in self.front
+        ]
+        found: list[tuple[float, OnFront]] = []
+        for ms, one in sorted(least_ms, key=lambda pair: pair[0]):
+            if not found or one.accuracy_searched > found[-1][1].accuracy_searched:
+                found.append((ms, one))
+        return found
+
+    @property
     def label(self) -> str:
         """Symbols of all limits in words: T, or T, E and P."""
         return label_of(self.limits)

@@ -12,6 +12,7 @@ import pytest
 from searched import BY_LATENCY, LATENCY_MS, TASK, Accuracy, Oracle, problem_of, searched
 
 from controller.policy.rnn import RnnConfig
+from latency.models.confidence import of_residuals
 from nas.accuracy.base import Split
 from nas.report.charts.front import front
 from nas.report.summary import OnDevice, feasible_of
@@ -324,3 +325,25 @@ def test_the_page_answers_for_any_t_off_the_found_front_and_that_of_the_whole_sp
     assert exact == [survey.space.text(row) for row in rows]
     share = percent(f"{made.summary.front_share:.2%}")
     assert f"{share} of the hypervolume of the true front" in text
+
+
+def test_its_answer_for_another_t_keeps_the_margin_of_predictions():
+    problem = problem_of(Predicting(kind=Kind.regression))
+    made = searched(range(500), problem)
+
+    html = made.page().html()
+
+    sliders = re.findall(r'aria-live="polite">.*?json">(.*?)</script>', html, re.DOTALL)
+    least_ms = [ms for ms, _ in json.loads(sliders[0])]
+    front_ms = np.array([one.latency_ms for one in made.summary.front])
+    np.testing.assert_allclose(least_ms, front_ms * np.exp(problem.margin), rtol=1e-6)
+    shown = [ms for ms in least_ms if ms <= made.summary.T_ms]
+    assert made.summary.best.latency_ms * np.exp(problem.margin) == pytest.approx(shown[-1])
+    share = percent(f"{1 - np.exp(-problem.margin):.1%}")
+    assert f"A predicted latency is {share} below T or more, for confidence=0.95" in text_of(made)
+
+
+class Predicting(Oracle):
+    """Its predictions are off by five per cent."""
+
+    uncertainty = of_residuals(np.random.default_rng(0).normal(0, 0.05, 1000))
