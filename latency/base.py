@@ -189,6 +189,13 @@ class Uncertainty(Protocol):
     def sd(self) -> float:
         """Standard deviation of log(true / predicted)."""
 
+    @property
+    def most_confidence(self) -> float:
+        """The highest confidence that there is a margin for."""
+
+    def without_slack(self) -> Uncertainty:
+        """The uncertainty in a space so large that answers leave no part of a limit unused."""
+
     def margin(self, confidence: float) -> float:
         """Logarithm of the factor by which a prediction must be below a limit; not negative."""
 

@@ -244,6 +244,11 @@ def build(composed: DictConfig) -> Experiment:
         limits_of(config.E, config.P, config.device, space, task),
         config.confidence,
     )
+    if problem.uncertainty and config.confidence > (most := problem.uncertainty.most_confidence):
+        raise UserError(
+            f"confidence={config.confidence:g} is more than predictions can promise in space={space.name}: "
+            f"{most:g} at most"
+        )
     source = None
     if config.workers is not None and images is None:
         source = simulated(problem, config.epochs)

@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from latency.base import Latencies, LatencyOracle, Uncertain, Uncertainty
 from nas.accuracy.base import Accuracies, Accuracy
-from nas.spaces.base import SearchSpace
+from nas.spaces.base import Enumerable, SearchSpace
 from nas.trials.limits import NO_FURTHER_LIMITS, Limits
 from nas.trials.survey import Survey, survey, with_margin
 from nas.trials.trial import State, Trials
@@ -39,7 +39,10 @@ class SearchProblem:
     @cached_property
     def uncertainty(self) -> Uncertainty | None:
         """Uncertainty of predicted latencies; None if it is unknown."""
-        return self.oracle.uncertainty if isinstance(self.oracle, Uncertain) else None
+        found = self.oracle.uncertainty if isinstance(self.oracle, Uncertain) else None
+        return (
+            found if found is None or isinstance(self.space, Enumerable) else found.without_slack()
+        )
 
     @cached_property
     def margin(self) -> float:

@@ -31,6 +31,17 @@ def test_the_confidence_of_a_margin_is_the_one_that_asked_for_it(confidence):
     assert NORMAL.confidence(-0.01) == 0
 
 
+def test_a_space_too_large_to_leave_slack_needs_a_wider_margin():
+    dense = NORMAL.without_slack()
+
+    assert dense.level(0.95) > NORMAL.level(0.95)
+    assert dense.margin(0.95) > NORMAL.margin(0.95)
+    assert dense.confidence(dense.margin(0.95)) == 0.95
+    assert dense.scaled(2.0).margin(0.95) == pytest.approx(2 * dense.margin(0.95))
+    assert dense.and_of(NORMAL).level(0.95) == dense.level(0.95)
+    assert dense.most_confidence < NORMAL.most_confidence
+
+
 def test_independent_residuals_add_up():
     residuals = np.random.default_rng(1).normal(0, 0.12, 10_000)
     both = NORMAL.and_of(of_residuals(residuals))
