@@ -21,6 +21,7 @@ from latency.models.process import FEWEST_NETWORKS
 from latency.models.transferred import require_ours, write_transferred
 from latency.probe.config import exported
 from latency.sources.transfer import choose_networks, require_known_devices, transfer_from
+from nas.report.terminal import say
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 from runtime.network.task import Task
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def _transfer(config: TransferConfig) -> None:
-    transfer(config, PlainConsole(soft_wrap=True))
+    transfer(config, PlainConsole())
 
 
 def transfer(config: TransferConfig, console: Console) -> Path:
@@ -99,7 +100,7 @@ def _choose(  # noqa: PLR0917 - called in one place
         else f"python -m nas.search space={space.name} device=<its name> latency=transfer "
         f"latency.probes={out}"
     )
-    console.print(f"{count} architectures to time -> {out}\nnext: fill in latency_ms, then {then}")
+    say(console, f"{count} architectures to time -> {out}\nnext: fill in latency_ms, then {then}")
 
 
 def _export(
@@ -109,10 +110,11 @@ def _export(
     for number, architecture in enumerate(chosen, 1):
         with replacing(folder / f"{number:02d}.onnx") as file:
             file.write(exported(space, task, 1, space.text(architecture), "onnx"))
-    console.print(
+    say(
+        console,
         f"their networks, untrained, for {task.name} at batch 1 -> {folder}/01.onnx to {len(chosen):02d}.onnx, "
         f"in the order of the lines\n"
-        f"on the board: trtexec --onnx=01.onnx, onnxruntime_perf_test or benchmark_model"
+        f"on the board: trtexec --onnx=01.onnx, onnxruntime_perf_test or benchmark_model",
     )
 
 
@@ -123,10 +125,11 @@ def _predict(
     require_ours(out, device, space)
     found = transfer_from(space, device, read_calibration(probes, space))
     sidecar = write_transferred(out, found)
-    console.print(
+    say(
+        console,
         f"{found.report} -> {out}, {sidecar}\n"
         f"next: python -m nas.search device={found.device} latency=transfer "
-        f"latency.probes={probes}"
+        f"latency.probes={probes}",
     )
 
 

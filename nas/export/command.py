@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.console import Console
 from nas.export.config import ExportConfig
 from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of
+from nas.report.terminal import say
 from runtime.shell.console import PlainConsole
 from runtime.shell.hydra_command import quoted, typed_hydra_command
 
@@ -33,10 +35,7 @@ def export(config: ExportConfig, console: Console) -> Path:
       UserError: if there is no such network, the folder holds something else, or a check fails.
       OSError: if the folder cannot be written.
     """
-
-    def tell(line: str) -> None:
-        console.print(line, soft_wrap=True, markup=False)
-
+    tell = partial(say, console)
     config.check()
     subject = subject_of(config)
     out = Path(config.out).expanduser() if config.out else _default_folder(config)

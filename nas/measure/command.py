@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,6 +26,7 @@ from nas.measure.doubt import FAST, Rows, doubted
 from nas.measure.plan import completed, plan
 from nas.measure.table import write_measured_table
 from nas.measure.transferred_table import write_predicted_table
+from nas.report.terminal import say
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 from runtime.shell.console import PlainConsole
@@ -83,9 +85,7 @@ def measure(config: MeasureConfig, words: Sequence[str], console: Console) -> Pa
     config = completed(config, task)
     architectures = plan(config, space)
     order = [space.text(one) for one in architectures]
-
-    def tell(line: str) -> None:
-        console.print(line, soft_wrap=True, markup=False)
+    tell = partial(say, console)
 
     kind = LiveBoards if config.is_remote else ThisMachine
     subject = kind(config, space, task, tell)
@@ -154,7 +154,7 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
             ended += 1
             for each in measured[:1]:
                 for line in (*each.drift, *each.disturbances):
-                    console.print(f"flagged: {line}", soft_wrap=True)
+                    say(console, f"flagged: {line}")
             if ended < total and time.monotonic() >= until_s:
                 console.print(
                     f"minutes={config.minutes:g} are over; the same command goes on "

@@ -20,6 +20,7 @@ from latency.measuring.settings import MeasureConfig
 from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step
 from nas.measure.plan import chosen_in_words, distinct
+from nas.report.terminal import say
 from runtime.machine.timing import Statistic
 from runtime.shell.errors import UserError
 from runtime.shell.files.atomic_file import remove_unfinished, replacing
@@ -52,8 +53,8 @@ def write_measured_table(
         write_csv_table(folder.table, space, column, architectures)
         with replacing(folder.origin) as file:
             file.write((json.dumps(origin, indent=2) + "\n").encode())
-    console.print(f"{in_words(origin)} -> {folder.table}, {folder.origin}", soft_wrap=True)
-    console.print(next_step(config, space, folder, latency_ms, words), soft_wrap=True, markup=False)
+    say(console, f"{in_words(origin)} -> {folder.table}, {folder.origin}")
+    say(console, next_step(config, space, folder, latency_ms, words))
 
 
 def measured(

@@ -17,6 +17,7 @@ from latency.models.transferred import write_transferred
 from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.next_step import search_by
 from nas.measure.table import in_words, measured
+from nas.report.terminal import say
 
 
 def write_predicted_table(
@@ -42,14 +43,14 @@ def write_predicted_table(
     sidecar = write_transferred(folder.transferred, found, origin)
     lost = len(wanted) - len(calibration.index)
     if lost:
-        console.print(
+        say(
+            console,
             f"{lost} of {len(wanted)} calibration networks are missing, see the flagged lines; the same "
             f"command measures them again",
-            soft_wrap=True,
         )
-    console.print(
+    say(
+        console,
         f"{in_words(origin)}; all others are predicted from these\n"
         f"{found.report} -> {folder.transferred}, {sidecar}\n"
         f"{search_by(config, space, folder, latency_ms, [folder.transferred])}",
-        soft_wrap=True,
     )

@@ -21,8 +21,12 @@ _STEPS = 8  # of a front, between those that are printed
 
 
 def say(console: Console, text: str) -> None:
-    """Print a text as it is, wrapped between words; a path or an architecture stays whole."""
-    _wrapped(console, text, "", "")
+    """Print lines as they are, wrapped between words; a path, an architecture and a command stay whole."""
+    for line in text.splitlines():
+        if line.startswith("next: "):
+            console.print(Text(line), soft_wrap=True)
+        else:
+            _wrapped(console, line, "", "")
 
 
 def _wrapped(console: Console, text: str, first: str, indent: str) -> None:
@@ -120,7 +124,10 @@ def print_next(console: Console, summary: Summary, folder: Path, page: Path) -> 
         which = "" if answer is summary.best else " which=optimum"
         console.print(Text(f"next: python -m nas.export run={folder}{which}"), soft_wrap=True)
         if answer.latency_is_predicted:
-            say(console, "measure it on the device itself: the same with device=ssh://<board>")
+            say(
+                console,
+                "to measure it: the same with latency=probe device=ssh://<board>",
+            )
     sources = [
         f"accuracy {summary.accuracy_description}",
         f"latency {summary.latency_description}",

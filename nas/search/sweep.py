@@ -20,6 +20,7 @@ from rich.console import Console
 from rich.table import Table as TerminalTable
 
 from nas.report.summary import Summary, read_summary
+from nas.report.terminal import say
 from nas.report.wording import Wording, percent
 from nas.search.folder import RunFolder
 from runtime.page.document import Page, Section
@@ -156,7 +157,7 @@ def _print(console: Console, found: dict[str, Summary]) -> None:
     for label, summary in found.items():
         table.add_row(*_row(label, summary))
     console.print(table, markup=False)
-    console.print(_answer(found), soft_wrap=True, markup=False)
+    say(console, _answer(found))
 
 
 def _answer(found: dict[str, Summary]) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from nas.report.terminal import say
 from nas.train.config import TrainConfig
 from nas.train.subject import subject_of
 from runtime.shell.console import PlainConsole
@@ -42,7 +43,7 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
     config.check()
     subject = subject_of(config)
     for sentence in subject.images.report:
-        console.print(sentence, soft_wrap=True, markup=False)
+        say(console, sentence)
 
     import torch  # noqa: PLC0415 - takes seconds
 
@@ -68,9 +69,7 @@ def train_into_folder(config: TrainConfig, console: Console) -> Path:
 
             _require_gpus(config, device)
             in_processes(partial(_member, config), config.processes, console.print)
-    console.print(
-        f"next: python -m nas.export weights={subject.folder}", soft_wrap=True, markup=False
-    )
+    say(console, f"next: python -m nas.export weights={subject.folder}")
     return subject.folder
 
 

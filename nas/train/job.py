@@ -31,6 +31,7 @@ from nas.accuracy.training.trainer import (
 )
 from nas.accuracy.training.trial import NetworkOf
 from nas.accuracy.training.untrained import untrained
+from nas.report.terminal import say
 from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import Subject
@@ -221,7 +222,7 @@ class TrainingJob:
             )
 
     def _say(self, line: str) -> None:
-        self.console.print(line, soft_wrap=True, markup=False)
+        say(self.console, line)
 
 
 def _text(judged: Judged) -> str:
