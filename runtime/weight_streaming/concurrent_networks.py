@@ -18,7 +18,6 @@ from runtime.shell.closeable import Closeable
 from runtime.shell.units import parse_bytes
 from runtime.weight_streaming.files.readers import Tier
 from runtime.weight_streaming.memory_use import MemoryUse
-from runtime.weight_streaming.planning.interference import Interference
 from runtime.weight_streaming.planning.plan import Stages
 from runtime.weight_streaming.planning.sharing import Share, Tenant, check_budget, share
 from runtime.weight_streaming.profiling import unmeasured
@@ -117,7 +116,6 @@ def stream_concurrently(
     tier: str | Tier = Tier.SSD,
     device: torch.device | None = None,
     processors: int | None = None,
-    interference: Interference | None = None,
 ) -> ConcurrentNetworks:
     """Stream several networks within one budget, divided by `planning.sharing.share`.
 
@@ -159,7 +157,6 @@ def stream_concurrently(
             budget_bytes,
             stages=stages,
             processors=processors,
-            interference=interference,
         )
         networks = [
             closed.enter_context(StreamedNetwork(_opening(network), one.example, plan=given.plan))

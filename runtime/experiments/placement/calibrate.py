@@ -61,7 +61,7 @@ def calibrate(
         "machine": machine_facts(0, gpu=True),
         "samples_ms": samples,
     }
-    return Profile(name, "measured", hardware, provenance)
+    return Profile(name, hardware, provenance)
 
 
 def _measured(

@@ -11,7 +11,7 @@ from runtime.experiments.placement.measure import (
 )
 from runtime.page.chart import axes, line, points
 from runtime.page.document import KeyFigure
-from runtime.page.palette import GREY, SERIES
+from runtime.page.palette import SERIES
 from runtime.page.parts import Figure
 from runtime.page.results import Row, grouped
 from runtime.page.table_view import percent
@@ -23,7 +23,7 @@ _COLOURS = dict(zip(_NAMES, SERIES, strict=False))
 
 def memory_figures(rows: list[Row]) -> list[Figure]:
     """Figures of the measured parts."""
-    return [*_by_reuse(rows), *_crossover(rows), *_corun(rows), *_decisions(rows)]
+    return [*_by_reuse(rows), *_crossover(rows), *_corun(rows)]
 
 
 def memory_key_figures(rows: list[Row]) -> list[KeyFigure]:
@@ -45,15 +45,6 @@ def memory_key_figures(rows: list[Row]) -> list[KeyFigure]:
                 "model error, D / M / H",
                 " / ".join(f"{100 * errors[name]['overhead']:.1f}" for name in errors) + " %",
                 "of overheads, geometric mean; published 9.6 / 11.8 / 6.5 % (TX2)",
-            )
-        )
-    follow = [row for row in rows if row["part"] == "decisions" and row["reading"] == "totals"]
-    if follow:
-        found.append(
-            KeyFigure(
-                "decisions of table IV, simulated",
-                f"{sum(row['follow'] for row in follow)} of {sum(row['of'] for row in follow)}",
-                "with stand-ins chosen for it; see the table",
             )
         )
     return found
@@ -116,22 +107,6 @@ def _corun(rows: list[Row]) -> list[Figure]:
 
 def _simulated(row: Row) -> str:
     return " (simulated)" if row["simulated"] else ""
-
-
-def _decisions(rows: list[Row]) -> list[Figure]:
-    own = [row for row in rows if row["part"] == "decisions"]
-    data = [
-        line(
-            f"{row['profile']}, equation 9 by {row['reading']}",
-            [1e3 * ms for ms in row["flush_ms"]],
-            row["follow_by_flush"],
-            shape="hv",
-            color=colour,
-        )
-        for row, colour in zip(own, (*SERIES, GREY), strict=False)
-    ]
-    layout = axes("Ca_gpu in us, not published", "decisions that follow, of 7", log="x")
-    return [Figure("Decisions of table IV by the cost of a flush", data, layout)] if own else []
 
 
 def size(nbytes: int) -> str:

@@ -21,9 +21,8 @@ from runtime.experiments.config import BenchConfig
 from runtime.experiments.driver import Step, interleaved, time_is_left
 from runtime.experiments.placement import measure_corun as memory_corun
 from runtime.experiments.placement.buffers.simulated import SimulatedBuffer, execution_stand_in_ms
-from runtime.experiments.placement.model import table_iv
 from runtime.experiments.placement.model.by_size import by_size
-from runtime.experiments.placement.model.guidelines import Reading, admitted
+from runtime.experiments.placement.model.guidelines import admitted
 from runtime.experiments.placement.model.overhead import overhead_ms
 from runtime.experiments.placement.model.parameters import Hardware
 from runtime.experiments.placement.model.policy import MemoryPolicy
@@ -33,6 +32,12 @@ from runtime.page.results import Row, grouped, summary
 
 CONSTANTS, BY_SIZE = "predicted_overhead_ms", "by_size_overhead_ms"
 """Columns of two predictions: by constant parameters, as in the source, and by size."""
+
+_PUBLISHED = {
+    "tx2": {"D": 0.096, "M": 0.118, "H": 0.065},
+    "agx": {"D": 0.109, "M": 0.147, "H": 0.0239},
+}
+"""Error of the model in the source, section V-B, average case."""
 
 REUSES = (1, 2, 3, 4, 6, 8, 16, 32, 64)
 
@@ -63,12 +68,12 @@ class _Profiles:
                 self._made.append(calibrate(stream))
                 stream_pool(0).give_back(stream)
             else:
-                self._made += [read_profile(name) for name in table_iv.DECISIONS]
+                self._made.append(read_profile("h200"))
         return self._made
 
 
 def steps(config: BenchConfig) -> list[Step]:
-    """Steps: calibration, reuse by direction, the co-run scheduler, and the source's decisions.
+    """Steps: calibration, reuse by direction, and the co-run scheduler.
 
     Raises:
       ValueError: if a workload or the profile is unknown.
@@ -80,14 +85,13 @@ def steps(config: BenchConfig) -> list[Step]:
         "calibration": partial(_calibration, config, profiles),
         **{use.value: partial(_reuse, config, profiles, use) for use in Use},
         "corun": partial(memory_corun.compare, config, profiles),
-        "published": _published,
     }
     return [Step(name, every[name]) for name in config.chosen([*every])]
 
 
 def _calibration(config: BenchConfig, profiles: _Profiles) -> Iterator[Row]:
     for profile in profiles():
-        if profile.kind == "measured" and config.profile is None:
+        if config.on_gpu and config.profile is None:
             profile.write(Path(config.out) / "memory_profile.json")
         yield {
             "part": "profile",
@@ -160,33 +164,6 @@ def _simulated(_: BenchConfig, hardware: Hardware, use: Use, nbytes: int) -> _Me
             if job.returns and float(buffer.host[0]) != reuse:
                 raise RuntimeError(f"policy {policy.value} computed {float(buffer.host[0])}")
         yield job, samples, application.execution_ms
-
-
-def _published() -> Iterator[Row]:
-    """The source's decisions: by kernel counts alone, by bundled profiles, and by the cost of a flush."""
-    order = [*table_iv.KERNELS]
-    flushes_ms = np.geomspace(1e-5, 1, 401).tolist()
-    for device, published in table_iv.DECISIONS.items():
-        profile = read_profile(device)
-        for reading in Reading:
-            decided = table_iv.simulated(profile.hardware, reading)
-            scan = [*table_iv.by_flush(device, profile.hardware, flushes_ms, reading)]
-            yield {
-                "part": "decisions",
-                "simulated": True,
-                "profile": profile.name,
-                "reading": reading.value,
-                "decided": {name: policy.value for name, policy in decided.items()},
-                "published": {name: policy.value for name, policy in published.items()},
-                "follow": table_iv.reproduced(decided, device),
-                "of": len(published),
-                "by_guideline_2": table_iv.reproduced(table_iv.by_guideline_2(order), device),
-                "flush_ms": [one.ms for one in scan],
-                "follow_by_flush": [one.reproduced for one in scan],
-                "all_follow_ms": table_iv.whole_range(scan),
-            }
-    for decision, told in table_iv.against_equation_11().items():
-        yield {"part": "contradiction", "simulated": True, "decision": decision, "told": told}
 
 
 @final
@@ -270,8 +247,7 @@ def model_errors(
             "overhead": _geometric(overhead),
             "mean_response": sum(response) / len(response),
             "mean_overhead": sum(overhead) / len(overhead) if overhead else None,
-            "published_tx2": table_iv.MODEL_ERROR["tx2"][policy.value],
-            "published_agx": table_iv.MODEL_ERROR["agx"][policy.value],
+            **{f"published_{board}": one[policy.value] for board, one in _PUBLISHED.items()},
         }
     return found
 

@@ -35,10 +35,6 @@ _TASKS: Tasks = (
     *((Passes(Use.UPDATE, 1), 32 * _MB),) * 4,  # each byte once: copies cost more than the kernel
     *((Passes(Use.READ, 48), 16 * _MB),) * 4,  # each byte often: belongs on the device
 )
-_BOARD_TASKS: Tasks = (
-    *((Passes(Use.UPDATE, 1), 32 * _MB),) * 4,
-    *((Passes(Use.READ, 32), _MB // 16),) * 4,  # fits into what a board takes to map the others
-)
 _D, _M, _H = MemoryPolicy.DEVICE, MemoryPolicy.MANAGED, MemoryPolicy.PINNED
 
 
@@ -104,9 +100,8 @@ def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[
     all_device = {one.name: _D for one in applications}
     queue = sorted(tasks(all_device), key=lambda one: one.execution_ms)
     yield plan("serial, all D", all_device, [(one,) for one in queue])
-    if hardware.is_discrete:  # of an integrated one the source says that kernels take turns
-        opposite = [(queue[i], queue[-1 - i]) for i in range(len(queue) // 2)]
-        yield replace(plan("two streams, all D", all_device, [*opposite]), barrier=False)
+    opposite = [(queue[i], queue[-1 - i]) for i in range(len(queue) // 2)]
+    yield replace(plan("two streams, all D", all_device, [*opposite]), barrier=False)
     for policy in (_H, _M):
         decided = assigned(applications, hardware, among=(policy,))
         told = f"D and {policy.value}"
@@ -115,7 +110,7 @@ def _plans(applications: Sequence[Application], hardware: Hardware) -> Iterator[
             told += " against guideline 1"
         alone = sorted(tasks(decided), key=lambda one: one.execution_ms)
         yield plan(f"serial, {told}", decided, [(one,) for one in alone])
-        if policy is _M or not hardware.is_discrete:
+        if policy is _M:
             yield plan(f"co-run, {told}", decided, rounds(tasks(decided)))
             continue
         pairs = rounds(tasks(decided, stalls_overlap=True))
@@ -142,9 +137,8 @@ def _row(profile: Profile, plan: _Plan, *, simulated: bool) -> Row:
 
 def _simulated(profile: Profile) -> Iterator[Row]:
     hardware = profile.hardware
-    tasks = _TASKS if hardware.is_discrete else _BOARD_TASKS
-    execution_ms = {job: execution_stand_in_ms(job, nbytes, hardware) for job, nbytes in tasks}
-    for plan in _plans(_applications(tasks, execution_ms), hardware):
+    execution_ms = {job: execution_stand_in_ms(job, nbytes, hardware) for job, nbytes in _TASKS}
+    for plan in _plans(_applications(_TASKS, execution_ms), hardware):
         if plan.barrier:
             yield _row(profile, plan, simulated=True)
 

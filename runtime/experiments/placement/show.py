@@ -21,35 +21,24 @@ _MODELS = {"parameters by size": BY_SIZE, "one value each": CONSTANTS}
 
 def _tables(rows: list[Row]) -> list[TableView]:
     """Tables of the measured parts."""
-    parts = (_parameters, _crossover, _errors, _better, _corun, _decisions, _contradictions)
+    parts = (_parameters, _crossover, _errors, _better, _corun)
     return [one for one in (part(rows) for part in parts) if one.rows]
 
 
 def _simulated(rows: list[Row]) -> str:
-    """Note that the rows were simulated, and by which profiles; empty if anything was measured."""
+    """Note that the rows were simulated, and by which profile; empty if anything was measured."""
     told = [row for row in rows if row["part"] in {"reuse", "corun"}]
-    told = told or [row for row in rows if row["part"] == "decisions"]
     timed = [row for row in rows if row["part"] == "profile" and not row.get("simulated", True)]
     if timed or not told or not all(row["simulated"] for row in told):
         return ""
-    kinds = {
-        row["profile"]["name"]: row["profile"]["kind"] for row in rows if row["part"] == "profile"
-    }
-    boards: dict[str, list[str]] = {}
-    for name in dict.fromkeys(row["profile"] for row in told):
-        kind = "measured" if kinds.get(name) == "measured" else "stand-in"
-        boards.setdefault(kind, []).append(name)
-    whose = " and ".join(
-        f"{kind} parameters of {' and '.join(own)}" for kind, own in boards.items()
-    )
-    return f"Simulated, with {whose}; nothing was timed."
+    names = " and ".join(dict.fromkeys(row["profile"] for row in told))
+    return f"Simulated, with measured parameters of {names}; nothing was timed."
 
 
 def _parameters(rows: Sequence[Row]) -> TableView:
     lines = [
         [
             row["profile"]["name"],
-            row["profile"]["kind"],
             name,
             "" if value is None else f"{value:.4g}",
         ]
@@ -58,7 +47,7 @@ def _parameters(rows: Sequence[Row]) -> TableView:
         for name, value in row["profile"]["hardware"].items()
     ]
     return TableView(
-        "Parameters of the model (table III)", ["device", "", "parameter", "value"], lines, 3
+        "Parameters of the model (table III)", ["device", "parameter", "value"], lines, 2
     )
 
 
@@ -145,37 +134,6 @@ def _corun_line(row: Row, serial: Row) -> list[str]:
         f"{row['total_mb']:.0f}",
         percent(row["total_mb"] / serial["total_mb"] - 1),
     ]
-
-
-def _decisions(rows: Sequence[Row]) -> TableView:
-    lines = []
-    for row in rows:
-        if row["part"] != "decisions":
-            continue
-        wrong = [
-            name for name, policy in row["published"].items() if row["decided"][name] != policy
-        ]
-        whole = row["all_follow_ms"]
-        lines.append(
-            [
-                row["profile"],
-                row["reading"],
-                f"{row['follow']} of {row['of']}",
-                f"{row['by_guideline_2']} of {row['of']}",
-                "never" if whole is None else f"{1e3 * whole[0]:.2g} to {1e3 * whole[1]:.2g}",
-                ", ".join(wrong),
-            ]
-        )
-    header = ["board", "equation 9 by", "follow", "by kernel counts alone", "all follow, Ca_gpu us"]
-    title = (
-        "The source's decisions of table IV, simulated with stand-ins for what it does not print"
-    )
-    return TableView(title, [*header, "that do not"], lines, 2)
-
-
-def _contradictions(rows: Sequence[Row]) -> TableView:
-    lines = [[row["decision"], row["told"]] for row in rows if row["part"] == "contradiction"]
-    return TableView("Decisions of table IV against equation 11", ["decision", "because"], lines, 2)
 
 
 MEMORY = View(

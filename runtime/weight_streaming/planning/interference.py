@@ -1,8 +1,7 @@
 """Simulation of streamed networks that run concurrently and slow each other down.
 
 Each active stage progresses at a rate: concurrent reads share the disk, copies the bus and kernels the
-processors, and a kernel may be slower while weights arrive. With one network and no interference the
-result equals the recurrence.
+processors. With one network the result equals the recurrence.
 """
 
 from __future__ import annotations
@@ -19,43 +18,20 @@ from runtime.weight_streaming.planning.ring import PAGE_BYTES
 
 @final
 @dataclass(frozen=True)
-class Interference:
-    """Measured slowdown factors of a stage while another stage of any network is active; 1 for none."""
-
-    kernel_beside_read: float = 1.0
-    kernel_beside_copy: float = 1.0
-    read_beside_kernel: float = 1.0
-    copy_beside_kernel: float = 1.0
-
-    def __post_init__(self) -> None:
-        """Validate the factors.
-
-        Raises:
-          ValueError: if a factor is below 1, infinite or NaN.
-        """
-        for name, factor in vars(self).items():
-            if not 1 <= factor < float("inf"):
-                raise ValueError(f"{name}={factor} must be at least 1 (no slowdown)")
-
-
-@final
-@dataclass(frozen=True)
 class StreamedInference:
-    """One inference of a network under a plan, starting at `begin_ms`."""
+    """One inference of a network under a plan."""
 
     layers: Sequence[StreamedLayer]
     plan: StreamPlan
-    begin_ms: float = 0.0
 
 
 def simulate_concurrent(
     networks: Sequence[StreamedInference],
     *,
     processors: int = 1,
-    interference: Interference | None = None,
     alignment: int = PAGE_BYTES,
 ) -> list[Timeline]:
-    """Return the timeline of each network, with one disk and one bus.
+    """Return the timeline of each network, all started together, with one disk and one bus.
 
     The kernels of up to `processors` networks run at full speed; more share them evenly.
 
@@ -64,21 +40,19 @@ def simulate_concurrent(
     """
     if processors < 1:
         raise ValueError(f"processors={processors} must be at least 1")
-    slower = interference or Interference()
     running = [_Network(one, alignment) for one in networks]
     now_ms = 0.0
     while True:
         for one in running:
             one.start(now_ms)
         active = [stage for one in running for stage in one.stages if stage.active]
-        later = [one.begin_ms for one in running if one.begin_ms > now_ms]
-        if not active and not later:
+        if not active:
             return [one.timeline() for one in running]
-        rates = _rates([stage.kind for stage in active], processors, slower)
+        rates = _rates([stage.kind for stage in active], processors)
         ends_ms = [
             now_ms + stage.remaining_ms / rate for stage, rate in zip(active, rates, strict=True)
         ]
-        then_ms = min([*ends_ms, *later])
+        then_ms = min(ends_ms)
         for stage, rate, end_ms in zip(active, rates, ends_ms, strict=True):
             stage.remaining_ms -= rate * (then_ms - now_ms)
             if end_ms <= then_ms:
@@ -92,16 +66,13 @@ class _Kind(Enum):
     KERNEL = 2
 
 
-def _rates(active: Sequence[_Kind], processors: int, slower: Interference) -> list[float]:
+def _rates(active: Sequence[_Kind], processors: int) -> list[float]:
     """Return the progress rate of each active stage, relative to running alone."""
     reads, copies, kernels = (active.count(kind) for kind in _Kind)
-    kernel = min(1.0, processors / kernels) if kernels else 0.0
-    kernel /= slower.kernel_beside_read if reads else 1.0
-    kernel /= slower.kernel_beside_copy if copies else 1.0
     by_kind = {
-        _Kind.READ: 1 / max(1, reads) / (slower.read_beside_kernel if kernels else 1.0),
-        _Kind.COPY: 1 / max(1, copies) / (slower.copy_beside_kernel if kernels else 1.0),
-        _Kind.KERNEL: kernel,
+        _Kind.READ: 1 / max(1, reads),
+        _Kind.COPY: 1 / max(1, copies),
+        _Kind.KERNEL: min(1.0, processors / max(1, kernels)),
     }
     return [by_kind[kind] for kind in active]
 
@@ -147,7 +118,6 @@ class _Network:
         layers, plan = streaming.layers, streaming.plan
         if plan.architecture is Architecture.SYNCHRONOUS:
             raise ValueError("a synchronous plan cannot be simulated concurrently")
-        self.begin_ms = streaming.begin_ms
         self._streams, self._host, self._device = waits(layers, plan, alignment)
         streamed = [layer for layer, goes in zip(layers, self._streams, strict=True) if goes]
         self._read = _Stage(
@@ -169,8 +139,6 @@ class _Network:
 
     def start(self, now_ms: float) -> None:
         """Start all stages that can start."""
-        if now_ms < self.begin_ms:
-            return
         used = sum(self._streams[: self._kernel.done])
         if self._host is not None and self._read.is_free:
             left = self._copy.done if self._device is not None else used
@@ -186,7 +154,7 @@ class _Network:
             self._kernel.begin(now_ms)
 
     def timeline(self) -> Timeline:
-        """Return the timeline, in ms after time 0 of the simulation."""
+        """Return the timeline, in ms after the common start."""
         return Timeline(
             self._by_layer(self._read), self._by_layer(self._copy), tuple(self._kernel.spans)
         )

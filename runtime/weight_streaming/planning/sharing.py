@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
-from runtime.weight_streaming.planning.interference import Interference
 from runtime.weight_streaming.planning.plan import Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import front, smallest_budget
 from runtime.weight_streaming.planning.ring import PAGE_BYTES
@@ -62,7 +61,6 @@ def share(
     *,
     stages: Stages = Stages.READ_KERNEL,
     processors: int = 1,
-    interference: Interference | None = None,
     alignment: int = PAGE_BYTES,
 ) -> list[Share]:
     """Return plans that fit a budget together and minimise the largest strain.
@@ -80,7 +78,7 @@ def share(
     )
     fronts = [
         front(
-            beside_others(one.layers, len(tenants), processors, interference),
+            beside_others(one.layers, len(tenants), processors),
             stages=stages,
             alignment=alignment,
             ahead=False,
@@ -129,22 +127,15 @@ def check_budget(
 
 
 def beside_others(
-    layers: Sequence[StreamedLayer],
-    networks: int,
-    processors: int = 1,
-    interference: Interference | None = None,
+    layers: Sequence[StreamedLayer], networks: int, processors: int = 1
 ) -> list[StreamedLayer]:
     """Return the layers with worst-case times beside `networks - 1` other networks."""
-    slower = interference or Interference()
-    kernels = (
-        max(1.0, networks / processors) * slower.kernel_beside_read * slower.kernel_beside_copy
-    )
     return [
         replace(
             layer,
-            read_ms=layer.read_ms * networks * slower.read_beside_kernel,
-            copy_ms=layer.copy_ms * networks * slower.copy_beside_kernel,
-            kernel_ms=layer.kernel_ms * kernels,
+            read_ms=layer.read_ms * networks,
+            copy_ms=layer.copy_ms * networks,
+            kernel_ms=layer.kernel_ms * max(1.0, networks / processors),
         )
         for layer in layers
     ]

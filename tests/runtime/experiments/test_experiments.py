@@ -79,9 +79,8 @@ SLOW = {"coschedule", "decompose", "optimum", "predictor", "qs", "simulator"}
 )
 def test_an_experiment_leaves_rows_tables_and_a_page(experiment, control, tmp_path):
     path = tmp_path / f"{experiment}.json"
-    fewer = {"profile": "tx2"} if experiment == "memory" else {}
 
-    results = measured(experiment, control, path, **fewer)
+    results = measured(experiment, control, path)
 
     assert results.is_complete
     assert results.rows
@@ -437,7 +436,7 @@ def test_simulated_rows_are_not_flagged_and_their_page_names_their_parameters(
     run_steps(memory.steps(settings), results, path, control, minutes=1, console=console)
     print_results(results, MEMORY, path, console)
 
-    told = "Simulated, with stand-in parameters of tx2 and agx; nothing was timed."
+    told = "Simulated, with measured parameters of h200; nothing was timed."
     for text in (capsys.readouterr().out, path.with_suffix(".html").read_text(encoding="utf-8")):
         assert told in text
         assert "flagged" not in text

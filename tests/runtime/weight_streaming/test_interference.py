@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from runtime.experiments.streaming.show import model_error
 from runtime.weight_streaming.planning.interference import (
-    Interference,
     StreamedInference,
     simulate_concurrent,
 )
@@ -20,8 +19,6 @@ from runtime.weight_streaming.planning.sharing import Tenant, beside_others, sha
 TIMES_MS = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.0, 7.0])
 LAYERS = st.builds(StreamedLayer, st.just("layer"), st.integers(0, 9), TIMES_MS, TIMES_MS, TIMES_MS)
 NETWORKS = st.lists(LAYERS, min_size=1, max_size=6)
-FACTORS = st.sampled_from([1.0, 1.25, 2.0])
-INTERFERENCES = st.builds(Interference, FACTORS, FACTORS, FACTORS, FACTORS)
 
 
 def of(*layers):
@@ -43,7 +40,7 @@ def streamings(draw):
 
 
 @given(streamings())
-def test_without_interference_one_network_follows_the_recurrence(one):
+def test_one_network_alone_follows_the_recurrence(one):
     (run,) = simulate_concurrent([one], alignment=1)
     expected = timeline(one.layers, one.plan, 1)
 
@@ -51,17 +48,6 @@ def test_without_interference_one_network_follows_the_recurrence(one):
     for ours, theirs in ((run.read, expected.read), (run.copy, expected.copy)):
         assert [span is None for span in ours] == [span is None for span in theirs]
     assert [end for _, end in run.kernel] == pytest.approx([end for _, end in expected.kernel])
-
-
-def test_a_kernel_is_slower_only_during_a_read():
-    layers = of((1, 2.0, 0.0, 4.0), (1, 2.0, 0.0, 4.0))
-    (run,) = simulate_concurrent(
-        [StreamedInference(layers, ring(layers, 2))],
-        interference=Interference(kernel_beside_read=2.0),
-        alignment=1,
-    )
-    # during the second read of 2 ms the first kernel does 1 ms of its 4
-    assert run.kernel == ((2.0, 7.0), (7.0, 11.0))
 
 
 def test_two_networks_share_the_disk_and_the_processor():
@@ -75,26 +61,12 @@ def test_two_networks_share_the_disk_and_the_processor():
     ]
 
 
-def test_a_network_that_starts_later_slows_another_only_from_then_on():
-    layers = of((1, 4.0, 0.0, 0.0))
-    first, second = simulate_concurrent(
-        [
-            StreamedInference(layers, ring(layers, 1)),
-            StreamedInference(layers, ring(layers, 1), begin_ms=2.0),
-        ],
-        alignment=1,
-    )
-    assert (first.makespan_ms, second.makespan_ms) == (6.0, 8.0)
-
-
 @settings(max_examples=25)
-@given(st.lists(streamings(), min_size=1, max_size=3), st.integers(1, 3), INTERFERENCES)
-def test_no_network_is_slower_than_its_worst_case_prediction(networks, processors, interference):
-    runs = simulate_concurrent(
-        networks, processors=processors, interference=interference, alignment=1
-    )
+@given(st.lists(streamings(), min_size=1, max_size=3), st.integers(1, 3))
+def test_no_network_is_slower_than_its_worst_case_prediction(networks, processors):
+    runs = simulate_concurrent(networks, processors=processors, alignment=1)
     for one, run in zip(networks, runs, strict=True):
-        slowed = beside_others(one.layers, len(networks), processors, interference)
+        slowed = beside_others(one.layers, len(networks), processors)
         assert run.makespan_ms <= timeline(slowed, one.plan, 1).makespan_ms * (1 + 1e-9)
 
 
@@ -162,11 +134,6 @@ def test_a_deadline_must_be_positive_and_finite(deadline_ms):
         Tenant("a", [], deadline_ms)
 
 
-def test_interference_factors_below_one_are_refused():
-    with pytest.raises(ValueError, match=r"kernel_beside_copy=0\.5"):
-        Interference(kernel_beside_copy=0.5)
-
-
 def test_a_synchronous_plan_cannot_be_simulated_concurrently():
     layers = of((4, 1.0, 1.0, 1.0))
     plan = StreamPlan(Architecture.SYNCHRONOUS, (False,), 8, 8, 0.0, 16)
@@ -183,19 +150,3 @@ def test_errors_of_a_model():
         model_error([], [])
     with pytest.raises(ValueError, match="must be positive"):
         model_error([1.0], [0.0])
-
-
-def test_without_interference_a_prediction_is_too_fast():
-    layers = of(*[(4, 2.0, 1.0, 3.0)] * 5)
-    slower = Interference(kernel_beside_read=1.3, kernel_beside_copy=1.2)
-    cases = [
-        [StreamedInference(layers, ring(layers, host, device))]
-        for host in (4, 8, 12)
-        for device in (0, 4, 8)
-    ]
-
-    def makespans_ms(interference):
-        runs = [simulate_concurrent(one, interference=interference, alignment=1) for one in cases]
-        return [run.makespan_ms for (run,) in runs]
-
-    assert model_error(makespans_ms(None), makespans_ms(slower)).bias < 0.0

@@ -13,14 +13,9 @@ from runtime.experiments.placement.model.parameters import SECTOR, Application, 
 from runtime.experiments.placement.model.policy import MemoryPolicy
 from runtime.experiments.placement.model.workload import Compute, Passes
 
-_BOARD_GB_PER_S = 50.0
-"""Memory bandwidth of the TX2 in the source, assumed for passes over data on a board."""
-
 
 def execution_stand_in_ms(job: Passes, nbytes: int, hardware: Hardware) -> float:
-    """Assumed execution time of a job's kernels, ms: by accesses if those were measured."""
-    if not hardware.is_discrete:
-        return job.reuse * nbytes / (_BOARD_GB_PER_S * 1e6)
+    """Assumed execution time of a job's kernels, ms: by their accesses."""
     return job.reuse * (2 if job.returns else 1) * nbytes / SECTOR * hardware.l2_ms
 
 

@@ -40,7 +40,7 @@ class Task:
     after_ms: float = 0.0
     """Under D: copy back to the host."""
     bus_ms: float = 0.0
-    """Time on the bus to a discrete device, which tasks share."""
+    """Time on the bus to the device, which tasks share."""
     nbytes: int = 0
 
     @property
@@ -93,7 +93,7 @@ def task(
         idle_ms=idle_ms,
         flush_ms=total_ms - before_ms - idle_ms - after_ms,
         after_ms=after_ms,
-        bus_ms=before_ms + stalls_ms if hardware.is_discrete else 0.0,
+        bus_ms=before_ms + stalls_ms,
         nbytes=application.nbytes,
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from enum import Enum
 
 from runtime.experiments.placement.model.overhead import (
     cache_loss_ms,
@@ -17,27 +16,23 @@ from runtime.experiments.placement.model.parameters import Application, Hardware
 from runtime.experiments.placement.model.policy import MemoryPolicy
 
 
-class Reading(Enum):
-    """Readings of `I - Ca_cpu - Ca_gpu` for an application of many kernels, which the source leaves open."""
-
-    TOTALS = "totals"  # all three summed over its kernels, as in equations 3 and 4
-    ONE = "one"  # the flushes of one kernel, as the equation is printed
-
-
 def admitted(
     application: Application,
     hardware: Hardware,
-    reading: Reading = Reading.TOTALS,
     among: Collection[MemoryPolicy] = (MemoryPolicy.MANAGED, MemoryPolicy.PINNED),
 ) -> MemoryPolicy:
-    """Guideline 1: M or H where equation 9 or 10 holds, the one with the smaller overhead; else D."""
+    """Guideline 1: M or H where equation 9 or 10 holds, the one with the smaller overhead; else D.
+
+    The flushes of equation 9 are summed over the kernels, as in equations 3 and 4.
+    """
     lost = {
         MemoryPolicy.MANAGED: managed_ms(application, hardware),
         MemoryPolicy.PINNED: pinned_ms(application, hardware),
     }
     recoverable = {
         MemoryPolicy.MANAGED: mapping_ms(application, hardware)
-        - _flushes_ms(application, hardware, reading),
+        - application.dirty_count * hardware.flush_cpu_ms
+        - application.kernel_count * hardware.flush_gpu_ms,
         MemoryPolicy.PINNED: pinned_mapping_ms(application, hardware)
         - cache_loss_ms(application, hardware),
     }
@@ -48,15 +43,6 @@ def admitted(
         if policy in among and lost[policy] - copies_ms <= recoverable[policy]
     ]
     return min(allowed, key=lost.__getitem__, default=MemoryPolicy.DEVICE)
-
-
-def _flushes_ms(application: Application, hardware: Hardware, reading: Reading) -> float:
-    if reading is Reading.ONE:
-        return hardware.flush_cpu_ms + hardware.flush_gpu_ms
-    return (
-        application.dirty_count * hardware.flush_cpu_ms
-        + application.kernel_count * hardware.flush_gpu_ms
-    )
 
 
 def balanced(
@@ -85,13 +71,12 @@ def is_balanced(kernels: Mapping[str, int], decided: Mapping[str, MemoryPolicy])
 def assigned(
     applications: Sequence[Application],
     hardware: Hardware,
-    reading: Reading = Reading.TOTALS,
     among: Collection[MemoryPolicy] = (MemoryPolicy.MANAGED, MemoryPolicy.PINNED),
 ) -> dict[str, MemoryPolicy]:
     """Both guidelines, in the order of the waiting queue: shortest execution time first."""
     queue = sorted(applications, key=lambda one: one.execution_ms)
     return balanced(
         {one.name: one.kernel_count for one in applications},
-        {one.name: admitted(one, hardware, reading, among) for one in applications},
+        {one.name: admitted(one, hardware, among) for one in applications},
         [one.name for one in queue],
     )

@@ -58,7 +58,7 @@ def mapping_ms(application: Application, hardware: Hardware) -> float:
 def pinned_mapping_ms(application: Application, hardware: Hardware) -> float:
     """The same for pinned memory, which equation 8 sums over all kernels."""
     mapped = sum(kernel.count * kernel.nbytes for kernel in application.kernels)
-    return mapped * hardware.pinned_mapping
+    return mapped * hardware.pinned_mapping_ms_per_byte
 
 
 def cache_loss_ms(application: Application, hardware: Hardware) -> float:

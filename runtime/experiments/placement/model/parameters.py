@@ -18,7 +18,7 @@ SECTOR = 32
 class Hardware:
     """Parameters of a device: those that table III obtains by benchmarking.
 
-    The last four extend the source; with their defaults the model is the source's.
+    The last three extend the source; with their defaults the model is the source's.
     """
 
     copy_start_ms: float
@@ -40,8 +40,8 @@ class Hardware:
     """l_L2, for one access."""
     memory_ms: float
     """l_mem, for one access."""
-    pinned_mapping_ms_per_byte: float | None = None
-    """l_mapping of pinned memory; None if equal. A discrete GPU maps it at allocation: 0."""
+    pinned_mapping_ms_per_byte: float
+    """l_mapping of pinned memory. A discrete GPU maps it at allocation: 0."""
     pinned_start_ms: float = 0.0
     """Start-up time of each kernel that reads pinned memory: one round trip on the bus."""
     write_ms: float | None = None
@@ -60,17 +60,6 @@ class Hardware:
             value = getattr(self, field.name)
             if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
                 raise ValueError(f"{field.name}={value} must be a time of 0 or more")
-
-    @property
-    def is_discrete(self) -> bool:
-        """True if there is a bus between host and device."""
-        return self.pinned_mapping_ms_per_byte is not None
-
-    @property
-    def pinned_mapping(self) -> float:
-        """Mapping time of pinned memory per byte."""
-        own = self.pinned_mapping_ms_per_byte
-        return self.mapping_ms_per_byte if own is None else own
 
 
 @final

@@ -102,7 +102,7 @@ def test_memory_is_that_of_all_tasks_at_once(tasks):
 @pytest.mark.parametrize("policy", MemoryPolicy)
 @pytest.mark.parametrize("stalls_overlap", [True, False])
 def test_a_task_takes_execution_and_the_models_overhead(policy, stalls_overlap):
-    hardware = Hardware(0.5, 0.01, 0.02, 0.03, 0.001, 0.25, 0.125, 0.002, 0.005)
+    hardware = Hardware(0.5, 0.01, 0.02, 0.03, 0.001, 0.25, 0.125, 0.002, 0.005, 0.001)
     one = Application("a", 1000, 100, (Kernel(1000, l2_accesses=50),), execution_ms=3, nbytes=1000)
 
     made = task(one, policy, hardware, stalls_overlap=stalls_overlap)

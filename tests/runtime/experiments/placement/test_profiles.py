@@ -1,6 +1,6 @@
 """Profiles on disk, parameters from measurements, and buffers that are simulated."""
 
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -9,13 +9,12 @@ import torch
 from runtime.experiments.placement.buffers.managed import MOST_BYTES, check_managed
 from runtime.experiments.placement.buffers.simulated import SimulatedBuffer
 from runtime.experiments.placement.calibrate import SIZES, first_touch_ms_per_byte
-from runtime.experiments.placement.model import table_iv
 from runtime.experiments.placement.model.by_size import by_size
 from runtime.experiments.placement.model.fitting import Observation, fitted, solved
 from runtime.experiments.placement.model.overhead import overhead_ms
 from runtime.experiments.placement.model.parameters import Hardware
 from runtime.experiments.placement.model.policy import MemoryPolicy
-from runtime.experiments.placement.model.profiles import Profile, bundled, read_profile
+from runtime.experiments.placement.model.profiles import Profile, read_profile
 from runtime.experiments.placement.model.workload import Passes, Use
 
 D, M, H = MemoryPolicy
@@ -99,35 +98,19 @@ def test_a_parameter_that_would_be_negative_is_zero():
 
 
 def test_a_profile_is_read_as_it_was_written(tmp_path):
-    profile = Profile("a GPU", "measured", BUS, {"date": "today"}, {})
+    profile = Profile("a GPU", BUS, {"date": "today"})
     profile.write(tmp_path / "new" / "gpu.json")
     assert read_profile(str(tmp_path / "new" / "gpu.json")) == profile
 
 
-@pytest.mark.parametrize("name", table_iv.DECISIONS)
-def test_a_board_of_the_source_says_what_is_published_and_how_each_stand_in_came_about(name):
-    profile = read_profile(name)
-    assert profile.kind == "assumed"
-    assert all(one["place"] for one in profile.published.values())
-    needed = {one.name for one in fields(Hardware) if one.default is MISSING}
-    assert profile.provenance.keys() == needed
-    assert not profile.hardware.is_discrete
-
-
 def test_the_h200s_profile_was_measured_and_gives_its_samples_again():
     profile = read_profile("h200")
-    assert profile.kind == "measured"
-    assert profile.hardware.is_discrete
     curves = by_size(profile.provenance["samples_ms"])
     for one in profile.provenance["samples_ms"]:
         if one["use"] == "read" and one["reuse"] == 4:
             expected = one["H"] - one["resident"]
             found = curves.overhead_ms(H, Passes(Use.READ, 4), one["bytes"])
             assert found == pytest.approx(expected, rel=0.1)
-
-
-def test_the_bundled_profiles_are_these():
-    assert bundled() == ["agx", "h200", "tx2"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +122,7 @@ def test_the_bundled_profiles_are_these():
         (100_000 * "[", "holds no profile"),
         ("\udcff", "holds no profile"),  # no UTF-8
         ('{"provenance": {"samples_ms": [{"bytes": 1}, {"bytes": 2}]}}', "holds no profile"),
-        ('{"name": "x", "kind": "measured", "provenance": {}, "hardware": {"speed": 1}}', "speed"),
+        ('{"name": "x", "provenance": {}, "hardware": {"speed": 1}}', "speed"),
     ],
 )
 def test_a_file_that_is_no_profile_is_refused(content, told, tmp_path):
@@ -150,7 +133,7 @@ def test_a_file_that_is_no_profile_is_refused(content, told, tmp_path):
 
 
 def test_an_unknown_profile_names_those_there_are():
-    with pytest.raises(ValueError, match="profile=nano is unknown; there are agx, h200, tx2"):
+    with pytest.raises(ValueError, match="profile=nano is unknown; there are h200"):
         read_profile("nano")
 
 
