@@ -151,24 +151,14 @@ class ThisMachine:
         self, pending: Sequence[str], watch: Watch, spare: Sequence[int]
     ) -> Iterator[list[Measurement]]:
         """Measured while the scenario's hogs and networks run beside, on the spare processors."""
-        if not self._scenario.suffix:
-            inference, stopwatch, clock_mhz = self._prepared(None)
-            yield from measure(
-                pending,
-                config=self._config,
-                control=self._space.text(self._space.control()),
-                inference=inference,
-                stopwatch=stopwatch,
-                watch=watch,
-                clock_mhz=clock_mhz,
-            )
-            return
+        beside: Contention | None = None
         with ExitStack() as opened:
-            try:
-                contention = self._scenario.contention(spare, gpu=self._device is Device.cuda)
-                beside = opened.enter_context(contention)
-            except ValueError as error:
-                raise UserError(f"scenario={self._config.scenario}: {error}") from error
+            if self._scenario.suffix:
+                try:
+                    contention = self._scenario.contention(spare, gpu=self._device is Device.cuda)
+                    beside = opened.enter_context(contention)
+                except ValueError as error:
+                    raise UserError(f"scenario={self._config.scenario}: {error}") from error
             inference, stopwatch, clock_mhz = self._prepared(beside)
             yield from measure(
                 pending,
@@ -178,7 +168,7 @@ class ThisMachine:
                 stopwatch=stopwatch,
                 watch=watch,
                 clock_mhz=clock_mhz,
-                beside_gb_per_s=partial(self._taken, beside),
+                beside_gb_per_s=tuple if beside is None else partial(self._taken, beside),
             )
 
     def _taken(self, beside: Contention) -> list[float]:

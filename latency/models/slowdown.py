@@ -29,6 +29,32 @@ _RIDGES = (0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e6)
 
 @final
 @dataclass(frozen=True)
+class Pairs:
+    """Architectures that were timed alone and in the scenario."""
+
+    solo_ms: Float64[ndarray, " n"]
+    scenario_ms: Float64[ndarray, " n"]
+    features: Float64[ndarray, "n features"]
+    groups: Int64[ndarray, " n"]  # architectures of one group are held out together
+
+    def __getitem__(self, chosen: Bool[ndarray, " n"]) -> Pairs:
+        return Pairs(
+            self.solo_ms[chosen],
+            self.scenario_ms[chosen],
+            self.features[chosen],
+            self.groups[chosen],
+        )
+
+    def folds(self) -> list[Bool[ndarray, " n"]]:
+        """Masks of architectures to hold out, whole groups together; empty masks are left out."""
+        names, group = np.unique(self.groups, return_inverse=True)
+        fold = np.random.default_rng(_SEED).permutation(len(names))[group] % _FOLDS
+        masks = [fold == number for number in range(_FOLDS)]
+        return [mask for mask in masks if mask.any() and not mask.all()]
+
+
+@final
+@dataclass(frozen=True)
 class Slowdown:
     """One device in one scenario relative to the same device alone."""
 
@@ -84,53 +110,34 @@ class SlowdownQuality:
         )
 
 
-def fit(
-    solo_ms: Float64[ndarray, " n"],
-    scenario_ms: Float64[ndarray, " n"],
-    features: Float64[ndarray, "n features"],
-    groups: Int64[ndarray, " n"],
-) -> Slowdown:
-    """Learn the ratio.
-
-    Args:
-      solo_ms: latency alone.
-      scenario_ms: latency of the same architectures in the scenario.
-      features: of each.
-      groups: architectures of one group are held out together.
-
-    Raises:
-      ValueError: if there are fewer than `FEWEST_BOTH_WAYS` architectures.
-    """
-    if len(solo_ms) < FEWEST_BOTH_WAYS:
-        raise ValueError(
-            f"a slowdown is learned from {FEWEST_BOTH_WAYS} architectures or more, not {len(solo_ms)}"
-        )
-    return _chosen(solo_ms, scenario_ms, features, groups)
+def fit(pairs: Pairs) -> Slowdown:
+    """Learn the ratio, with the ridge that predicts held-out architectures best."""
+    errors = []
+    for ridge in _RIDGES:
+        predicted_ms = np.empty_like(pairs.scenario_ms)
+        for held_out in pairs.folds():
+            model, others = _fit(pairs[~held_out], ridge), pairs[held_out]
+            predicted_ms[held_out] = model.predict_ms(others.solo_ms, others.features)
+        errors.append(float(np.abs(np.log(predicted_ms / pairs.scenario_ms)).mean()))
+    return _fit(pairs, _RIDGES[int(np.argmin(errors))])
 
 
-def quality(
-    solo_ms: Float64[ndarray, " n"],
-    scenario_ms: Float64[ndarray, " n"],
-    features: Float64[ndarray, "n features"],
-    groups: Int64[ndarray, " n"],
-) -> SlowdownQuality:
+def quality(pairs: Pairs) -> SlowdownQuality:
     """Cross-validated quality of `fit`; the ridge is chosen without the held-out architectures."""
-    predicted_ms, constant_ms = np.empty_like(scenario_ms), np.empty_like(scenario_ms)
-    for held_out in _folds(groups):
-        known = ~held_out
-        model = _chosen(solo_ms[known], scenario_ms[known], features[known], groups[known])
-        predicted_ms[held_out] = model.predict_ms(solo_ms[held_out], features[held_out])
-        ratio = float(np.median(scenario_ms[known] / solo_ms[known]))
-        constant_ms[held_out] = solo_ms[held_out] * ratio
-    by_ridge, by_one_factor = (judge(one, scenario_ms) for one in (predicted_ms, constant_ms))
+    predicted_ms, constant_ms = np.empty_like(pairs.scenario_ms), np.empty_like(pairs.scenario_ms)
+    for held_out in pairs.folds():
+        known, others = pairs[~held_out], pairs[held_out]
+        predicted_ms[held_out] = fit(known).predict_ms(others.solo_ms, others.features)
+        constant_ms[held_out] = others.solo_ms * float(np.median(known.scenario_ms / known.solo_ms))
+    by_ridge, by_one_factor = (judge(one, pairs.scenario_ms) for one in (predicted_ms, constant_ms))
     ridge_is_better = by_ridge.median_error < by_one_factor.median_error
     best_ms = predicted_ms if ridge_is_better else constant_ms
     return SlowdownQuality(
         by_ridge,
         by_one_factor,
-        kendall_tau(solo_ms, scenario_ms),
-        float(np.median(scenario_ms / solo_ms)),
-        of_residuals(np.log(scenario_ms / best_ms)),
+        kendall_tau(pairs.solo_ms, pairs.scenario_ms),
+        float(np.median(pairs.scenario_ms / pairs.solo_ms)),
+        of_residuals(np.log(pairs.scenario_ms / best_ms)),
     )
 
 
@@ -141,55 +148,14 @@ def kendall_tau(first: Float64[ndarray, " n"], second: Float64[ndarray, " n"]) -
     return float(kendalltau(first, second).statistic)
 
 
-def _chosen(
-    solo_ms: Float64[ndarray, " n"],
-    scenario_ms: Float64[ndarray, " n"],
-    features: Float64[ndarray, "n features"],
-    groups: Int64[ndarray, " n"],
-) -> Slowdown:
-    """The fit with the ridge that predicts held-out architectures best."""
-    errors = []
-    for ridge in _RIDGES:
-        predicted_ms = _held_out_ms(solo_ms, scenario_ms, features, groups, ridge)
-        errors.append(float(np.abs(np.log(predicted_ms / scenario_ms)).mean()))
-    return _fit(solo_ms, scenario_ms, features, _RIDGES[int(np.argmin(errors))])
-
-
-def _fit(
-    solo_ms: Float64[ndarray, " n"],
-    scenario_ms: Float64[ndarray, " n"],
-    features: Float64[ndarray, "n features"],
-    ridge: float,
-) -> Slowdown:
-    inputs, ratio = _inputs(solo_ms, features), scenario_ms / solo_ms
+def _fit(pairs: Pairs, ridge: float) -> Slowdown:
+    inputs, ratio = _inputs(pairs.solo_ms, pairs.features), pairs.scenario_ms / pairs.solo_ms
     centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     standard, mean = (inputs - centre) / scale, float(np.log(ratio).mean())
     gram = standard.T @ standard + ridge * np.eye(inputs.shape[1])
     weights = np.linalg.solve(gram, standard.T @ (np.log(ratio) - mean))
     return Slowdown(weights, centre, scale, mean, float(ratio.min()), float(ratio.max()))
-
-
-def _held_out_ms(
-    solo_ms: Float64[ndarray, " n"],
-    scenario_ms: Float64[ndarray, " n"],
-    features: Float64[ndarray, "n features"],
-    groups: Int64[ndarray, " n"],
-    ridge: float,
-) -> Float64[ndarray, " n"]:
-    predicted_ms = np.empty_like(scenario_ms)
-    for held_out in _folds(groups):
-        model = _fit(solo_ms[~held_out], scenario_ms[~held_out], features[~held_out], ridge)
-        predicted_ms[held_out] = model.predict_ms(solo_ms[held_out], features[held_out])
-    return predicted_ms
-
-
-def _folds(groups: Int64[ndarray, " n"]) -> list[Bool[ndarray, " n"]]:
-    """Masks of architectures to hold out, whole groups together; empty masks are left out."""
-    names, group = np.unique(groups, return_inverse=True)
-    fold = np.random.default_rng(_SEED).permutation(len(names))[group] % _FOLDS
-    masks = [fold == number for number in range(_FOLDS)]
-    return [mask for mask in masks if mask.any() and not mask.all()]
 
 
 def _inputs(

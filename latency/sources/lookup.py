@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import final
@@ -28,9 +29,41 @@ class Fill:
     uncertainty: Uncertainty | None = None  # of its predictions, where that is known
 
 
+class _LookUp(ABC):
+    """A table; its subclasses are dataclasses."""
+
+    space: Space
+    device: str
+
+    @abstractmethod
+    def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Latencies in milliseconds with their kinds; NaN and `missing` where there is none."""
+
+    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
+        """Milliseconds per inference of the device's batch.
+
+        Raises:
+          IndexError: if an architecture lies outside a space that can be listed.
+          UnmeasuredError: if an architecture has no latency.
+        """
+        found = self.look_up(architectures)
+        missing = np.isnan(found.ms)
+        if missing.any():
+            text = self.space.text(architectures[missing][0])
+            raise UnmeasuredError(
+                f"architecture {text} was not measured on {self.device}; "
+                f"latency.unmeasured=regression predicts such architectures and marks them"
+            )
+        return found
+
+    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
+        """Whether each architecture has a latency."""
+        return np.asarray(~np.isnan(self.look_up(architectures).ms))
+
+
 @final
 @dataclass(frozen=True)
-class TableLatency:
+class TableLatency(_LookUp):
     """A lookup by the number of an architecture."""
 
     space: EnumerableSpace
@@ -43,28 +76,15 @@ class TableLatency:
     warnings: tuple[str, ...] = ()
     uncertainty: Uncertainty | None = None  # of the latencies that are predicted
 
-    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Milliseconds per inference of the device's batch.
-
-        Raises:
-          IndexError: if an architecture lies outside the space.
-          UnmeasuredError: if an architecture has no latency.
-        """
-        return _complete(self, architectures, self.look_up(architectures))
-
     def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Latencies in milliseconds with their kinds; NaN and `missing` where there is none."""
         numbers = self.space.numbers(architectures)
         return Latencies(np.asarray(self.ms[numbers]), np.asarray(self.kind[numbers]))
 
-    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Whether each architecture has a latency."""
-        return np.asarray(~np.isnan(self.look_up(architectures).ms))
-
 
 @final
 @dataclass(frozen=True)
-class PartialLatency:
+class PartialLatency(_LookUp):
     """A lookup in a space that cannot be listed; a model predicts what the table lacks."""
 
     space: Space
@@ -81,14 +101,6 @@ class PartialLatency:
         """Uncertainty of the latencies that are predicted."""
         return None if self.fill is None else self.fill.uncertainty
 
-    def answer(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
-        """Milliseconds per inference of the device's batch.
-
-        Raises:
-          UnmeasuredError: if an architecture has no latency.
-        """
-        return _complete(self, architectures, self.look_up(architectures))
-
     def look_up(self, architectures: Int64[ndarray, "*n D"]) -> Latencies:
         """Latencies in milliseconds with their kinds; NaN and `missing` where there is none."""
         rows = self.space.normal(architectures).reshape(-1, architectures.shape[-1])
@@ -100,10 +112,6 @@ class PartialLatency:
             kind[unknown] = self.fill.kind
         shape = architectures.shape[:-1]
         return Latencies(ms.reshape(shape), kind.reshape(shape))
-
-    def known(self, architectures: Int64[ndarray, "*n D"]) -> Bool[ndarray, "*n"]:
-        """Whether each architecture has a latency."""
-        return np.asarray(~np.isnan(self.look_up(architectures).ms))
 
 
 Table = TableLatency | PartialLatency
@@ -173,14 +181,3 @@ def predicting(space: Space, device: str, source: str, description: str, fill: F
             uncertainty=fill.uncertainty,
         )
     return PartialLatency(space, device, source, description, {}, fill, warnings=fill.warnings)
-
-
-def _complete(table: Table, architectures: Int64[ndarray, "*n D"], found: Latencies) -> Latencies:
-    missing = np.isnan(found.ms)
-    if missing.any():
-        text = table.space.text(architectures[missing][0])
-        raise UnmeasuredError(
-            f"architecture {text} was not measured on {table.device}; "
-            f"latency.unmeasured=regression predicts such architectures and marks them"
-        )
-    return found

@@ -24,7 +24,7 @@ from latency.devices.registry import SCENARIO_MARK, Device, solo_id
 from latency.models.plausibility import implausibly_fast
 from latency.models.process import uncertainty_of
 from latency.models.regression import EmbeddedModel, disconnected, features_timed, model_of
-from latency.models.slowdown import FEWEST_BOTH_WAYS, fit, quality
+from latency.models.slowdown import FEWEST_BOTH_WAYS, Pairs, fit, quality
 from latency.sources.lookup import Fill, Table, make_table, predicting
 from runtime.machine.timing import Statistic
 from runtime.network.task import Task
@@ -257,9 +257,9 @@ def _slowed(space: Space, device: Device, measured: MeasuredLatency, alone: Tabl
             f"networks={2 * FEWEST_BOTH_WAYS}"
         )
     rows = measured.architectures[both]
-    known = solo.ms[both], measured.values_ms[both], space.features(rows), space.groups(rows)
-    how_good = quality(*known)
-    model = fit(*known) if how_good.ridge_is_better else None
+    known = Pairs(solo.ms[both], measured.values_ms[both], space.features(rows), space.groups(rows))
+    how_good = quality(known)
+    model = fit(known) if how_good.ridge_is_better else None
 
     def predict(architectures: Int64[ndarray, "n D"] | None) -> Float64[ndarray, "n"]:
         if architectures is None:

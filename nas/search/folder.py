@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -21,25 +20,24 @@ _LONGEST_DEVICE = 120
 
 
 @final
-@dataclass(frozen=True)
 class RunFolder:
     """Paths of the files of a run."""
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        """The resolved configuration."""
-        return self.path / "config.yaml"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"  # the resolved configuration
+        self.environment = path / "environment.json"  # machine and versions
+        self.journal = path / "journal.jsonl"  # events while the run goes on
+        self.samples = path / "samples.parquet"  # of the finished run
+        self.checkpoint = path / "checkpoint.npz"  # the controller's state
+        self.summary = path / "summary.json"  # results; there only when the run has finished
+        self.report = path / "report.html"
+        self.figures = path / "figures"
+        self.tensorboard = path / "tensorboard"  # event files
 
     def settings_digest(self) -> str:
         """Digest of the configuration file, which the journal holds too."""
         return sha256(read_bytes(self.config)).hexdigest()[:16]
-
-    @property
-    def environment(self) -> Path:
-        """Machine and versions."""
-        return self.path / "environment.json"
 
     def read_environment(self) -> dict[str, Any]:
         """Read the environment file.
@@ -56,41 +54,6 @@ class RunFolder:
         if not found:
             raise UserError(f"{self.environment} lacks one of {', '.join(sorted(_FACTS))}")
         return found
-
-    @property
-    def journal(self) -> Path:
-        """Events while the run goes on."""
-        return self.path / "journal.jsonl"
-
-    @property
-    def samples(self) -> Path:
-        """Samples of the finished run."""
-        return self.path / "samples.parquet"
-
-    @property
-    def checkpoint(self) -> Path:
-        """The controller's state."""
-        return self.path / "checkpoint.npz"
-
-    @property
-    def summary(self) -> Path:
-        """Results; there only when the run has finished."""
-        return self.path / "summary.json"
-
-    @property
-    def report(self) -> Path:
-        """The page: everything that was found, for reading."""
-        return self.path / "report.html"
-
-    @property
-    def figures(self) -> Path:
-        """Pictures."""
-        return self.path / "figures"
-
-    @property
-    def tensorboard(self) -> Path:
-        """Event files."""
-        return self.path / "tensorboard"
 
     def require_unfinished(self) -> None:
         """Refuse to write over results.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nas.trials.tracker import Tracker
 from nas.trials.trial import Trials
+from runtime.shell.progress import progress_bar
 
 
 @final
@@ -22,14 +22,7 @@ class ProgressBar:
         self._budget = budget
         self._shown = tracker.samples
         self._every = max(1, budget // (200 if console.is_terminal else 10))
-        self._bar = Progress(
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}", markup=False),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        self._bar = progress_bar(console)
         self._task = self._bar.add_task("", total=budget, completed=tracker.samples)
 
     def __enter__(self) -> ProgressBar:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, final
@@ -29,46 +28,18 @@ SCHEMA = 2
 
 
 @final
-@dataclass(frozen=True)
 class StudyFolder:
     """Paths of a study's files, and the locks of those that write them."""
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        """The resolved configuration, and the fingerprints of the answers."""
-        return self.path / "config.yaml"
-
-    @property
-    def environment(self) -> Path:
-        """Machine and versions of packages."""
-        return self.path / "environment.json"
-
-    @property
-    def tables(self) -> Path:
-        """Accuracy and latency of the whole space as they were searched, if they are known."""
-        return self.path / "tables.npz"
-
-    @property
-    def ledger(self) -> Path:
-        """State of every setting."""
-        return self.path / "study.json"
-
-    @property
-    def measures(self) -> Path:
-        """Measures of every search, one line for each seed."""
-        return self.path / "measures.csv"
-
-    @property
-    def results(self) -> Path:
-        """Statistics over the seeds."""
-        return self.path / "results.json"
-
-    @property
-    def page(self) -> Path:
-        """The report."""
-        return self.path / "report.html"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"  # resolved, with the fingerprints of the answers
+        self.environment = path / "environment.json"  # machine and versions of packages
+        self.tables = path / "tables.npz"  # what was searched, where the whole space is known
+        self.ledger = path / "study.json"  # state of every setting
+        self.measures = path / "measures.csv"  # of every search, one line for each seed
+        self.results = path / "results.json"  # statistics over the seeds
+        self.page = path / "report.html"
 
     def file(self, setting: Setting) -> Path:
         """The search log of a setting."""

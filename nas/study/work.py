@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import TaskProgressColumn
 
 from controller.base import DivergedError
 from nas.study.config import Backend
@@ -21,6 +21,7 @@ from nas.study.search_log import save_log, search_setting
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import reason
 from runtime.shell.parent import end_with
+from runtime.shell.progress import progress_bar
 
 
 @final
@@ -191,14 +192,7 @@ class _Progress:
         self._total, self._settings = sum(works), len(works)
         self._done, self._count = 0.0, 0
         self._started_s = time.perf_counter()
-        self._bar = Progress(
-            BarColumn(bar_width=20),
-            TaskProgressColumn(),
-            TextColumn("{task.description}", markup=False),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        self._bar = progress_bar(console, TaskProgressColumn())
         self._task = self._bar.add_task("", total=self._total)
 
     def __enter__(self) -> _Progress:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import final
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from nas.accuracy.training.trainer import Epoch
 from nas.report.event_file import EventFile
+from runtime.shell.progress import progress_bar
 
 _FLUSH_S = 5.0
 _LINES = 20
@@ -27,14 +27,7 @@ class TrainingProgress:
             purge_from = done + 1 if done else None
             self._events = EventFile(tensorboard, purge_from=purge_from, flush_s=_FLUSH_S)
         self._every = max(1, epochs // _LINES)
-        self._bar = Progress(
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TextColumn("{task.description}", markup=False),
-            TimeRemainingColumn(compact=True),
-            console=console,
-            disable=not console.is_terminal,
-        )
+        self._bar = progress_bar(console)
         self._task = self._bar.add_task("", total=epochs, completed=done)
         self.epoch_s = 0.0
         """Duration of the last epoch."""

@@ -32,7 +32,6 @@ class Tracker:
         self.failed = 0
         self.feasible = 0
         self.best_accuracy = np.nan  # of the trials within every limit
-        self.best_latency_ms = np.nan
 
     def __call__(self, trials: Trials) -> None:
         """Take in the first replica's trials, or the record of one search."""
@@ -51,7 +50,7 @@ class Tracker:
             if is_met:
                 self.feasible += 1
                 if not trial[0] <= self.best_accuracy:
-                    self.best_accuracy, self.best_latency_ms = trial[:2]
+                    self.best_accuracy = trial[0]
 
     @property
     def feasible_share(self) -> float:

@@ -16,7 +16,6 @@ from typing import final
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from runtime.experiments.config import BenchConfig
 from runtime.experiments.dispatch.modes import DispatchMode, open_executor
@@ -31,6 +30,7 @@ from runtime.network.decompose import Rule
 from runtime.page.print import print_lines
 from runtime.page.results import Results, Row
 from runtime.scheduling.metrics import makespan_ms
+from runtime.shell.progress import progress_bar
 
 _CONTROL_INFERENCES = 20
 
@@ -169,14 +169,8 @@ def run_steps(
       OSError: if it cannot be written.
     """
     until_s = time.monotonic() + 60 * minutes
-    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("{task.description}"))
     results.write(path)
-    with Progress(
-        *columns,
-        TimeRemainingColumn(compact=True),
-        console=console,
-        disable=not console.is_terminal,
-    ) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("", total=len(steps))
         began_s = time.monotonic()
         for done, step in enumerate(steps):

@@ -91,7 +91,6 @@ class MapConfig:
     tasks: str | None
     run: str | None
     profile: str | None
-    study: str | None  # refused: it is an experiment of runtime.bench
     platform: str | None
     configurations: list[str] | None
     frame_ms: float
@@ -116,11 +115,6 @@ class MapConfig:
             raise ValueError(f"margin={self.margin} must be 0 to {_MOST_MARGIN}; 0.1 adds 10 %")
         if self.run is not None and self.tasks is None:
             raise ValueError(f"run={self.run} needs tasks=<table>.csv, the networks to run")
-        if self.study is not None:
-            raise ValueError(
-                f"study={self.study} is now `python -m runtime.bench experiment=schedulability "
-                f"out={self.study}`"
-            )
         given = [f"{name}=" for name in ("tasks", "profile") if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(

@@ -17,7 +17,6 @@ from typing import final
 import numpy as np
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from runtime.machine.description import experiment_facts
@@ -37,6 +36,7 @@ from runtime.network.backend import Device
 from runtime.page.print import print_lines
 from runtime.page.results import Results
 from runtime.shell.files.safe_file import read_text
+from runtime.shell.progress import progress_bar
 
 EXPERIMENT = "mapped"
 
@@ -174,14 +174,8 @@ def _turns(config: RunConfig) -> list[int]:
 def _shown(turns: Sequence[int], minutes: float, console: Console) -> Iterator[int]:
     """Yield the rounds within the time limit, with a progress bar or line."""
     until_s = time.monotonic() + 60 * minutes
-    columns = (BarColumn(20), MofNCompleteColumn(), TextColumn("rounds"))
-    with Progress(
-        *columns,
-        TimeRemainingColumn(compact=True),
-        console=console,
-        disable=not console.is_terminal,
-    ) as bar:
-        task = bar.add_task("", total=len(turns))
+    with progress_bar(console) as bar:
+        task = bar.add_task("rounds", total=len(turns))
         began_s = time.monotonic()
         for done, count in enumerate(turns):
             now_s = time.monotonic()

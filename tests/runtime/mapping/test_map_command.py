@@ -175,7 +175,6 @@ def test_the_error_of_a_missing_file_lists_the_existing_ones(board, monkeypatch,
     [
         ((), "give either tasks="),
         (("tasks=xavier", "profile=there.csv"), "tasks= and profile="),
-        (("study=there",), "runtime.bench experiment=schedulability out=there"),
         (("tasks=nowhere.csv",), "nowhere.csv"),
         (("tasks=xavier", "platform=nowhere.yaml"), "nowhere.yaml"),
         (("tasks=xavier", "platform=this"), "CPU2 is not a variant"),
