@@ -3,8 +3,7 @@
     $ python benchmarks/streaming_plans.py
 
 Parts one and two for inferences from empty rings and for inferences in a row.
-Part one: random networks small enough for `runtime.weight_streaming.planning.planner`, which tries all residents and all
-rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
+Part one: random networks small enough to try all residents and all rings. For each plan of the true front, how much slower is the fastest found plan of no more memory?
 Part two: how often, and how much, a larger ring is slower than a smaller one.
 Part three: milliseconds of one front, the least of five.
 All times of layers are synthetic, from a fixed seed.
@@ -13,11 +12,19 @@ All times of layers are synthetic, from a fixed seed.
 from __future__ import annotations
 
 import time
+from itertools import product
 
 import numpy as np
 
-from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
-from runtime.weight_streaming.planning.planner import exhaustive_front, front
+from runtime.weight_streaming.planning.architectures import preloaded
+from runtime.weight_streaming.planning.plan import (
+    Architecture,
+    Stages,
+    StreamedLayer,
+    StreamPlan,
+    pareto_front,
+)
+from runtime.weight_streaming.planning.planner import front
 from runtime.weight_streaming.planning.recurrence import timeline
 from runtime.weight_streaming.planning.ring_sizing import RingSizing
 
@@ -35,9 +42,22 @@ def network(draw, layers, sizes, load_ms=4.0):
     ]
 
 
+def exhaustive_front(layers, stages, *, ahead=True):
+    """The exact front: 2 ** n resident sets, each with up to n * (n + 1) / 2 sizes of a ring."""
+    plans = [preloaded(layers)]
+    for resident in product((False, True), repeat=len(layers)):
+        if any(one.weight_bytes and not kept for one, kept in zip(layers, resident, strict=True)):
+            trial = RingSizing(layers, resident, stages, alignment=1, ahead=ahead)
+            sizes = trial.sizes.all()
+            two = stages is Stages.READ_COPY_KERNEL
+            for host, device in product(sizes, sizes if two else [0]):
+                plans.append(trial.plan(host or device, device or host))
+    return pareto_front(plans)
+
+
 def gaps(layers, stages, ahead):
     found = front(layers, stages=stages, alignment=1, ahead=ahead)
-    for best in exhaustive_front(layers, stages=stages, alignment=1, ahead=ahead):
+    for best in exhaustive_front(layers, stages, ahead=ahead):
         near_ms = min(one.predicted_ms for one in found if one.memory_bytes <= best.memory_bytes)
         yield near_ms / best.predicted_ms - 1
 

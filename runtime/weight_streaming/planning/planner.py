@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 
 from runtime.weight_streaming.planning.architectures import preloaded
 from runtime.weight_streaming.planning.local_search import local_search
@@ -102,31 +101,3 @@ def front(
             best = pareto_front([*best, *trial.growing()])
     tries = _LAYER_STEPS // max(1, len(layers)) // (_STEADY_STATE_STEPS if ahead else 1)
     return local_search(best, layers, stages, tries=tries, alignment=alignment, ahead=ahead)
-
-
-def exhaustive_front(
-    layers: Sequence[StreamedLayer],
-    *,
-    stages: Stages = Stages.READ_KERNEL,
-    alignment: int = PAGE_BYTES,
-    ahead: bool = True,
-) -> list[StreamPlan]:
-    """Return the exact Pareto front, by trying all resident sets and ring sizes; for a few layers.
-
-    A network of n layers with weights has 2 ** n resident sets, each with up to n * (n + 1) / 2 ring
-    sizes, or their square with two rings.
-    """
-    return pareto_front(_all_plans(layers, stages, alignment, ahead=ahead))
-
-
-def _all_plans(
-    layers: Sequence[StreamedLayer], stages: Stages, alignment: int, *, ahead: bool
-) -> Iterator[StreamPlan]:
-    yield preloaded(layers)
-    for resident in product((False, True), repeat=len(layers)):
-        if any(one.weight_bytes and not kept for one, kept in zip(layers, resident, strict=True)):
-            trial = RingSizing(layers, resident, stages, alignment, ahead=ahead)
-            two = stages is Stages.READ_COPY_KERNEL
-            sizes = trial.sizes.all()
-            for host, device in product(sizes, sizes if two else [0]):
-                yield trial.plan(host or device, device or host)

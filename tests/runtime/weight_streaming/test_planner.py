@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from streaming_plans import exhaustive_front
 
 from runtime.weight_streaming.planning.architectures import (
     asynchronous,
@@ -18,7 +19,6 @@ from runtime.weight_streaming.planning.architectures import (
 from runtime.weight_streaming.planning.plan import Architecture, Stages, StreamedLayer, StreamPlan
 from runtime.weight_streaming.planning.planner import (
     BudgetTooSmallError,
-    exhaustive_front,
     front,
     plan,
     smallest_budget,
@@ -83,7 +83,7 @@ def test_a_front_is_near_the_exact_front(stages, sizes):
     for seed in range(12):
         layers = chain(seed, 6, sizes)
         found = front(layers, stages=stages, alignment=1)
-        for best in exhaustive_front(layers, stages=stages, alignment=1):
+        for best in exhaustive_front(layers, stages):
             affordable = [
                 one.predicted_ms for one in found if one.memory_bytes <= best.memory_bytes
             ]
