@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from hydra.core.hydra_config import HydraConfig
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
@@ -113,7 +114,18 @@ def _answer(tasks: str, config: MapConfig, console: Console) -> None:
     table, platform = read_board(tasks, config)
     times_ms = (1 + config.margin) * table.of(config.bound)
     found = analyse_frame(
-        table.networks, times_ms, table.configurations, platform, frame_ms=config.frame_ms
+        table.networks,
+        times_ms,
+        table.configurations,
+        platform,
+        frame_ms=config.frame_ms,
+        watched=lambda places: track(
+            places,
+            "slack of each place",
+            console=console,
+            transient=True,
+            disable=config.json or not console.is_terminal,
+        ),
     )
     if config.json:
         sys.stdout.write(_json(config, platform, found))
@@ -178,6 +190,11 @@ def _print(config: MapConfig, platform: Platform, found: FrameAnalysis, console:
     for row, places in rows.items():
         _add(free, " or ".join(places), *row)
     console.print(free)
+    if len(found.slack) < found.places:
+        print_lines(
+            console,
+            f"interrupted: the slack of {len(found.slack)} of {found.places} places is known",
+        )
     console.print(
         "each row holds alone, because the other networks move to make room; search on a device whose "
         "times were taken in that configuration"

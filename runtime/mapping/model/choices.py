@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import final
 
 import numpy as np
@@ -70,20 +69,26 @@ def interchangeable_units(platform: Platform, configurations: Sequence[str]) -> 
     Only single units are compared: sets of units that are interchangeable as a whole are not found.
     """
     own = {name: {*platform.configurations[name]} for name in configurations}
-    groups: list[list[int]] = []
-    for a, b in combinations(range(len(platform.units)), 2):
+    of_unit = [
+        [(name, place) for name, places in own.items() for place in places if unit in place]
+        for unit in platform.units
+    ]
+
+    def replaceable(a: int, b: int) -> bool:
         one, other = platform.units[a], platform.units[b]
-        swap = {one: other, other: one}
-        if all(
-            {frozenset(swap.get(unit, unit) for unit in place) for place in places} == places
-            for places in own.values()
-        ):
-            group = next((group for group in groups if a in group), None)
-            if group is None:
-                groups.append([a, b])
-            elif b not in group:
-                group.append(b)
-    return groups
+        return all(
+            place - {one} | {other} in own[name] for name, place in of_unit[a] if other not in place
+        )
+
+    groups: list[list[int]] = []
+    for unit in range(len(platform.units)):
+        for group in groups:
+            if replaceable(group[0], unit) and replaceable(unit, group[0]):
+                group.append(unit)
+                break
+        else:
+            groups.append([unit])
+    return [group for group in groups if len(group) > 1]
 
 
 def frame_loads(

@@ -83,8 +83,6 @@ def maximise_slack(
     if not len(choices.ms):
         return Solution(Answer.feasible, np.zeros(0, np.int64), frame_ms, frame_ms)
     program = _Program(choices, frame_ms, place)
-    if program.is_infeasible:
-        return Solution(Answer.infeasible)
     program.break_symmetry()
     return program.solved(np.zeros(len(program.ms)), time_limit_s)
 

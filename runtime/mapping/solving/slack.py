@@ -6,8 +6,10 @@ where the others may move. It is the limit T of a search for that network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -21,9 +23,12 @@ from runtime.mapping.model.choices import (
     mapping_choices,
 )
 from runtime.mapping.model.platform_description import Place, Platform
-from runtime.mapping.solving.bounds import bisected_slack
-from runtime.mapping.solving.program import Answer, Solution, maximise_slack, solve
+from runtime.mapping.solving.bounds import FITS, bisected_slack, screen
+from runtime.mapping.solving.program import TIME_LIMIT_S, Answer, Solution, maximise_slack, solve
 from runtime.mapping.solving.timetable import timetable
+
+_ALL_PLACES_S = 60.0
+"""Time limit of the slack of all places together."""
 
 
 @final
@@ -62,10 +67,12 @@ class FrameAnalysis:
 
     answer: Answer
     timetable: tuple[Run, ...]
-    """Timetable with the least sum of times, in the order of the networks; empty if none is known."""
+    """Timetable with the least sum of times found, in the order of the networks; empty if none is known."""
     slack: tuple[Slack, ...]
     infeasibility: str = ""
     """Reason why there is no mapping; empty if there is one or it is unknown."""
+    places: int = 0
+    """Number of different places; larger than the length of `slack` if Ctrl-C ended the analysis."""
 
 
 def analyse_frame(
@@ -75,8 +82,12 @@ def analyse_frame(
     platform: Platform,
     *,
     frame_ms: float,
+    watched: Callable[[Sequence[list[Place]]], Iterable[list[Place]]] = iter,
 ) -> FrameAnalysis:
-    """Map the networks and compute the slack of each place.
+    """Map the networks and compute the slack of each place; Ctrl-C ends that, and what was found is kept.
+
+    `watched` shows the progress over the places. After a minute the slack of the rest is what the
+    known mappings leave, with the frame as its bound.
 
     Times are NaN where a network cannot run. Configurations that the platform lacks are ignored,
     and those that only the platform has may serve the additional network.
@@ -87,17 +98,31 @@ def analyse_frame(
     choices = mapping_choices(times_ms, configurations, platform)
     check_networks(networks, choices)
     found = solve(choices, frame_ms)
+    if found.answer is Answer.unknown:
+        ends_s, generator = time.monotonic() + TIME_LIMIT_S, np.random.default_rng(0)
+        (answer,), (chosen,) = screen(choices, choices.ms[None], frame_ms, generator, ends_s)
+        found = Solution(Answer.feasible, chosen) if answer == FITS else found
     if found.chosen is None:
         is_none = found.answer is Answer.infeasible
         reason = _infeasibility(networks, choices, frame_ms) if is_none else ""
         return FrameAnalysis(found.answer, (), (), reason)
+    places, slack, known = _places_alike(platform), list[Slack](), [found.chosen]
+    ends_s = time.monotonic() + _ALL_PLACES_S
+    with suppress(KeyboardInterrupt):
+        for same in watched(places):
+            place = np.array([unit in same[0] for unit in platform.units])
+            share_s = (ends_s - time.monotonic()) / (len(places) - len(slack)) / 2
+            longest = longest_slack(choices, frame_ms, place, known, min(share_s, TIME_LIMIT_S))
+            timetable: tuple[Run, ...] = ()
+            if longest.chosen is not None:
+                known.append(longest.chosen)
+                timetable = _timetable(networks, longest.chosen, choices, configurations)
+            slack.append(_slack(same, longest, timetable, platform, frame_ms))
     return FrameAnalysis(
         found.answer,
         _timetable(networks, found.chosen, choices, configurations),
-        tuple(
-            _slack(networks, same, choices, configurations, frame_ms)
-            for same in _places_alike(platform)
-        ),
+        tuple(slack),
+        places=len(places),
     )
 
 
@@ -115,30 +140,43 @@ def check_networks(networks: Sequence[str], choices: Choices) -> None:
             )
 
 
-def longest_slack(choices: Choices, frame_ms: float, place: Bool[ndarray, " units"]) -> Solution:
-    """Return the largest slack at a place; after the solver's time limit, by bisection if larger."""
-    found = maximise_slack(choices, frame_ms, place)
-    if found.answer is Answer.unknown or found.bound_ms > found.slack_ms:
-        slack_ms, chosen = bisected_slack(choices, frame_ms, place)
-        bound_ms = frame_ms if found.answer is Answer.unknown else found.bound_ms
-        if chosen is not None and slack_ms > found.slack_ms:
-            found = Solution(Answer.feasible, chosen, slack_ms, bound_ms)
+def longest_slack(
+    choices: Choices,
+    frame_ms: float,
+    place: Bool[ndarray, " units"],
+    known: Sequence[Int64[ndarray, " networks"]] = (),
+    time_limit_s: float = TIME_LIMIT_S,
+) -> Solution:
+    """Return the largest slack at a place; after the solver's time limit, by bisection if larger.
+
+    `known` are mappings that fit: the slack is at least what they leave.
+    """
+    found = Solution(Answer.unknown, bound_ms=frame_ms)
+    for chosen in known:
+        slack_ms = max(0.0, float(frame_ms - frame_loads(chosen, choices)[place].max()))
+        if found.chosen is None or slack_ms > found.slack_ms:
+            found = Solution(Answer.feasible, chosen, slack_ms, frame_ms)
+    if found.slack_ms < frame_ms and time_limit_s > 0:
+        solved = maximise_slack(choices, frame_ms, place, time_limit_s=time_limit_s)
+        bound_ms = frame_ms if solved.answer is Answer.unknown else solved.bound_ms
+        best = (
+            max(solved, found, key=lambda one: one.slack_ms) if found.chosen is not None else solved
+        )
+        found = replace(best, bound_ms=bound_ms)
+        if solved.answer is Answer.unknown or bound_ms > found.slack_ms:
+            slack_ms, bisected = bisected_slack(choices, frame_ms, place, time_limit_s)
+            if bisected is not None and slack_ms > found.slack_ms:
+                found = Solution(Answer.feasible, bisected, slack_ms, bound_ms)
     return found
 
 
 def _slack(
-    networks: Sequence[str],
     same: Sequence[Place],
-    choices: Choices,
-    configurations: Sequence[str],
+    found: Solution,
+    timetable: tuple[Run, ...],
+    platform: Platform,
     frame_ms: float,
 ) -> Slack:
-    platform = choices.platform
-    place = np.array([unit in same[0] for unit in platform.units])
-    found = longest_slack(choices, frame_ms, place)
-    timetable: tuple[Run, ...] = ()
-    if found.chosen is not None:
-        timetable = _timetable(networks, found.chosen, choices, configurations)
     return Slack(
         tuple(platform.place_name(one) for one in same),
         tuple(name for name, own in platform.configurations.items() if same[0] in own),

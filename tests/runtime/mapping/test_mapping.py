@@ -195,6 +195,28 @@ def test_a_longer_frame_never_has_less_slack():
     assert left == sorted(left)
 
 
+def test_a_board_of_250_units_is_mapped_and_ctrl_c_keeps_the_slack_that_was_found():
+    units = tuple(f"u{i}" for i in range(250))
+    platform = Platform("wide", units, {f"c{i}": (frozenset([u]),) for i, u in enumerate(units)})
+
+    def interrupted(places):
+        yield from places[:2]
+        raise KeyboardInterrupt
+
+    found = analyse_frame(
+        ("a", "b"),
+        np.array([[1.0, *[2.0] * 249], [4.0, 3.0, *[5.0] * 248]]),
+        [*platform.configurations],
+        platform,
+        frame_ms=10,
+        watched=interrupted,
+    )
+
+    assert [run.place for run in found.timetable] == ["u0", "u1"]
+    assert [left.ms for left in found.slack] == [10, 10]
+    assert found.places == 250
+
+
 def test_interchangeable_units_are_found():
     platform = xavier_platform()
 
