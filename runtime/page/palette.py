@@ -41,7 +41,7 @@ def _name(colour: str) -> str:
 
 
 INK, FAINT, DOTS, LINE, GROUND = map(_name, ("ink", "faint", "dots", "line", "ground"))
-GOOD, BAD, GREY = map(_name, ("good", "bad", "grey"))
+GREY = _name("grey")
 BLUE, ORANGE, GREEN, VERMILLION = map(_name, ("blue", "orange", "green", "vermillion"))
 PURPLE, SKY, OLIVE = map(_name, ("purple", "sky", "olive"))
 

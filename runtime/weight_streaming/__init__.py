@@ -7,12 +7,11 @@ files for models that were never built in memory.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
+    from runtime.weight_streaming.packing import pack as pack
 
 
 @final
@@ -24,34 +23,13 @@ class _Callable(ModuleType):
         return stream(*arguments, **named)
 
 
-def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | Path) -> Path:
-    """Convert a plain safetensors file to a weight file for `runtime.stream(weights=...)`.
+def __getattr__(name: str) -> Any:
+    """`pack`, with torch imported only when it is asked for."""
+    if name == "pack":
+        from runtime.weight_streaming.packing import pack  # noqa: PLC0415 - imports torch
 
-        with torch.device("meta"):
-            large = Model().eval()
-        runtime.stream.pack(large, x, source="model.safetensors", into="packed.safetensors")
-        with runtime.stream(large, x, budget="64MB", weights="packed.safetensors") as small:
-            y = small(x)
-
-    At most one weight is in memory at a time. Extra tensors of the source are left out.
-
-    Args:
-      model: a model as in `runtime.stream`, on any device; on the meta device it takes no memory.
-      example: an input of the shape and type to come, on any device; its values are not used.
-      source: a safetensors file with the names of the model's state_dict, as written by
-        `safetensors.torch.save_file` and `save_model`.
-      into: the weight file; an existing one is replaced atomically.
-
-    Returns:
-      `into`.
-
-    Raises:
-      OSError: if a file cannot be read or written, or the source lacks a weight of the model.
-      ValueError: if the model cannot be decomposed, or has values that a file cannot store.
-    """
-    from runtime.weight_streaming.packing import pack as packed  # noqa: PLC0415 - imports torch
-
-    return packed(model, example, source=source, into=into)
+        return pack
+    raise AttributeError(f"module 'runtime.weight_streaming' has no attribute {name!r}")
 
 
 sys.modules[__name__].__class__ = _Callable

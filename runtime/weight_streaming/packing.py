@@ -31,9 +31,22 @@ from runtime.weight_streaming.streamable import cut, device_of, require_streamab
 
 
 def pack(model: nn.Module, example: Tensor, *, source: str | Path, into: str | Path) -> Path:
-    """Convert a plain safetensors file to a packed one; see `runtime.stream.pack`.
+    """Convert a plain safetensors file to a weight file for `runtime.stream(weights=...)`.
 
-    Extra tensors of the source are left out.
+        with torch.device("meta"):
+            large = Model().eval()
+        runtime.stream.pack(large, x, source="model.safetensors", into="packed.safetensors")
+        with runtime.stream(large, x, budget="64MB", weights="packed.safetensors") as small:
+            y = small(x)
+
+    At most one weight is in memory at a time. Extra tensors of the source are left out.
+
+    Args:
+      model: a model as in `runtime.stream`, on any device; on the meta device it takes no memory.
+      example: an input of the shape and type to come, on any device; its values are not used.
+      source: a safetensors file with the names of the model's state_dict, as written by
+        `safetensors.torch.save_file` and `save_model`.
+      into: the weight file, which is returned; an existing one is replaced atomically.
 
     Raises:
       OSError: if a file cannot be read or written; WeightFileError if the source is damaged or lacks a

@@ -79,7 +79,6 @@ class GpuMemoryHog(Hog):
 
     core: int | None = None
     gb_per_s: float = math.inf
-    kernels: int = 1  # kernels per launch; each moves 128 MB
 
     @property
     def name(self) -> str:
@@ -89,13 +88,13 @@ class GpuMemoryHog(Hog):
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the hog, which allocates 512 MB of GPU memory."""
         check_gpu()
-        return _HogThread(context, number, self.core, partial(_streaming, self.kernels))
+        return _HogThread(context, number, self.core, _streaming)
 
 
 @final
 @dataclass(frozen=True)
 class PcieHog(Hog):
-    """Copies from pinned memory to the GPU by its copy engine, by default one copy at a time.
+    """Copies from pinned memory to the GPU by its copy engine, one copy at a time.
 
     A copy engine may serve the same stream again if its next copy is ready: with two copies in
     flight an H200 did 3 uploads of another stream in 5 s beside 37,000 of the hog, and with eight
@@ -104,7 +103,6 @@ class PcieHog(Hog):
 
     core: int | None = None
     gb_per_s: float = math.inf
-    in_flight: int = 1
 
     @property
     def name(self) -> str:
@@ -114,7 +112,7 @@ class PcieHog(Hog):
     def start(self, context: HogContext, number: int) -> RunningHog:
         """Start the hog, which pins 16 MB of host memory."""
         check_gpu()
-        return _HogThread(context, number, self.core, _copying, self.in_flight)
+        return _HogThread(context, number, self.core, _copying, in_flight=1)
 
 
 def start_network(context: HogContext, number: int, network: str, core: int | None) -> RunningHog:
@@ -129,15 +127,14 @@ def start_network(context: HogContext, number: int, network: str, core: int | No
     return _HogThread(context, number, core, partial(load_on_gpu, network))
 
 
-def _streaming(kernels: int, stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
+def _streaming(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
     # A kernel, not a copy: kernels stay on the multiprocessors of their slice.
     source = torch.randn(_PIECES, _PIECE // 4, device=stream.device)
     target = torch.empty_like(source)
     stream.wait_stream(torch.cuda.current_stream(stream.device))
 
-    def launch(first: int) -> None:
-        for k in range(first, first + kernels):
-            torch.neg(source[k % _PIECES], out=target[k % _PIECES])
+    def launch(k: int) -> None:
+        torch.neg(source[k], out=target[k])
 
     with torch.cuda.stream(stream):
         launch(0)
@@ -147,7 +144,7 @@ def _streaming(kernels: int, stream: torch.cuda.Stream) -> tuple[Callable[[], ob
     def next_one() -> None:
         next(turns)()
 
-    return next_one, 2 * _PIECE * kernels
+    return next_one, 2 * _PIECE
 
 
 def _copying(stream: torch.cuda.Stream) -> tuple[Callable[[], object], int]:
