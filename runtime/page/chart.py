@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from runtime.page.palette import GREY
+from runtime.page.palette import GREY, VERMILLION
 
 Values = Sequence[Any]
 
@@ -30,6 +30,21 @@ def bars(name: str, x: Values, y: Values, **style: Any) -> dict[str, Any]:
 def diagonal(least: float, most: float) -> dict[str, Any]:
     """A dotted line from the smallest value to the largest, on which both axes are equal."""
     return line("equal", [least, most], [least, most], dash="dot", color=GREY)
+
+
+def limit(
+    axis: str, value: float, *, color: str = VERMILLION, dash: str = "dash"
+) -> dict[str, Any]:
+    """The shape of a line across the whole chart where the axis, `x` or `y`, has this value."""
+    other = "y" if axis == "x" else "x"
+    ends = {
+        f"{axis}0": value,
+        f"{axis}1": value,
+        f"{other}ref": "paper",
+        f"{other}0": 0,
+        f"{other}1": 1,
+    }
+    return {"type": "line", **ends, "line": {"color": color, "dash": dash, "width": 1.5}}
 
 
 def axes(

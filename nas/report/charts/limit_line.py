@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from nas.report.wording import Wording
+from runtime.page.chart import limit
 from runtime.page.palette import GROUND, VERMILLION
 
 
 def limit_line(limit_ms: float, wording: Wording) -> dict[str, Any]:
     """Parts of a layout: a dashed line, and its name beside it."""
-    place = {"yref": "paper", "x0": limit_ms, "x1": limit_ms, "y0": 0, "y1": 1}
     return {
-        "shapes": [
-            {
-                "type": "line",
-                **place,
-                "line": {"color": VERMILLION, "width": 1.5, "dash": "dash"},
-            }
-        ],
+        "shapes": [limit("x", limit_ms)],
         "annotations": [
             {
                 "x": limit_ms,

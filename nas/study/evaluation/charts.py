@@ -13,8 +13,9 @@ from nas.study.evaluation.learning_curve import LearningCurve, at_query, bin_mea
 from nas.study.evaluation.results import Pooled
 from nas.study.evaluation.statistics import Interval, median_intervals
 from nas.trials.survey import pareto_front
+from runtime.page.chart import limit
 from runtime.page.markup import chart_text
-from runtime.page.palette import FAINT, INK, SERIES, VERMILLION, band
+from runtime.page.palette import FAINT, INK, SERIES, band
 from runtime.page.parts import Figure
 
 POINTS = 40
@@ -106,11 +107,9 @@ def _progress_figure(
 def latency_by_bins(curves: Curves, problem: str, limit_ms: float) -> Figure:
     """Mean latency of 20 bins of samples against T: figure 5-2, below."""
     figure = _binned(curves, "latency (ms)", lambda curve: curve.latency_ms)
-    line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit_ms, "y1": limit_ms}
-    line["line"] = {"color": VERMILLION, "dash": "dash", "width": 1.5}
     label = {"xref": "paper", "x": 1, "y": limit_ms, "text": f"T = {limit_ms:g} ms"}
     label |= {"showarrow": False, "xanchor": "right", "yanchor": "bottom"}
-    layout = {**figure[1], "shapes": [line], "annotations": [label]}
+    layout = {**figure[1], "shapes": [limit("y", limit_ms)], "annotations": [label]}
     return Figure(f"Mean latency by samples: {problem}", figure[0], layout, _BIN_CAPTION)
 
 
@@ -185,15 +184,13 @@ def fronts(curves: Curves, problem: str, limit_ms: float) -> Figure:
         front = known[pareto_front(answers.accuracy[known], answers.latency_ms[known])]
         marker = {"color": colour, "size": 6}
         data.append(_front(name, curve, front) | {"mode": "markers", "marker": marker})
-    limit = {"type": "line", "yref": "paper", "x0": limit_ms, "x1": limit_ms}
-    limit |= {"y0": 0, "y1": 1, "line": {"color": VERMILLION, "dash": "dash", "width": 1.5}}
     return Figure(
         f"{title}: {problem}",
         data,
         {
             "xaxis": {"title": {"text": "latency (ms)"}},
             "yaxis": {"title": {"text": "accuracy (%)"}},
-            "shapes": [limit],
+            "shapes": [limit("x", limit_ms)],
         },
         f"After all samples. Dots: the architectures of the search whose "
         f"{'hypervolume' if first.survey else 'best accuracy'} is the median of the seeds; the dashed "
@@ -242,15 +239,13 @@ def improvements(pooled: Sequence[Pooled], reference: str, titles: Mapping[str, 
                 "marker": {"color": colour, "size": 9},
             }
         )
-    even = {"type": "line", "yref": "paper", "x0": 0.5, "x1": 0.5, "y0": 0, "y1": 1}
-    even["line"] = {"color": FAINT, "dash": "dot", "width": 1}
     return Figure(
         f"Probability that a search with {reference} beats another",
         data,
         {
             "xaxis": {"title": {"text": "probability of improvement"}, "range": [0, 1]},
             "yaxis": {"autorange": "reversed"},
-            "shapes": [even],
+            "shapes": [limit("x", 0.5, color=FAINT, dash="dot")],
         },
         "Mean over all problems, default settings, with bootstrap 95 % intervals where there are "
         "enough seeds (Agarwal et al., NeurIPS 2021); 0.5 is no difference.",

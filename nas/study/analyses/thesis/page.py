@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -36,6 +35,7 @@ from nas.study.plan import Setting
 from rewards.base import Reward
 from rewards.mnasnet import MnasReward
 from rewards.proposed import ProposedReward
+from runtime.page.chart import limit
 from runtime.page.document import KeyFigure, Section
 from runtime.page.palette import BLUE, ORANGE, SEQUENTIAL, VERMILLION
 from runtime.page.parts import Columns, Figure, Part, Table
@@ -120,8 +120,6 @@ def _heat_map_figure(
     used = np.flatnonzero(counts.sum(1) >= 0.5)
     rows = slice(int(used.min()), int(used.max()) + 1) if len(used) else slice(0, 1)
     counted = counts[rows]
-    line = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": limit_ms, "y1": limit_ms}
-    line["line"] = {"color": VERMILLION, "dash": "dash", "width": 1.5}
     bins = [f"{low} to {low + 10}" for low in range(0, 100, 10)]
     return Figure(
         title,
@@ -142,7 +140,7 @@ def _heat_map_figure(
         {
             "xaxis": {"title": {"text": "accuracy (%)"}},
             "yaxis": {"title": {"text": "latency (whole ms)"}, "autorange": "reversed"},
-            "shapes": [line],
+            "shapes": [limit("y", limit_ms)],
         },
         caption,
         height=520,
@@ -242,8 +240,6 @@ def _curves(
     title: str, x: Float64[ndarray, "n"], curves: dict[str, Float64[ndarray, "n"]], axis: str
 ) -> Figure:
     colours = {"MnasNet, soft": BLUE, "proposed": ORANGE, "MnasNet, hard": VERMILLION}
-    limit: dict[str, Any] = {"type": "line", "yref": "paper", "x0": T_MS, "x1": T_MS}
-    limit |= {"y0": 0, "y1": 1, "line": {"color": VERMILLION, "dash": "dash", "width": 1}}
     return Figure(
         title,
         [
@@ -253,7 +249,7 @@ def _curves(
         {
             "xaxis": {"title": {"text": "latency (ms)"}},
             "yaxis": {"title": {"text": axis}},
-            "shapes": [limit],
+            "shapes": [limit("x", T_MS)],
         },
         f"T = {T_MS:g} ms, dashed.",
         height=320,

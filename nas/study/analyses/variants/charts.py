@@ -10,19 +10,12 @@ from nas.study.analyses.variants.baselines import RANDOM, SHARED, TOGETHER, Sear
 from nas.study.analyses.variants.measure import Variants
 from nas.study.evaluation.charts import error_bars
 from nas.study.evaluation.statistics import Interval
+from runtime.page.chart import limit
 from runtime.page.markup import chart_text
 from runtime.page.palette import FAINT, SEQUENTIAL, SERIES
 from runtime.page.parts import Figure
 
-_ZERO = {
-    "type": "line",
-    "xref": "paper",
-    "x0": 0,
-    "x1": 1,
-    "y0": 0,
-    "y1": 0,
-    "line": {"color": FAINT, "dash": "dot", "width": 1},
-}
+_ZERO = limit("y", 0, color=FAINT, dash="dot")
 
 
 def letters(found: Variants) -> dict[str, str]:
