@@ -13,7 +13,7 @@ from uuid import uuid4
 from nas.search.interruption import Interruption
 from runtime.network.task import Task
 from runtime.shell.errors import UserError
-from runtime.shell.files.atomic_file import remove_unfinished
+from runtime.shell.files.atomic_file import naming, remove_unfinished
 from runtime.shell.files.typed_json import read_json
 
 RECORD = "export.json"
@@ -88,7 +88,8 @@ def filling(out: Path) -> Iterator[Path]:
     staged = out.with_name(name) if is_new else out / name
     staged.mkdir(parents=True)
     try:
-        yield staged
+        with naming(out):
+            yield staged
         with Interruption():  # between two of these a Ctrl-C would leave files of two exports
             if is_new:
                 staged.rename(out)

@@ -14,6 +14,7 @@ from jaxtyping import Float32
 from numpy import ndarray
 
 from runtime.shell.errors import UserError
+from runtime.shell.files.atomic_file import naming
 
 _IN_FP32 = {"Add", "AveragePool", "BatchNormalization"}
 """Operations of an int8 file that stay in fp32: ONNX Runtime's 8-bit sums are slower than its fp32
@@ -61,18 +62,21 @@ def quantised(onnx: bytes, batches: Iterable[Float32[ndarray, "b 3 h w"]]) -> by
         prepared, made = Path(folder) / "prepared.onnx", Path(folder) / "int8.onnx"
         model = onnx_format.load_from_string(onnx)
         try:
-            quant_pre_process(model, str(prepared), skip_symbolic_shape=True)
-            kinds = {node.op_type for node in onnx_format.load(prepared).graph.node}
-            quantize_static(
-                prepared,
-                made,
-                _Calibration(batches),
-                quant_format=QuantFormat.QDQ,
-                per_channel=True,
-                activation_type=QuantType.QUInt8,
-                weight_type=QuantType.QInt8,
-                op_types_to_quantize=sorted(kinds - _IN_FP32),
-            )
+            with naming(Path(folder)):
+                quant_pre_process(model, str(prepared), skip_symbolic_shape=True)
+                kinds = {node.op_type for node in onnx_format.load(prepared).graph.node}
+                quantize_static(
+                    prepared,
+                    made,
+                    _Calibration(batches),
+                    quant_format=QuantFormat.QDQ,
+                    per_channel=True,
+                    activation_type=QuantType.QUInt8,
+                    weight_type=QuantType.QInt8,
+                    op_types_to_quantize=sorted(kinds - _IN_FP32),
+                )
+        except OSError:
+            raise
         except Exception as error:  # its errors have no common base class
             reason = str(error).partition("\n")[0]
             raise UserError(f"ONNX Runtime cannot quantise this network: {reason}") from error

@@ -5,6 +5,7 @@ This module imports nothing slow: a command uses it while it imports the rest.
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +67,10 @@ def reason(error: OSError) -> str:
     """The operating system's message, after the path of the file if there is one."""
     if error.strerror is None:  # of a library, not of the system
         return " ".join(str(one) for one in error.args if one) or type(error).__name__
-    return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    said = error.strerror
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        said += ": the disk is full"
+    return said if error.filename is None else f"{error.filename}: {said}"
 
 
 def _leave(message: str, status: int) -> NoReturn:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from runtime.network.formats.tracing import tracing
+from runtime.shell.files.atomic_file import naming
 
 OPSET = 17
 """Supported by TensorRT 8.6 and newer and by ONNX Runtime 1.12 and newer."""
@@ -31,6 +32,7 @@ def onnx_bytes(
     is unused are left out. With `dynamic_batch`, the first dimension of inputs and output is free.
 
     Raises:
+      OSError: if the temporary folder cannot be written, as when the disk is full.
       RuntimeError: if torch cannot export the module (its own errors are of many classes), or its
         operations depend on the values of its input.
     """
@@ -47,6 +49,7 @@ def onnx_bytes(
             tracing(module, examples),
             _kept_off_the_terminal(graphs),
             tempfile.TemporaryDirectory() as folder,
+            naming(Path(folder)),
         ):
             file = Path(folder) / "network.onnx"
             torch.onnx.export(
@@ -62,6 +65,8 @@ def onnx_bytes(
                 else None,
             )
             return file.read_bytes()
+    except OSError:
+        raise
     except Exception as error:
         reason = str(error).partition("\n")[0]  # a dump of the graph may follow
         found = re.search(r"operator '([\w:]+)'", reason)

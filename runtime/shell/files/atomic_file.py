@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -10,6 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO
 from uuid import uuid4
+
+from runtime.shell.errors import UserError
 
 _TEMPORARY = re.compile(r"\.[0-9a-f]{8}\.tmp$")
 
@@ -65,12 +69,23 @@ def require_writable(folder: Path) -> None:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Set the file name of an `OSError` that has none, as when the disk is full."""
+    """Set the file name of an `OSError` that has none, as when the disk is full.
+
+    Raises:
+      OSError: also for a library's own error that says that the disk is full.
+    """
     try:
         yield
     except OSError as error:
         if error.filename is None:
             error.filename = str(path)
+        raise
+    except UserError:
+        raise
+    except Exception as error:
+        for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            if os.strerror(code) in str(error):
+                raise OSError(code, os.strerror(code), str(path)) from error
         raise
 
 

@@ -1,5 +1,7 @@
 """Export to ONNX and inference in ONNX Runtime."""
 
+import resource
+import tempfile
 import weakref
 
 import numpy as np
@@ -64,3 +66,15 @@ def test_a_module_that_onnx_cannot_express_is_refused():
 
     with pytest.raises(RuntimeError, match=r"ONNX: \S"):
         onnx_bytes(Sorted(), [torch.ones(2, 2)])
+
+
+def test_a_disk_that_is_full_is_not_called_an_error_of_torch():
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as raised:
+            onnx_bytes(nn.Linear(64, 64), [torch.zeros(1, 64)])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    assert raised.value.filename.startswith(tempfile.gettempdir())

@@ -12,8 +12,12 @@ from runtime.shell.exit_status import one_line_errors
     ("error", "status", "line"),
     [
         (UserError("T=0 is\nnot positive"), 2, "edgenas: T=0 is not positive\n"),
-        (OSError(errno.ENOSPC, "No space left", "/a/b"), 2, "edgenas: /a/b: No space left\n"),
-        (OSError(errno.ENOSPC, "No space left"), 2, "edgenas: No space left\n"),
+        (
+            OSError(errno.ENOSPC, "No space left", "/a/b"),
+            2,
+            "edgenas: /a/b: No space left: the disk is full\n",
+        ),
+        (OSError(errno.ENOSPC, "No space left"), 2, "edgenas: No space left: the disk is full\n"),
         (UserError("no \x1b]0;title\x07"), 2, "edgenas: no ?]0;title?\n"),
         (OSError("odd"), 2, "edgenas: odd\n"),
         (OSError(), 2, "edgenas: OSError\n"),

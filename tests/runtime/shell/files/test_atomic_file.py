@@ -44,6 +44,19 @@ def test_a_full_disk_is_reported_with_the_files_name(tmp_path):
     assert caught.value.filename == str(path)
 
 
+def test_a_librarys_own_word_for_a_full_disk_becomes_the_systems(tmp_path):
+    path = tmp_path / "weights"
+
+    with pytest.raises(OSError, match="No space left on device") as caught, replacing(path):
+        raise RuntimeError(
+            "Error while serializing: I/O error: No space left on device (os error 28)"
+        )
+
+    assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(path))
+    with pytest.raises(RuntimeError, match="another"), replacing(path):
+        raise RuntimeError("another error")
+
+
 def test_a_folder_that_cannot_be_made_is_reported_with_its_name(tmp_path):
     (tmp_path / "file").write_text("")
 
