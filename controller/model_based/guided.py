@@ -49,6 +49,8 @@ class GuidedSearch:
         self._config = config
         self._positions = len(space.num_choices)
         self._model = OutcomeModel(space, around_limit=not config.front)
+        import scipy.linalg  # noqa: F401, PLC0415 - only libraries loaded by now are limited
+
         self._libraries = ThreadpoolController()
         self._begin()
 
