@@ -1,5 +1,6 @@
 """Captured steps and trainings side by side, on a GPU."""
 
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from nas.accuracy.training.optimization.step import Normalised
+from nas.accuracy.training.optimization.average_pool import exact_average_pools
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool, train_together
 from nas.accuracy.training.trainer import DivergedTrainingError, train
@@ -21,6 +22,15 @@ pytestmark = [
 
 SHORT = replace(RECIPES["nas_bench_201"], epochs=3, batch_size=32)
 MODERN = replace(RECIPES["modern"], epochs=3, batch_size=32, clip=5.0)
+
+
+@pytest.fixture(autouse=True)
+def guessed_kernels(monkeypatch):
+    """Let cuDNN guess its kernels: each thread times them for itself, and may choose others."""
+    for module in ("trainer", "together"):
+        monkeypatch.setattr(
+            f"nas.accuracy.training.{module}.chosen_kernels", lambda _device: nullcontext()
+        )
 
 
 @pytest.fixture
@@ -64,16 +74,19 @@ CELL_OF_EACH_OPERATION = {
 
 
 @pytest.mark.parametrize("name", CELL_OF_EACH_OPERATION)
-def test_gradients_are_those_of_float32_on_the_cpu(cell, name):
+def test_gradients_are_those_of_the_cpu(cell, name):
+    """In float32: in bfloat16 those of an untrained network are mostly rounding, on a CPU too."""
     network = cell(int(SPACE.numbers(SPACE.parse(CELL_OF_EACH_OPERATION[name]))))
     generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(256, (64, 32, 32, 3), dtype=torch.uint8, generator=generator)
+    images = torch.randn(64, 3, 32, 32, generator=generator)
     labels = torch.randint(4, (64,), generator=generator)
 
     def gradients(device):
-        model = Normalised(deepcopy(network), (0.5,) * 3, (0.25,) * 3, torch.device(device))
-        nn.functional.cross_entropy(model(pixels.to(device)), labels.to(device)).backward()
-        return {name: one.grad.cpu() for name, one in model.network.named_parameters()}
+        model = deepcopy(network).to(device, memory_format=torch.channels_last)
+        pixels = images.to(device, memory_format=torch.channels_last)
+        with exact_average_pools(model), torch.backends.cudnn.flags(allow_tf32=False):
+            nn.functional.cross_entropy(model(pixels), labels.to(device)).backward()
+        return {name: one.grad.cpu() for name, one in model.named_parameters()}
 
     expected = gradients("cpu")
     for parameter, found in gradients("cuda").items():
