@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
 
@@ -19,6 +18,7 @@ from latency.base import EnumerableSpace
 from latency.models.calibration import Calibration
 from latency.models.process import HeldOut, Transfer, unlike
 from latency.models.regression import Quality, judge
+from runtime.machine.description import versions
 from runtime.shell.errors import UserError
 from runtime.shell.files.atomic_file import replacing, require_writable
 from runtime.shell.files.keyed_table import (
@@ -187,6 +187,6 @@ def _origin(found: Transferred, taken: Mapping[str, Any] | None) -> dict[str, An
         "is_unlike_known_devices": found.is_unlike,
         "known_devices": len(found.of_known),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "versions": {name: version(name) for name in ("edgenas", "numpy")},
+        "versions": versions(),
         **({} if taken is None else {"measured": dict(taken)}),
     }

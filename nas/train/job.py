@@ -8,7 +8,6 @@ import platform
 import time
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import final
 
@@ -35,6 +34,7 @@ from nas.report.terminal import say
 from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import Subject
+from runtime.machine.description import versions
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import plain_interrupts
 
@@ -201,7 +201,7 @@ class TrainingJob:
             test=test,
             seconds=trained.seconds,
             device=_title(self.device),
-            versions={name: version(name) for name in ("edgenas", "torch", "numpy")},
+            versions=versions(),
         )
         if place()[0] == 0:  # else another process writes it
             write_trained(self.subject.folder, self.network.state_dict(), training)
