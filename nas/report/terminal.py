@@ -23,7 +23,7 @@ _STEPS = 8  # of a front, between those that are printed
 def say(console: Console, text: str) -> None:
     """Print lines as they are, wrapped between words; a path, an architecture and a command stay whole."""
     for line in text.splitlines():
-        if line.startswith("next: "):
+        if line.lstrip().startswith(("next: ", "python -m ")):
             console.print(Text(line), soft_wrap=True)
         else:
             _wrapped(console, line, "", "")

@@ -175,13 +175,13 @@ def _answer(found: dict[str, Summary]) -> str:
         for one in found.values()
     }
     if len(problems) > 1:
-        return "the runs search different problems: compare those of the same one"
+        return "The runs search different problems: compare those of the same one."
     best = {label: one.best for label, one in found.items() if one.best is not None}
     if not best:
-        return "no run found a network within its limits"
+        return "No run found a network within its limits."
     label = max(best, key=lambda one: best[one].accuracy_searched)
-    said = f"the most accurate network within T is of {label}: {best[label].arch}"
-    return f"{said}; `python -m nas.study` tells luck from better, over many seeds"
+    said = f"The most accurate network within T is of {label}: `{best[label].arch}`"
+    return f"{said}. `python -m nas.study` tells luck from better, over many seeds."
 
 
 def _page(

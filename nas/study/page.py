@@ -275,4 +275,5 @@ def _compared(results: Results) -> Mapping[str, None]:
 def _title(results: Results, name: str) -> str:
     """Title of a measure with its axis and unit, as `gap at 100 (queries, points)`."""
     measure = results.measure(name)
-    return f"{measure.title} ({', '.join(filter(None, (measure.axis, measure.unit)))})"
+    axis = measure.axis if not measure.axis.startswith(measure.unit or " ") else ""  # hours, in h
+    return f"{measure.title} ({', '.join(filter(None, (axis, measure.unit)))})"

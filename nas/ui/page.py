@@ -102,7 +102,7 @@ def _gap(summary: Summary) -> str:
     """Points of accuracy that the search's best is below that of the space, where that is known."""
     if summary.gap is None:
         return "-"
-    return f"{summary.gap * 100:.2f} below the {summary.optimum_name}"
+    return f"{summary.gap * 100:.2f} points below the {summary.optimum_name}"
 
 
 def _unfinished(run: FoundRun) -> list[str]:

@@ -119,7 +119,8 @@
     const choose = () => {
       const bound = Number(input.value);
       const within = steps.filter(([least]) => least <= bound);
-      text.textContent = within.length ? within[within.length - 1][1] : box.dataset.below;
+      const said = within.length ? within[within.length - 1][1] : box.dataset.below;
+      text.replaceChildren(...said.split(/(?<=[|+])/).flatMap((part) => [part, document.createElement("wbr")]));
       output.textContent = `${Number(bound.toPrecision(4))} ${box.dataset.unit}`;
     };
     label.hidden = false;

@@ -80,7 +80,7 @@ class Slider:
             f' data-below="{escape(self.below)}">\n<h3 id="{here}">{inline(self.title)}</h3>\n'
             f'<label hidden>{inline(self.name)} <input type="range" min="{least:.6g}"'
             f' max="{most:.6g}" step="any" value="{start:.6g}"> <output></output></label>\n'
-            f'<p aria-live="polite">{escape(within[-1] if within else self.below)}</p>\n'
+            f'<p aria-live="polite">{name_text(within[-1] if within else self.below)}</p>\n'
             f'<script type="application/json">{chart_json(self.steps)}</script>\n'
             f"{_caption(self.caption)}</figure>\n"
         )
@@ -258,7 +258,9 @@ def render(parts: Sequence[Part | str], name: Naming) -> str:
 
 _FEW_COLUMNS, _FEW_ROWS = 4, 40
 
-_NUMERIC = re.compile(r"(below )?[-+\u2212]?[\d.]|-?$|\u2013$|(nan|inf)$|(never|unknown)( [\[(]|$)")
+_NUMERIC = re.compile(
+    r"(below )?[-+~\u2212]?[\d.]|-?$|\u2013$|(nan|inf|none)$|(never|unknown)( [\[(]|$)"
+)
 """True for a number, or for a text that stands for a missing number."""
 
 

@@ -86,7 +86,7 @@ def test_a_row_has_the_answer_its_limit_its_certainty_and_links(get, runs):
     assert f">~{answer['latency_ms']:.2f}" in row
     assert "T = 17\u00a0ms" in row
     assert "latency predicted by regression" in row
-    assert f">{summary['gap'] * 100:.2f} below the predicted optimum<" in row
+    assert f">{summary['gap'] * 100:.2f} points below the predicted optimum<" in row
     assert 'href="/run/2026-01-02/10-00-00-done/report.html"' in row
     assert 'src="/run/2026-01-02/10-00-00-done/curves.png"' in row
 

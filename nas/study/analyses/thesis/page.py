@@ -150,7 +150,7 @@ def _heat_map_figure(
 def _spread(values: Float64[ndarray, "R"]) -> str:
     middle = float(np.median(values))
     least, most = number_text(float(values.min())), number_text(float(values.max()))
-    return f"{number_text(middle)} ({least} to {most})"
+    return number_text(middle) + ("" if least == most else f" ({least} to {most})")
 
 
 def _claim_text(results: Results) -> str:
