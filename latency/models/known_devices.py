@@ -51,8 +51,15 @@ def known_from(
         linear=linear,
         counts=np.concatenate([live, needed], axis=1),
         wanted=connected,
-        eligible=connected & is_canonical(space),
+        eligible=eligible(space),
     )
+
+
+@lru_cache(maxsize=4)
+def eligible(space: EnumerableSpace) -> Bool[ndarray, "size"]:
+    """True for one architecture of each set of equal networks whose output depends on the input."""
+    features = space.features(every_architecture(space))
+    return np.asarray(~disconnected(space, features) & is_canonical(space))
 
 
 @lru_cache(maxsize=4)

@@ -18,7 +18,7 @@ from latency.devices.registry import Device, find, registered
 from latency.models import log_linear
 from latency.models.calibration import Calibration, read_calibration, read_timed
 from latency.models.confidence import of_residuals
-from latency.models.known_devices import known_from
+from latency.models.known_devices import eligible, known_from
 from latency.models.process import FEWEST_NETWORKS, Known
 from latency.models.regression import LinearLatency, judge, model_of
 from latency.models.transferred import Transferred
@@ -192,10 +192,10 @@ def choose_calibration(
     Raises:
       UserError: if there are not as many distinct `connected` networks.
     """
-    try:
-        return _most_informative(space, count)
-    except ValueError as error:
-        raise UserError(f"{setting}={count}: {error}") from error
+    most = int(eligible(space).sum())
+    if count > most:  # before the tables of all known devices are read
+        raise UserError(f"{setting}={count}: {count} calibration networks of {most} eligible ones")
+    return _most_informative(space, count)
 
 
 @lru_cache(maxsize=4)

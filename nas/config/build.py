@@ -165,8 +165,9 @@ def register() -> dict[str, str]:
         for name, kind in names.items():
             _store(group, name, kind)
     advice = dict(REMOVED)
+    every = plug_ins()
     for group in NAMES:
-        for name, point in plug_ins(group).items():
+        for name, point in every[group].items():
             try:
                 _store(group, name, config_of(group, load(group, point)))
             except UserError as error:  # noqa: PERF203 - the others are still there
@@ -193,10 +194,14 @@ def give(group: str, part: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _store(group: str, name: str, kind: type[Any]) -> None:
+    store = ConfigStore.instance()
+    stored = store.repo.get(group, {}).get(f"{name}.yaml")
+    if stored is not None and OmegaConf.get_type(stored.node) is kind:
+        return
     node = OmegaConf.structured(kind)
     if group == "reward":
         node.target_ms = "${milliseconds:${T}}"
-    ConfigStore.instance().store(group=group, name=name, node=node)
+    store.store(group=group, name=name, node=node)
 
 
 def _default_controller(latency: str) -> str:

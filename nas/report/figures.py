@@ -64,6 +64,8 @@ def _new(title: str, rows: int = 1) -> tuple[Figure, list[Axes]]:
 
 def _heat_map(done: Trials, limit_ms: float, title: str) -> Figure:
     """Trials by accuracy and by latency in whole milliseconds (17.00 to 17.99 is 17)."""
+    from matplotlib.ticker import LogFormatter  # noqa: PLC0415 - slow to import, and not always needed
+
     figure, (axes,) = _new(title)
     percent, whole_ms = done.accuracy * 100, np.floor(done.latency_ms)
     accuracy_edges = np.arange(0, 101, 10)
@@ -85,7 +87,10 @@ def _heat_map(done: Trials, limit_ms: float, title: str) -> Figure:
     axes.set_xlabel("accuracy searched on (%)")
     axes.set_ylabel("latency (whole ms)")
     axes.legend(loc="lower left")
-    figure.colorbar(mesh, label="samples")
+    bar = figure.colorbar(
+        mesh, label="samples", format=LogFormatter()
+    )  # 10, not 10 to the power of 1
+    bar.minorformatter = LogFormatter(minor_thresholds=(1, 0.4))
     return figure
 
 

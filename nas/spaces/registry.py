@@ -28,7 +28,7 @@ _GIVEN: dict[str, SearchSpace] = {}
 
 def space_names() -> tuple[str, ...]:
     """Names that `space=` takes, those of the package first."""
-    others = plug_ins("space").keys() | _GIVEN.keys()
+    others = plug_ins()["space"].keys() | _GIVEN.keys()
     return (*_BUILT_IN, *sorted(others - _BUILT_IN.keys()))
 
 
@@ -39,7 +39,7 @@ def give_space(space: object) -> str:
       UserError: if it is no search space, or a space of the package or a plug-in has its name.
     """
     found = _checked("space", type(space).__name__, space)
-    if found.name in _BUILT_IN or found.name in plug_ins("space"):
+    if found.name in _BUILT_IN or found.name in plug_ins()["space"]:
         if space_named(found.name) is not found:
             raise UserError(f"space={found.name} is the name of another space; choose another name")
         return found.name
@@ -58,16 +58,16 @@ def space_named(name: str) -> SearchSpace:
 
 @cache
 def _loaded(name: str) -> SearchSpace:
-    if name not in space_names():
+    if name in _BUILT_IN:
+        point = EntryPoint(name, _BUILT_IN[name], GROUPS["space"])
+    elif (plug_in := plug_ins()["space"].get(name)) is not None:
+        point = plug_in
+    else:
         raise UserError(
             f"space={name} is not one of {', '.join(space_names())}, and a plug-in is registered by the "
             f"entry point {GROUPS['space']!r} (docs/tutorial/your-own-space.md)"
             f"{did_you_mean(name, space_names())}"
         )
-    point = plug_ins("space").get(name)
-    if name in _BUILT_IN:
-        point = EntryPoint(name, _BUILT_IN[name], GROUPS["space"])
-    assert point is not None
     found = load("space", point)
     found = found() if callable(found) and not isinstance(found, SearchSpace) else found
     space = _checked(f"space={name}", point.value, found)

@@ -17,9 +17,13 @@ GROUPS = {
 """Entry point group of each setting that a plug-in can extend."""
 
 
-def plug_ins(setting: str) -> dict[str, EntryPoint]:
-    """Entry points that extend a setting, by the name that the setting takes."""
-    return {point.name: point for point in entry_points(group=GROUPS[setting])}
+def plug_ins() -> dict[str, dict[str, EntryPoint]]:
+    """Entry points that extend each setting, by the name that the setting takes."""
+    found = entry_points()  # reads the metadata of every installed distribution
+    return {
+        setting: {point.name: point for point in found.select(group=group)}
+        for setting, group in GROUPS.items()
+    }
 
 
 def load(setting: str, point: EntryPoint) -> Any:

@@ -5,16 +5,24 @@ import pytest
 
 from latency.models.order import FEWEST_REPEATS, Noise, compare, one_factor
 
-RNG = np.random.default_rng(5)
-ALONE_MS = np.exp(RNG.normal(0, 0.4, 200))
-ACCURACY = np.tanh(ALONE_MS) + RNG.normal(0, 0.05, 200)
+_RNG = np.random.default_rng(5)  # of these constants alone
+ALONE_MS = np.exp(_RNG.normal(0, 0.4, 200))
+ACCURACY = np.tanh(ALONE_MS) + _RNG.normal(0, 0.05, 200)
 SIGMA = 0.03
-REPEATS = Noise(RNG.normal(0, SIGMA * np.sqrt(2), 60))
+REPEATS = Noise(_RNG.normal(0, SIGMA * np.sqrt(2), 60))
 QUIET = Noise(np.full(5, 1e-9))
 
 
-def noisy(times_ms):
-    return times_ms * np.exp(RNG.normal(0, SIGMA, len(times_ms)))
+@pytest.fixture
+def rng():
+    """A generator for each test: what one draws depends on no other."""
+    return np.random.default_rng(6)
+
+
+@pytest.fixture
+def noisy(rng):
+    """Measures times once more, with the noise of one measurement."""
+    return lambda times_ms: times_ms * np.exp(rng.normal(0, SIGMA, len(times_ms)))
 
 
 def test_the_noise_of_one_measurement_is_that_of_a_difference_over_the_root_of_two():
@@ -25,7 +33,7 @@ def test_the_noise_of_one_measurement_is_that_of_a_difference_over_the_root_of_t
 
 
 @pytest.mark.parametrize("power", [1.0, 0.8, 1.3])
-def test_an_order_that_only_noise_disturbs_does_not_change(power):
+def test_an_order_that_only_noise_disturbs_does_not_change(noisy, power):
     """Of many such measurements 2.5 % lie below, by the level of the interval."""
     changed = [
         compare(noisy(ALONE_MS), noisy(2 * ALONE_MS**power), ACCURACY, (REPEATS, REPEATS), seed)
@@ -38,20 +46,20 @@ def test_an_order_that_only_noise_disturbs_does_not_change(power):
     assert order.kendall_tau == pytest.approx(order.noise.tau, abs=0.02)
 
 
-def test_few_repeats_seldom_make_a_change_of_noise():
+def test_few_repeats_seldom_make_a_change_of_noise(noisy, rng):
     """At the fewest from which anything is said, of 60 cells; 2.5 % of so many by the interval."""
     alone_ms = ALONE_MS[:60]
     changed = 0
     for seed in range(20):
-        few = Noise(RNG.normal(0, SIGMA * np.sqrt(2), FEWEST_REPEATS))
+        few = Noise(rng.normal(0, SIGMA * np.sqrt(2), FEWEST_REPEATS))
         order = compare(noisy(alone_ms), noisy(2 * alone_ms), ACCURACY[:60], (few, few), seed)
         changed += bool(order.changes)
 
     assert changed <= 2
 
 
-def test_an_order_that_a_situation_changes_is_seen_through_the_noise():
-    some = RNG.random(200) < 0.2
+def test_an_order_that_a_situation_changes_is_seen_through_the_noise(noisy, rng):
+    some = rng.random(200) < 0.2
     beside_ms = np.where(some, 1.5, 1.1) * ALONE_MS
 
     order = compare(noisy(ALONE_MS), noisy(beside_ms), ACCURACY, (REPEATS, REPEATS))

@@ -1,11 +1,11 @@
 """One network on several devices, each with time left of its own."""
 
 import json
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+import warm
 from hydra import compose, initialize_config_dir
 from hypothesis import given
 from hypothesis import strategies as st
@@ -137,14 +137,8 @@ def test_a_search_for_several_devices_has_one_t_and_no_limit_of_one_of_them(over
 def test_a_search_says_on_which_device_the_network_fits(tmp_path):
     words = f"reward=constrained T=0.8ms latency=mapped device={GPU} budget=300".split()
 
-    told = subprocess.run(
-        [sys.executable, "-m", "nas.search", *words, f"latency.left=[{CPU} 2ms]"],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    ).stdout
+    command = [sys.executable, "-m", "nas.search", *words, f"latency.left=[{CPU} 2ms]"]
+    told = warm.run(command, cwd=tmp_path, check=True).stdout
 
     (path,) = tmp_path.glob("runs/*/*/summary.json")
     best = json.loads(path.read_text())["best"]

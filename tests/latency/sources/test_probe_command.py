@@ -13,6 +13,7 @@ from contextlib import suppress
 import psutil
 import pyarrow.parquet as pq
 import pytest
+import warm
 
 import nas.search.command
 
@@ -31,7 +32,7 @@ QUICK = (
 
 
 def search(*overrides, data):
-    return subprocess.Popen(
+    return warm.Popen(
         [sys.executable, "-m", "nas.search", *overrides],
         env={**os.environ, "NAS_DATA": str(data)},
         stdout=subprocess.PIPE,

@@ -1,11 +1,11 @@
 """The command as users start it: one line and exit status 2, never a traceback."""
 
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+import warm
 
 from nas.data.__main__ import main
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -105,13 +105,8 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, archive_folder, caps
 
 
 def test_the_real_command_ends_without_a_traceback():
-    ended = subprocess.run(
-        [sys.executable, "-m", "nas.data", "verify"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "NAS_DATA": "/nowhere"},
-    )
+    words = [sys.executable, "-m", "nas.data", "verify"]
+    ended = warm.run(words, env={**os.environ, "NAS_DATA": "/nowhere"})
 
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()

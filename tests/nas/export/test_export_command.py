@@ -16,6 +16,7 @@ from io import StringIO
 import numpy as np
 import pytest
 import torch
+import warm
 from rich.console import Console
 from safetensors.torch import load_file
 
@@ -49,7 +50,7 @@ def command(*overrides):
 
 def refused(*overrides):
     """The one line that a user sees."""
-    done = subprocess.run(command(*overrides), capture_output=True, text=True, check=False)
+    done = warm.run(command(*overrides))
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
     return line
@@ -200,7 +201,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_the_system_that_names_it(
 
 def test_ctrl_c_leaves_nothing_behind(run, tmp_path):
     out = tmp_path / "out"
-    process = subprocess.Popen(
+    process = warm.Popen(
         command(f"run={run}", f"out={out}", "timing.samples=1000000"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -10,6 +11,7 @@ import pytest
 from searching import (
     ON_TABLES,
     XEON,
+    command,
     events_of,
     one_line,
     only_run,
@@ -285,7 +287,9 @@ def test_hydras_own_settings_work_or_are_refused(search_here, tmp_path, syntheti
 def test_help_teaches_the_command_and_a_folder_of_the_users_called_conf_is_not_in_the_way(tmp_path):
     (tmp_path / "conf").mkdir()
 
-    finished = search(tmp_path, "--help", cwd=tmp_path)
+    finished = subprocess.run(
+        command(tmp_path, "--help"), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
 
     assert finished.returncode == 0
     for word in ("T=17ms", "device", "mnasnet_hard", "resume=", "controller.lr"):

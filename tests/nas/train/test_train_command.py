@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 import pytest
 import torch
+import warm
 from rich.console import Console
 from safetensors.torch import load_file
 from searched import searched
@@ -162,9 +163,7 @@ def command(tmp_path, *more):
 
 
 def test_errors_of_the_user_are_one_line(tmp_path):
-    done = subprocess.run(
-        command(tmp_path, "recipe=best"), capture_output=True, text=True, check=False
-    )
+    done = warm.run(command(tmp_path, "recipe=best"))
 
     assert done.returncode == 2
     assert done.stderr == "edgenas: recipe=best is not one of nas_bench_201, modern\n"

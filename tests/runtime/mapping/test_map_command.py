@@ -1,10 +1,10 @@
 """`python -m runtime.map` from end to end."""
 
 import json
-import subprocess
 import sys
 
 import pytest
+import warm
 
 from runtime.mapping import command
 
@@ -37,14 +37,8 @@ def run(monkeypatch, capsys, *words):
 
 
 def test_the_time_left_goes_into_a_search(board):
-    done = subprocess.run(
-        [sys.executable, "-m", "runtime.map", "tasks=tasks.csv", "frame_ms=60"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=board,
-        timeout=600,
-    )
+    words = [sys.executable, "-m", "runtime.map", "tasks=tasks.csv", "frame_ms=60"]
+    done = warm.run(words, cwd=board)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "python -m nas.search T=35ms" in done.stdout  # lidar on the CPU leaves it on the GPU
