@@ -62,9 +62,11 @@ def quantised(onnx: bytes, batches: Iterable[Float32[ndarray, "b 3 h w"]]) -> by
         given, prepared, made = (
             Path(folder) / f"{name}.onnx" for name in ("given", "prepared", "int8")
         )
-        given.write_bytes(onnx)  # onnxruntime 1.30 fails on a model in memory with onnx 1.23.1
         try:
             with naming(Path(folder)):
+                given.write_bytes(
+                    onnx
+                )  # onnxruntime 1.30 fails on a model in memory with onnx 1.23.1
                 quant_pre_process(str(given), str(prepared), skip_symbolic_shape=True)
                 kinds = {node.op_type for node in onnx_format.load(prepared).graph.node}
                 quantize_static(
