@@ -33,9 +33,9 @@ _PRELOADED = (
     "nas.spaces.nas_bench_201.plugin",
     "nas.study.command",
     "numpy.random",
-    "pyarrow.parquet",
     "torch",
 )
+"""None of them starts a thread, as a fork has but one; pyarrow would."""
 
 
 @functools.cache
