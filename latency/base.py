@@ -61,7 +61,10 @@ class Space(Protocol):
         """
 
     def groups(self, architectures: Int64[ndarray, "n D"]) -> Int64[ndarray, "n"]:
-        """Group number of each row; cross-validation holds out whole groups."""
+        """Group number of each row, the same for networks that compute the same function.
+
+        Cross-validation holds out whole groups, and a search on images trains one network of each.
+        """
 
     def costs(
         self, architectures: Int64[ndarray, "*n D"], task: Task
