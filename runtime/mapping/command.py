@@ -150,6 +150,7 @@ def _json(config: MapConfig, platform: Platform, found: FrameAnalysis) -> str:
         "why": found.infeasibility,
         "timetable": [asdict(run) for run in found.timetable],
         "left": [{**asdict(slack), "search": _search(slack)} for slack in found.slack],
+        "interrupted": len(found.slack) < found.places,
     }
     return json.dumps(content, indent=1) + "\n"
 

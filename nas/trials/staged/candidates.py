@@ -60,7 +60,7 @@ class Candidates:
 
 
 def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candidates:
-    """Draw uniformly, and keep the fastest of equal networks if it is within every limit.
+    """Draw uniformly, and keep of equal networks the fastest one that is within every limit.
 
     An oracle that measures is asked for one draw after another until the seconds are over and two
     are within the limit.
@@ -82,10 +82,10 @@ def draw(problem: SearchProblem, seed: int, draws: int, seconds: float) -> Candi
         draws = _measure(problem, rows, latency_ms, kind, began_s + seconds)
     rows = rows[:draws]
     group = space.groups(rows)
-    fastest_first = np.lexsort((latency_ms[:draws], group))
-    _, first = np.unique(group[fastest_first], return_index=True)
-    distinct = np.sort(fastest_first[first])
     met = problem.limits.met(problem.limits.costs(rows)) & _connected(problem, rows)
+    best_first = np.lexsort((latency_ms[:draws], ~met, group))  # equal networks may differ in costs
+    _, first = np.unique(group[best_first], return_index=True)
+    distinct = np.sort(best_first[first])
     compared_ms = problem.compared_ms(Latencies(latency_ms, kind))
     kept = distinct[(compared_ms[distinct] <= problem.limit_ms) & met[distinct]]
     if not len(kept):

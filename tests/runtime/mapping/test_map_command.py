@@ -58,6 +58,20 @@ def test_everything_is_available_as_json(board, monkeypatch, capsys):
     assert left["cpu"]["search"] == "python -m nas.search T=60ms device=..."
 
 
+def test_json_says_that_ctrl_c_left_places_out(board, monkeypatch, capsys):
+    words = (f"tasks={board / 'tasks.csv'}", "frame_ms=60", "json=true")
+    whole = json.loads(run(monkeypatch, capsys, *words)[1])
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("runtime.mapping.solving.slack.longest_slack", interrupted)
+    status, out, _ = run(monkeypatch, capsys, *words)
+
+    assert (status, whole["interrupted"]) == (0, False)
+    assert json.loads(out) == {**whole, "left": [], "interrupted": True}
+
+
 def test_a_name_may_hold_brackets(board, monkeypatch, capsys):
     (board / "tasks.csv").write_text(TASKS.replace("camera", "camera [left]"))
 

@@ -10,6 +10,7 @@ from synthetic import problem as problem_of
 from nas.accuracy.slow import Evaluation, Fidelity
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.trials.executor import Simulated
+from nas.trials.limits import Limit, Limits
 from nas.trials.staged.candidates import (
     LEAST_SCORED,
     draw,
@@ -71,6 +72,23 @@ def test_candidates_are_the_fastest_of_those_that_compute_the_same_and_within_th
     assert len(np.unique(groups)) == len(groups)
     fastest_ms = [drawn_ms[group == one].min() for one in groups]
     assert found.latency_ms.tolist() == fastest_ms
+
+
+def test_of_networks_that_compute_the_same_the_fastest_within_every_limit_is_kept():
+    energy = Limit("E", "energy_mj", "mJ", 1.5, "a formula", lambda rows: 2 - worth(rows))
+    problem = problem_of(limit_ms=31.0, limits=Limits((energy,)))
+
+    found = draw(problem, 0, 500, np.inf)
+
+    drawn = SPACE.sample(np.random.default_rng(0), 500)
+    drawn_ms, group = problem.oracle.answer(drawn).ms, SPACE.groups(drawn)
+    within = (drawn_ms <= 31) & (energy.of(drawn) <= 1.5)
+    groups = SPACE.groups(found.architectures)
+    assert {*groups} == {*group[within]}
+    assert found.latency_ms.tolist() == [drawn_ms[(group == one) & within].min() for one in groups]
+    assert any(
+        drawn_ms[group == one].min() < drawn_ms[(group == one) & within].min() for one in groups
+    )
 
 
 def test_draws_that_all_are_beyond_the_limit_are_one_clear_line():
