@@ -51,8 +51,14 @@ def _require_same_for_other_values(
     module: nn.Module, examples: Sequence[Tensor], warning: str
 ) -> None:
     traced = torch.jit.trace(module, tuple(one.clone() for one in examples), check_trace=False)
+    generator = torch.Generator().manual_seed(0)
     for factor in (-2, 0.3):
-        others = [one * factor if one.is_floating_point() else one.clone() for one in examples]
+        others = [
+            factor * (one if one.any() else torch.randn(one.shape, generator=generator).to(one))
+            if one.is_floating_point()
+            else one.clone()
+            for one in examples
+        ]
         expected = module(*(one.clone() for one in others))
         if isinstance(expected, Tensor) and differs(traced(*others), expected):
             raise ValueError(
