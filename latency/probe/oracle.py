@@ -130,7 +130,8 @@ class ProbeLatency:
         for name in self._too_fast(self._measured_ms(doubted)):
             self._kind[name] = Kind.implausible
         for name in doubted:
-            end = "and is marked so" if self._kind[name] is Kind.implausible else "which counts"
+            kind = self._kind[name]
+            end = "which counts" if kind is Kind.measured else f"and is marked {kind.name}"
             self._flag(
                 "implausibly fast times",
                 f"{name} took {first_ms[name]:.3g} ms, implausibly fast by the times of the others; "

@@ -58,7 +58,9 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
 
     def _execute_child(self, args, executable, preexec, close, fds, cwd, env, *rest):  # noqa: PLR0917 - its signature
         streams = (rest[3], rest[6], rest[8])  # what the child reads and writes; -1: as ours
-        if sys.platform != "linux" or [*args[:2]] != [sys.executable, "-m"] or preexec:
+        starts_a_session = rest[14]
+        is_plain = preexec or fds or starts_a_session or [*args[:2]] != [sys.executable, "-m"]
+        if sys.platform != "linux" or is_plain:
             super()._execute_child(args, executable, preexec, close, fds, cwd, env, *rest)
             return
         start = {
@@ -75,6 +77,9 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
             socket.send_fds(server, [json.dumps(start).encode()], passed)
             self.pid = int(server.recv(100))
             server.recv(100)  # it is an orphan now
+        except (OSError, ValueError):  # the server has ended
+            super()._execute_child(args, executable, preexec, close, fds, cwd, env, *rest)
+            return
         finally:
             adopt(_ADOPT_ORPHANS, 0)
         self._child_created = True
