@@ -3,6 +3,7 @@ PYTHON ?= python3
 ARGS   ?=
 BIN    := .venv/bin
 READY  := .venv/.ready
+TOOLS  := .venv/.tools
 
 # The tests start a hundred processes: each would compile the product again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,31 +13,31 @@ unexport PYTHONDONTWRITEBYTECODE
 search: $(READY)
 	$(BIN)/python -m nas.search $(ARGS)
 
-test: $(READY)
+test: $(TOOLS)
 	$(BIN)/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(ARGS)
 
-test-experiments: $(READY)
+test-experiments: $(TOOLS)
 	$(BIN)/python -m pytest -n auto --dist loadscope -m 'experiment and not slow' $(ARGS)
 
-test-slow: $(READY)
+test-slow: $(TOOLS)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ray]'
 	$(BIN)/python -m pytest -m slow $(ARGS)
 
-test-gpu: $(READY)
+test-gpu: $(TOOLS)
 	$(BIN)/python -m pytest -m gpu $(ARGS)
 
-check: $(READY)
+check: $(TOOLS)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-format: $(READY)
+format: $(TOOLS)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)
+bench: $(TOOLS)
 	$(BIN)/python -m pytest benchmarks $(if $(ONLY),-k $(ONLY)) $(ARGS)
 
 wheel: $(READY)
@@ -49,5 +50,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 10) or sys.exit(f"edgenas needs Python 3.10 or newer, but $(PYTHON) is {v}; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	$(PYTHON) -m venv .venv
 	@echo 'installing into .venv, once; this takes some minutes'
-	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[test,check]'
+	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[searchers,launchers]'
 	@touch $(READY)
+
+$(TOOLS): $(READY)
+	$(BIN)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable '.[test,check]'
+	@touch $(TOOLS)

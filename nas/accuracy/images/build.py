@@ -222,9 +222,9 @@ def _told_drawn(parts: tuple[Part, ...], draw: Draw) -> tuple[str, ...]:
     if not parts:
         return ()
     words = " and ".join(part.words for part in parts)
-    each = " each" if len(parts) > 1 else ""
-    share = f"{draw.share:.0%} of each class{each}"
-    return (f"{words} images ({share}) are drawn from the training images by seed {draw.seed}",)
+    each = " for each" if len(parts) > 1 else ""
+    share = f"{draw.share:.0%} of every class{each}"
+    return (f"{words} images are drawn from the training images by seed {draw.seed}: {share}",)
 
 
 def _batches(images: Iterable[Encoded]) -> Iterator[list[Encoded]]:
