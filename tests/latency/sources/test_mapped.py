@@ -3,9 +3,9 @@
 import json
 import sys
 
+import commands
 import numpy as np
 import pytest
-import warm
 from hydra import compose, initialize_config_dir
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,7 +138,7 @@ def test_a_search_says_on_which_device_the_network_fits(tmp_path):
     words = f"reward=constrained T=0.8ms latency=mapped device={GPU} budget=300".split()
 
     command = [sys.executable, "-m", "nas.search", *words, f"latency.left=[{CPU} 2ms]"]
-    told = warm.run(command, cwd=tmp_path, check=True).stdout
+    told = commands.run(command, cwd=tmp_path, check=True).stdout
 
     (path,) = tmp_path.glob("runs/*/*/summary.json")
     best = json.loads(path.read_text())["best"]

@@ -13,7 +13,6 @@ from contextlib import suppress
 import psutil
 import pyarrow.parquet as pq
 import pytest
-import warm
 
 import nas.search.command
 
@@ -32,7 +31,7 @@ QUICK = (
 
 
 def search(*overrides, data):
-    return warm.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", "nas.search", *overrides],
         env={**os.environ, "NAS_DATA": str(data)},
         stdout=subprocess.PIPE,

@@ -3,9 +3,9 @@
 import os
 import sys
 
+import commands
 import numpy as np
 import pytest
-import warm
 
 from nas.data.__main__ import main
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -106,7 +106,7 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path, archive_folder, caps
 
 def test_the_real_command_ends_without_a_traceback():
     words = [sys.executable, "-m", "nas.data", "verify"]
-    ended = warm.run(words, env={**os.environ, "NAS_DATA": "/nowhere"})
+    ended = commands.run(words, env={**os.environ, "NAS_DATA": "/nowhere"})
 
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()

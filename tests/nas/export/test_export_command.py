@@ -13,10 +13,10 @@ import sys
 from dataclasses import replace
 from io import StringIO
 
+import commands
 import numpy as np
 import pytest
 import torch
-import warm
 from rich.console import Console
 from safetensors.torch import load_file
 
@@ -50,7 +50,7 @@ def command(*overrides):
 
 def refused(*overrides):
     """The one line that a user sees."""
-    done = warm.run(command(*overrides))
+    done = commands.run(command(*overrides))
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
     return line
@@ -201,7 +201,7 @@ def test_a_folder_that_cannot_be_made_is_an_error_of_the_system_that_names_it(
 
 def test_ctrl_c_leaves_nothing_behind(run, tmp_path):
     out = tmp_path / "out"
-    process = warm.Popen(
+    process = subprocess.Popen(
         command(f"run={run}", f"out={out}", "timing.samples=1000000"),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 
+import commands
 import numpy as np
 import psutil
 import pytest
-import warm
 
 import nas.measure.command
 import nas.search.command
@@ -85,7 +85,7 @@ def test_this_machine_is_measured_into_a_table_with_its_origin(run, tmp_path):
 def test_a_killed_measurement_goes_on_and_measures_nothing_twice(run, tmp_path):
     journal = tmp_path / "here-torch-fp32-b1.journal.csv"
     one_by_one = command(tmp_path, "together=1")
-    process = warm.Popen(one_by_one, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(one_by_one, stdout=subprocess.DEVNULL)
     while not (journal.exists() and len(read(journal)) >= 2):
         assert process.poll() is None
         time.sleep(0.01)
@@ -137,7 +137,7 @@ def test_what_cannot_be_measured_is_one_line(run, overrides, said):
 
 
 def test_a_refusal_is_the_exit_status_of_the_process(tmp_path):
-    finished = warm.run(command(tmp_path, "shard=3/2"))
+    finished = commands.run(command(tmp_path, "shard=3/2"))
 
     assert finished.returncode == 2
     (line,) = finished.stderr.splitlines()
@@ -235,7 +235,7 @@ def test_a_scenario_is_the_same_under_another_name_and_its_id_is_printed_as_it_i
 def test_parts_on_several_cores_become_one_table(run, tmp_path):
     core = max(os.sched_getaffinity(0))
     other = command(tmp_path, "shard=1/2", "networks=2", "repeats=2", f"core={core}")
-    process = warm.Popen(other, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(other, stdout=subprocess.DEVNULL)
 
     assert run("shard=2/2", "networks=2", "repeats=2")[0] == 0
     assert process.wait(timeout=600) == 0

@@ -10,7 +10,7 @@ import sys
 import time
 from hashlib import sha256
 
-import warm
+import commands
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 ON_TABLES = ("device=synthetic-board", "T=11ms")
@@ -30,14 +30,14 @@ def resume(folder, *overrides, data):
     environment = {k: v for k, v in os.environ.items() if k != "NAS_DATA"}
     if data is not None:
         environment["NAS_DATA"] = str(data)
-    return warm.run([*command(folder)[:3], f"resume={folder}", *overrides], env=environment)
+    return commands.run([*command(folder)[:3], f"resume={folder}", *overrides], env=environment)
 
 
 def search(runs, *overrides, data=None, **options):
     environment = {k: v for k, v in os.environ.items() if k != "NAS_DATA"}
     if data is not None:
         environment["NAS_DATA"] = str(data)
-    return warm.run(command(runs, *overrides), env=environment, **options)
+    return commands.run(command(runs, *overrides), env=environment, **options)
 
 
 def signed(*events, settings="", space="nas_bench_201"):
@@ -84,7 +84,7 @@ def interrupted(runs, data, when, *overrides, send=signal.SIGKILL, resumed=()):
     """Start a search, or resume one, and stop it as soon as `when(folder)` holds."""
     settings = {text.split("=")[0]: text for text in (*ON_TABLES, *overrides)}.values()
     words = [sys.executable, "-m", "nas.search", *resumed] if resumed else command(runs, *settings)
-    process = warm.Popen(
+    process = subprocess.Popen(
         words,
         env={**os.environ, "NAS_DATA": str(data), "PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,

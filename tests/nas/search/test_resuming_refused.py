@@ -6,7 +6,6 @@ import os
 import subprocess
 
 import pytest
-import warm
 import yaml
 from searching import (
     ON_TABLES,
@@ -61,7 +60,7 @@ def test_a_run_on_tables_is_not_resumed_with_predictions(
 def test_a_run_that_another_process_still_writes_is_left_alone(
     resume_here, tmp_path, synthetic_tables
 ):
-    process = warm.Popen(
+    process = subprocess.Popen(
         command(tmp_path, *ON_TABLES, "budget=100000000"),
         env={**os.environ, "NAS_DATA": str(synthetic_tables)},
         stdout=subprocess.DEVNULL,

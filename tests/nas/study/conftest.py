@@ -9,7 +9,6 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-import warm
 from hydra import compose, initialize_config_module
 from hydra.core.config_store import ConfigStore
 from rich.console import Console
@@ -85,7 +84,7 @@ def command(tmp_path, synthetic_tables):
     """A study's command line and its environment, for a process of its own."""
 
     def start(*overrides, small=SMALL, **options):
-        return warm.Popen(
+        return subprocess.Popen(
             [sys.executable, "-m", "nas.study", *small, *overrides, f"runs={tmp_path}"],
             env={**os.environ, "NAS_DATA": str(synthetic_tables)},
             stdout=subprocess.PIPE,

@@ -9,11 +9,11 @@ import threading
 import time
 from dataclasses import replace
 
+import commands
 import numpy as np
 import psutil
 import pytest
 import torch
-import warm
 from rich.console import Console
 from safetensors.torch import load_file
 from searched import searched
@@ -163,7 +163,7 @@ def command(tmp_path, *more):
 
 
 def test_errors_of_the_user_are_one_line(tmp_path):
-    done = warm.run(command(tmp_path, "recipe=best"))
+    done = commands.run(command(tmp_path, "recipe=best"))
 
     assert done.returncode == 2
     assert done.stderr == "edgenas: recipe=best is not one of nas_bench_201, modern\n"

@@ -3,8 +3,8 @@
 import json
 import sys
 
+import commands
 import pytest
-import warm
 
 from runtime.mapping import command
 
@@ -38,7 +38,7 @@ def run(monkeypatch, capsys, *words):
 
 def test_the_time_left_goes_into_a_search(board):
     words = [sys.executable, "-m", "runtime.map", "tasks=tasks.csv", "frame_ms=60"]
-    done = warm.run(words, cwd=board)
+    done = commands.run(words, cwd=board)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert "python -m nas.search T=35ms" in done.stdout  # lidar on the CPU leaves it on the GPU
