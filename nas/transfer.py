@@ -21,11 +21,10 @@ from latency.models.process import FEWEST_NETWORKS
 from latency.models.transferred import require_ours, write_transferred
 from latency.probe.config import exported
 from latency.sources.transfer import choose_networks, require_known_devices, transfer_from
-from nas.report.terminal import say
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
 from runtime.network.task import Task
-from runtime.shell.console import PlainConsole
+from runtime.shell.console import PlainConsole, say
 from runtime.shell.errors import UserError
 from runtime.shell.files.atomic_file import replacing
 from runtime.shell.hydra_command import typed_hydra_command

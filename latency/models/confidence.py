@@ -5,9 +5,9 @@ of the residuals log(measured / predicted) of architectures that the model was n
 quantile is calibrated on answers: of networks that a search chooses, fewer are beyond T than of all
 networks with the same margin, because most leave a part of T unused. Over 38 public devices, each at the
 level that the others ask for, as many answers are within T as `LEVELS` says
-(`benchmarks/results/confident-answers.md`). In a space too large to be listed an answer leaves no part of T
-unused, and a search picks networks that are predicted too fast: `LEVELS_WITHOUT_SLACK`. The idea is that of conformal risk control (Angelopoulos et
-al., ICLR 2024), the risk being the share of broken limits.
+(`benchmarks/results/confident-answers.md`). In a space too large to be listed an answer leaves no part of
+T unused, and a search picks networks that are predicted too fast: `LEVELS_WITHOUT_SLACK`. The idea is
+that of conformal risk control (Angelopoulos et al., ICLR 2024), the risk being the share of broken limits.
 """
 
 from __future__ import annotations

@@ -154,7 +154,10 @@ class ProbeLatency:
         return {name: self._known_ms[name] for name in names if self._kind[name] is Kind.measured}
 
     def _too_fast(self, asked_ms: Mapping[str, float]) -> list[str]:
-        """Those of some networks, given with their latencies, that are implausibly fast beside all measured."""
+        """Names of implausibly fast networks among `asked_ms`, latencies in ms by name.
+
+        They are compared with each other and with all that were measured here.
+        """
         if not asked_ms:
             return []
         ms = {**self._measured_ms(self._kind), **asked_ms}

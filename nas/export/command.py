@@ -13,8 +13,7 @@ from rich.console import Console
 from nas.export.config import ExportConfig
 from nas.export.folder import filling, require_place
 from nas.export.subject import subject_of
-from nas.report.terminal import say
-from runtime.shell.console import PlainConsole
+from runtime.shell.console import PlainConsole, say
 from runtime.shell.hydra_command import quoted, typed_hydra_command
 
 

@@ -64,9 +64,8 @@ def quantised(onnx: bytes, batches: Iterable[Float32[ndarray, "b 3 h w"]]) -> by
         )
         try:
             with naming(Path(folder)):
-                given.write_bytes(
-                    onnx
-                )  # onnxruntime 1.30 fails on a model in memory with onnx 1.23.1
+                # by its path: onnxruntime 1.30 fails on a model in memory with onnx 1.23.1
+                given.write_bytes(onnx)
                 quant_pre_process(str(given), str(prepared), skip_symbolic_shape=True)
                 kinds = {node.op_type for node in onnx_format.load(prepared).graph.node}
                 quantize_static(

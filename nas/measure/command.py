@@ -26,10 +26,9 @@ from nas.measure.doubt import FAST, Rows, doubted
 from nas.measure.plan import completed, plan
 from nas.measure.table import write_measured_table
 from nas.measure.transferred_table import write_predicted_table
-from nas.report.terminal import say
 from nas.spaces.base import SearchSpace, task_named
 from nas.spaces.registry import space_named
-from runtime.shell.console import PlainConsole
+from runtime.shell.console import PlainConsole, say
 from runtime.shell.files.atomic_file import remove_unfinished
 from runtime.shell.files.file_lock import held
 from runtime.shell.hydra_command import typed_hydra_command

@@ -20,8 +20,8 @@ from latency.measuring.settings import MeasureConfig
 from nas.measure.doubt import Rows, confirmed_fast, doubted
 from nas.measure.next_step import next_step
 from nas.measure.plan import chosen_in_words, distinct
-from nas.report.terminal import say
 from runtime.machine.timing import Statistic
+from runtime.shell.console import say
 from runtime.shell.errors import UserError
 from runtime.shell.files.atomic_file import remove_unfinished, replacing
 from runtime.shell.files.file_lock import held

@@ -17,7 +17,7 @@ from latency.models.transferred import write_transferred
 from latency.sources.transfer import require_known_devices, transfer_from
 from nas.measure.next_step import search_by
 from nas.measure.table import in_words, measured
-from nas.report.terminal import say
+from runtime.shell.console import say
 
 
 def write_predicted_table(

@@ -87,9 +87,8 @@ def _heat_map(done: Trials, limit_ms: float, title: str) -> Figure:
     axes.set_xlabel("accuracy searched on (%)")
     axes.set_ylabel("latency (whole ms)")
     axes.legend(loc="lower left")
-    bar = figure.colorbar(
-        mesh, label="samples", format=LogFormatter()
-    )  # 10, not 10 to the power of 1
+    # 10, not 10 to the power of 1, which matplotlib would typeset as a formula, slowly
+    bar = figure.colorbar(mesh, label="samples", format=LogFormatter())
     bar.minorformatter = LogFormatter(minor_thresholds=(1, 0.4))
     return figure
 

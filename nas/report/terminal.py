@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,30 +14,10 @@ from nas.accuracy.base import Split
 from nas.report.summary import LimitResult, Network, OnDevice, Summary, TimedAgain
 from nas.trials.limits import cost_text
 from nas.trials.trajectory import WINDOW
+from runtime.shell.console import say, wrapped
 from runtime.shell.provenance import FLAGGED, Kind
 
 _STEPS = 8  # of a front, between those that are printed
-
-
-def say(console: Console, text: str) -> None:
-    """Print lines as they are, wrapped between words; a path, an architecture and a command stay whole."""
-    for line in text.splitlines():
-        if line.lstrip().startswith(("next: ", "python -m ")):
-            console.print(Text(line), soft_wrap=True)
-        else:
-            _wrapped(console, line, "", "")
-
-
-def _wrapped(console: Console, text: str, first: str, indent: str) -> None:
-    lines = textwrap.wrap(
-        text,
-        console.width,
-        initial_indent=first,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    console.print(Text("\n".join(lines)), soft_wrap=True)
 
 
 def print_summary(console: Console, summary: Summary, *, verbose: bool = False) -> None:
@@ -59,7 +38,7 @@ def print_summary(console: Console, summary: Summary, *, verbose: bool = False) 
         unconfirmed = "UNCONFIRMED: " if best.is_disturbed else ""
         say(console, f"{unconfirmed}Best network within {', '.join(bounds)} on {summary.device}:")
         for name, text in _answer(summary, best).items():
-            _wrapped(console, text, f"  {name:<11}", " " * 13)
+            wrapped(console, text, f"  {name:<11}", " " * 13)
         console.print(Text(f"  {best.arch}"), soft_wrap=True)
         for on in best.on:
             say(console, f"it {on_device(on)}")

@@ -20,11 +20,11 @@ from rich.console import Console
 from rich.table import Table as TerminalTable
 
 from nas.report.summary import Summary, read_summary
-from nas.report.terminal import say
 from nas.report.wording import Wording, percent
 from nas.search.folder import RunFolder
 from runtime.page.document import Page, Section
 from runtime.page.parts import Note, Table
+from runtime.shell.console import say
 from runtime.shell.errors import UserError
 from runtime.shell.files.atomic_file import replacing
 from runtime.shell.files.typed_json import read_json, write_json

@@ -24,7 +24,6 @@ from rich.text import Text
 
 from nas.config.build import register
 from nas.config.stored import require_repeated, stored_choices
-from nas.report.terminal import say
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
 from nas.study.analyses.base import Analysis
@@ -37,7 +36,7 @@ from nas.study.page import answer, write_page
 from nas.study.plan import Plan, make_plan
 from nas.study.terminal import print_results
 from nas.study.work import work
-from runtime.shell.console import PlainConsole
+from runtime.shell.console import PlainConsole, say
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import plain_interrupts, reason
 from runtime.shell.hydra_command import hydra_command

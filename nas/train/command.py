@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from nas.report.terminal import say
 from nas.train.config import TrainConfig
 from nas.train.subject import subject_of
-from runtime.shell.console import PlainConsole
+from runtime.shell.console import PlainConsole, say
 from runtime.shell.errors import UserError
 from runtime.shell.files.atomic_file import remove_unfinished
 from runtime.shell.files.file_lock import held

@@ -30,11 +30,11 @@ from nas.accuracy.training.trainer import (
 )
 from nas.accuracy.training.trial import NetworkOf
 from nas.accuracy.training.untrained import untrained
-from nas.report.terminal import say
 from nas.train.config import TrainConfig
 from nas.train.progress import TrainingProgress
 from nas.train.subject import Subject
 from runtime.machine.description import versions
+from runtime.shell.console import say
 from runtime.shell.errors import UserError
 from runtime.shell.exit_status import plain_interrupts
 

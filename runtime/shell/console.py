@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from typing import Any, final
 
 from rich.console import Console
+from rich.text import Text
 
 
 @final
@@ -23,3 +25,25 @@ class PlainConsole(Console):
         self.quiet = True
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.write("edgenas: nobody reads the output any more; going on without it\n")
+
+
+def say(console: Console, text: str) -> None:
+    """Print lines as they are, wrapped between words; a path, an architecture and a command stay whole."""
+    for line in text.splitlines():
+        if line.lstrip().startswith(("next: ", "python -m ")):
+            console.print(Text(line), soft_wrap=True)
+        else:
+            wrapped(console, line, "", "")
+
+
+def wrapped(console: Console, text: str, first: str, indent: str) -> None:
+    """Print a text wrapped between words, with these indents of the first line and of the others."""
+    lines = textwrap.wrap(
+        text,
+        console.width,
+        initial_indent=first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    console.print(Text("\n".join(lines)), soft_wrap=True)

@@ -4,7 +4,7 @@ import subprocess
 
 
 def run(words, *, check=False, timeout=600, **options):
-    """As `subprocess.run`, with both streams captured as text."""
+    """Run a command to its end; the finished process, with output and errors as text."""
     return subprocess.run(
         words, capture_output=True, text=True, check=check, timeout=timeout, **options
     )

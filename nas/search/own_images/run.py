@@ -33,7 +33,7 @@ from nas.report.staged_page import staged_page
 from nas.report.stages import print_stage
 from nas.report.summary import Settings, Summary, feasible_of, summarise
 from nas.report.tensorboard_log import FLUSH_S
-from nas.report.terminal import print_next, print_summary, say
+from nas.report.terminal import print_next, print_summary
 from nas.search.environment import write_environment
 from nas.search.folder import RunFolder
 from nas.search.interruption import Interruption
@@ -57,6 +57,7 @@ from nas.trials.staged.stage_result import StageResult, stage_results
 from nas.trials.staged.stages import LONGER, Job, Stages
 from nas.trials.survey import estimated_share
 from nas.trials.trial import Trials
+from runtime.shell.console import say
 from runtime.shell.errors import UserError
 from runtime.shell.files.typed_json import write_json
 from runtime.shell.provenance import Kind
