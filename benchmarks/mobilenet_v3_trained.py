@@ -1,20 +1,23 @@
 """Claim: at no more latency, found networks of MobileNetV3 are more accurate than timm's; and a tau.
 
     $ pip install timm
-    $ NAS_DATA=<folder of tables> python benchmarks/mobilenet_v3_trained.py --part supernet --minutes 25 --out v3/
-    $ NAS_DATA=... python benchmarks/mobilenet_v3_trained.py --part tau --epochs 20 --out v3/
-    $ NAS_DATA=... python benchmarks/mobilenet_v3_trained.py --part front --epochs 60 --seeds 3 --out v3/
-    $ python benchmarks/mobilenet_v3_trained.py --part supernet,tau,front --tiny --out tiny/      # on a CPU
+    $ NAS_DATA=<folder of tables> python benchmarks/mobilenet_v3_trained.py --part times,supernet,find,inherited,front --out v3/
+    $ NAS_DATA=... python benchmarks/mobilenet_v3_trained.py --part tau --out v3/     # at the same time, another GPU
+    $ python benchmarks/mobilenet_v3_trained.py --part times,supernet,find,inherited,front,tau --tiny --out tiny/    # on a CPU
 
-CIFAR-10 at 128 pixels. Parts, in this order, each of which leaves a file that the next reads:
+CIFAR-10 at 96 pixels. Each part leaves files in `--out` that the next reads:
 
-- supernet: the sandwich rule for so many minutes; `supernet.safetensors`, seconds an epoch;
-- tau: 20 random networks, their accuracy with inherited weights and after a training alone;
-- front: for each of timm's networks, the network of the best inherited accuracy that is no slower, both
-  trained from new weights with the same recipe, epochs and seeds. Latencies are of this run, in turns:
-  ONNX Runtime on one thread, and on a GPU a captured graph (fp32, one image).
+- times: of timm's networks and of 120 others, on each device: ONNX Runtime on one thread, and on a GPU a
+  captured graph (fp32, one image);
+- supernet: the sandwich rule for `--minutes`;
+- find: for each of timm's networks and each device, the network of the best inherited accuracy that is no
+  slower: candidates by a linear model of the times, the chosen one timed in turns with timm's;
+- front: both trained from new weights with one recipe, and the table `front.md`;
+- inherited, tau: 20 networks, their accuracy with inherited weights and after a training alone.
 
-A training that is in `--out` is not repeated, so that a part may be continued, or split among GPUs.
+`front` and `tau` train on the training and validation images, judged on the test images. A training whose
+file is in `--out` is not repeated, and processes on several GPUs share the folder: what one has begun
+(`.begun`; remove it if that process was killed) the others leave to it.
 """
 
 from __future__ import annotations
@@ -30,13 +33,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from scipy.stats import kendalltau
+from sklearn.linear_model import RidgeCV
 
 from nas.accuracy.images.open import open_images
 from nas.accuracy.supernet.stored import load_supernet, save_supernet
 from nas.accuracy.supernet.training import path_accuracy, seconds_of_epoch, train_supernet
-from nas.accuracy.training.evaluation import accuracy_of, device_named
+from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.trainer import train
+from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
 from runtime.network.formats.onnx_export import onnx_bytes
@@ -50,7 +55,7 @@ TIMM = (
     "efficientnet_lite0",
     "hardcorenas_a",
 )
-NETWORKS, DRAWS, SCORED, TIMED = 20, 20_000, 64, 8
+NETWORKS, DRAWS, TIMED, SCORED, IN_TURNS = 20, 20_000, 120, 48, 8
 CALLS = 50
 STARTED_S = time.monotonic()
 
@@ -74,6 +79,47 @@ class Bench:
             self.space, self.images = NARROW, open_images(str(path), side=arguments.side)
         self.task = self.images.task
 
+    def draws(self, seed, count):
+        """Networks, half of them with each depth equally likely: uniform draws are nearly all deep."""
+        rng = np.random.default_rng(seed)
+        rows = self.space.sample(rng, count)
+        choices = (rng.random(rows[::2].shape) * self.space.num_choices).astype(np.int64)
+        rows[::2] = self.space.normal(choices)
+        return rows
+
+    def published(self):
+        """Builders of the networks to compare with, by name."""
+        if self.arguments.tiny:
+            largest = np.array(self.space.num_choices) - 1
+            return {"largest": partial(untrained, self.space, largest, self.task)}
+        import timm  # noqa: PLC0415 - of this benchmark alone
+
+        classes = self.task.num_classes
+        return {name: partial(timm.create_model, name, num_classes=classes) for name in TIMM}
+
+    def times(self):
+        """Median ms of the published networks and of drawn ones."""
+        rows = self.draws(2, 16 if self.arguments.tiny else TIMED)
+        published = [(build().eval(), self.task.image_side) for build in self.published().values()]
+        for device in self.devices():
+            theirs = TIMERS[device](published)
+            ours = []
+            for i in range(0, len(rows), IN_TURNS):
+                ours += TIMERS[device](list(map(self.timeable, rows[i : i + IN_TURNS])))
+                say(f"{device}: {len(ours)} timed, {np.median(ours):.2f} ms")
+            found = {"published": dict(zip(self.published(), theirs, strict=True)), "ms": ours}
+            write_whole(self.out / f"times-{device}.json", json.dumps(found))
+            say(device, found["published"])
+
+    def devices(self):
+        """Names of the devices that are here."""
+        asked = self.arguments.device.split(",")
+        return [one for one in asked if one != "gpu" or torch.cuda.is_available()]
+
+    def timeable(self, row):
+        """A network and the side of the images that it computes."""
+        return self.space.network(row, self.task).eval(), own_side(self.space, row, self.task)
+
     def supernet(self):
         """Train it; the number of epochs is what fits."""
         epoch_s = seconds_of_epoch(self.space, self.images)
@@ -88,100 +134,147 @@ class Bench:
             on_epoch=lambda one: say(
                 f"epoch {one.number}, loss {one.loss:.3f}, {one.seconds:.1f} s"
             ),
-            checkpoint=self.out / "supernet.checkpoint",
         )
         save_supernet(self.out / "supernet.safetensors", shared)
 
-    def score(self, row):
-        """Accuracy with inherited weights."""
+    def scores(self, rows):
+        """Accuracies with inherited weights."""
         shared = load_supernet(self.space, self.task, self.out / "supernet.safetensors")
-        return path_accuracy(self.space, shared, row, self.images)
+        return np.array([path_accuracy(self.space, shared, row, self.images) for row in rows])
 
-    def trained(self, name, build, seed):
-        """Validation and test accuracy of a network from new weights; from the folder if it is there."""
+    def find(self):
+        """The network for the latency of each published one, on each device."""
+        draws = self.draws(1, DRAWS)
+        flops = self.space.costs(draws, self.task)["flops"]
+        found = []
+        for device in self.devices():
+            times = json.loads((self.out / f"times-{device}.json").read_text())
+            timed = self.draws(2, len(times["ms"]))
+            model = RidgeCV(np.logspace(-3, 3, 13)).fit(self.space.features(timed), times["ms"])
+            about_ms = model.predict(self.space.features(draws))
+            say(f"{device}: R2 {model.score(self.space.features(timed), times['ms']):.3f}")
+            for name, build in self.published().items():
+                theirs = build().eval(), self.task.image_side
+                for share in (
+                    0.97,
+                    0.9,
+                    0.8,
+                ):  # the model is not exact, and the best are where it errs
+                    within = np.flatnonzero(about_ms <= share * times["published"][name])
+                    within = within[np.argsort(-flops[within])][
+                        : 4 if self.arguments.tiny else SCORED
+                    ]
+                    scores = self.scores(draws[within])
+                    best = draws[within[np.argsort(-scores, kind="stable")]]
+                    one = self.fastest(device, theirs, best)
+                    if one is not None:
+                        break
+                else:
+                    say(f"{device}: no candidate is as fast as {name}")
+                    continue
+                limit_ms, row, ms = one
+                found.append([device, name, limit_ms, self.space.text(row), ms])
+                say(*found[-1])
+        write_whole(self.out / "found.json", json.dumps(found))
+
+    def fastest(self, device, theirs, candidates):
+        """(latency to meet, architecture, its latency) of the first that is no slower."""
+        for i in range(0, len(candidates), IN_TURNS):
+            some = candidates[i : i + IN_TURNS]
+            limit_ms, *ms = TIMERS[device]([theirs, *map(self.timeable, some)])
+            for row, one in zip(some, ms, strict=True):
+                if one <= limit_ms:
+                    return limit_ms, row, one
+        return None
+
+    def trained(self, jobs):
+        """Test accuracies after a training alone, by (name, seed); waits for those of other processes."""
         epochs = self.arguments.epochs
-        path = self.out / f"{name.replace(' ', '_')}-{epochs}-{seed}.json"
-        if not path.is_file():
-            torch.manual_seed(seed)
-            network = build()
-            recipe = replace(RECIPES["modern"], epochs=epochs)
-            one = train(network, self.images, recipe, seed=seed, evaluate_every=epochs)
-            test = accuracy_of(network, self.images.test, self.images)
-            write_whole(path, json.dumps([one.accuracy, test, one.seconds]))
-            say(f"{name}, seed {seed}: {one.accuracy:.2%}, test {test:.2%}, {one.seconds:.0f} s")
-        return json.loads(path.read_text())
+        recipe = replace(RECIPES["modern"], epochs=epochs)
+        paths = {}
+        with TrainingPool(
+            self.images, on=TrainOn.train_and_valid, side_by_side=self.arguments.at_once
+        ) as pool:
+            futures = []
+            for name, build, seed in jobs:
+                path = self.out / f"{name.replace(' ', '_')}-{epochs}-{seed}.json"
+                paths[name, seed] = path
+                if not path.is_file():
+                    begin = partial(_begun, path, build, seed)
+                    futures.append(pool.submit(begin, recipe, seed=seed, evaluate_every=epochs))
+                    futures[-1].add_done_callback(partial(_kept, path))
+            errors = [future.exception() for future in futures]  # waits
+        for error in errors:
+            if error is not None and not isinstance(error, FileExistsError):
+                raise error
+        while not all(path.is_file() for path in paths.values()):
+            time.sleep(1)
+        return {key: json.loads(path.read_text())[0] for key, path in paths.items()}
 
-    def tau(self):
-        """Inherited against trained alone."""
-        rows = self.space.sample(np.random.default_rng(0), 3 if self.arguments.tiny else NETWORKS)
-        inherited = [self.score(row) for row in rows]
-        build = partial(untrained, self.space)
-        alone = [
-            self.trained(f"alone {i}", partial(build, row, self.task), 0)[0]
-            for i, row in enumerate(rows)
-        ]
-        found = {"inherited": inherited, "alone": alone, "tau": kendalltau(inherited, alone)[0]}
-        write_whole(self.out / "tau.json", json.dumps(found))
-        say(f"tau {found['tau']:.3f} of {len(rows)} networks")
-
-    def published(self):
-        """Networks to compare with, by name."""
-        if self.arguments.tiny:
-            row = self.space.sample(np.random.default_rng(7), 1)[0]
-            return {"one of the space": partial(untrained, self.space, row, self.task)}
-        import timm  # noqa: PLC0415 - of this benchmark alone
-
-        classes = self.task.num_classes
-        return {name: partial(timm.create_model, name, num_classes=classes) for name in TIMM}
+    def of_seeds(self, builds):
+        """The trainings of these networks, seed after seed."""
+        return [(*one, seed) for seed in range(self.arguments.seeds) for one in builds.items()]
 
     def front(self):
-        """Networks found for the latency of each published one, on each device."""
-        published = self.published()
-        draws = self.space.sample(np.random.default_rng(1), DRAWS)
-        flops = self.space.costs(draws, self.task)["flops"]
+        """Train what `find` compares."""
+        found = json.loads((self.out / "found.json").read_text())
+        builds = self.published()
+        for text in dict.fromkeys(one[3] for one in found):
+            builds[text] = partial(untrained, self.space, self.space.parse(text), self.task)
+        accuracies = self.trained(self.of_seeds(builds))
         lines = ["| device | network | ms | test accuracy | found | ms | test accuracy | points |"]
         lines.append("|---|---|---|---|---|---|---|---|")
-        for name, build in published.items():
-            for device, limit_ms, row, ms in self.found_for(build, draws, flops):
-                text = self.space.text(row)
-                ours = partial(untrained, self.space, row, self.task)
-                seeds = range(self.arguments.seeds)
-                theirs = [self.trained(name, build, seed)[1] for seed in seeds]
-                found = [self.trained(text, ours, seed)[1] for seed in seeds]
-                gain = 100 * (np.mean(found) - np.mean(theirs))
-                lines.append(
-                    f"| {device} | {name} | {limit_ms:.3f} | {_text(theirs)} | `{text}` | {ms:.3f} "
-                    f"| {_text(found)} | {gain:+.2f} |"
-                )
-                write_whole(self.out / "front.md", "\n".join([*lines, ""]))
-                say(lines[-1])
+        for device, name, limit_ms, text, ms in found:
+            theirs, ours = (
+                100 * np.array([accuracies[one, seed] for seed in range(self.arguments.seeds)])
+                for one in (name, text)
+            )
+            lines.append(
+                f"| {device} | {name} | {limit_ms:.3f} | {_text(theirs)} | `{text}` | {ms:.3f} "
+                f"| {_text(ours)} | {ours.mean() - theirs.mean():+.2f} |"
+            )
+        write_whole(self.out / "front.md", "\n".join([*lines, ""]))
+        say("\n".join(lines))
 
-    def found_for(self, build, draws, flops):
-        """(device, latency to meet, architecture, its latency) for each device."""
-        whole = self.task.image_side
-        about = _flops(build().eval(), whole)
-        near = np.flatnonzero((flops > 0.4 * about) & (flops < 1.3 * about))
-        if not len(near):
-            near = np.argsort(np.abs(flops - about))
-        near = near[: 4 if self.arguments.tiny else SCORED]
-        scores = np.array([self.score(draws[i]) for i in near])
-        best = near[np.argsort(-scores, kind="stable")]
-        for device, timed in DEVICES.items():
-            if device == "gpu" and not torch.cuda.is_available():
-                continue
-            for i in range(0, len(best), TIMED):  # the most accurate first
-                some = best[i : i + TIMED]
-                networks = [(build().eval(), whole)]
-                for at in some:
-                    network = self.space.network(draws[at], self.task).eval()
-                    networks.append((network, own_side(self.space, draws[at], self.task)))
-                limit_ms, *ms = timed(networks)
-                within = [k for k, one in enumerate(ms) if one <= limit_ms]
-                if within:
-                    yield device, limit_ms, draws[some[within[0]]], ms[within[0]]
-                    break
-            else:
-                say(f"no network of {len(best)} is as fast on {device}")
+    def random_networks(self):
+        """Those whose accuracies `inherited` and `tau` compare."""
+        return self.draws(0, 3 if self.arguments.tiny else NETWORKS)
+
+    def inherited(self):
+        """Their accuracies with inherited weights."""
+        scores = self.scores(self.random_networks())
+        write_whole(self.out / "inherited.json", json.dumps(scores.tolist()))
+
+    def tau(self):
+        """Inherited against trained alone; and timm's networks, which need no supernet, meanwhile."""
+        alone = [
+            (f"alone {i}", partial(untrained, self.space, row, self.task), 0)
+            for i, row in enumerate(self.random_networks())
+        ]
+        accuracies = self.trained([*self.of_seeds(self.published()), *alone])
+        while not (self.out / "inherited.json").is_file():
+            time.sleep(1)
+        inherited = json.loads((self.out / "inherited.json").read_text())
+        found = [accuracies[name, seed] for name, _, seed in alone]
+        tau = kendalltau(inherited, found)[0]
+        write_whole(self.out / "tau.json", json.dumps({"tau": tau, "alone": found}))
+        say(f"tau {tau:.3f} of {len(alone)} networks")
+
+
+def _begun(path, build, seed):
+    """The untrained network, unless another process trains it."""
+    path.with_suffix(".begun").touch(exist_ok=False)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return build()
+
+
+def _kept(path, future):
+    error = future.exception()
+    if error is None:
+        one = future.result()
+        write_whole(path, json.dumps([one.accuracy, one.seconds]))
+        say(f"{path.stem}: {one.accuracy:.2%} in {one.seconds:.0f} s")
 
 
 def on_core(networks):
@@ -214,7 +307,7 @@ def on_gpu(networks):
     return _in_turns(calls)
 
 
-DEVICES = {"core": on_core, "gpu": on_gpu}
+TIMERS = {"core": on_core, "gpu": on_gpu}
 
 
 def _replayed(graph, _network, _image):
@@ -233,23 +326,19 @@ def _in_turns(calls):
     return [1e3 * float(np.median(seconds)) for seconds in taken]
 
 
-def _flops(network, side):
-    from nas.accuracy.proxies.flops import flops  # noqa: PLC0415 - beside its use
-
-    return flops(network, torch.randn(1, 3, side, side))
-
-
-def _text(accuracies):
-    return f"{100 * np.mean(accuracies):.2f} +- {100 * np.std(accuracies):.2f}"
+def _text(percent):
+    return f"{percent.mean():.2f} +- {percent.std(ddof=len(percent) > 1):.2f}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--part", default="supernet,tau,front")
+    parser.add_argument("--part", default="times,supernet,find,inherited,front,tau")
     parser.add_argument("--out", type=Path, default=Path("mobilenet_v3_trained"))
-    parser.add_argument("--side", type=int, default=128)
-    parser.add_argument("--minutes", type=float, default=25.0, help="of the supernet")
-    parser.add_argument("--epochs", type=int, default=60, help="of each training")
+    parser.add_argument("--device", default="core,gpu", help="to time on")
+    parser.add_argument("--side", type=int, default=96)
+    parser.add_argument("--minutes", type=float, default=9.0, help="of the supernet")
+    parser.add_argument("--epochs", type=int, default=20, help="of each training")
+    parser.add_argument("--at-once", type=int, default=4, help="trainings on a GPU")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--tiny", action="store_true", help="digits and narrow networks, on a CPU")
     arguments = parser.parse_args()
