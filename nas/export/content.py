@@ -31,11 +31,12 @@ from nas.export.network import (
     require_same_elsewhere,
     with_weights,
 )
-from nas.export.precisions import Precision, half, quantised
+from nas.export.precisions import Precision, half
 from nas.export.record import SCHEMA, Architecture, Comparison, Export, Form, compared_with_search
 from nas.export.subject import Subject
 from nas.search.environment import environment
 from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.formats.onnx_session import OnnxSession
 from runtime.shell.errors import UserError
 from runtime.shell.files.typed_json import write_json
@@ -171,7 +172,10 @@ def _onnx_files(
     if Precision.fp16 in wanted:
         files[Precision.fp16] = half(fp32)
     if Precision.int8 in wanted:
-        files[Precision.int8] = quantised(fp32, _calibration(subject, batch_size))
+        try:
+            files[Precision.int8] = quantised(fp32, _calibration(subject, batch_size))
+        except ValueError as refused:
+            raise UserError(str(refused)) from refused
     return files
 
 

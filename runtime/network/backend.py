@@ -26,3 +26,4 @@ class Precision(Enum):
     fp32 = "fp32"  # on CUDA, convolutions use TF32 by default
     bf16 = "bf16"
     fp16 = "fp16"
+    int8 = "int8"  # weights per channel, activations but for sums; input and output are fp32

@@ -10,11 +10,13 @@ from torch import Tensor, nn
 from runtime.network.backend import Backend, Device, Precision
 from runtime.network.cuda.graph import CAPTURE_WARM_UP, CapturedGraph
 from runtime.network.cuda.on_stream import on_stream
+from runtime.network.formats.onnx_quantisation import quantised
 
 _DTYPES = {
     Precision.fp32: torch.float32,
     Precision.bf16: torch.bfloat16,
     Precision.fp16: torch.float16,
+    Precision.int8: torch.float32,  # of the input, and of the network before it is quantised
 }
 
 
@@ -47,6 +49,11 @@ def prepare(
       ValueError: if the backend does not support the device or the precision, or the device does
         not exist.
     """
+    if precision is Precision.int8 and (device, backend) != (Device.cpu, Backend.onnxruntime):
+        raise ValueError(
+            f"precision=int8 is for device=cpu backend=onnxruntime, not for device={device.value} "
+            f"backend={backend.value}"
+        )
     if backend is Backend.onnxruntime:
         return _in_onnx_runtime(network, images, device, precision, threads)
     if device is Device.cuda and not torch.cuda.is_available():
@@ -70,7 +77,7 @@ def _in_onnx_runtime(
     network: nn.Module, images: Tensor, device: Device, precision: Precision, threads: int
 ) -> Callable[[], object]:
     # The CPU's kernels would convert 16 bits to 32 and back.
-    known = [Precision.fp32] if device is Device.cpu else [Precision.fp32, Precision.fp16]
+    known = [Precision.fp32, Precision.int8 if device is Device.cpu else Precision.fp16]
     if precision not in known:
         raise ValueError(
             f"backend=onnxruntime on device={device.value} computes in "
@@ -80,9 +87,10 @@ def _in_onnx_runtime(
     from runtime.network.formats.onnx_session import OnnxSession, Provider  # noqa: PLC0415 - imports onnxruntime
 
     network, images = network.to(_DTYPES[precision]), images.to(_DTYPES[precision])
-    session = OnnxSession(
-        onnx_bytes(network, [images]), threads=threads, provider=Provider[device.value]
-    )
+    onnx = onnx_bytes(network, [images])
+    if precision is Precision.int8:
+        onnx = quantised(onnx, [images.numpy()])
+    session = OnnxSession(onnx, threads=threads, provider=Provider[device.value])
     return session.resident(images.numpy())
 
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from runtime.mapping.model.variant import Execution, Precision, Variant
 from runtime.network.backend import Device
 from runtime.network.cuda.graph import CAPTURE_WARM_UP
+from runtime.network.formats.onnx_quantisation import quantised
 
 _DTYPES = {
     Precision.fp32: torch.float32,
@@ -161,10 +162,8 @@ def _onnx_runtime(
     if Precision.fp32 not in onnx_files:
         onnx_files[Precision.fp32] = onnx_bytes(copy.deepcopy(network), [x])
     if variant.precision not in onnx_files:
-        from runtime.mapping.profiling.quantisation import quantise  # noqa: PLC0415 - slow import
-
-        onnx_files[variant.precision] = quantise(
-            onnx_files[Precision.fp32], [one.numpy() for one in calibration]
+        onnx_files[variant.precision] = quantised(
+            onnx_files[Precision.fp32], (one.numpy() for one in calibration), sums_in_fp32=False
         )
     session = OnnxSession(onnx_files[variant.precision], threads=variant.share)
     at = x.clone(memory_format=torch.contiguous_format)

@@ -62,13 +62,26 @@ def test_onnx_runtime_computes_what_torch_does_on_an_input_bound_once():
     np.testing.assert_array_equal(first, second)
 
 
+def test_int8_is_close_to_single_precision_and_not_it():
+    torch.manual_seed(0)
+    network, images = nn.Conv2d(3, 4, 3), torch.randn(1, 3, 8, 8)
+
+    exact, rounded = (
+        prepare(network, images, Device.cpu, Backend.onnxruntime, precision)().numpy()
+        for precision in (Precision.fp32, Precision.int8)
+    )
+
+    assert 0 < np.abs(rounded - exact).max() < 0.05 * np.abs(exact).max()
+
+
 @pytest.mark.parametrize(
     ("device", "precision", "named"),
     [
-        (Device.cpu, Precision.fp16, "fp32, not fp16; use backend=torch"),
-        (Device.cpu, Precision.bf16, "fp32, not bf16; use backend=torch"),
+        (Device.cpu, Precision.fp16, "fp32 or int8, not fp16; use backend=torch"),
+        (Device.cpu, Precision.bf16, "fp32 or int8, not bf16; use backend=torch"),
         (Device.cuda, Precision.bf16, "fp32 or fp16, not bf16; use backend=torch"),
         (Device.cuda, Precision.fp16, "CUDAExecutionProvider"),
+        (Device.cuda, Precision.int8, "device=cpu backend=onnxruntime, not for device=cuda"),
     ],
 )
 def test_what_onnx_runtime_cannot_run_is_refused_with_the_reason(device, precision, named):

@@ -1,15 +1,17 @@
-"""Export to ONNX and inference in ONNX Runtime."""
+"""Export to ONNX, quantisation, and inference in ONNX Runtime."""
 
 import resource
 import tempfile
 import weakref
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from torch import nn
 
 from runtime.network.formats.onnx_export import onnx_bytes
+from runtime.network.formats.onnx_quantisation import quantised
 from runtime.network.formats.onnx_session import OnnxSession, Provider
 from runtime.network.models.nas_bench_201 import CellNetwork, example_input
 
@@ -24,6 +26,26 @@ def test_a_network_computes_the_same_in_onnx_runtime():
     output = OnnxSession(onnx_bytes(network, [images]))(images.numpy())
 
     np.testing.assert_allclose(output, expected.numpy(), atol=1e-4)
+
+
+def test_every_convolution_of_an_untrained_network_is_in_int8():
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 3, 3, bias=False), nn.BatchNorm2d(3), nn.ReLU()]
+    equal_biases = nn.Sequential(*layers, nn.Conv2d(3, 3, 3, bias=False), nn.BatchNorm2d(3)).eval()
+    images = torch.randn(1, 3, 8, 8)
+    with torch.inference_mode():
+        expected = equal_biases(images).numpy()
+
+    int8 = quantised(onnx_bytes(equal_biases, [images]), [images.numpy()])
+
+    graph = onnx.load_from_string(int8).graph
+    constants = {one.name for one in graph.initializer}
+    scaled = {node.output[0] for node in graph.node if node.input[0] in constants}
+    convolutions = [node for node in graph.node if node.op_type == "Conv"]
+    assert len(convolutions) == 2
+    assert {name for node in convolutions for name in node.input[1:]} <= scaled
+    error = np.abs(OnnxSession(int8)(images.numpy()) - expected).max()
+    assert 0 < error < 0.05 * np.abs(expected).max()
 
 
 def test_two_inputs_keep_their_order():
