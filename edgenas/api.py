@@ -198,7 +198,7 @@ def measure(
       networks: number of networks to time.
       probes: number of calibration networks instead.
       transfer: whether to predict all others from these.
-      precision: "fp32", "bf16" or "fp16".
+      precision: "fp32", "bf16", "fp16" or, in ONNX Runtime on a CPU, "int8".
       minutes: time after which nothing more is begun.
       out: folder; an interrupted measurement in it goes on.
       settings: further settings by name.
