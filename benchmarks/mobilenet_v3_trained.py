@@ -7,7 +7,7 @@
 
 CIFAR-10 at 96 pixels. Each part leaves files in `--out` that the next reads:
 
-- times: of timm's networks and of 120 others, on each device: ONNX Runtime on one thread, and on a GPU a
+- times: of timm's networks, those of `tau` and 120 others, on each device: ONNX Runtime on one thread, and on a GPU a
   captured graph (fp32, one image);
 - supernet: the sandwich rule for `--minutes`;
 - find: for each of timm's networks and each device, the network of the best inherited accuracy that is no
@@ -98,16 +98,21 @@ class Bench:
         return {name: partial(timm.create_model, name, num_classes=classes) for name in TIMM}
 
     def times(self):
-        """Median ms of the published networks and of drawn ones."""
+        """Median ms of the published networks and those of `tau`, in turns, and of drawn ones."""
         rows = self.draws(2, 16 if self.arguments.tiny else TIMED)
         published = [(build().eval(), self.task.image_side) for build in self.published().values()]
+        alone = list(map(self.timeable, self.random_networks()))
         for device in self.devices():
-            theirs = TIMERS[device](published)
-            ours = []
+            first_ms = TIMERS[device]([*published, *alone])
+            theirs, ours = first_ms[: len(published)], []
             for i in range(0, len(rows), IN_TURNS):
                 ours += TIMERS[device](list(map(self.timeable, rows[i : i + IN_TURNS])))
                 say(f"{device}: {len(ours)} timed, {np.median(ours):.2f} ms")
-            found = {"published": dict(zip(self.published(), theirs, strict=True)), "ms": ours}
+            found = {
+                "published": dict(zip(self.published(), theirs, strict=True)),
+                "alone": first_ms[len(published) :],
+                "ms": ours,
+            }
             write_whole(self.out / f"times-{device}.json", json.dumps(found))
             say(device, found["published"])
 

@@ -114,6 +114,7 @@ class SharedNetwork(Protocol):
     """
 
     recipe: Recipe  # with any number of epochs
+    shapes_vary: bool  # layers have thousands of shapes, as images of many sides have
 
     def of_step(self, rng: np.random.Generator) -> Int64[ndarray, "k D"]:
         """Architectures that one step trains; the first learns the labels, the others its outputs."""

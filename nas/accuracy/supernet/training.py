@@ -62,6 +62,7 @@ def train_supernet(
         stop=stop,
         evaluate_every=epochs,
         subnetworks=partial(_chosen, seed),
+        shapes_vary=shared.shapes_vary,
     )
     return shared
 
@@ -87,9 +88,13 @@ def seconds_of_epoch(
 ) -> float:
     """Estimate what an epoch of `train_supernet` takes."""
     shared = initialised(space, images, 0, side)
-    chosen = partial(_chosen, 0)
     return seconds_an_epoch(
-        _module(shared), images, shared.recipe, device=device, subnetworks=chosen
+        _module(shared),
+        images,
+        shared.recipe,
+        device=device,
+        subnetworks=partial(_chosen, 0),
+        shapes_vary=shared.shapes_vary,
     )
 
 

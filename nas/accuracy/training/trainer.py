@@ -131,6 +131,7 @@ def train(
     stop: Callable[[], bool] = _never,
     evaluate_every: int = 1,
     subnetworks: Subnetworks | None = None,
+    shapes_vary: bool = False,
 ) -> Trained:
     """Train a network, in place; it lies on the device afterwards.
 
@@ -153,6 +154,7 @@ def train(
       evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
       subnetworks: of a supernet: the parts of the network that each step trains; steps are then not
         captured.
+      shapes_vary: the layers of the subnetworks have thousands of shapes.
 
     Raises:
       DivergedTrainingError: if the loss is not finite.
@@ -160,7 +162,7 @@ def train(
       torch.OutOfMemoryError: if even one image at a time takes too much memory.
     """
     device = device_named(device)
-    with chosen_kernels(device):
+    with chosen_kernels(device, tried=not shapes_vary):
         sources = Sources.of(images, on, device)
         with opened_slot(device) as slot:
             return drained(
@@ -255,13 +257,14 @@ def seconds_an_epoch(
     device: torch.device | str = "auto",
     on: TrainOn = TrainOn.train,
     subnetworks: Subnetworks | None = None,
+    shapes_vary: bool = False,
 ) -> float:
     """Estimate what an epoch of `train` takes, without its evaluation; the network stays as it is.
 
     Some steps of a copy are timed, a tenth of an epoch at most.
     """
     device = device_named(device)
-    with chosen_kernels(device):
+    with chosen_kernels(device, tried=not shapes_vary):
         sources = Sources.of(images, on, device)
         with opened_slot(device) as slot:
             return _Training(
@@ -369,10 +372,12 @@ class _Training:
         pixels, labels = next(segments)
         self.step.load(pixels, labels)
         advance = self._advancing()
+        self._choose(0)
         advance()
         began_s = time.perf_counter()
-        for _ in range(steps):
+        for step in range(steps):
             self.step.load(pixels, labels)
+            self._choose(step)
             advance()
         self.step.losses[0].item()  # waits for the GPU
         return (time.perf_counter() - began_s) / steps * self._batches.steps
@@ -387,8 +392,7 @@ class _Training:
                 self.step.load(pixels, labels)
                 advance = self._advancing()
                 for _ in range(len(pixels) // self.step.batch_size):
-                    if self._subnetworks is not None:
-                        self.step.subnetworks = self._subnetworks(self.step.model.network, step)
+                    self._choose(step)
                     advance()
                     step += 1
                     if step % _AHEAD == 0:
@@ -402,6 +406,11 @@ class _Training:
                 f"{self._batches.recipe.epochs}"
             )
         return loss
+
+    def _choose(self, step: int) -> None:
+        """Let a supernet compute what it trains in this step."""
+        if self._subnetworks is not None:
+            self.step.subnetworks = self._subnetworks(self.step.model.network, step)
 
     @contextmanager
     def _seeded(self, epoch: int) -> Iterator[None]:

@@ -40,6 +40,7 @@ class SharedMobileNet(nn.Module):
     """
 
     recipe = Recipe("supernet", lr=0.1, weight_decay=1e-5, warm_up=0.05, ema=0.02, clip=1.0)
+    shapes_vary = True
 
     def __init__(
         self,

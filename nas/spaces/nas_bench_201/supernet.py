@@ -56,6 +56,7 @@ class SharedCellNetwork(nn.Module):
     """
 
     recipe = Recipe("supernet", lr=0.05, ema=0.02, clip=5.0)
+    shapes_vary = False
 
     def __init__(self, num_classes: int, *, cells_per_stage: int = 5, channels: int = 16) -> None:
         super().__init__()

@@ -85,10 +85,13 @@ def opened_slot(device: torch.device) -> Iterator[GpuSlot | None]:
 
 
 @contextmanager
-def chosen_kernels(device: torch.device) -> Iterator[None]:
-    """Let cuDNN try its kernels once for each shape: those it guesses are slow for few channels."""
+def chosen_kernels(device: torch.device, *, tried: bool = True) -> Iterator[None]:
+    """Let cuDNN try its kernels once for each shape: those it guesses are slow for few channels.
+
+    Networks of thousands of shapes would do little else: for them, kernels are not `tried`.
+    """
     before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = before or device.type == "cuda"
+    torch.backends.cudnn.benchmark = tried and (before or device.type == "cuda")
     try:
         yield
     finally:

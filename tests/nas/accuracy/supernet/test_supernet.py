@@ -13,6 +13,7 @@ from nas.accuracy.supernet.training import (
     initialised,
     path_accuracy,
     recalibrate,
+    seconds_of_epoch,
     train_supernet,
 )
 from nas.spaces.nas_bench_201.plugin import SPACE
@@ -135,6 +136,15 @@ def test_a_supernet_learns_and_is_the_same_by_the_same_seed():
     assert spaces[0].chosen == spaces[1].chosen
     assert len(set(spaces[0].chosen)) > 10
     assert max(found[0]) > 0.8
+
+
+def test_an_epoch_is_estimated_by_steps_that_train_paths():
+    space = Small()
+
+    seconds = seconds_of_epoch(space, images(), device="cpu")
+
+    assert seconds > 0
+    assert space.chosen
 
 
 def test_a_network_inherits_the_weights_of_its_path(tmp_path):

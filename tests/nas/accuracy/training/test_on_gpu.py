@@ -29,7 +29,7 @@ def guessed_kernels(monkeypatch):
     """Let cuDNN guess its kernels: each thread times them for itself, and may choose others."""
     for module in ("trainer", "together"):
         monkeypatch.setattr(
-            f"nas.accuracy.training.{module}.chosen_kernels", lambda _device: nullcontext()
+            f"nas.accuracy.training.{module}.chosen_kernels", lambda _device, **_: nullcontext()
         )
 
 
