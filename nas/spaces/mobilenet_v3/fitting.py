@@ -1,7 +1,7 @@
 """Fits the embedded latency models: `NAS_DATA=... python -m nas.spaces.mobilenet_v3.fitting`.
 
-Reads the latency tables and the block look-ups of the registered devices (our own table is
-`benchmarks/results/mobilenet_v3_h200_ms.csv`: copy it into the folder of the others), writes
+Reads the latency tables and the block look-ups of the registered devices (our own tables are
+`benchmarks/results/mobilenet_v3_*_ms.csv`: copy them into the folder of the others), writes
 `nas/spaces/mobilenet_v3/regression.safetensors` and its card, `regression.md`. The same data gives the same
 weights up to rounding.
 """
