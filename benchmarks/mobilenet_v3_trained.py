@@ -13,9 +13,10 @@ CIFAR-10 at 96 pixels. Each part leaves files in `--out` that the next reads:
 - find: for each of timm's networks and each device, the network of the best inherited accuracy that is no
   slower: candidates by a linear model of the times, the chosen one timed in turns with timm's;
 - front: both trained from new weights with one recipe, and the table `front.md`;
-- inherited, tau: 20 networks, their accuracy with inherited weights and after a training alone.
+- inherited, tau: 20 networks, their accuracy with inherited weights and after a training alone; `tau` trains, timm's
+  networks too, and then waits for `inherited`.
 
-`front` and `tau` train on the training and validation images, judged on the test images. A training whose
+The recipe is `modern` without RandAugment. `front` and `tau` train on the training and validation images, judged on the test images. A training whose
 file is in `--out` is not repeated, and processes on several GPUs share the folder: what one has begun
 (`.begun`; remove it if that process was killed) the others leave to it.
 """
@@ -56,6 +57,11 @@ TIMM = (
     "hardcorenas_a",
 )
 NETWORKS, DRAWS, TIMED, SCORED, IN_TURNS = 20, 20_000, 120, 48, 8
+SHARES_OF_T = (
+    0.97,
+    0.9,
+    0.8,
+)  # what seems accurate and fast is often where the model of the times errs
 CALLS = 50
 STARTED_S = time.monotonic()
 
@@ -160,11 +166,7 @@ class Bench:
             say(f"{device}: R2 {model.score(self.space.features(timed), times['ms']):.3f}")
             for name, build in self.published().items():
                 theirs = build().eval(), self.task.image_side
-                for share in (
-                    0.97,
-                    0.9,
-                    0.8,
-                ):  # the model is not exact, and the best are where it errs
+                for share in SHARES_OF_T:
                     within = np.flatnonzero(about_ms <= share * times["published"][name])
                     within = within[np.argsort(-flops[within])][
                         : 4 if self.arguments.tiny else SCORED
@@ -195,7 +197,7 @@ class Bench:
     def trained(self, jobs):
         """Test accuracies after a training alone, by (name, seed); waits for those of other processes."""
         epochs = self.arguments.epochs
-        recipe = replace(RECIPES["modern"], epochs=epochs)
+        recipe = replace(RECIPES["modern"], epochs=epochs, rand_augment=False)
         paths = {}
         with TrainingPool(
             self.images, on=TrainOn.train_and_valid, side_by_side=self.arguments.at_once
@@ -242,7 +244,7 @@ class Bench:
         say("\n".join(lines))
 
     def random_networks(self):
-        """Those whose accuracies `inherited` and `tau` compare."""
+        """Rows of choices of the 20 random networks that `inherited` and `tau` compare."""
         return self.draws(0, 3 if self.arguments.tiny else NETWORKS)
 
     def inherited(self):

@@ -45,13 +45,8 @@ TASK = SPACE.tasks["cifar10"]
 DRAWS = 20_000
 EPOCHS = 12
 EPOCH_S = (0.5, 2.0)  # of the smallest and of the largest cell
-METHODS = (
-    "random network",
-    "proxies alone",
-    "12-epoch ranking",
-    "staged",
-    "best of staged's first 8",
-)
+BOUND = f"best of staged's first {LONGER}"
+METHODS = ("random network", "proxies alone", "12-epoch ranking", "staged", BOUND)
 
 
 def problem_of(device: str, limit_ms: float, epochs: int) -> SearchProblem:
@@ -103,13 +98,13 @@ def one_seed(problem: SearchProblem, seed: int, minutes: float) -> dict[str, np.
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(rows))
     affordable = order[np.cumsum(seconds[order]) <= ends[1] - ends[0]]
-    order_of_staged = stages.order(loop.results)
+    by_claim = stages.order(loop.results)
     return {
         "random network": rows[order[0]],
         "proxies alone": rows[np.argmax(stages.prior)],
         "12-epoch ranking": rows[affordable[np.argmax(accuracy[affordable])]],
-        "staged": rows[order_of_staged[0]],
-        METHODS[-1]: rows[order_of_staged[:LONGER]],
+        "staged": rows[by_claim[0]],
+        BOUND: rows[by_claim[:LONGER]],
         "trainings": np.array(len(loop.results)),
     }
 

@@ -154,7 +154,8 @@ def train(
       evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
       subnetworks: of a supernet: the parts of the network that each step trains; steps are then not
         captured.
-      shapes_vary: the layers of the subnetworks have thousands of shapes.
+      shapes_vary: the layers of the subnetworks have thousands of shapes, and cuDNN is not to try its
+        kernels for each.
 
     Raises:
       DivergedTrainingError: if the loss is not finite.

@@ -80,7 +80,7 @@ class _Calibration:
 
 @contextmanager
 def _quiet_logging() -> Iterator[None]:
-    """Without the warnings that ONNX Runtime's quantisation gives to the root logger."""
+    """Silence the warnings that ONNX Runtime's quantisation gives to the root logger, in a block."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
