@@ -9,7 +9,8 @@ its test accuracy after 200 epochs: the gap to the best within T, in points. The
 Trainings are shared by the folder `trainings` in `--out`, also with processes that search for other
 devices at the same time, a GPU each: a training that is there is not trained again, but its seconds
 count against this search's time as if it were. So each search has its `--minutes` of one GPU, of
-which `nas.trials.staged.stages` leaves the stages their shares.
+which `nas.trials.staged.stages` leaves the stages their shares. Searches with another `--seed` draw
+other candidates and score them on another batch; their trainings have one seed and are shared, too.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from runtime.shell.provenance import Kind
 
 DEVICES = (("jetson-nano/fp32/b1", 17.0), ("raspberry-pi-4/b1", 17.0), ("xeon-gold-6226/b1", 11.0))
 TASK = SPACE.tasks["cifar10"]
+TRAINING_SEED = 0
 STARTED_S = time.monotonic()
 
 
@@ -71,11 +73,12 @@ class SharedTrainings:
         self._ready: queue.SimpleQueue[Future[Evaluation]] = queue.SimpleQueue()
 
     def submit(self, trial, architecture, fidelity, seed):
-        """Train, or play what is known already."""
+        """Train, or play what is known already; the search's own seed is not that of the training."""
+        del seed
         epochs = self.fidelities[fidelity].epochs
-        path = self._folder / f"{int(SPACE.numbers(architecture))}-{epochs}-{seed}.json"
+        path = self._folder / f"{int(SPACE.numbers(architecture))}-{epochs}-{TRAINING_SEED}.json"
         if not path.is_file():
-            future = self._inner.submit(trial, architecture, fidelity, seed)
+            future = self._inner.submit(trial, architecture, fidelity, TRAINING_SEED)
             self._paths[future] = path
             return future
         accuracy, seconds = json.loads(path.read_text())
