@@ -5,13 +5,14 @@ from __future__ import annotations
 import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
+from torch.nn import functional
 
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.training.augmented.batches import Source, source_of
 from nas.accuracy.training.optimization.step import Normalised
 
-_BATCH = {"cuda": 4096}
-"""Images at once; 256 on other devices."""
+_BATCH = 256
+"""Images at once: as in training, for which cuDNN has chosen its kernels already."""
 
 
 def device_named(device: torch.device | str) -> torch.device:
@@ -44,8 +45,10 @@ def right_answers(model: Normalised, source: Source, device: torch.device) -> In
     model.eval()
     right = torch.zeros((), dtype=torch.int64, device=device)
     with torch.no_grad():
-        for which in torch.arange(len(source)).split(_BATCH.get(device.type, 256)):
-            pixels, labels = source.gather(which)
-            right += (model(pixels).argmax(1) == labels).sum()
+        for which in torch.arange(len(source)).split(_BATCH):
+            missing = _BATCH - len(which) if device.type == "cuda" else 0
+            pixels, labels = source.gather(functional.pad(which, (0, missing)))
+            answers = model(pixels).argmax(1) == labels
+            right += answers[: len(which)].sum()
     model.train(was_training)
     return right
