@@ -23,6 +23,7 @@ from nas.accuracy.base import HasSupernet, SharedNetwork
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.training.augmented.batches import source_of
 from nas.accuracy.training.evaluation import accuracy_of, device_named
+from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Normalised
 from nas.accuracy.training.trainer import Epoch, seconds_an_epoch, train
 from nas.accuracy.training.untrained import HasNetworks, resize, untrained
@@ -122,9 +123,11 @@ def path_accuracy(
 ) -> float:
     """Accuracy with inherited weights on the first validation images: a score, of no trained network."""
     network = inherited(space, shared, architecture, images.task, side)
-    recalibrate(network, images, device=device)
     first = Images(images.valid.pixels[:JUDGED_ON], images.valid.labels[:JUDGED_ON])
-    return accuracy_of(network, first, images, device=device)
+    kernels = Kernels.built_before if shared.shapes_vary else Kernels.guessed
+    with computed_by(kernels, device_named(device)):
+        recalibrate(network, images, device=device)
+        return accuracy_of(network, first, images, device=device)
 
 
 def recalibrate(

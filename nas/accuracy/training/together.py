@@ -19,7 +19,8 @@ from torch import nn
 
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.evaluation import device_named
-from nas.accuracy.training.optimization.captured import GpuSlot, chosen_kernels
+from nas.accuracy.training.optimization.captured import GpuSlot
+from nas.accuracy.training.optimization.kernels import kernels_for
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import Epoch, Sources, Trained, Waits, drained, training
@@ -125,17 +126,23 @@ class TrainingPool:
         future: Future[Trained] = Future()
 
         def begin(slot: GpuSlot | None) -> Waits[Trained]:
-            return training(
-                self._sources,
-                network(),
-                recipe,
-                seed=seed,
-                slot=slot,
-                on_epoch=on_epoch,
-                stop=stop,
-                evaluate_every=evaluate_every,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
+            built = network()
+            if slot is not None:
+                slot.kernels = kernels_for(built, recipe.epochs)
+                yield slot.marked()  # goes on by these kernels
+            return (
+                yield from training(
+                    self._sources,
+                    built,
+                    recipe,
+                    seed=seed,
+                    slot=slot,
+                    on_epoch=on_epoch,
+                    stop=stop,
+                    evaluate_every=evaluate_every,
+                    checkpoint=checkpoint,
+                    checkpoint_every=checkpoint_every,
+                )
             )
 
         with self._changed:
@@ -144,11 +151,10 @@ class TrainingPool:
         return future
 
     def _drive(self) -> None:
-        with chosen_kernels(self._device):
-            if self._device.type == "cuda":
-                self._side_by_side()
-            else:
-                self._one_by_one()
+        if self._device.type == "cuda":
+            self._side_by_side()
+        else:
+            self._one_by_one()
 
     def _one_by_one(self) -> None:
         while (entry := self._next(wait=True)) is not None:
@@ -172,7 +178,7 @@ class TrainingPool:
                 if slots and (entry := self._next(wait=not running)) is not None:
                     future, begin = entry
                     slot = slots.pop()
-                    running.append(_Running(future, _begun(begin, slot), slot))
+                    running.append(_Running(future, begin(slot), slot))
                 if not running:
                     return
                 ready = [one for one in running if one.waits_for is None or one.waits_for.query()]
@@ -194,11 +200,6 @@ class TrainingPool:
                 if not wait or self._closes:
                     return None
                 self._changed.wait()
-
-
-def _begun(begin: Begin, slot: GpuSlot) -> Waits[Trained]:
-    """Build the network only when it is advanced, where its errors belong."""
-    return (yield from begin(slot))
 
 
 def _ended(one: _Running) -> bool:

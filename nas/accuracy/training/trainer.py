@@ -24,7 +24,8 @@ from nas.accuracy.training.checkpoint import (
     save_checkpoint,
 )
 from nas.accuracy.training.evaluation import device_named, right_answers
-from nas.accuracy.training.optimization.captured import GpuSlot, chosen_kernels, opened_slot
+from nas.accuracy.training.optimization.captured import GpuSlot, opened_slot
+from nas.accuracy.training.optimization.kernels import Kernels, kernels_for
 from nas.accuracy.training.optimization.replicas import average_statistics, place
 from nas.accuracy.training.optimization.step import Normalised, Step, copied, restore
 from nas.accuracy.training.recipe import Recipe
@@ -154,8 +155,7 @@ def train(
       evaluate_every: epochs between two evaluations; the last epoch is always evaluated.
       subnetworks: of a supernet: the parts of the network that each step trains; steps are then not
         captured.
-      shapes_vary: the layers of the subnetworks have thousands of shapes, and cuDNN is not to try its
-        kernels for each.
+      shapes_vary: the layers of the subnetworks have thousands of shapes; see `Kernels`.
 
     Raises:
       DivergedTrainingError: if the loss is not finite.
@@ -163,25 +163,25 @@ def train(
       torch.OutOfMemoryError: if even one image at a time takes too much memory.
     """
     device = device_named(device)
-    with chosen_kernels(device, tried=not shapes_vary):
-        sources = Sources.of(images, on, device)
-        with opened_slot(device) as slot:
-            return drained(
-                training(
-                    sources,
-                    network,
-                    recipe,
-                    seed=seed,
-                    slot=slot,
-                    checkpoint=checkpoint,
-                    checkpoint_every=checkpoint_every,
-                    continues=continues,
-                    on_epoch=on_epoch,
-                    stop=stop,
-                    evaluate_every=evaluate_every,
-                    subnetworks=subnetworks,
-                )
+    sources = Sources.of(images, on, device)
+    kernels = Kernels.built_before if shapes_vary else kernels_for(network, recipe.epochs)
+    with opened_slot(device, kernels) as slot:
+        return drained(
+            training(
+                sources,
+                network,
+                recipe,
+                seed=seed,
+                slot=slot,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                continues=continues,
+                on_epoch=on_epoch,
+                stop=stop,
+                evaluate_every=evaluate_every,
+                subnetworks=subnetworks,
             )
+        )
 
 
 def drained(steps: Waits[Result]) -> Result:
@@ -265,12 +265,11 @@ def seconds_an_epoch(
     Some steps of a copy are timed, a tenth of an epoch at most.
     """
     device = device_named(device)
-    with chosen_kernels(device, tried=not shapes_vary):
-        sources = Sources.of(images, on, device)
-        with opened_slot(device) as slot:
-            return _Training(
-                sources, deepcopy(network), recipe, seed=0, slot=slot, subnetworks=subnetworks
-            ).seconds_an_epoch()
+    sources = Sources.of(images, on, device)
+    with opened_slot(device, Kernels.built_before if shapes_vary else Kernels.tried) as slot:
+        return _Training(
+            sources, deepcopy(network), recipe, seed=0, slot=slot, subnetworks=subnetworks
+        ).seconds_an_epoch()
 
 
 @final

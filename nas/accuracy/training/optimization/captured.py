@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 
 import torch
 
+from nas.accuracy.training.optimization.kernels import Kernels, computed_by
 from nas.accuracy.training.optimization.step import Step, copied, restore
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class GpuSlot:
         from runtime.network.cuda.stream_pool import stream_pool  # noqa: PLC0415 - of CUDA alone
 
         self._device = device
+        self.kernels = Kernels.tried
+        """Of what is trained here."""
         self._streams = stream_pool(device.index)
         self._stream = self._streams.take()
         self._stream.wait_stream(torch.cuda.default_stream(device))  # the images are uploaded there
@@ -36,8 +39,12 @@ class GpuSlot:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Run a block on the stream."""
-        with torch.cuda.device(self._device), torch.cuda.stream(self._stream):
+        """Run a block on the stream, by its kernels."""
+        with (
+            torch.cuda.device(self._device),
+            torch.cuda.stream(self._stream),
+            computed_by(self.kernels, self._device),
+        ):
             yield
 
     def captured(self, step: Step) -> Callable[[], None]:
@@ -71,28 +78,15 @@ class GpuSlot:
 
 
 @contextmanager
-def opened_slot(device: torch.device) -> Iterator[GpuSlot | None]:
+def opened_slot(device: torch.device, kernels: Kernels) -> Iterator[GpuSlot | None]:
     """A slot while the block runs, which is on its stream; None on a CPU."""
     if device.type != "cuda":
         yield None
         return
     slot = GpuSlot(device)
+    slot.kernels = kernels
     try:
         with slot.current():
             yield slot
     finally:
         slot.close()
-
-
-@contextmanager
-def chosen_kernels(device: torch.device, *, tried: bool = True) -> Iterator[None]:
-    """Let cuDNN try its kernels once for each shape: those it guesses are slow for few channels.
-
-    Networks of thousands of shapes would do little else: for them, kernels are not `tried`.
-    """
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = tried and (before or device.type == "cuda")
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before

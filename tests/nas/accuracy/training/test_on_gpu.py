@@ -1,6 +1,5 @@
 """Captured steps and trainings side by side, on a GPU."""
 
-from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import replace
 
@@ -9,10 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+from nas.accuracy.supernet.training import path_accuracy, train_supernet
 from nas.accuracy.training.optimization.average_pool import exact_average_pools
+from nas.accuracy.training.optimization.kernels import Kernels
 from nas.accuracy.training.recipe import RECIPES
 from nas.accuracy.training.together import TrainingPool, train_together
 from nas.accuracy.training.trainer import DivergedTrainingError, train
+from nas.spaces.mobilenet_v3.plugin import MobileNetV3Space
 from nas.spaces.nas_bench_201.plugin import SPACE
 
 pytestmark = [
@@ -29,7 +31,7 @@ def guessed_kernels(monkeypatch):
     """Let cuDNN guess its kernels: each thread times them for itself, and may choose others."""
     for module in ("trainer", "together"):
         monkeypatch.setattr(
-            f"nas.accuracy.training.{module}.chosen_kernels", lambda _device, **_: nullcontext()
+            f"nas.accuracy.training.{module}.kernels_for", lambda *_: Kernels.guessed
         )
 
 
@@ -162,3 +164,17 @@ def test_the_memory_of_ended_trainings_is_used_again(cell, brightness):
 
         after_four = reserved(4)
         assert reserved(8) < 1.1 * after_four
+
+
+def test_a_supernet_of_many_shapes_learns_without_cudnn(brightness):
+    space = MobileNetV3Space("small", 0.25, None)
+    losses = []
+
+    shared = train_supernet(
+        space, brightness, epochs=4, seed=0, on_epoch=lambda one: losses.append(one.loss)
+    )
+
+    assert losses[-1] < losses[0]
+    for row in space.sample(np.random.default_rng(0), 2):
+        assert 0 <= path_accuracy(space, shared, row, brightness) <= 1
+    assert torch.backends.cudnn.enabled

@@ -1,0 +1,68 @@
+"""Which kernels compute convolutions."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.profiler import profile
+
+from nas.accuracy.training.optimization.kernels import Kernels, Products, computed_by, kernels_for
+from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
+from nas.spaces.nas_bench_201.plugin import SPACE
+from runtime.network.task import Task
+
+TASK = Task("shapes", 4, 32)
+GPU = torch.device("cuda", 0)
+
+
+@pytest.fixture
+def small():
+    space = MobileNetV3Space("small", 0.25, None)
+    torch.manual_seed(0)
+    return space.network(space.sample(np.random.default_rng(0), 1)[0], TASK)
+
+
+def outputs_and_gradients(network):
+    network.zero_grad()
+    torch.manual_seed(1)
+    logits = network.eval()(torch.randn(2, 3, 32, 32))
+    logits.square().sum().backward()
+    return [logits, *(one.grad for one in network.parameters())]
+
+
+def test_products_compute_what_1x1_convolutions_compute(small):
+    expected = outputs_and_gradients(small)
+    with profile() as without, Products():
+        found = outputs_and_gradients(small)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+    convolutions = [one for one in small.modules() if isinstance(one, nn.Conv2d)]
+    others = [one for one in convolutions if one.kernel_size != (1, 1)]
+    assert len(others) < len(convolutions)
+    counts = {one.key: one.count for one in without.key_averages()}
+    assert counts["aten::conv2d"] == len(others)
+
+
+def test_short_trainings_of_many_shapes_do_not_try_kernels():
+    mobile = NARROW.network(NARROW.sample(np.random.default_rng(0), 1)[0], TASK)
+    cell = SPACE.network(SPACE.architectures(np.array(6111)), TASK)
+    assert kernels_for(mobile, 10) is Kernels.guessed
+    assert kernels_for(mobile, 100) is Kernels.tried
+    assert kernels_for(cell, 10) is Kernels.tried
+
+
+@pytest.mark.parametrize(
+    ("kernels", "tries", "uses_cudnn"),
+    [
+        (Kernels.tried, True, True),
+        (Kernels.guessed, False, True),
+        (Kernels.built_before, False, False),
+    ],
+)
+def test_settings_of_cudnn_hold_within_the_block(kernels, tries, uses_cudnn):
+    before = torch.backends.cudnn.benchmark, torch.backends.cudnn.enabled
+    with pytest.raises(KeyError), computed_by(kernels, GPU):  # noqa: PT012 - looks inside
+        inside = torch.backends.cudnn.benchmark, torch.backends.cudnn.enabled
+        raise KeyError
+    assert inside == (tries, uses_cudnn)
+    assert (torch.backends.cudnn.benchmark, torch.backends.cudnn.enabled) == before
