@@ -1,9 +1,9 @@
 """Claim: at no more latency, found networks of MobileNetV3 are more accurate than timm's; and a tau.
 
     $ pip install timm
-    $ NAS_DATA=<folder of tables> python benchmarks/mobilenet_v3_trained.py --part times,supernet,find,inherited,front --out v3/
+    $ NAS_DATA=<folder of tables> python benchmarks/mobilenet_v3_trained.py --part times,supernet,find,inherited,again,front --out v3/
     $ NAS_DATA=... python benchmarks/mobilenet_v3_trained.py --part tau --out v3/     # at the same time, another GPU
-    $ python benchmarks/mobilenet_v3_trained.py --part times,supernet,find,inherited,front,tau --tiny --out tiny/    # on a CPU
+    $ python benchmarks/mobilenet_v3_trained.py --part times,supernet,find,inherited,again,front,tau --tiny --out tiny/    # on a CPU
 
 CIFAR-10 at 96 pixels. Each part leaves files in `--out` that the next reads:
 
@@ -12,7 +12,10 @@ CIFAR-10 at 96 pixels. Each part leaves files in `--out` that the next reads:
 - supernet: the sandwich rule for `--minutes`;
 - find: for each of timm's networks and each device, the network of the best inherited accuracy that is no
   slower: candidates by a linear model of the times, the chosen one timed in turns with timm's;
-- front: both trained from new weights with one recipe, and the table `front.md`;
+- again: all of these timed once more, and those of `tau`, in turns, with nothing else on the machine;
+- front: all of these trained from new weights with one recipe, and the tables `front.md` and figures of each device
+  that `again` has timed on;
+- kernels: epochs of two networks side by side by each choice of `Kernels`, and what a supernet's first steps take;
 - inherited, tau: 20 networks, their accuracy with inherited weights and after a training alone; `tau` trains, timm's
   networks too, and then waits for `inherited`.
 
@@ -30,18 +33,23 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 from sklearn.linear_model import RidgeCV
 
 from nas.accuracy.images.open import open_images
 from nas.accuracy.supernet.stored import load_supernet, save_supernet
 from nas.accuracy.supernet.training import path_accuracy, seconds_of_epoch, train_supernet
+from nas.accuracy.training import together, trainer
 from nas.accuracy.training.evaluation import device_named
+from nas.accuracy.training.optimization.kernels import Kernels
 from nas.accuracy.training.recipe import RECIPES
-from nas.accuracy.training.together import TrainingPool
+from nas.accuracy.training.together import TrainingPool, train_together
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.untrained import own_side, untrained
 from nas.spaces.mobilenet_v3.plugin import NARROW, MobileNetV3Space
@@ -62,7 +70,8 @@ SHARES_OF_T = (
     0.9,
     0.8,
 )  # what seems accurate and fast is often where the model of the times errs
-CALLS = 50
+CALLS, PASSES = 50, 3
+RECIPE = replace(RECIPES["modern"], rand_augment=False)
 STARTED_S = time.monotonic()
 
 
@@ -197,15 +206,14 @@ class Bench:
     def trained(self, jobs):
         """Test accuracies after a training alone, by (name, seed); waits for those of other processes."""
         epochs = self.arguments.epochs
-        recipe = replace(RECIPES["modern"], epochs=epochs, rand_augment=False)
+        recipe = replace(RECIPE, epochs=epochs)
         paths = {}
         with TrainingPool(
             self.images, on=TrainOn.train_and_valid, side_by_side=self.arguments.at_once
         ) as pool:
             futures = []
             for name, build, seed in jobs:
-                path = self.out / f"{name.replace(' ', '_')}-{epochs}-{seed}.json"
-                paths[name, seed] = path
+                path = paths[name, seed] = self.path(name, seed)
                 if not path.is_file():
                     begin = partial(_begun, path, build, seed)
                     futures.append(pool.submit(begin, recipe, seed=seed, evaluate_every=epochs))
@@ -218,34 +226,137 @@ class Bench:
             time.sleep(1)
         return {key: json.loads(path.read_text())[0] for key, path in paths.items()}
 
+    def path(self, name, seed):
+        """File of a training."""
+        return self.out / f"{name.replace(' ', '_')}-{self.arguments.epochs}-{seed}.json"
+
     def of_seeds(self, builds):
         """The trainings of these networks, seed after seed."""
         return [(*one, seed) for seed in range(self.arguments.seeds) for one in builds.items()]
 
-    def front(self):
-        """Train what `find` compares."""
+    def found(self):
+        """Rows of choices of the networks that `find` chose, by their texts."""
         found = json.loads((self.out / "found.json").read_text())
+        return {text: self.space.parse(text) for _, _, _, text, _ in found}
+
+    def again(self):
+        """Median ms of all that is compared, in turns, `PASSES` times."""
+        for device in self.devices():
+            passes = []
+            for _ in range(PASSES):
+                networks = [
+                    *[
+                        (build().eval(), self.task.image_side)
+                        for build in self.published().values()
+                    ],
+                    *map(self.timeable, self.found().values()),
+                    *map(self.timeable, self.random_networks()),
+                ]
+                passes.append(TIMERS[device](networks))
+            names = [*self.published(), *self.found(), *self.alone()]
+            ms = dict(zip(names, np.transpose(passes).tolist(), strict=True))
+            write_whole(self.out / f"again-{device}.json", json.dumps(ms))
+            say(device, ms)
+
+    def front(self):
+        """Train what `find` compares; write and draw what each device's times make of it."""
         builds = self.published()
-        for text in dict.fromkeys(one[3] for one in found):
-            builds[text] = partial(untrained, self.space, self.space.parse(text), self.task)
-        accuracies = self.trained(self.of_seeds(builds))
-        lines = ["| device | network | ms | test accuracy | found | ms | test accuracy | points |"]
-        lines.append("|---|---|---|---|---|---|---|---|")
-        for device, name, limit_ms, text, ms in found:
-            theirs, ours = (
-                100 * np.array([accuracies[one, seed] for seed in range(self.arguments.seeds)])
-                for one in (name, text)
+        for text, row in self.found().items():
+            builds[text] = partial(untrained, self.space, row, self.task)
+        trained = self.trained(self.of_seeds(builds))
+        accuracies = {
+            name: 100 * np.array([trained[name, seed] for seed in range(self.arguments.seeds)])
+            for name in builds
+        }
+        for name in self.alone():  # which `tau` trains, with one seed
+            path = self.path(name, 0)
+            if path.is_file():
+                accuracies[name] = 100 * np.array(json.loads(path.read_text())[:1])
+        tables = []
+        for device in TIMERS:
+            path = self.out / f"again-{device}.json"
+            if not path.is_file():
+                continue
+            ms = {name: float(np.median(one)) for name, one in json.loads(path.read_text()).items()}
+            tables += [f"| {DEVICES[device]}, ms | network | test accuracy, % |", "|---|---|---|"]
+            tables += [
+                f"| {ms[name]:.3f} | `{name}` | {_text(accuracies[name])} |"
+                for name in sorted(builds, key=ms.__getitem__)
+            ]
+            tables.append("")
+            self.draw(device, ms, accuracies)
+        write_whole(self.out / "front.md", "\n".join(tables))
+        say("\n".join(tables))
+
+    def draw(self, device, ms, accuracies):
+        """Latency and accuracy of each network, with the error bars of the seeds."""
+        figure = Figure((7, 4.2), layout="constrained")
+        axes = figure.add_subplot(
+            xlabel=f"{DEVICES[device]}, one image, ms", ylabel="test accuracy, %"
+        )
+        groups = {
+            "found": (list(self.found()), "o", "tab:blue"),
+            "random, one seed": (self.alone(), ".", "0.6"),
+            "timm": (list(self.published()), "s", "tab:orange"),
+        }
+        for label, (names, marker, color) in groups.items():
+            known = [name for name in names if name in accuracies]
+            axes.errorbar(
+                [ms[name] for name in known],
+                [accuracies[name].mean() for name in known],
+                [_sd(accuracies[name]) for name in known],
+                fmt=marker,
+                color=color,
+                capsize=2,
+                label=label,
             )
-            lines.append(
-                f"| {device} | {name} | {limit_ms:.3f} | {_text(theirs)} | `{text}` | {ms:.3f} "
-                f"| {_text(ours)} | {ours.mean() - theirs.mean():+.2f} |"
+        for name in self.published():
+            axes.annotate(
+                name,
+                (ms[name], accuracies[name].mean()),
+                textcoords="offset points",
+                xytext=(6, -10),
+                fontsize=8,
             )
-        write_whole(self.out / "front.md", "\n".join([*lines, ""]))
-        say("\n".join(lines))
+        axes.legend(loc="lower right")
+        figure.savefig(self.out / f"front-{device}.png", dpi=120)
 
     def random_networks(self):
         """Rows of choices of the 20 random networks that `inherited` and `tau` compare."""
         return self.draws(0, 3 if self.arguments.tiny else NETWORKS)
+
+    def alone(self):
+        """Their names."""
+        return [f"alone {i}" for i in range(len(self.random_networks()))]
+
+    def kernels(self):
+        """Seconds of three epochs of two networks, and of a supernet until its shapes are known."""
+        rows = self.draws(3, 2)
+        recipe = replace(RECIPE, epochs=1 if self.arguments.tiny else 3)
+        for kernels in (Kernels.guessed, Kernels.tried):
+            with patch.object(together, "kernels_for", lambda *_, one=kernels: one):
+                began_s = time.perf_counter()
+                networks = [untrained(self.space, row, self.task) for row in rows]
+                train_together(
+                    networks,
+                    self.images,
+                    recipe,
+                    seeds=[0, 0],
+                    side_by_side=2,
+                    evaluate_every=recipe.epochs,
+                    on_epoch=lambda i, one, by=kernels.name: say(
+                        f"{by}: network {i}, epoch {one.number}, {one.seconds:.1f} s"
+                    ),
+                )
+                say(f"{kernels.name}: {time.perf_counter() - began_s:.1f} s")
+        for kernels in (Kernels.built_before, Kernels.guessed):
+            with patch.object(trainer, "Kernels", SimpleNamespace(built_before=kernels)):
+                began_s = time.perf_counter()
+                epoch_s = seconds_of_epoch(self.space, self.images)
+            seconds = time.perf_counter() - began_s
+            say(
+                f"supernet, {kernels.name}: {seconds:.1f} s for two passes, {epoch_s:.1f} s an epoch"
+            )
 
     def inherited(self):
         """Their accuracies with inherited weights."""
@@ -255,8 +366,8 @@ class Bench:
     def tau(self):
         """Inherited against trained alone; and timm's networks, which need no supernet, meanwhile."""
         alone = [
-            (f"alone {i}", partial(untrained, self.space, row, self.task), 0)
-            for i, row in enumerate(self.random_networks())
+            (name, partial(untrained, self.space, row, self.task), 0)
+            for name, row in zip(self.alone(), self.random_networks(), strict=True)
         ]
         accuracies = self.trained([*self.of_seeds(self.published()), *alone])
         while not (self.out / "inherited.json").is_file():
@@ -315,6 +426,7 @@ def on_gpu(networks):
 
 
 TIMERS = {"core": on_core, "gpu": on_gpu}
+DEVICES = {"core": "ONNX Runtime, one thread", "gpu": "captured CUDA graph"}
 
 
 def _replayed(graph, _network, _image):
@@ -334,12 +446,18 @@ def _in_turns(calls):
 
 
 def _text(percent):
-    return f"{percent.mean():.2f} +- {percent.std(ddof=len(percent) > 1):.2f}"
+    return (
+        f"{percent.mean():.2f} +- {_sd(percent):.2f}" if len(percent) > 1 else f"{percent[0]:.2f}"
+    )
+
+
+def _sd(percent):
+    return percent.std(ddof=1) if len(percent) > 1 else 0.0
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--part", default="times,supernet,find,inherited,front,tau")
+    parser.add_argument("--part", default="times,supernet,find,inherited,again,front,tau")
     parser.add_argument("--out", type=Path, default=Path("mobilenet_v3_trained"))
     parser.add_argument("--device", default="core,gpu", help="to time on")
     parser.add_argument("--side", type=int, default=96)

@@ -46,9 +46,9 @@ def test_products_compute_what_1x1_convolutions_compute(small):
 def test_short_trainings_of_many_shapes_do_not_try_kernels():
     mobile = NARROW.network(NARROW.sample(np.random.default_rng(0), 1)[0], TASK)
     cell = SPACE.network(SPACE.architectures(np.array(6111)), TASK)
-    assert kernels_for(mobile, 10) is Kernels.guessed
-    assert kernels_for(mobile, 100) is Kernels.tried
-    assert kernels_for(cell, 10) is Kernels.tried
+    assert kernels_for(mobile, 20) is Kernels.guessed
+    assert kernels_for(mobile, 200) is Kernels.tried
+    assert kernels_for(cell, 1) is Kernels.tried
 
 
 @pytest.mark.parametrize(
