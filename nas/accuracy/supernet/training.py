@@ -124,7 +124,7 @@ def path_accuracy(
     """Accuracy with inherited weights on the first validation images: a score, of no trained network."""
     network = inherited(space, shared, architecture, images.task, side)
     first = Images(images.valid.pixels[:JUDGED_ON], images.valid.labels[:JUDGED_ON])
-    kernels = Kernels.built_before if shared.shapes_vary else Kernels.guessed
+    kernels = Kernels.without_cudnn if shared.shapes_vary else Kernels.guessed
     with computed_by(kernels, device_named(device)):
         recalibrate(network, images, device=device)
         return accuracy_of(network, first, images, device=device)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
-from torch.nn import functional
 
 from nas.accuracy.images.image_set import Images, ImageSet
 from nas.accuracy.training.augmented.batches import Source, source_of
+from nas.accuracy.training.optimization.kernels import has_many_shapes
 from nas.accuracy.training.optimization.step import Normalised
 
-_BATCH = 256
-"""Images at once: as in training, for which cuDNN has chosen its kernels already."""
+_BATCH, _LARGE_BATCH = 256, 4096
+"""Images at once; the larger on a GPU, for networks of few shapes."""
 
 
 def device_named(device: torch.device | str) -> torch.device:
@@ -41,14 +43,26 @@ def accuracy_of(
 
 def right_answers(model: Normalised, source: Source, device: torch.device) -> Int64[Tensor, ""]:
     """Number of images whose most likely class is right, on the device; the mode is as before."""
-    was_training = model.training
+    was_training, is_gpu = model.training, device.type == "cuda"
     model.eval()
+    size = _LARGE_BATCH if is_gpu and not has_many_shapes(model.network) else _BATCH
     right = torch.zeros((), dtype=torch.int64, device=device)
     with torch.no_grad():
-        for which in torch.arange(len(source)).split(_BATCH):
-            missing = _BATCH - len(which) if device.type == "cuda" else 0
-            pixels, labels = source.gather(functional.pad(which, (0, missing)))
+        for which, new in batches_of(len(source), size, equal=is_gpu):
+            pixels, labels = source.gather(which)
             answers = model(pixels).argmax(1) == labels
-            right += answers[: len(which)].sum()
+            right += answers[-new:].sum()
     model.train(was_training)
     return right
+
+
+def batches_of(images: int, size: int, *, equal: bool) -> Iterator[tuple[Int64[Tensor, "b"], int]]:
+    """Positions of a batch's images, and how many of them, the last ones, are new.
+
+    With `equal`, the last batch has images of the one before it: the kernels of another size would
+    have to be found on a GPU, and copies of an image would change the statistics of a batch.
+    """
+    for start in range(0, images, size):
+        end = min(start + size, images)
+        first = max(0, end - size) if equal else start
+        yield torch.arange(first, end), end - start

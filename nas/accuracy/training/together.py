@@ -20,7 +20,7 @@ from torch import nn
 from nas.accuracy.images.image_set import ImageSet
 from nas.accuracy.training.evaluation import device_named
 from nas.accuracy.training.optimization.captured import GpuSlot
-from nas.accuracy.training.optimization.kernels import kernels_for
+from nas.accuracy.training.optimization.kernels import Kernels, kernels_for
 from nas.accuracy.training.recipe import Recipe
 from nas.accuracy.training.train_on import TrainOn
 from nas.accuracy.training.trainer import Epoch, Sources, Trained, Waits, drained, training
@@ -126,10 +126,10 @@ class TrainingPool:
         future: Future[Trained] = Future()
 
         def begin(slot: GpuSlot | None) -> Waits[Trained]:
-            built = network()
+            built = network()  # here, where its errors belong to this training
             if slot is not None:
                 slot.kernels = kernels_for(built, recipe.epochs)
-                yield slot.marked()  # goes on by these kernels
+                yield slot.marked()  # is resumed with these kernels
             return (
                 yield from training(
                     self._sources,
@@ -170,7 +170,7 @@ class TrainingPool:
         with ExitStack() as closing:
             slots = []
             for _ in range(self._at_once):
-                slot = GpuSlot(self._device)
+                slot = GpuSlot(self._device, Kernels.guessed)
                 closing.callback(slot.close)
                 slots.append(slot)
             running: list[_Running] = []

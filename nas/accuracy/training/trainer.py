@@ -25,7 +25,7 @@ from nas.accuracy.training.checkpoint import (
 )
 from nas.accuracy.training.evaluation import device_named, right_answers
 from nas.accuracy.training.optimization.captured import GpuSlot, opened_slot
-from nas.accuracy.training.optimization.kernels import Kernels, kernels_for
+from nas.accuracy.training.optimization.kernels import kernels_for
 from nas.accuracy.training.optimization.replicas import average_statistics, place
 from nas.accuracy.training.optimization.step import Normalised, Step, copied, restore
 from nas.accuracy.training.recipe import Recipe
@@ -164,7 +164,7 @@ def train(
     """
     device = device_named(device)
     sources = Sources.of(images, on, device)
-    kernels = Kernels.built_before if shapes_vary else kernels_for(network, recipe.epochs)
+    kernels = kernels_for(network, recipe.epochs, shapes_vary=shapes_vary)
     with opened_slot(device, kernels) as slot:
         return drained(
             training(
@@ -262,11 +262,13 @@ def seconds_an_epoch(
 ) -> float:
     """Estimate what an epoch of `train` takes, without its evaluation; the network stays as it is.
 
-    Some steps of a copy are timed, a tenth of an epoch at most.
+    Some steps of a copy are timed, a tenth of an epoch at most, after the kernels of their layers were
+    found, which takes longer; a supernet goes on to find others.
     """
     device = device_named(device)
     sources = Sources.of(images, on, device)
-    with opened_slot(device, Kernels.built_before if shapes_vary else Kernels.tried) as slot:
+    kernels = kernels_for(network, recipe.epochs, shapes_vary=shapes_vary)
+    with opened_slot(device, kernels) as slot:
         return _Training(
             sources, deepcopy(network), recipe, seed=0, slot=slot, subnetworks=subnetworks
         ).seconds_an_epoch()
@@ -366,11 +368,7 @@ class _Training:
             restore(self.step.state(), before)
 
     def seconds_an_epoch(self) -> float:
-        """Time some steps; the state is then that of a started training.
-
-        Each step of a supernet has layers of its own, the first use of which takes far longer: they
-        are all used before.
-        """
+        """Time some steps, each of a supernet's after it was taken once; the state is then of a training."""
         segments = self._batches.epoch(0, self._segment_steps)
         steps = max(1, min(self._batches.steps // 10, _TIMED_STEPS))
         pixels, labels = next(segments)

@@ -24,14 +24,14 @@ os.environ.setdefault(
 class GpuSlot:
     """A CUDA stream, and the memory of the graphs that are captured on it, one training at a time."""
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, kernels: Kernels) -> None:
         """Takes a stream of a GPU with an index."""
         from runtime.network.cuda.graph import GraphEngine  # noqa: PLC0415 - of CUDA alone
         from runtime.network.cuda.stream_pool import stream_pool  # noqa: PLC0415 - of CUDA alone
 
         self._device = device
-        self.kernels = Kernels.tried
-        """Of what is trained here."""
+        self.kernels = kernels
+        """Choice of kernels for what is trained here, from the next `current` on."""
         self._streams = stream_pool(device.index)
         self._stream = self._streams.take()
         self._stream.wait_stream(torch.cuda.default_stream(device))  # the images are uploaded there
@@ -83,8 +83,7 @@ def opened_slot(device: torch.device, kernels: Kernels) -> Iterator[GpuSlot | No
     if device.type != "cuda":
         yield None
         return
-    slot = GpuSlot(device)
-    slot.kernels = kernels
+    slot = GpuSlot(device, kernels)
     try:
         with slot.current():
             yield slot

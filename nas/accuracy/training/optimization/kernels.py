@@ -1,6 +1,6 @@
 """Which CUDA kernels compute convolutions.
 
-For each new shape of a convolution, cuDNN guesses a kernel and builds it, or tries all it has first:
+For each new shape of a convolution, cuDNN guesses a kernel and builds it, or first tries all it has:
 about 0.1 and 0.5 seconds on an H200. That is nothing in a long training of a network, and most of
 what a supernet of thousands of shapes would do.
 """
@@ -8,7 +8,7 @@ what a supernet of thousands of shapes would do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from enum import Enum
 from typing import Any, final
 
@@ -18,49 +18,60 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 _FEW = 20
-"""Different convolutions that are tried in seconds."""
+"""Different convolutions of which kernels are tried in seconds."""
+
+_LONG = 50
+"""Epochs after which trying has paid for any number of them."""
 
 
 class Kernels(Enum):
-    """How the kernel of a shape is found."""
+    """Choice of the kernel for a shape."""
 
-    tried = "tried"  # the fastest: those that are guessed are slow for few channels
+    tried = "tried"  # the fastest of all: those that are guessed are slow for few channels
     guessed = "guessed"
-    built_before = "built_before"  # 1x1 convolutions as matrix products, others without cuDNN
+    without_cudnn = "without_cudnn"  # 1x1 convolutions as matrix products, others by torch's own
 
 
-def kernels_for(network: nn.Module, epochs: int) -> Kernels:
-    """Try kernels of a network of few different convolutions, or in a training that is long enough.
+def kernels_for(network: nn.Module, epochs: int, *, shapes_vary: bool = False) -> Kernels:
+    """Try kernels of networks of few different convolutions, and in trainings of 50 epochs and more.
 
-    Trying them takes half a second for each, and saves a hundredth of that in an epoch: with two
-    networks of MobileNetV3 side by side, at 96 pixels, the first epoch took 33 and 18 s by kernels
-    that were guessed, 83 and 38 s by tried ones; the second 7 and 6 s (H200).
+    Trying takes about 0.5 s for each convolution. With two networks of MobileNetV3 side by side, at 96
+    pixels on an H200, the first epoch took 83 and 38 s instead of 33 and 18 s, later ones about 1.2 s
+    less than the 7 s by kernels that are guessed. With `shapes_vary` there are thousands of shapes.
     """
+    if shapes_vary:
+        return Kernels.without_cudnn
+    return Kernels.guessed if has_many_shapes(network) and epochs < _LONG else Kernels.tried
+
+
+def has_many_shapes(network: nn.Module) -> bool:
+    """Whether finding kernels for another size of batch takes longer than the work."""
     different = {
         (one.in_channels, one.out_channels, one.kernel_size, one.stride, one.groups)
         for one in network.modules()
         if isinstance(one, nn.Conv2d)
     }
-    return Kernels.tried if len(different) <= max(_FEW, epochs) else Kernels.guessed
+    return len(different) > _FEW
 
 
 @contextmanager
 def computed_by(kernels: Kernels, device: torch.device) -> Iterator[None]:
-    """Compute convolutions on a GPU by such kernels while the block runs."""
+    """Compute convolutions on a GPU by such kernels while the block runs.
+
+    The settings of cuDNN are the process's: one thread may use this at a time.
+    """
     if device.type != "cuda":
         yield
         return
-    usual = torch.backends.cudnn.benchmark, torch.backends.cudnn.enabled
-    torch.backends.cudnn.benchmark = kernels is Kernels.tried
-    torch.backends.cudnn.enabled = kernels is not Kernels.built_before and usual[1]
+    cudnn = torch.backends.cudnn
+    usual = cudnn.benchmark, cudnn.enabled
+    cudnn.benchmark = kernels is Kernels.tried
+    cudnn.enabled = kernels is not Kernels.without_cudnn and cudnn.enabled
     try:
-        if kernels is Kernels.built_before:
-            with Products():
-                yield
-        else:
+        with Products() if kernels is Kernels.without_cudnn else nullcontext():
             yield
     finally:
-        torch.backends.cudnn.benchmark, torch.backends.cudnn.enabled = usual
+        cudnn.benchmark, cudnn.enabled = usual
 
 
 @final
@@ -74,11 +85,11 @@ class Products(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call the function, or its equal."""
-        if function is functional.conv2d and not kwargs and len(args) == 7:
+        """Replace a 1x1 convolution by `linear` over the channels; call any other function as it is."""
+        if function is functional.conv2d and len(args) == 7:  # as `nn.Conv2d` calls it
             images, weights, bias, stride, padding, _, groups = args
             is_pointwise = tuple(weights.shape[2:]) == (1, 1) and groups == 1
-            if is_pointwise and stride == (1, 1) and padding == (0, 0):
+            if is_pointwise and images.dim() == 4 and (stride, padding) == ((1, 1), (0, 0)):
                 pixels = images.permute(0, 2, 3, 1)
                 return functional.linear(pixels, weights.flatten(1), bias).permute(0, 3, 1, 2)
         return function(*args, **(kwargs or {}))

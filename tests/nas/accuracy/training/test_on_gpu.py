@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from nas.accuracy.supernet.training import path_accuracy, train_supernet
+from nas.accuracy.training import trainer
 from nas.accuracy.training.optimization.average_pool import exact_average_pools
 from nas.accuracy.training.optimization.kernels import Kernels
 from nas.accuracy.training.recipe import RECIPES
@@ -31,7 +32,7 @@ def guessed_kernels(monkeypatch):
     """Let cuDNN guess its kernels: each thread times them for itself, and may choose others."""
     for module in ("trainer", "together"):
         monkeypatch.setattr(
-            f"nas.accuracy.training.{module}.kernels_for", lambda *_: Kernels.guessed
+            f"nas.accuracy.training.{module}.kernels_for", lambda *_, **__: Kernels.guessed
         )
 
 
@@ -166,7 +167,8 @@ def test_the_memory_of_ended_trainings_is_used_again(cell, brightness):
         assert reserved(8) < 1.1 * after_four
 
 
-def test_a_supernet_of_many_shapes_learns_without_cudnn(brightness):
+def test_a_supernet_of_many_shapes_learns_without_cudnn(brightness, monkeypatch):
+    monkeypatch.setattr(trainer, "kernels_for", lambda *_, **__: Kernels.without_cudnn)
     space = MobileNetV3Space("small", 0.25, None)
     losses = []
 

@@ -43,12 +43,20 @@ def test_products_compute_what_1x1_convolutions_compute(small):
     assert counts["aten::conv2d"] == len(others)
 
 
+def test_one_image_without_a_batch_is_convolved_as_usual():
+    layer, image = nn.Conv2d(3, 4, 1), torch.randn(3, 5, 5)
+    with Products():
+        found = layer(image)
+    torch.testing.assert_close(found, layer(image))
+
+
 def test_short_trainings_of_many_shapes_do_not_try_kernels():
     mobile = NARROW.network(NARROW.sample(np.random.default_rng(0), 1)[0], TASK)
     cell = SPACE.network(SPACE.architectures(np.array(6111)), TASK)
     assert kernels_for(mobile, 20) is Kernels.guessed
     assert kernels_for(mobile, 200) is Kernels.tried
     assert kernels_for(cell, 1) is Kernels.tried
+    assert kernels_for(cell, 100, shapes_vary=True) is Kernels.without_cudnn
 
 
 @pytest.mark.parametrize(
@@ -56,7 +64,7 @@ def test_short_trainings_of_many_shapes_do_not_try_kernels():
     [
         (Kernels.tried, True, True),
         (Kernels.guessed, False, True),
-        (Kernels.built_before, False, False),
+        (Kernels.without_cudnn, False, False),
     ],
 )
 def test_settings_of_cudnn_hold_within_the_block(kernels, tries, uses_cudnn):
