@@ -136,7 +136,7 @@ class LiveBoards:
     def _judged(self, network: str, timed: Timed, address: str, watch: Watch) -> Measurement:
         self._states[address] = timed.report
         mhz = timed.state.clock_mhz
-        drift = tuple(watch.drift(timed.control_median_ms))
+        drift = () if self._config.correct_drift else tuple(watch.drift(timed.control_median_ms))
         disturbances = (
             *watch.disturbances(mhz),
             *loaded(timed.state.other_load, self._config.quiet.other_load),

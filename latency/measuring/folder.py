@@ -30,7 +30,7 @@ class MeasurementFolder:
     def __init__(self, config: MeasureConfig, device_id: str, deciding: dict[str, Any]) -> None:
         """Make the folder; `deciding` are the settings that a time depends on."""
         self.device_id = device_id
-        self._quiet = config.quiet
+        self._quiet, self._correct = config.quiet, config.correct_drift
         self._deciding = json.loads(json.dumps(deciding))  # as it will be read again
         self.slug = _slug(device_id)
         self.path = Path(config.out)
@@ -82,7 +82,7 @@ class MeasurementFolder:
 
     def rows(self) -> list[dict[str, str]]:
         """All lines of all parts."""
-        return rows_of(self.path, self.slug, self._quiet)
+        return rows_of(self.path, self.slug, self._quiet, correct=self._correct)
 
 
 def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -98,12 +98,14 @@ def _slug(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.]+", "-", text)
 
 
-def rows_of(folder: Path, slug: str, quiet: StabilityConfig) -> list[dict[str, str]]:
+def rows_of(
+    folder: Path, slug: str, quiet: StabilityConfig, *, correct: bool = False
+) -> list[dict[str, str]]:
     """All lines of all parts of a measurement; every part's control is compared with itself."""
     return [
         row
         for path in parts_of(folder, slug, "journal.csv")
-        for row in judged(read(path), quiet.control_drift)
+        for row in judged(read(path), quiet.control_drift, correct=correct)
     ]
 
 

@@ -35,7 +35,7 @@ RUNTIMES = {
 
 _FREE = (
     *("networks", "repeats", "probes", "transfer", "latency", "minutes"),
-    *("statistic", "on_disturbance", "out", "quiet"),
+    *("statistic", "on_disturbance", "correct_drift", "out", "quiet"),
     "scenario",  # all of it is in the device id
 )
 """Settings that no time depends on; they may change when a measurement is continued."""
@@ -289,7 +289,8 @@ def measure(
         taken = tuple(beside_gb_per_s())
         mhz = clock_mhz()
         control_ms = float(np.median(control_samples.ms))
-        drift, disturbances = tuple(watch.drift(control_ms)), tuple(watch.disturbances(mhz))
+        drift = () if config.correct_drift else tuple(watch.drift(control_ms))
+        disturbances = tuple(watch.disturbances(mhz))
         config.require_quiet(drift, disturbances, "the machine")
         yield [
             Measurement(text, samples, control_ms, mhz, drift, disturbances, taken)

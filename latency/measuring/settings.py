@@ -39,6 +39,7 @@ class MeasureConfig:
     probes: int | None = None  # number of calibration networks, chosen as `nas.transfer` does
     transfer: bool = False
     scenario: str | None = None  # other work beside the networks; None: none
+    correct_drift: bool = False  # divide times by the control's drift instead of flagging them
     minutes: float | None = None  # no round begins after that; None: everything is measured
     timing: TimingConfig = field(default_factory=TimingConfig)
     quiet: StabilityConfig = field(default_factory=StabilityConfig)

@@ -131,7 +131,8 @@ def _measure_pending(  # noqa: PLR0917 - called above alone
 
     def rows() -> Rows:
         every = (
-            judged(read(path), config.quiet.control_drift) for path in subject.journals(folder)
+            judged(read(path), config.quiet.control_drift, correct=config.correct_drift)
+            for path in subject.journals(folder)
         )
         return doubted([row for one in every for row in one], space)
 

@@ -107,7 +107,9 @@ def in_words(origin: dict[str, Any]) -> str:
     of = "" if distinct_networks is None else f" of {distinct_networks:,}"
     fast = len(origin["implausibly_fast_but_confirmed"])
     doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
-    return f"{origin['networks_measured']:,}{of} networks measured undisturbed{noise}{doubt}"
+    corrected = origin["settings"]["correct_drift"]
+    how = "and corrected by the control" if corrected else "undisturbed"
+    return f"{origin['networks_measured']:,}{of} networks measured {how}{noise}{doubt}"
 
 
 def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:

@@ -212,6 +212,23 @@ def test_a_network_measured_while_the_control_was_slow_is_left_out_though_it_cam
     assert second["disturbances"] == ""
 
 
+def test_a_drift_of_the_control_is_divided_out_where_that_is_wanted(tmp_path):
+    machine, journal = Machine(), tmp_path / "journal.csv"
+    correcting = config(together=1, correct_drift=True)  # and so it does not stop
+    for group in measure([500, 700, 900], correcting, machine):
+        append(journal, group)
+        machine.slowdown *= 1.3
+
+    rows = judged(read(journal), 0.05, correct=True)
+
+    assert measured_ms(rows, Statistic.median) == pytest.approx(
+        {STRINGS[n]: n / 1000 for n in (500, 700, 900)}, rel=1e-4
+    )
+    assert [float(row["control_drift"]) for row in rows] == pytest.approx([0, 0.3, 0.69], abs=1e-4)
+    assert float(rows[2]["p95_ms"]) == pytest.approx(0.9, rel=1e-4)
+    assert float(read(journal)[2]["median_ms"]) == pytest.approx(0.9 * 1.69, rel=1e-4)
+
+
 def test_the_time_of_an_architecture_is_not_that_of_another_which_is_the_same_network(tmp_path):
     machine, journal = Machine(), tmp_path / "journal.csv"
     (pair,) = np.flatnonzero(np.bincount(NAS_BENCH_201.network_class) == 2)[:1]

@@ -51,7 +51,8 @@ def ship(origin: Path, folder: Path) -> Path:
     slug = origin.name.removesuffix("_ms.json")
     facts, quiet = _read(origin)
     taken: dict[int, list[list[float]]] = {}
-    for row in rows_of(origin.parent, slug, quiet):
+    correct = bool(facts["settings"].get("correct_drift"))  # earlier origins have none
+    for row in rows_of(origin.parent, slug, quiet, correct=correct):
         if not row["disturbances"]:
             times_ms = [float(row[name]) for name in ("median_ms", "p95_ms", "p99_ms")]
             number = int(SPACE.numbers(SPACE.parse(row["arch"])))
