@@ -34,6 +34,7 @@ import os
 import time
 from dataclasses import replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from unittest.mock import patch
 
@@ -333,28 +334,14 @@ class Bench:
     def kernels(self):
         """Seconds of three epochs of two networks, and of a supernet until its shapes are known.
 
-        What comes first pays for the start of CUDA, so a network is trained before.
+        A process keeps the kernels that it has found for a shape, so each way has one of its own.
         """
-        rows = self.draws(3, 2)
-        recipe = replace(RECIPE, epochs=1 if self.arguments.tiny else 3)
-        first = untrained(self.space, self.draws(4, 1)[0], self.task)
-        train_together([first], self.images, replace(recipe, epochs=1), seeds=[0])
         for kernels in (Kernels.guessed, Kernels.tried):
-            with patch.object(together, "kernels_for", lambda *_, one=kernels: one):
-                began_s = time.perf_counter()
-                networks = [untrained(self.space, row, self.task) for row in rows]
-                train_together(
-                    networks,
-                    self.images,
-                    recipe,
-                    seeds=[0, 0],
-                    side_by_side=2,
-                    evaluate_every=recipe.epochs,
-                    on_epoch=lambda i, one, by=kernels.name: say(
-                        f"{by}: network {i}, epoch {one.number}, {one.seconds:.1f} s"
-                    ),
-                )
-                say(f"{kernels.name}: {time.perf_counter() - began_s:.1f} s")
+            process = get_context("spawn").Process(
+                target=train_by_kernels, args=(self.arguments, kernels)
+            )
+            process.start()
+            process.join()
         for kernels in (Kernels.without_cudnn, Kernels.guessed):
             with patch.object(trainer, "kernels_for", lambda *_, one=kernels, **__: one):
                 began_s = time.perf_counter()
@@ -383,6 +370,30 @@ class Bench:
         tau = kendalltau(inherited, found)[0]
         write_whole(self.out / "tau.json", json.dumps({"tau": tau, "alone": found}))
         say(f"tau {tau:.3f} of {len(alone)} networks")
+
+
+def train_by_kernels(arguments, kernels):
+    """Train two networks side by side for three epochs, their kernels found in this way."""
+    bench = Bench(arguments)
+    recipe = replace(RECIPE, epochs=1 if arguments.tiny else 3)
+    # what comes first pays for the start of CUDA
+    first = untrained(bench.space, bench.draws(4, 1)[0], bench.task)
+    train_together([first], bench.images, replace(recipe, epochs=1), seeds=[0])
+    networks = [untrained(bench.space, row, bench.task) for row in bench.draws(3, 2)]
+    with patch.object(together, "kernels_for", lambda *_: kernels):
+        began_s = time.perf_counter()
+        train_together(
+            networks,
+            bench.images,
+            recipe,
+            seeds=[0, 0],
+            side_by_side=2,
+            evaluate_every=recipe.epochs,
+            on_epoch=lambda i, one: say(
+                f"{kernels.name}: network {i}, epoch {one.number}, {one.seconds:.1f} s"
+            ),
+        )
+    say(f"{kernels.name}: {time.perf_counter() - began_s:.1f} s")
 
 
 def _begun(path, build, seed):

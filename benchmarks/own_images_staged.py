@@ -11,6 +11,7 @@ devices at the same time, a GPU each: a training that is there is not trained ag
 count against this search's time as if it were. So each search has its `--minutes` of one GPU, of
 which `nas.trials.staged.stages` leaves the stages their shares. Searches with another `--seed` draw
 other candidates and score them on another batch; their trainings have one seed and are shared, too.
+`--longer 6953,14964` trains these cells for the epochs of the last stage, and nothing else.
 """
 
 from __future__ import annotations
@@ -181,18 +182,21 @@ def judged(
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=Path("staged"))
-    parser.add_argument("--device", type=int, default=0, choices=range(len(DEVICES)))
-    parser.add_argument("--minutes", type=float, default=20.0, help="of the search, of one GPU")
-    parser.add_argument("--wall-minutes", type=float, default=20.0, help="of the whole script")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--at-once", type=int, default=8, help="trainings")
-    parser.add_argument("--tiny", action="store_true", help="digits, for a test on a CPU")
-    arguments = parser.parse_args()
-    images = images_of(arguments)
-    say("images are ready", images.report)
+def train_longer(cells: str, source: SharedTrainings) -> None:
+    """Train these cells for the epochs of the last stage."""
+    last = len(source.fidelities) - 1
+    numbers = [int(number) for number in cells.split(",")]
+    cell_of = {
+        source.submit(trial, SPACE.architectures(np.array(number)), last, 0): number
+        for trial, number in enumerate(numbers)
+    }
+    for _ in numbers:
+        future = source.wait()
+        say(f"cell {cell_of[future]}: {future.result().accuracy:.2%}")
+
+
+def searched(images: ImageSet, source: SharedTrainings, arguments: argparse.Namespace) -> None:
+    """Search for the device, and write what the table says of the network found."""
     where = DEVICES[arguments.device]
     problem = problem_of(*where, 12, Split.valid)
     draws = 40 if arguments.tiny else StagedConfig().draws
@@ -201,6 +205,26 @@ def main() -> None:
     seconds = SHARES["scores"] * 60 * arguments.minutes
     candidates = scored(candidates, score.each, score.aggregate, seconds)
     say(f"scored {len(candidates)} of {candidates.within} in {candidates.score_s:.0f} s")
+    stages, loop = search(problem, candidates, source, arguments)
+    found = judged(where, stages, loop, source)
+    name = f"staged-{arguments.device}-{arguments.seed}.json"
+    write_whole(arguments.out / name, json.dumps(found, indent=2))
+    say(json.dumps(found))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("staged"))
+    parser.add_argument("--device", type=int, default=0, choices=range(len(DEVICES)))
+    parser.add_argument("--minutes", type=float, default=20.0, help="of the search, of one GPU")
+    parser.add_argument("--wall-minutes", type=float, default=20.0, help="of the whole script")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--at-once", type=int, default=8, help="trainings")
+    parser.add_argument("--longer", help="cells to train for the epochs of the last stage")
+    parser.add_argument("--tiny", action="store_true", help="digits, for a test on a CPU")
+    arguments = parser.parse_args()
+    images = images_of(arguments)
+    say("images are ready", images.report)
     inner = SideBySide(
         images,
         SPACE.network,
@@ -212,13 +236,12 @@ def main() -> None:
     )
     source = SharedTrainings(inner, arguments.at_once, arguments.out / "trainings")
     try:
-        stages, loop = search(problem, candidates, source, arguments)
+        if arguments.longer:
+            train_longer(arguments.longer, source)
+        else:
+            searched(images, source, arguments)
     finally:
         inner.close()
-    found = judged(where, stages, loop, source)
-    name = f"staged-{arguments.device}-{arguments.seed}.json"
-    write_whole(arguments.out / name, json.dumps(found, indent=2))
-    say(json.dumps(found))
 
 
 if __name__ == "__main__":
