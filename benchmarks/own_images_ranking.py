@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from own_images_staged import DEVICES, problem_of
 from scipy.stats import kendalltau
 
 from nas.accuracy.base import Split
@@ -276,6 +277,23 @@ def judged(cells: np.ndarray, out: dict[str, Any]) -> list[tuple[str, int, dict[
     return found
 
 
+def chosen_by_supernet(accuracy: dict[str, float]) -> list[str]:
+    """The cell of the best shared weights within T of each device of the staged search, and its gap."""
+    cells, values = np.array([int(number) for number in accuracy]), np.array([*accuracy.values()])
+    lines = []
+    for device, limit_ms in DEVICES:
+        judge = problem_of(device, limit_ms, 200, Split.test)
+        test = judge.accuracy.answer(SPACE.rows).fraction
+        within = judge.oracle.answer(SPACE.rows).ms <= limit_ms
+        found = cells[within[cells]][np.argmax(values[within[cells]])]
+        gap = 100 * (test[within].max() - test[found])
+        of = int(within[cells].sum())
+        lines.append(
+            f"- supernet alone, {device}, {limit_ms} ms: cell {found} of {of}, gap {gap:.2f}"
+        )
+    return lines
+
+
 def by_proxies(
     cells: np.ndarray, out: dict[str, Any], test: np.ndarray, short: np.ndarray
 ) -> list[tuple[str, int, dict[str, float]]]:
@@ -329,6 +347,8 @@ def report(cells: np.ndarray, out: dict[str, Any], arguments: argparse.Namespace
         for part in ("proxies", "short", "supernet")
         if part in out
     ]
+    if "supernet" in out:
+        lines += chosen_by_supernet(out["supernet"]["accuracy"])
     text = "\n".join(lines)
     (arguments.out / "ranking.md").write_text(text + "\n")
     print(text, flush=True)
