@@ -77,7 +77,8 @@ class MeasureConfig:
           UserError: if there is one; it names the disturbance.
         """
         if (drift or disturbances) and self.on_disturbance is OnDisturbance.stop:
+            shared = ", or on a shared host correct_drift=true" if drift else ""
             raise UserError(
                 f"{measured} is not quiet: {'; '.join((*drift, *disturbances))}; make it so and run the "
-                f"same command again to go on, or take on_disturbance=flag"
+                f"same command again to go on, or take on_disturbance=flag{shared}"
             )

@@ -24,6 +24,6 @@ class SurrogateAccuracyConfig(AccuracyConfig):
         if not isinstance(space, HasSurrogate):
             raise UserError(
                 f"accuracy=surrogate: space={space.name} has no embedded model of accuracy; choose "
-                f"another source"
+                f"another source, or train on your images with data=<folder>"
             )
         return space.surrogate(task, split, epochs)

@@ -55,7 +55,7 @@ class Searched:
     @property
     def accuracy_text(self) -> str:
         """The accuracy with all that belongs to it, for readers."""
-        searched = f"{self.accuracy:.2%} on the {self.split} split after {self.epochs} epochs"
+        searched = f"{self.accuracy:.2%} on the {self.split} split"
         test = "" if self.accuracy_test is None else f", {self.accuracy_test:.2%} on the test split"
         return f"{searched}{test}, {_words(self.accuracy_kind)}"
 

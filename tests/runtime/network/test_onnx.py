@@ -48,6 +48,29 @@ def test_every_convolution_of_an_untrained_network_is_in_int8():
     assert 0 < error < 0.05 * np.abs(expected).max()
 
 
+class FedByZeros(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.live, self.dead = nn.Conv2d(3, 4, 3), nn.Conv2d(3, 4, 3)
+        nn.init.normal_(self.dead.weight, std=30.0)  # as behind a folded norm of no variance
+        nn.init.uniform_(self.dead.bias, 0.2, 0.4)
+
+    def forward(self, images):
+        return self.live(images) + self.dead(images * 0)
+
+
+def test_the_bias_of_a_convolution_that_is_fed_zeros_survives_int8():
+    torch.manual_seed(0)
+    network, images = FedByZeros().eval(), torch.randn(1, 3, 8, 8)
+    with torch.inference_mode():
+        expected = network(images).numpy()
+
+    int8 = quantised(onnx_bytes(network, [images]), [images.numpy()])
+
+    error = np.abs(OnnxSession(int8)(images.numpy()) - expected).max()
+    assert error < 0.05 * np.abs(expected).max()
+
+
 def test_two_inputs_keep_their_order():
     class Difference(nn.Module):
         def forward(self, a, b):
