@@ -7,9 +7,9 @@ in the benchmark's `valid` protocol) and the latencies; the table judges the net
 its test accuracy after 200 epochs: the gap to the best within T, in points. The winner is not trained.
 
 Trainings are shared by the folder `trainings` in `--out`, also with processes that search for other
-devices at the same time, a GPU each: a training that is there is not trained again, but its seconds
-count against this search's time as if it were. So each search has its `--minutes` of one GPU, of
-which `nas.trials.staged.stages` leaves the stages their shares. Searches with another `--seed` draw
+devices at the same time, a GPU each: a training that is there is not trained again, but takes one of
+the `--at-once` places for its seconds as if it were. So each search has its `--minutes` of one GPU,
+of which `nas.trials.staged.stages` leaves the stages their shares. Searches with another `--seed` draw
 other candidates and score them on another batch; their trainings have one seed and are shared, too.
 `--longer 6953,14964` trains these cells for the epochs of the last stage, and nothing else.
 """
@@ -17,10 +17,10 @@ other candidates and score them on another batch; their trainings have one seed 
 from __future__ import annotations
 
 import argparse
+import heapq
 import json
 import math
 import os
-import queue
 import time
 from concurrent.futures import Future
 from itertools import accumulate
@@ -61,49 +61,60 @@ def say(*texts: object) -> None:
 class SharedTrainings:
     """A `SlowAccuracySource` that trains each network once; its clock counts the seconds each time.
 
-    A file in `folder` is a training: of this process, or of one that works for another device.
+    A file in `folder` is a training: of this process, or of one that works for another device. The
+    clock is that of a GPU with `at_once` places: each training takes the first that is free.
     """
 
     source, description = "trained", "shared trainings"
 
     def __init__(self, inner: SideBySide, at_once: int, folder: Path) -> None:
-        self.fidelities, self.spent_s = inner.fidelities, 0.0
+        self.fidelities = inner.fidelities
         self.played = 0  # trainings that were not trained again
-        self._inner, self._at_once, self._folder = inner, at_once, folder
+        self._inner, self._folder = inner, folder
+        self._free_s = [0.0] * at_once  # a heap: the ends of the free places
+        self._began_s: dict[Future[Evaluation], float] = {}
         self._paths: dict[Future[Evaluation], Path] = {}
-        self._ready: queue.SimpleQueue[Future[Evaluation]] = queue.SimpleQueue()
+        self._known: list[tuple[float, int, Future[Evaluation]]] = []  # a heap: by their ends
 
     def submit(self, trial, architecture, fidelity, seed):
         """Train, or play what is known already; the search's own seed is not that of the training."""
         del seed
         epochs = self.fidelities[fidelity].epochs
         path = self._folder / f"{int(SPACE.numbers(architecture))}-{epochs}-{TRAINING_SEED}.json"
-        if not path.is_file():
+        began_s = heapq.heappop(self._free_s)
+        if path.is_file():
+            accuracy, seconds = json.loads(path.read_text())
+            future = Future()
+            future.set_result(Evaluation(accuracy, Kind.trained, seconds))
+            self.played += 1
+            heapq.heappush(self._known, (began_s + seconds, trial, future))
+        else:
             future = self._inner.submit(trial, architecture, fidelity, TRAINING_SEED)
             self._paths[future] = path
-            return future
-        accuracy, seconds = json.loads(path.read_text())
-        future = Future()
-        future.set_result(Evaluation(accuracy, Kind.trained, seconds))
-        self.played += 1
-        self._ready.put(future)
+        self._began_s[future] = began_s
         return future
 
     def wait(self, timeout_s=math.inf):
-        """Wait for the next end, and keep what was trained."""
-        is_known = not self._ready.empty()
-        future = self._ready.get() if is_known else self._inner.wait(timeout_s)
-        path = None if future is None else self._paths.pop(future, None)
-        if future is not None and future.exception() is None:
+        """Wait for the next end, of those that are known first, and keep what was trained."""
+        future = heapq.heappop(self._known)[-1] if self._known else self._inner.wait(timeout_s)
+        if future is None:
+            return None
+        path, end_s = self._paths.pop(future, None), self._began_s.pop(future)
+        if future.exception() is None:
             one = future.result()
-            self.spent_s += one.seconds
+            end_s += one.seconds
             if path is not None:
                 write_whole(path, json.dumps([one.accuracy, one.seconds]))
+        heapq.heappush(self._free_s, end_s)
         return future
 
     def now_s(self) -> float:
-        """Seconds that one GPU would have taken for all trainings, with those that are shared."""
-        return self.spent_s / self._at_once
+        """When the next training can begin, in seconds of a GPU that trains all of them."""
+        return self._free_s[0] if self._free_s else min(self._began_s.values())
+
+    def end_s(self) -> float:
+        """When the last training has ended, likewise."""
+        return max(self._free_s)
 
     def close(self) -> None:
         """Leave the inner source open; `main` closes it."""
@@ -173,7 +184,7 @@ def judged(
             for i, one in enumerate(source.fidelities)
         },
         "shared": source.played,
-        "seconds": stages.candidates.seconds + source.now_s(),
+        "seconds": stages.candidates.seconds + source.end_s(),
         "cells": cells,
         "gap": {
             "random network, mean": float(100 * (best - test[within].mean())),
@@ -220,7 +231,9 @@ def main() -> None:
     parser.add_argument("--wall-minutes", type=float, default=20.0, help="of the whole script")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--at-once", type=int, default=8, help="trainings")
-    parser.add_argument("--longer", help="cells to train for the epochs of the last stage")
+    parser.add_argument(
+        "--longer", help="at most --at-once cells to train for the epochs of the last stage"
+    )
     parser.add_argument("--tiny", action="store_true", help="digits, for a test on a CPU")
     arguments = parser.parse_args()
     images = images_of(arguments)
