@@ -118,7 +118,7 @@ def _unknown(space: Space, name: str, columns: tuple[str, ...]) -> str:
     offer = "the nearest are" if nearest else "known are, among others,"
     return (
         f"device {name!r} is not known; {offer} {', '.join(nearest or sorted(known)[:3])}{ignored}; "
-        f"`python -m nas.data list` lists all devices"
+        f"`python -m nas.data space={space.name} list` lists all devices"
     )
 
 

@@ -196,7 +196,7 @@ def model_of(
     if measured is None:
         raise UserError(
             f"device {device.id} has no embedded latency model, and no latency file has its "
-            f"column {device.column}; `python -m nas.data list` lists what each device has"
+            f"column {device.column}; `python -m nas.data space={space.name} list` lists what each device has"
         )
     if measured.count < FEWEST_MEASURED:
         raise UserError(

@@ -84,7 +84,7 @@ class TableLatencyConfig(LatencyConfig):
         if measured is None:
             raise UserError(
                 f"no latency file in {data_folder()} has column {found.column} of device "
-                f"{found.id}; `python -m nas.data list` lists the devices that have one, "
+                f"{found.id}; `python -m nas.data space={space.name} list` lists those that have one, "
                 f"latency=auto falls back to predictions"
             )
         return _measured_table(

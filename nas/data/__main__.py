@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nas.spaces.base import SearchSpace
-from nas.spaces.public_data import HasPublicData
+from nas.spaces.public_data import HasPublicData, raw_folder
 from nas.spaces.registry import space_named
 from runtime.shell.console import PlainConsole
 from runtime.shell.exit_status import USER_ERROR, one_line_errors
@@ -93,11 +93,13 @@ def _list(space: SearchSpace, folder: Path) -> None:
     console.print(devices_table(known_devices(space)))
     if rows:
         console.print(accuracy_table(rows))
-    else:
-        fetch = (
-            f"python -m nas.data {'' if space.name == _DEFAULT else f'{_SPACE}{space.name} '}fetch"
-        )
-        _print([f"no accuracies in {folder}; `{fetch}` downloads what is public"])
+    elif isinstance(space, HasPublicData):
+        raw, files = raw_folder(space, folder), space.public_data().files
+        there = sum((raw / file.name).is_file() for file in files)
+        line = f"no table of accuracies; {there} of {len(files)} public files are in {raw}"
+        name = "" if space.name == _DEFAULT else f"{_SPACE}{space.name} "
+        fetch = f"; `python -m nas.data {name}fetch` downloads what is public"
+        _print([line + fetch * (there < len(files))])
 
 
 def _verify(space: SearchSpace, folder: Path) -> None:

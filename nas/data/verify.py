@@ -53,7 +53,7 @@ def verify(space: SearchSpace, folder: Path) -> Iterator[Verdict]:
     paths = [*shared, *sorted((folder / space.name).glob("*.csv"))]
     if not paths:
         raise UserError(
-            f"{folder} holds no table; `python -m nas.data fetch` downloads the public ones"
+            f"{folder} holds no table; `python -m nas.data space={space.name} fetch` downloads the public ones"
         )
     verdicts = [_judge(space, path) for path in paths]
     yield from verdicts

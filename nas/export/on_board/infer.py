@@ -1,7 +1,7 @@
 """Class of an image: `python infer.py image.png [network-int8.onnx]`."""
 
+import argparse
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +29,16 @@ def pixels_of(path: str, cropped_to: int, side: int) -> Any:
 def main() -> None:
     """Print the three most probable classes."""
     about = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
-    network = HERE / (sys.argv[2] if len(sys.argv) > 2 else about["network"])
-    pixels = pixels_of(sys.argv[1], about["cropped_to"], about["side"])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("image")
+    networks = [path.name for path in HERE.glob("*.onnx")]
+    parser.add_argument("network", nargs="?", choices=networks, default=about["network"])
+    asked = parser.parse_args()
+    network = HERE / asked.network
+    try:
+        pixels = pixels_of(asked.image, about["cropped_to"], about["side"])
+    except OSError as error:
+        parser.error(str(error))
     image = (pixels / 255 - about["mean"]) / about["sd"]
     batch = np.repeat(image.transpose(2, 0, 1)[None].astype("float32"), about["batch"] or 1, axis=0)
     session = onnxruntime.InferenceSession(str(network), providers=["CPUExecutionProvider"])

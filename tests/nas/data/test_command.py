@@ -10,6 +10,7 @@ import pytest
 from nas.data.__main__ import main
 from nas.spaces.nas_bench_201.plugin import SPACE
 from nas.spaces.nas_bench_201.space import NAS_BENCH_201
+from nas.spaces.registry import space_named
 from runtime.shell.files.keyed_table import write_csv_table
 
 
@@ -30,7 +31,7 @@ def status_of(*arguments):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["verify"], "nas.data fetch"),
+        (["verify"], "nas.data space=nas_bench_201 fetch"),
         (["list", "space=nowhere"], "space=nowhere"),
         (["import", "nowhere.pt"], "nowhere.pt: No such file"),
         (["import", "archive.tar"], "archive.tar"),
@@ -111,3 +112,21 @@ def test_the_real_command_ends_without_a_traceback():
     assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
     assert "NAS_DATA=/nowhere" in line
+
+
+def test_list_says_which_public_files_are_there(folder, capsys):
+    files = space_named("mobilenet_v3").public_data().files
+    main(["space=mobilenet_v3", "list"])
+    out = capsys.readouterr().out
+    assert f"; 0 of {len(files)} public files" in out
+    assert "`python -m nas.data space=mobilenet_v3 fetch`" in out
+
+    raw = folder / "mobilenet_v3" / "raw"
+    for file in files:
+        path = raw / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    main(["space=mobilenet_v3", "list"])
+    out = capsys.readouterr().out
+    assert f"; {len(files)} of {len(files)} public files" in out
+    assert "nas.data" not in out

@@ -115,7 +115,7 @@ def test_the_folder_of_the_space_is_verified_too(tmp_path):
 
 @pytest.mark.parametrize("name", ["", "nowhere"])
 def test_a_folder_without_tables_is_a_user_error_with_the_way_out(tmp_path, name):
-    with pytest.raises(UserError, match=r"`python -m nas\.data fetch`"):
+    with pytest.raises(UserError, match=r"`python -m nas\.data space=nas_bench_201 fetch`"):
         list(verify(SPACE, tmp_path / name))
 
 

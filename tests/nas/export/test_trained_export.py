@@ -145,6 +145,22 @@ def test_the_script_names_the_class_of_a_picture(trained_export, digits, tmp_pat
     assert float(probability.rstrip("%")) == pytest.approx(100 * expected, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ([], "the following arguments are required: image"),
+        (["nowhere.png"], "No such file or directory: 'nowhere.png'"),
+        ([__file__], "cannot identify image file"),
+        (["nowhere.png", "other.onnx"], "invalid choice: 'other.onnx' (choose from "),
+    ],
+)
+def test_the_script_refuses_what_is_no_picture_in_one_line(trained_export, arguments, reason):
+    done = run_script(trained_export[0], "infer.py", *arguments)
+
+    assert done.returncode == 2
+    assert reason in done.stderr.splitlines()[-1]
+
+
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "CMYK", "I;16", "P", "JPEG"])
 def test_the_script_prepares_a_picture_as_the_training_images_were(mode, tmp_path):
     rng = np.random.default_rng(0)
