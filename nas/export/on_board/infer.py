@@ -31,7 +31,7 @@ def main() -> None:
     about = json.loads((HERE / "preprocessing.json").read_text(encoding="utf-8"))
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("image")
-    networks = [path.name for path in HERE.glob("*.onnx")]
+    networks = sorted(path.name for path in HERE.glob("*.onnx"))
     parser.add_argument("network", nargs="?", choices=networks, default=about["network"])
     asked = parser.parse_args()
     network = HERE / asked.network
