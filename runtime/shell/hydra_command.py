@@ -72,7 +72,8 @@ def hydra_command(
     if "--version" in sys.argv[1:]:  # Hydra would print its own
         sys.stdout.write(f"edgenas {version('edgenas')}\n")
         return
-    sys.argv[1:] = map(_with_letters, sys.argv[1:])
+    words = map(_with_letters, sys.argv[1:])
+    sys.argv[1:] = sorted(words, key=_is_setting)  # argparse wants the settings in one piece
     path = CONF / file
     main = hydra.main(version_base="1.3", config_path=str(path.parent), config_name=path.name)(run)
     with one_line_hydra_errors(command, *also, removed=removed):
@@ -125,6 +126,10 @@ def _print_choices(path: Path, arguments: Sequence[str]) -> None:
     for name, choice in composed.hydra.runtime.choices.items():
         if not name.startswith("hydra/"):
             sys.stdout.write(f"# {name}={choice}\n")
+
+
+def _is_setting(argument: str) -> bool:
+    return "=" in argument and not argument.startswith("-")
 
 
 def _with_letters(argument: str) -> str:

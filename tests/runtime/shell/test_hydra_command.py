@@ -44,6 +44,15 @@ def test_the_task_gets_the_settings_as_an_object(run):
     assert seen == [Settings(3, "a")]
 
 
+def test_options_may_stand_between_settings(run):
+    seen = []
+
+    assert run(
+        "hydra.sweep.dir=.", "-m", "name=a,b", "--config-name", "tiny", "count=3", task=seen.append
+    ) == (0, "")
+    assert seen == [Settings(3, "a"), Settings(3, "b")]
+
+
 @pytest.mark.parametrize(
     ("words", "named"),
     [
