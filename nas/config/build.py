@@ -246,7 +246,7 @@ def build(composed: DictConfig) -> Experiment:
         _latency(config, limit_ms, space, task),
         config.reward,
         limit_ms,
-        limits_of(config.E, config.P, config.device, space, task),
+        limits_of(config.E, config.P, addresses(config.device), space, task),
         config.confidence,
     )
     if problem.uncertainty and config.confidence > (most := problem.uncertainty.most_confidence):
