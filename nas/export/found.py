@@ -41,7 +41,7 @@ class Searched:
     named: str  # best, mode, optimum, or sample
     T_ms: float
     split: str
-    epochs: int
+    epochs: int | None  # of a shorter training than the test's, or our own; else the source says it
     accuracy: float  # a fraction, on the split that was searched on
     accuracy_test: float | None
     accuracy_kind: str
@@ -55,7 +55,8 @@ class Searched:
     @property
     def accuracy_text(self) -> str:
         """The accuracy with all that belongs to it, for readers."""
-        searched = f"{self.accuracy:.2%} on the {self.split} split"
+        length = "" if self.epochs is None else f" after {self.epochs} epochs"
+        searched = f"{self.accuracy:.2%} on the {self.split} split{length}"
         test = "" if self.accuracy_test is None else f", {self.accuracy_test:.2%} on the test split"
         return f"{searched}{test}, {_words(self.accuracy_kind)}"
 
@@ -266,7 +267,9 @@ def _found(  # noqa: PLR0917 - one call for each of the two kinds of networks
     again_ms = row.get("latency_again_ms")
     if not (0 <= accuracy <= 1 and 0 < latency_ms < math.inf):
         raise ValueError("an accuracy is within 0 and 1, a latency is positive")
-    Kind[row["accuracy_kind"]], Kind[row["latency_kind"]]  # or it is corrupt
+    kind, _ = Kind[row["accuracy_kind"]], Kind[row["latency_kind"]]  # or it is corrupt
+    settings = summary.settings
+    is_said = settings.epochs != settings.test_epochs or kind is Kind.trained
     return Found(
         space,
         architecture,
@@ -276,7 +279,7 @@ def _found(  # noqa: PLR0917 - one call for each of the two kinds of networks
             named=named,
             T_ms=limit_ms,
             split=plain(summary.split),
-            epochs=summary.settings.epochs,
+            epochs=settings.epochs if is_said else None,
             accuracy=accuracy,
             accuracy_test=test,
             accuracy_kind=row["accuracy_kind"],

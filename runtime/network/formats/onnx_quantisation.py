@@ -16,11 +16,11 @@ from runtime.shell.files.atomic_file import naming
 _SUMS = {"Add", "AveragePool", "BatchNormalization"}
 """ONNX Runtime's 8-bit sums are slower than its fp32 ones, and a sum of branches needs more than 8 bits."""
 
-_LEAST_RANGE = 0.01
-"""Range that the scale of an activation covers at least.
+_LEAST_RANGE = 1e-4
+"""Range that each scale covers at least: of an activation, and of a channel's weights, which may well be below 0.01.
 
-One that is always 0, as behind a `none` of NAS-Bench-201, would have scale 1, to which ONNX Runtime rounds the bias of
-the convolution that it feeds.
+An activation that is always 0, as behind a `none` of NAS-Bench-201, would have scale 1, to which ONNX Runtime rounds the
+bias of the convolution that it feeds.
 """
 
 

@@ -12,6 +12,8 @@ from runtime.shell.errors import UserError
 LARGEST_TEXT = 2**26
 """Bytes of a text or table that is read whole."""
 
+_PART = 2**20  # bytes read at once: a read allocates all that it asks for
+
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
@@ -45,13 +47,15 @@ def read_bytes(path: Path, most: int = LARGEST_TEXT) -> bytes:
       UserError: if it is larger, or another kind of file.
       OSError: if it cannot be read.
     """
+    content = bytearray()
     with opened(path) as file:
-        content = file.read(most + 1)
+        while len(content) <= most and (part := file.read(_PART)):
+            content += part
     if len(content) > most:
         raise UserError(
             f"{path} is larger than {most:,} bytes, the most that is read of such a file"
         )
-    return content
+    return bytes(content)
 
 
 def read_text(path: Path, most: int = LARGEST_TEXT, encoding: str = "utf-8") -> str:

@@ -71,6 +71,15 @@ def test_a_measured_value_is_not_called_predicted(own_run):
     assert "PREDICTED" not in said
 
 
+def test_the_length_of_a_training_is_said_where_it_is_a_short_one(own_run):
+    assert "epochs" not in find(own_run, None, None).searched.accuracy_text
+
+    settings = json.loads((own_run / "summary.json").read_text())["settings"]
+    change(own_run, settings={**settings, "epochs": 12})
+
+    assert "on the valid split after 12 epochs" in find(own_run, None, None).searched.accuracy_text
+
+
 def test_an_architecture_that_the_run_never_sampled_is_refused(run):
     rows = pq.read_table(run / "samples.parquet", columns=["index"]).to_pylist()
     summary = json.loads((run / "summary.json").read_text())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -33,6 +34,16 @@ def test_a_file_beyond_the_limit_is_not_read_even_if_it_takes_no_room(tmp_path):
 
     with pytest.raises(UserError, match="larger than"):
         read_text(tmp_path / "sparse")
+
+
+def test_a_small_file_takes_little_memory_whatever_the_limit(tmp_path):
+    (tmp_path / "small").write_bytes(bytes(3 * 2**20))
+    tracemalloc.start()
+    try:
+        assert len(read_bytes(tmp_path / "small", 2**30)) == 3 * 2**20
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
