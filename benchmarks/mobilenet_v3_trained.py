@@ -342,6 +342,10 @@ class Bench:
             )
             process.start()
             process.join()
+            if process.exitcode:
+                raise RuntimeError(
+                    f"the training by {kernels.name} kernels ended with status {process.exitcode}"
+                )
         for kernels in (Kernels.without_cudnn, Kernels.guessed):
             with patch.object(trainer, "kernels_for", lambda *_, one=kernels, **__: one):
                 began_s = time.perf_counter()

@@ -14,7 +14,8 @@ which may fail without the others:
 - supernet: weight sharing for the time that is left.
 
 Judged by Kendall's tau with the test accuracy after 200 epochs, of all cells and of the true best
-10 %. Writes `ranking.json` (all numbers) and `ranking.md` (the table).
+10 %. Also judged, by `nb201_latency_ms.csv`: the best cell within T by the supernet alone, for the
+devices of `own_images_staged.py`. Writes `ranking.json` (all numbers) and `ranking.md` (the table).
 """
 
 from __future__ import annotations
@@ -286,6 +287,11 @@ def chosen_by_supernet(accuracy: dict[str, float]) -> list[str]:
         judge = problem_of(device, limit_ms, 200, Split.test)
         test = judge.accuracy.answer(SPACE.rows).fraction
         within = judge.oracle.answer(SPACE.rows).ms <= limit_ms
+        if not within[cells].any():
+            lines.append(
+                f"- supernet alone, {device}, {limit_ms} ms: none of the cells is within T"
+            )
+            continue
         found = cells[within[cells]][np.argmax(values[within[cells]])]
         gap = 100 * (test[within].max() - test[found])
         of = int(within[cells].sum())

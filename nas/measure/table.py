@@ -108,9 +108,9 @@ def in_words(origin: dict[str, Any]) -> str:
     fast = len(origin["implausibly_fast_but_confirmed"])
     doubt = f", {fast} of them implausibly fast whenever they were timed" if fast else ""
     corrected = origin["settings"]["correct_drift"]
-    drift = f"and divided by the control's drift of up to {origin['control_largest_drift']:.0%}"
-    how = drift if corrected else "undisturbed"
-    return f"{origin['networks_measured']:,}{of} networks measured {how}{noise}{doubt}"
+    drift = f", their times divided by the control's drift of up to {origin['control_largest_drift']:.0%}"
+    how = drift * corrected
+    return f"{origin['networks_measured']:,}{of} networks measured undisturbed{how}{noise}{doubt}"
 
 
 def _quality(rows: Rows, config: MeasureConfig) -> dict[str, Any]:
