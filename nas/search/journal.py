@@ -24,10 +24,11 @@ from numpy import ndarray
 from latency.base import Latencies
 from nas.spaces.base import SearchSpace
 from nas.trials.problem import SearchProblem
-from nas.trials.trial import Trials
+from nas.trials.trial import State, Trials
 from runtime.shell.errors import UserError
 from runtime.shell.files.atomic_file import naming
 from runtime.shell.files.safe_file import opened
+from runtime.shell.provenance import Kind
 
 VERSION = 3
 _ASKED, _TOLD = "asked", "told"
@@ -198,6 +199,9 @@ def _trials(values: Sequence[Any], problem: SearchProblem) -> Trials:
     stored["costs"] = stored["costs"].reshape(n, len(problem.limits.each))
     if any(len(column) != n for column in stored.values()):
         raise ValueError("its columns differ in length")
+    for name, known in (("state", State), ("accuracy_kind", Kind), ("latency_kind", Kind)):
+        if not np.isin(stored[name], list(known)).all():
+            raise ValueError(f"it holds a {name} that is none")
     further = stored["costs"] / problem.limits.bounds
     latencies = Latencies(stored["latency_ms"], stored["latency_kind"])
     ratios = problem.reward.ratios(problem.compared_ms(latencies), further)

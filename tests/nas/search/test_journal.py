@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -168,3 +168,14 @@ def test_a_journal_that_cannot_be_read_is_refused_by_its_name(tmp_path):
     (tmp_path / "journal.jsonl").write_bytes(b"\xff\xfe\n")
     with pytest.raises(UserError, match=r"journal\.jsonl"):
         read_journal(tmp_path / "journal.jsonl", PROBLEM)
+
+
+@pytest.mark.parametrize("column", ["state", "accuracy_kind", "latency_kind"])
+def test_a_state_or_kind_that_is_none_is_refused(tmp_path, column):
+    trials = PROBLEM.evaluate(SPACE.architectures(np.array([[3]]))).replica(0)
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, SPACE) as journal:
+        journal(replace(trials, **{column: np.array([99], np.int8)}))
+
+    with pytest.raises(UserError, match=f"it holds a {column} that is none"):
+        read_journal(path, PROBLEM)

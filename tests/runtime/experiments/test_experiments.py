@@ -404,6 +404,7 @@ def test_the_command_runs_captured_too(experiment, tmp_path):
             f"workloads=[{STEPS[experiment][1]}]",
             "modes=[captured]",
             "repeats=2",
+            "minutes=30",  # on a busy machine; its default may not do
             f"out={tmp_path}",
         ],
         capture_output=True,
